@@ -1,0 +1,3 @@
+module iotax
+
+go 1.26

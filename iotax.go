@@ -1,0 +1,384 @@
+// Package iotax holds the nouns of the program: where commands run (Machine), what the I/O hits
+// (Place, Target), what is done there (Workload), and one run of it (Trial). It imports only the
+// standard library; every other package imports it, and it imports none of them.
+package iotax
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// A Machine is a place where commands run: this host, a host over SSH, a guest.
+//
+// Run may be called from several goroutines at once; Close is called once, after every Run has
+// returned.
+type Machine interface {
+	// String names the machine in reports and errors: "host", "ssh://db1", "guest".
+	fmt.Stringer
+
+	// Run runs cmd to its end. A command that ran and failed yields *ExitError; any other error
+	// means that the machine could not run it, or died under it. Once ctx is done, Run ends the
+	// command (and its children) over there, and returns ctx's error only after they are gone.
+	Run(ctx context.Context, cmd *Cmd) error
+
+	// Close removes whatever opening the machine made. It must work after a cancel, so callers
+	// pass a context of its own with a deadline.
+	Close(ctx context.Context) error
+}
+
+// A Cmd is one command: an argument vector, never a shell line.
+type Cmd struct {
+	Args   []string  // Args[0] is looked up in the machine's PATH
+	Env    []string  // "NAME=value", added to the environment the machine gives
+	Dir    string    // working directory; "" is the machine's own choice
+	Stdin  io.Reader // nil is an empty input
+	Stdout io.Writer // nil discards
+	Stderr io.Writer // nil discards; its end is kept for ExitError either way
+}
+
+// Command returns the Cmd that runs args.
+func Command(args ...string) *Cmd { return &Cmd{Args: args} }
+
+// String quotes the command as a POSIX shell would need it.
+func (c *Cmd) String() string { return QuoteAll(c.Args) }
+
+// ExitError says that a command ran and did not succeed.
+type ExitError struct {
+	Args   []string
+	Code   int    // exit status; 128+n when signal n ended it
+	Signal string // name of that signal without "SIG" ("KILL"), or ""
+	Stderr string // the last 4 KiB of standard error
+}
+
+func (e *ExitError) Error() string {
+	name := "command"
+	if len(e.Args) > 0 {
+		name = e.Args[0]
+	}
+	how := fmt.Sprintf("exit status %d", e.Code)
+	if e.Signal != "" {
+		how = "signal " + e.Signal
+	}
+	if s := strings.TrimSpace(e.Stderr); s != "" {
+		return fmt.Sprintf("%s: %s: %s", name, how, s)
+	}
+	return name + ": " + how
+}
+
+// A Booter is a Machine that was started for this run and knows its boot timeline.
+type Booter interface {
+	// Boot returns the phases of the last boot in order: start, kernel, init, network, ready.
+	Boot() []Phase
+}
+
+// A Phase is one step of a timeline. At counts from the timeline's start.
+type Phase struct {
+	Name string        `json:"name"`
+	At   time.Duration `json:"at"`
+}
+
+// An Accountant is a Machine that other processes of this host serve (QEMU, virtiofsd): their CPU
+// and memory are its cost.
+type Accountant interface {
+	// Processes returns a label and the process ids behind it, children included.
+	Processes() map[string][]int
+}
+
+// A Describer is a Machine with facts of its own (acceleration, version, device lines).
+type Describer interface {
+	Facts() map[string]string
+}
+
+// A Device is virtual hardware that a guest must be started with, because a volume needs it there.
+// Exactly one of Disk and Share is set.
+type Device struct {
+	ID    string // serial of a disk, mount tag of a share: [a-z0-9-], at most 20 bytes
+	Disk  *Disk
+	Share *Share
+}
+
+// A Disk is a file or block device of the host, given to a guest as a disk.
+type Disk struct {
+	Path     string // on the host
+	Format   string // raw, qcow2
+	Bus      string // virtio-blk, virtio-scsi, nvme
+	Cache    string // none, writeback, writethrough, directsync, unsafe
+	AIO      string // threads, native, io_uring
+	IOThread bool
+	ReadOnly bool
+}
+
+// A Share is a directory of the host that a guest mounts.
+type Share struct {
+	Path     string // on the host
+	Type     string // virtiofs, 9p
+	Cache    string // virtiofs daemon: none, auto, always
+	Security string // 9p: mapped-xattr, mapped-file, passthrough, none
+	ReadOnly bool
+}
+
+// PlaceKind says what a Place's path is.
+type PlaceKind string
+
+const (
+	PlaceDir    PlaceKind = "dir"    // a directory of iotax's own: everything in it may be overwritten
+	PlaceDevice PlaceKind = "device" // a block device
+	PlaceURL    PlaceKind = "url"    // what a client library or a load generator connects to
+)
+
+// A Place is where the I/O of a target goes, as its machine sees it.
+type Place struct {
+	Kind     PlaceKind
+	Path     string // absolute path, or URL
+	ReadOnly bool   // writing is refused
+
+	// Backing is the path on this host under which the bytes end (the directory itself, a disk
+	// image, the shared directory), or "" when they end elsewhere. It finds the block device whose
+	// counters say whether the I/O really happened.
+	Backing string
+
+	// Durability is what an acknowledged flush means here. Places of unlike durability are not
+	// ranked beside each other.
+	Durability Durability
+
+	Facts map[string]string // file system, mount options, scheduler, device line…
+}
+
+// Durability is a class of promise about acknowledged flushes.
+type Durability string
+
+const (
+	Durable      Durability = "durable"       // a flush reaches the device
+	FlushIgnored Durability = "flush-ignored" // flushes are acknowledged and not done (cache=unsafe)
+	Volatile     Durability = "volatile"      // memory (tmpfs, ramfs, null engine)
+)
+
+// A Target is a named machine with a place on it.
+type Target struct {
+	Name    string
+	Machine Machine
+	Place   Place
+	Labels  map[string]string // what the plan varied
+	Facts   map[string]string // what was found
+}
+
+// A Volume makes a place, and undoes it. Its life is: made by volume.Prepare on the machine that
+// serves it, Devices read before the using machine starts, Attach once that machine runs, Detach
+// while it still runs, Close when it is gone. Every method is called at most once and from one
+// goroutine; Detach and Close also after a failure half way, and must then undo what was done.
+type Volume interface {
+	Devices() []Device // what the guest must be started with; nil for most
+	Attach(ctx context.Context, m Machine) (Place, error)
+	Detach(ctx context.Context) error
+	Close(ctx context.Context) error
+}
+
+// A Workload is what is done at a place.
+//
+// Calls come from one goroutine. For a target the order is Check, Prepare, Run (many times),
+// Cleanup; Cleanup is called whenever Prepare was, also when it failed.
+type Workload interface {
+	// Metrics names the headline values in order of importance ("read.iops"). The first decides
+	// when a cell has been measured precisely enough.
+	Metrics() []string
+	// Check finds what t lacks before anything is measured: the tool, the engine, the space.
+	Check(ctx context.Context, t *Target) error
+	// Prepare makes what all trials of the cell share: the test file, written once.
+	Prepare(ctx context.Context, t *Target) error
+	// Run does the work once and fills out. An error means the trial failed; what was learnt until
+	// then (Raw, Facts) stays in out.
+	Run(ctx context.Context, t *Target, out *Trial) error
+	// Cleanup removes what Prepare made.
+	Cleanup(ctx context.Context, t *Target) error
+}
+
+// A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.
+type Sizer interface {
+	Space() int64
+}
+
+// A Trial is one run of one workload on one target, also when it failed. The fields of the first
+// group are set before Workload.Run and say what was asked.
+type Trial struct {
+	Run      string            `json:"run"`
+	Target   string            `json:"target"`
+	Workload string            `json:"workload"`
+	Block    int               `json:"block"` // from 0; one trial of every target for one workload
+	Seq      int               `json:"seq"`   // from 0; order in the run
+	Seed     uint64            `json:"seed"`  // the same for all trials of a block
+	Ramp     time.Duration     `json:"ramp"`
+	Length   time.Duration     `json:"length"` // of the measured window, without the ramp
+	Cold     bool              `json:"cold"`   // caches were dropped first
+	Labels   map[string]string `json:"labels,omitempty"`
+
+	Start      time.Time         `json:"start"`
+	Took       time.Duration     `json:"took"` // wall time of the whole trial, set-up included
+	Facts      map[string]string `json:"facts,omitempty"`
+	Values     []Value           `json:"values,omitempty"`
+	Series     []Series          `json:"series,omitempty"`
+	Histograms []Histogram       `json:"histograms,omitempty"`
+	Findings   []Finding         `json:"findings,omitempty"`
+	Raw        []byte            `json:"-"` // the tool's own output, kept whole
+	Err        string            `json:"err,omitempty"`
+	Void       string            `json:"void,omitempty"` // why the trial, and so its block, does not count
+}
+
+// Cell names the trial's cell.
+func (t *Trial) Cell() string { return t.Target + " / " + t.Workload }
+
+// Value returns the value of that name, and whether the trial has it.
+func (t *Trial) Value(name string) (Value, bool) {
+	for _, v := range t.Values {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return Value{}, false
+}
+
+// Better says which direction of a value is good.
+type Better string
+
+const (
+	Up      Better = "up"
+	Down    Better = "down"
+	Neither Better = ""
+)
+
+// Base units. Values are stored in these and scaled when printed.
+const (
+	BytesPerSecond = "B/s"
+	PerSecond      = "1/s"
+	Seconds        = "s"
+	Bytes          = "B"
+	RatioUnit      = "ratio"
+	Count          = "1"
+)
+
+// A Value is one measured number in a base unit.
+type Value struct {
+	Name   string  `json:"name"` // "read.iops", "write.latency.p99"
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Better Better  `json:"better,omitempty"`
+}
+
+// A Series is one value over time: V[i] was seen in the interval that ends T[i] seconds after the
+// start of the measured window.
+type Series struct {
+	Name string    `json:"name"`
+	Unit string    `json:"unit"`
+	T    []float64 `json:"t"`
+	V    []float64 `json:"v"`
+}
+
+// A Histogram counts observations by value; bins are in ascending order and none is empty.
+type Histogram struct {
+	Name string `json:"name"` // "read.latency"
+	Unit string `json:"unit"`
+	Bins []Bin  `json:"bins"`
+}
+
+// A Bin is Count observations at about Value.
+type Bin struct {
+	Value float64 `json:"value"`
+	Count uint64  `json:"count"`
+}
+
+// Severity orders findings.
+type Severity string
+
+const (
+	Info    Severity = "info"
+	Warning Severity = "warning"
+	Invalid Severity = "error" // the number it is attached to must not be quoted
+)
+
+// A Finding is a warning as data: what was seen, why it matters is the rule's page, and what to do.
+type Finding struct {
+	Rule     string   `json:"rule"` // stable id: "cache-served"
+	Severity Severity `json:"severity"`
+	Evidence string   `json:"evidence"`
+	Mend     string   `json:"mend,omitempty"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+}
+
+// Status is how far a run came.
+type Status string
+
+const (
+	Running     Status = "running"
+	Done        Status = "done"
+	Incomplete  Status = "incomplete"  // budget or precision not reached, or cells failed
+	Interrupted Status = "interrupted" // by the user
+	Failed      Status = "failed"      // nothing could be measured
+)
+
+// A Run is one execution of a plan: everything but its trials.
+type Run struct {
+	ID          string            `json:"id"` // sortable by start
+	Name        string            `json:"name"`
+	Version     string            `json:"version"` // of iotax
+	Plan        []byte            `json:"-"`       // the resolved plan, YAML
+	Seed        uint64            `json:"seed"`
+	Start       time.Time         `json:"start"`
+	End         time.Time         `json:"end"`
+	Status      Status            `json:"status"`
+	Baseline    string            `json:"baseline"`  // name of a target
+	Precision   float64           `json:"precision"` // 0.05: stop at ± 5 %
+	Margin      float64           `json:"margin"`    // 0.05: the verdict's δ
+	Environment map[string]string `json:"environment"`
+	Targets     []TargetInfo      `json:"targets"`
+	Workloads   []WorkloadInfo    `json:"workloads"`
+	Findings    []Finding         `json:"findings,omitempty"` // about the run as a whole
+}
+
+// TargetInfo is what is kept of a Target.
+type TargetInfo struct {
+	Name       string            `json:"name"`
+	Machine    string            `json:"machine"`
+	Place      string            `json:"place"`
+	Durability Durability        `json:"durability"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Facts      map[string]string `json:"facts,omitempty"`
+	Findings   []Finding         `json:"findings,omitempty"`
+	Err        string            `json:"err,omitempty"` // why it could not be opened
+}
+
+// WorkloadInfo is what is kept of a Workload.
+type WorkloadInfo struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	Metrics []string `json:"metrics"` // headline values, most important first
+	Cold    bool     `json:"cold"`
+}
+
+// Error is an error a user reads: what was attempted, on what, why it failed, and what mends it.
+type Error struct {
+	Op   string // "open guest", "read plan"
+	On   string // the object: a path, a target, a host
+	Err  error
+	Mend string // what the user can do; "" when nothing is known
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.On != "" {
+		b.WriteString(" " + e.On)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	if e.Mend != "" {
+		b.WriteString("\n  mend: " + e.Mend)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,125 @@
+// Package plan turns a plan file, or the words of a command line, into a Plan: which targets are
+// compared, under which workloads, and how it is measured. It knows the grammar; what a machine, a
+// volume or a workload needs is told by the Kinds that those packages list.
+package plan
+
+import (
+	"time"
+)
+
+// A Plan is what will be measured, with every default filled in and every matrix axis expanded.
+type Plan struct {
+	Name      string
+	File      string // where it was read from; "" for the command line
+	Baseline  string // name of the first target
+	Machines  []Machine
+	Targets   []Target // the baseline first
+	Workloads []Workload
+	Measure   Measure
+}
+
+// A Machine is one entry of `machines:`. The machine "host" is this host and need not be declared.
+type Machine struct {
+	Name   string
+	Kind   string // key of the kind: "qemu"
+	Spec   any    // what that kind's New returned, filled
+	Labels map[string]string
+	Pos    Pos
+}
+
+// A Target is one entry of `targets:`: a volume on a machine.
+type Target struct {
+	Name   string
+	On     string // name of a Machine
+	Kind   string // key of the volume's kind: "dir"
+	Spec   any
+	Labels map[string]string // axis values this target stands for
+	Pos    Pos
+}
+
+// A Workload is one entry of `workloads:`.
+type Workload struct {
+	Name   string
+	Kind   string
+	Spec   any
+	Labels map[string]string
+	Pos    Pos
+}
+
+// Measure says how the plan is measured. See docs/method.md.
+type Measure struct {
+	Precision Percent  `yaml:"precision" doc:"stop when the interval of the ratio is this narrow (half width)"`
+	Margin    Percent  `yaml:"margin" doc:"differences inside this margin count as equivalent"`
+	Trial     Duration `yaml:"trial" doc:"length of the measured window of one trial"`
+	Ramp      Duration `yaml:"ramp" doc:"time before the window that is not measured"`
+	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
+	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
+	Budget    Duration `yaml:"budget" doc:"no new block starts after this time; 0 is no limit"`
+	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
+	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
+	Seed      uint64   `yaml:"seed" doc:"orders and offsets derive from it; 0 draws one"`
+}
+
+// Blocks bounds the number of blocks of a cell.
+type Blocks struct {
+	Min int `yaml:"min"`
+	Max int `yaml:"max"`
+}
+
+// Defaults returns the measure of a plan that says nothing.
+func Defaults() Measure {
+	return Measure{
+		Precision: 0.05, Margin: 0.05,
+		Trial: Duration(10 * time.Second), Ramp: Duration(2 * time.Second),
+		Blocks: Blocks{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
+		Protocol: "adaptive", Cold: true,
+	}
+}
+
+// Pos is a place in a plan file; the zero Pos is a command line.
+type Pos struct {
+	File         string
+	Line, Column int // from 1
+}
+
+// A Kind is one way to write a machine, a volume or a workload: the key under which its spec
+// stands. The packages machine, volume and workload list theirs.
+type Kind struct {
+	Name string
+	Doc  string     // one sentence for the schema and for error messages
+	New  func() any // pointer to a fresh spec struct that holds the defaults; fields carry yaml and doc tags
+}
+
+// Kinds are the kinds a plan may use.
+type Kinds struct {
+	Machines, Volumes, Workloads []Kind
+}
+
+// A Validator is a spec that can say more than its types do. A *FieldError points at the field.
+type Validator interface {
+	Validate() error
+}
+
+// A Referrer is a volume spec that stands on another target ("share of host disk"). An empty
+// reference means the baseline; plan fills it in through SetOf.
+type Referrer interface {
+	Of() string
+	SetOf(target string)
+}
+
+// An Optioner is a spec that takes keys beyond its fields (a fio job takes every fio option).
+// SetOption answers an error for a key or value it does not know; OptionNames lists the keys, for
+// suggestions.
+type Optioner interface {
+	SetOption(key, value string) error
+	OptionNames() []string
+}
+
+// FieldError says which field of a spec is wrong. Field is the yaml key.
+type FieldError struct {
+	Field string
+	Msg   string
+	Mend  string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
