@@ -68,6 +68,12 @@ func (e *ExitError) Error() string {
 	return name + ": " + how
 }
 
+// IsLocal reports whether commands on m run on this host.
+func IsLocal(m Machine) bool {
+	l, ok := m.(interface{ Local() bool })
+	return ok && l.Local()
+}
+
 // A Booter is a Machine that was started for this run and knows its boot timeline.
 type Booter interface {
 	// Boot returns the phases of the last boot in order: start, kernel, init, network, ready.
@@ -193,6 +199,13 @@ type Workload interface {
 	Run(ctx context.Context, t *Target, out *Trial) error
 	// Cleanup removes what Prepare made.
 	Cleanup(ctx context.Context, t *Target) error
+}
+
+// A Settler is a Workload that must do the same on every target (the same fio engine). Settle is
+// called once, after every target is open and before the first Check; what it chose, and what it
+// could not make equal, it tells as findings.
+type Settler interface {
+	Settle(ctx context.Context, targets []*Target) ([]Finding, error)
 }
 
 // A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.
