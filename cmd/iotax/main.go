@@ -1,0 +1,137 @@
+// Command iotax measures what every layer between an application and the disk costs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"iotax/guest"
+)
+
+// Exit codes that scripts rely on.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitGate        = 3
+	exitIncomplete  = 4
+	exitInterrupted = 130
+)
+
+func main() {
+	if guest.IsInit() {
+		guest.Main() // this binary is also the init of the micro-guest
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal kills at once: the first may hang on a machine that is gone.
+	context.AfterFunc(ctx, stop)
+	code := Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	os.Exit(code)
+}
+
+// exitCode is an error that only sets the exit status; what it means has been printed.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// usageError is a mistake in the words of a command.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Main runs the command line args and returns the exit status.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{in: stdin, out: stdout, err: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "iotax: interrupted; finished trials are saved")
+		return exitInterrupted
+	case errors.As(err, &usage) || isCobraUsage(err):
+		fmt.Fprintf(stderr, "iotax: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "iotax: %v\n", err)
+	return exitError
+}
+
+// isCobraUsage recognises cobra's own complaints about flags and commands, which have no type.
+func isCobraUsage(err error) bool {
+	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument", "required flag"} {
+		if strings.HasPrefix(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// An app holds what all commands share: the streams and the flags of the root.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	store    string
+	json     bool
+	quiet    bool
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "iotax",
+		Short: "Measure what every layer between an application and the disk costs",
+		Long: `iotax runs the same I/O on a baseline and on each place to compare, in paired,
+interleaved rounds, and says with confidence intervals what is lost, where, and
+whether the comparison was fair.`,
+		SilenceUsage: true, SilenceErrors: true,
+		Version: version(),
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := root.PersistentFlags()
+	f.StringVar(&a.store, "store", "", "where runs are kept: a file or sqlite://FILE (default: the user's state directory)")
+	f.BoolVar(&a.json, "json", false, "print results as JSON")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	root.AddCommand(a.runCommand(), a.planCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
+		a.rmCommand(), a.exportCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
+	return root
+}
+
+// width returns the columns of the terminal behind w, or fallback when w is none.
+func width(w io.Writer, fallback int) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return fallback
+}
+
+// isTerminal reports whether w is one.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// color reports whether w should get colours: a terminal, and NO_COLOR unset.
+func color(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/report"
+	"iotax/store"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	var format string
+	var outputs []string
+	c := &cobra.Command{
+		Use:   "report [RUN]",
+		Short: "Print the report of a saved run (default: the latest)",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, ok := formats[format]; format != "" && !ok {
+				return usageError{fmt.Errorf("--format %s: not a report format; there are %s", format, strings.Join(formatNames(), ", "))}
+			}
+			for _, o := range outputs {
+				if err := checkOutput(o); err != nil {
+					return err
+				}
+			}
+			db, err := store.Open(c.Context(), a.store)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			r, err := db.Get(c.Context(), idOrLatest(args))
+			if err != nil {
+				return err
+			}
+			trials, err := db.Trials(c.Context(), r.ID)
+			if err != nil {
+				return err
+			}
+			rep := report.New(r, trials)
+			for _, o := range outputs {
+				if err := writeReport(o, rep, r, trials); err != nil {
+					return err
+				}
+			}
+			switch {
+			case format != "" && format != "txt":
+				return formats[format](a.out, rep, r, trials)
+			case len(outputs) > 0:
+				return nil
+			}
+			return a.print(rep)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "txt, md, html or json")
+	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file; its ending is the format")
+	return c
+}
+
+func idOrLatest(args []string) string {
+	if len(args) == 0 {
+		return "latest"
+	}
+	return args[0]
+}
+
+func formatNames() []string { return slices.Sorted(maps.Keys(formats)) }
+
+func formatOf(path string) string {
+	return strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+}
+
+// checkOutput finds a bad report file before anything is measured.
+func checkOutput(path string) error {
+	if _, ok := formats[formatOf(path)]; !ok {
+		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("no format has the ending %q", filepath.Ext(path)),
+			Mend: "end the name in ." + strings.Join(formatNames(), ", .")}}
+	}
+	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
+		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Mend: "make it first"}}
+	}
+	return nil
+}
+
+// writeReport writes path whole or not at all.
+func writeReport(path string, rep *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
+	fail := func(err error) error { return &iotax.Error{Op: "write report", On: path, Err: err} }
+	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.Remove(f.Name())
+	err = formats[formatOf(path)](f, rep, r, trials)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}

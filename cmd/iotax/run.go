@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/check"
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/probe"
+	"iotax/report"
+	"iotax/run"
+	"iotax/store"
+	"iotax/volume"
+	"iotax/workload"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var pf planFlags
+	var outputs []string
+	var resume string
+	var keepGoing bool
+	c := &cobra.Command{
+		Use:   "run [SUITE | PLAN.yaml | TARGET…]",
+		Short: "Measure, and print the report",
+		Long: `run measures a suite, a plan file, or targets given as words; the first target is
+the baseline. Without an argument it runs the suite "quick".
+
+Everything measured is saved trial by trial. Everything made is removed, also
+after Ctrl-C.`,
+		Example: `  iotax run
+  iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
+  iotax run shares.yaml -o report.html
+  iotax run --resume`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.run(c.Context(), &pf, args, outputs, c.Flags().Changed("resume"), resume, keepGoing)
+		},
+	}
+	pf.add(c)
+	f := c.Flags()
+	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file: .html, .md, .json, .csv or .txt")
+	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
+	f.Lookup("resume").NoOptDefVal = "latest"
+	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
+	return c
+}
+
+func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool) error {
+	for _, o := range outputs {
+		if err := checkOutput(o); err != nil {
+			return err
+		}
+	}
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	opts := run.Options{Version: version(), KeepGoing: keepGoing}
+	var p *plan.Plan
+	if resuming {
+		p, err = resumed(ctx, db, resume, args, &opts)
+	} else {
+		opts.ID = store.NewID(time.Now())
+		p, err = pf.load(args, a.in)
+	}
+	if err != nil {
+		return err
+	}
+
+	work, err := os.MkdirTemp("", "iotax-")
+	if err != nil {
+		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+	}
+	defer os.RemoveAll(work)
+	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
+	r, runErr := run.Run(ctx, p, a.deps(db, work, show), opts)
+	show.end()
+	if r == nil {
+		return runErr
+	}
+	return a.finish(ctx, db, r, outputs, runErr)
+}
+
+// finish prints the report of a run, writes it where asked, and turns its outcome into an exit
+// status.
+func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs []string, runErr error) error {
+	ctx = context.WithoutCancel(ctx) // an interrupted run still shows what it has
+	trials, err := db.Trials(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	if len(trials) == 0 && runErr != nil {
+		return runErr
+	}
+	rep := report.New(r, trials)
+	if err := a.print(rep); err != nil {
+		return err
+	}
+	for _, o := range outputs {
+		if err := writeReport(o, rep, r, trials); err != nil {
+			return err
+		}
+		if !a.quiet {
+			fmt.Fprintf(a.err, "wrote %s\n", o)
+		}
+	}
+	switch {
+	case r.Status == iotax.Interrupted:
+		fmt.Fprintf(a.err, "iotax: interrupted; %d finished trials are saved; go on with: iotax run --resume=%s\n", len(trials), r.ID)
+		return exitCode(exitInterrupted)
+	case runErr != nil:
+		return runErr
+	case r.Status != iotax.Done:
+		return exitCode(exitIncomplete)
+	}
+	return nil
+}
+
+// resumed finds the run to go on with, its plan and its trials.
+func resumed(ctx context.Context, db *store.Store, id string, args []string, opts *run.Options) (*plan.Plan, error) {
+	if len(args) > 0 {
+		return nil, usageError{fmt.Errorf("--resume goes on with the plan of the run itself; it takes no targets or suite (got %s)", strings.Join(args, " "))}
+	}
+	r, err := db.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status == iotax.Done {
+		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
+	}
+	if opts.Trials, err = db.Trials(ctx, r.ID); err != nil {
+		return nil, err
+	}
+	opts.Resume = r
+	return plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+}
+
+// deps wires the real world into a run.
+func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
+	cache := cacheDir()
+	host := machine.Local()
+	return run.Deps{
+		Host: host,
+		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+			return machine.Open(ctx, m, machine.Options{Name: m.Name, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.note})
+		},
+		Prepare: volume.Prepare,
+		Workload: func(w plan.Workload) (iotax.Workload, error) {
+			return workload.New(w, workload.Env{CacheDir: cache, Log: show.note})
+		},
+		Environment: probe.Environment,
+		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
+			w, err := probe.Start(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			return w.Stop, nil
+		},
+		DropCaches: probe.DropCaches,
+		Check:      check.Trial,
+		Review:     check.Run,
+		Begin:      db.Create,
+		Save:       db.Append,
+		Update:     db.Update,
+		Progress:   show.event,
+		Now:        time.Now,
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(d):
+				return nil
+			}
+		},
+	}
+}
+
+// cacheDir is where kernels, guest images and pushed tools are kept between runs.
+func cacheDir() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "iotax")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // no HOME
+}
+
+// print writes the report to standard output as text or JSON.
+func (a *app) print(rep *report.Report) error {
+	if a.json {
+		return rep.JSON(a.out)
+	}
+	return rep.Text(a.out, report.TextOptions{Width: width(a.out, 100), Color: color(a.out)})
+}
+
+// formats are the report formats, by name and file ending.
+var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, trials []*iotax.Trial) error{
+	"html": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.HTML(w) },
+	"md":   func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Markdown(w) },
+	"json": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.JSON(w) },
+	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error {
+		return rep.Text(w, report.TextOptions{Width: 100})
+	},
+}

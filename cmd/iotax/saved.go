@@ -1,0 +1,224 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/store"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the saved runs, the latest last",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withStore(c, func(db *store.Store) error {
+				runs, err := db.Runs(c.Context())
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return writeJSON(a.out, runs)
+				}
+				if len(runs) == 0 {
+					_, err := fmt.Fprintln(a.out, "no runs yet; make one with: iotax run")
+					return err
+				}
+				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tNAME\tBASELINE\tTARGETS")
+				for _, r := range runs {
+					took := "-"
+					if !r.End.IsZero() {
+						took = elapsed(r.End.Sub(r.Start))
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, r.Name, r.Baseline, len(r.Targets))
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
+
+func (a *app) showCommand() *cobra.Command {
+	var seq int
+	var raw, planOnly bool
+	c := &cobra.Command{
+		Use:   "show [RUN]",
+		Short: "Show a saved run: its plan, its trials, or the raw output of one",
+		Args:  cobra.MaximumNArgs(1),
+		Example: `  iotax show
+  iotax show --plan > again.yaml
+  iotax show --raw --trial 12`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if raw && !c.Flags().Changed("trial") {
+				return usageError{fmt.Errorf("--raw needs --trial N; `iotax show` lists them")}
+			}
+			return a.withStore(c, func(db *store.Store) error {
+				r, err := db.Get(c.Context(), idOrLatest(args))
+				if err != nil {
+					return err
+				}
+				if planOnly {
+					_, err := a.out.Write(r.Plan)
+					return err
+				}
+				if raw {
+					b, err := db.Raw(c.Context(), r.ID, seq)
+					if err != nil {
+						return err
+					}
+					_, err = a.out.Write(b)
+					return err
+				}
+				trials, err := db.Trials(c.Context(), r.ID)
+				if err != nil {
+					return err
+				}
+				if c.Flags().Changed("trial") {
+					i := slices.IndexFunc(trials, func(t *iotax.Trial) bool { return t.Seq == seq })
+					if i < 0 {
+						return &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Mend: "iotax show " + r.ID}
+					}
+					trials = trials[i : i+1]
+				}
+				if a.json {
+					return writeJSON(a.out, struct {
+						Run    *iotax.Run     `json:"run"`
+						Trials []*iotax.Trial `json:"trials"`
+					}{r, trials})
+				}
+				if len(trials) == 1 {
+					return showTrial(a.out, trials[0])
+				}
+				return showTrials(a.out, r, trials)
+			})
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&seq, "trial", 0, "only the trial of this number")
+	f.BoolVar(&raw, "raw", false, "the tool's own output of that trial, as it was")
+	f.BoolVar(&planOnly, "plan", false, "the resolved plan")
+	return c
+}
+
+func showTrials(out io.Writer, r *iotax.Run, trials []*iotax.Trial) error {
+	fmt.Fprintf(out, "run %s  %s  %s  seed %d\n\n", r.ID, r.Name, r.Status, r.Seed)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TRIAL\tBLOCK\tWORKLOAD\tTARGET\tTOOK\tRESULT")
+	for _, t := range trials {
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Block, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
+	}
+	return w.Flush()
+}
+
+func showTrial(out io.Writer, t *iotax.Trial) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "trial %d\tblock %d\t%s\n", t.Seq, t.Block, t.Cell())
+	if t.Err != "" {
+		fmt.Fprintf(w, "failed\t%s\n", clean(t.Err))
+	}
+	if t.Void != "" {
+		fmt.Fprintf(w, "void\t%s\n", clean(t.Void))
+	}
+	for _, k := range slices.Sorted(maps.Keys(t.Facts)) {
+		fmt.Fprintf(w, "%s\t%s\n", clean(k), clean(t.Facts[k]))
+	}
+	for _, v := range t.Values {
+		fmt.Fprintf(w, "%s\t%.6g %s\n", v.Name, v.Value, v.Unit)
+	}
+	for _, f := range t.Findings {
+		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, clean(f.Evidence))
+	}
+	return w.Flush()
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm RUN…",
+		Short: "Remove saved runs",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withStore(c, func(db *store.Store) error {
+				var ids []string
+				for _, arg := range args { // all must exist before one goes
+					r, err := db.Get(c.Context(), arg)
+					if err != nil {
+						return err
+					}
+					ids = append(ids, r.ID)
+				}
+				for _, id := range ids {
+					if err := db.Remove(c.Context(), id); err != nil {
+						return err
+					}
+					fmt.Fprintln(a.out, "removed", id)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var format, output string
+	c := &cobra.Command{
+		Use:   "export [RUN]",
+		Short: "Write every value of every trial, as JSON or CSV",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if format != "json" && format != "csv" {
+				return usageError{fmt.Errorf("--format %s: there are csv and json", format)}
+			}
+			return a.withStore(c, func(db *store.Store) error {
+				r, err := db.Get(c.Context(), idOrLatest(args))
+				if err != nil {
+					return err
+				}
+				out := a.out
+				if output != "" {
+					f, err := os.Create(output)
+					if err != nil {
+						return &iotax.Error{Op: "export", On: output, Err: err}
+					}
+					defer f.Close()
+					out = f
+				}
+				seq := db.EachTrial(c.Context(), r.ID)
+				if format == "csv" {
+					return store.WriteCSV(out, r, seq)
+				}
+				return store.WriteJSON(out, r, seq)
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", "json", "json or csv")
+	c.Flags().StringVarP(&output, "output", "o", "", "write to this file")
+	return c
+}
+
+func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
+	db, err := store.Open(c.Context(), a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return f(db)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

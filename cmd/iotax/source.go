@@ -1,0 +1,222 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/suite"
+	"iotax/volume"
+	"iotax/workload"
+)
+
+// kinds are all ways to write a machine, a volume or a workload in a plan.
+func kinds() plan.Kinds {
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds()}
+}
+
+// planFlags are the flags of run and plan that change what is measured.
+type planFlags struct {
+	workloads []string
+	trial     string
+	ramp      string
+	blocks    string
+	size      string
+	precision string
+	margin    string
+	budget    string
+	protocol  string
+	seed      uint64
+	cold      bool
+	warm      bool
+}
+
+func (pf *planFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVarP(&pf.workloads, "workload", "w", nil, "workloads, as in randread-4k,seqread-1m; of a plan or suite: the names to keep")
+	f.StringVar(&pf.trial, "trial", "", "length of the measured window of a trial, as in 10s")
+	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
+	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
+	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
+	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
+	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
+	f.StringVar(&pf.budget, "budget", "", "no block starts after this time, as in 20m")
+	f.StringVar(&pf.protocol, "protocol", "", "adaptive, or a fixed one, as in fixed:5x60s")
+	f.Uint64Var(&pf.seed, "seed", 0, "order and offsets derive from it (default: drawn)")
+	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
+	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
+	c.MarkFlagsMutuallyExclusive("cold", "warm")
+}
+
+// load makes the plan that args name: a suite, a plan file, "-" for standard input, or targets.
+// No argument is the suite "quick".
+func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
+	p, err := pf.read(args, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if err := pf.apply(&p.Measure); err != nil {
+		return nil, usageError{err}
+	}
+	if pf.size != "" {
+		if err := resize(p, pf.size); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return p, nil
+}
+
+func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
+	if len(args) == 0 {
+		args = []string{"quick"}
+	}
+	if len(args) > 1 || isWord(args[0]) {
+		m := plan.Defaults()
+		p, err := plan.FromWords(args, pf.workloads, m, kinds())
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return p, nil
+	}
+	name, src, err := source(args[0], stdin)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Parse(name, src, kinds())
+	if err != nil {
+		return nil, err
+	}
+	return p, pf.keep(p)
+}
+
+// isWord reports whether arg is a target word rather than a suite or a plan file.
+func isWord(arg string) bool {
+	if _, ok := suite.Source(arg); ok || arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		return false
+	}
+	return strings.ContainsAny(arg, ":/")
+}
+
+func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
+	if src, ok := suite.Source(arg); ok {
+		return arg, src, nil
+	}
+	if arg == "-" {
+		src, err = io.ReadAll(stdin)
+		return "standard input", src, err
+	}
+	src, err = os.ReadFile(arg)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
+		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg,
+			Err:  errors.New("there is no suite and no file of this name"),
+			Mend: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
+	}
+	if err != nil {
+		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: errors.Unwrap(err)}
+	}
+	return arg, src, nil
+}
+
+// keep drops the workloads that -w does not name.
+func (pf *planFlags) keep(p *plan.Plan) error {
+	if len(pf.workloads) == 0 {
+		return nil
+	}
+	var names []string
+	for _, w := range p.Workloads {
+		names = append(names, w.Name)
+	}
+	for _, want := range pf.workloads {
+		if !slices.Contains(names, want) {
+			return usageError{&iotax.Error{Op: "choose workload", On: want, Err: errors.New("the plan has no workload of this name"),
+				Mend: "it has: " + strings.Join(names, ", ")}}
+		}
+	}
+	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(pf.workloads, w.Name) })
+	return nil
+}
+
+// apply writes the flags that were given into m.
+func (pf *planFlags) apply(m *plan.Measure) error {
+	var errs []error
+	duration := func(flag, s string, to *plan.Duration) {
+		if s != "" {
+			d, err := plan.ParseDuration(s)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			}
+			*to = d
+		}
+	}
+	ratio := func(flag, s string, to *plan.Percent) {
+		if s != "" {
+			r, err := plan.ParsePercent(s)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			}
+			*to = r
+		}
+	}
+	duration("trial", pf.trial, &m.Trial)
+	duration("ramp", pf.ramp, &m.Ramp)
+	duration("budget", pf.budget, &m.Budget)
+	ratio("precision", pf.precision, &m.Precision)
+	ratio("margin", pf.margin, &m.Margin)
+	if pf.blocks != "" {
+		b, err := plan.ParseBlocks(pf.blocks)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--blocks: %w", err))
+		}
+		m.Blocks = b
+	}
+	if pf.protocol != "" {
+		m.Protocol = pf.protocol
+	}
+	if pf.seed != 0 {
+		m.Seed = pf.seed
+	}
+	if pf.warm {
+		m.Cold = false
+	} else if pf.cold {
+		m.Cold = true
+	}
+	if len(errs) == 0 {
+		if err := m.Check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// resize sets the size of the test file of every workload that has one.
+func resize(p *plan.Plan, size string) error {
+	if _, err := plan.ParseSize(size); err != nil {
+		return fmt.Errorf("--size: %w", err)
+	}
+	for _, w := range p.Workloads {
+		if o, ok := w.Spec.(plan.Optioner); ok {
+			if err := o.SetOption("size", size); err != nil {
+				return fmt.Errorf("--size: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprint(d.Round(100 * time.Millisecond))
+	}
+	return fmt.Sprint(d.Round(time.Second))
+}

@@ -1,0 +1,328 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/stat"
+)
+
+// alphaPerLook is the confidence that each look uses, so that stopping at the first look that
+// satisfies the precision still covers 95 %. See docs/method.md.
+const (
+	alphaPerLook = stat.AlphaPerLook
+	alphaFixed   = 0.05
+	// A cell that fails this often in a row is not tried again; its failures stay in the report.
+	failuresInARow = 3
+	// A workload gives up when this share of its blocks was void (and at least minVoids were).
+	maxVoidShare = 0.5
+	minVoids     = 6
+)
+
+// An engine runs the blocks of a rig. Its only state is what the trials say, so a resumed run
+// starts from the stored ones.
+type engine struct {
+	run    *iotax.Run
+	p      *plan.Plan
+	d      Deps
+	rig    *rig
+	lanes  []*lane
+	trials []*iotax.Trial
+	seq    int
+	begun  time.Time
+}
+
+// A lane is the progress of one workload: its blocks, and whether it needs more.
+type lane struct {
+	*load
+	index  int
+	block  int // index of the next block
+	valid  int // blocks that count
+	voids  int
+	failed map[string]int // by target, in a row
+	state  laneState
+	why    string
+}
+
+type laneState int
+
+const (
+	laneOpen  laneState = iota
+	laneDone            // precise enough, or as long as the protocol says
+	laneShort           // stopped before that
+)
+
+func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Trial) *engine {
+	e := &engine{run: run, p: p, d: d, rig: r, trials: earlier}
+	for i, l := range r.loads {
+		ln := &lane{load: l, index: i, failed: map[string]int{}}
+		e.lanes = append(e.lanes, ln)
+		byBlock := map[int][]*iotax.Trial{}
+		for _, t := range earlier {
+			if t.Workload == l.plan.Name {
+				byBlock[t.Block] = append(byBlock[t.Block], t)
+				ln.block = max(ln.block, t.Block+1)
+			}
+		}
+		for b := range ln.block {
+			// A block that was cut short is kept but does not count: it is run again under a new index.
+			if len(byBlock[b]) >= len(l.targets) {
+				ln.account(byBlock[b])
+			}
+		}
+		e.judge(ln)
+	}
+	for _, t := range earlier {
+		e.seq = max(e.seq, t.Seq+1)
+	}
+	return e
+}
+
+// complete reports whether every cell reached what the plan asks.
+func (e *engine) complete() bool {
+	for _, ln := range e.lanes {
+		if ln.state != laneDone || len(ln.targets) < len(e.p.Targets) {
+			return false
+		}
+		for _, n := range ln.failed {
+			if n >= failuresInARow {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// measure runs blocks in rotation over the workloads that still need some.
+func (e *engine) measure(ctx context.Context) error {
+	e.begun = e.d.Now()
+	for {
+		busy := false
+		for _, ln := range e.lanes {
+			if ln.state != laneOpen {
+				continue
+			}
+			busy = true
+			if e.spent(ln) {
+				e.stop(ln, laneShort, "the budget of "+phrase(time.Duration(e.p.Measure.Budget))+" is spent")
+				continue
+			}
+			trials, err := e.runBlock(ctx, ln)
+			if err != nil {
+				return err
+			}
+			ln.account(trials)
+			e.judge(ln)
+		}
+		if !busy {
+			return nil
+		}
+	}
+}
+
+// spent reports whether another block of ln would go beyond the budget.
+func (e *engine) spent(ln *lane) bool {
+	budget := time.Duration(e.p.Measure.Budget)
+	return budget > 0 && e.d.Now().Sub(e.begun)+e.blockTime(ln) > budget
+}
+
+func (e *engine) blockTime(ln *lane) time.Duration {
+	m := e.p.Measure
+	return time.Duration(len(ln.targets)) * time.Duration(m.Settle+m.Ramp+m.Trial)
+}
+
+// runBlock runs one trial of every target, in the order that the seed gives.
+func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error) {
+	block := ln.block
+	ln.block++
+	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
+	var trials []*iotax.Trial
+	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
+		target := ln.targets[i]
+		if ln.failed[target.Name] >= failuresInARow {
+			continue
+		}
+		t := e.newTrial(ln, target, block, seed)
+		e.d.Progress(e.event(Starting, ln, t))
+		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+		}
+		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
+		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
+			return nil, opError("save trial", t.Cell(), err, "")
+		}
+		e.trials = append(e.trials, t)
+		trials = append(trials, t)
+		e.d.Progress(e.event(Finished, ln, t))
+	}
+	return trials, nil
+}
+
+func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
+	m := e.p.Measure
+	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
+		Block: block, Seq: e.seq, Seed: seed, Ramp: time.Duration(m.Ramp), Length: time.Duration(m.Trial),
+		Cold: m.Cold, Labels: target.Labels}
+	e.seq++
+	return t
+}
+
+// account books a finished block.
+func (ln *lane) account(trials []*iotax.Trial) {
+	void := false
+	for _, t := range trials {
+		void = void || t.Void != ""
+		if t.Err != "" {
+			ln.failed[t.Target]++
+		} else {
+			ln.failed[t.Target] = 0
+		}
+	}
+	if void {
+		ln.voids++
+	} else {
+		ln.valid++
+	}
+}
+
+// judge decides whether ln needs another block.
+func (e *engine) judge(ln *lane) {
+	if ln.failed[e.run.Baseline] >= failuresInARow {
+		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow))
+		return
+	}
+	if total := ln.voids + ln.valid; ln.voids >= minVoids && float64(ln.voids) > maxVoidShare*float64(total) {
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks were void", ln.voids, total))
+		return
+	}
+	b := e.p.Measure.Blocks
+	if e.p.Measure.Fixed() {
+		if ln.valid >= b.Max {
+			e.stop(ln, laneDone, "as the protocol says")
+		}
+		return
+	}
+	if ln.valid < b.Min || ln.valid < b.Max && !stat.IsLook(ln.valid, b.Min, b.Max) {
+		return
+	}
+	widest := e.widest(ln)
+	switch {
+	case widest <= e.run.Precision:
+		e.stop(ln, laneDone, "precise to ± "+percent(widest))
+	case ln.valid >= b.Max:
+		e.stop(ln, laneShort, "precision not reached (± "+percent(widest)+")")
+	}
+}
+
+// widest returns the largest half width, as a ratio, of the lane's first metric over its targets:
+// √(U/L) − 1. It is +Inf where an interval cannot be had yet.
+func (e *engine) widest(ln *lane) float64 {
+	metric := ln.w.Metrics()[0]
+	widest := 0.0
+	for _, t := range ln.targets {
+		if t.Name == e.run.Baseline || ln.failed[t.Name] >= failuresInARow {
+			continue
+		}
+		base, target, better := Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
+		r, err := stat.Ratio(base, target, better, alphaPerLook)
+		if err != nil || math.IsNaN(r.Lo) || math.IsNaN(r.Hi) || r.Lo <= 0 {
+			return math.Inf(1)
+		}
+		widest = max(widest, math.Sqrt(r.Hi/r.Lo)-1)
+	}
+	return widest
+}
+
+func (e *engine) stop(ln *lane, s laneState, why string) {
+	ln.state, ln.why = s, why
+	if s == laneShort {
+		e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning,
+			Evidence: ln.plan.Name + ": " + why, Mend: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"}})
+	}
+	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why})
+}
+
+func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
+	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: t.Block, Blocks: e.p.Measure.Blocks.Max,
+		Trial: t, Elapsed: e.d.Now().Sub(e.begun)}
+	// What has been needed for a trial so far is what the rest will need.
+	if done := len(e.trials); done > 0 && ev.Elapsed > 0 {
+		left := 0
+		for _, l := range e.lanes {
+			if l.state == laneOpen {
+				left += max(0, e.p.Measure.Blocks.Max-l.valid) * len(l.targets)
+			}
+		}
+		ev.Left = ev.Elapsed / time.Duration(max(1, e.done())) * time.Duration(left)
+		if b := time.Duration(e.p.Measure.Budget); b > 0 {
+			ev.Left = min(ev.Left, max(0, b-ev.Elapsed))
+		}
+	}
+	return ev
+}
+
+// done counts the trials of this process, the resumed ones left out.
+func (e *engine) done() int {
+	n := 0
+	for _, t := range e.trials {
+		if !t.Start.Before(e.begun) {
+			n++
+		}
+	}
+	return n
+}
+
+// Pairs returns the values of metric for the baseline and the target, one pair a block in which
+// both succeeded and nothing was void, and which direction of the metric is better.
+func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {
+	type pair struct {
+		b, t       float64
+		hasB, hasT bool
+		void       bool
+	}
+	blocks := map[int]*pair{}
+	last := -1
+	for _, t := range trials {
+		if t.Workload != workload {
+			continue
+		}
+		p := blocks[t.Block]
+		if p == nil {
+			p = &pair{}
+			blocks[t.Block] = p
+		}
+		last = max(last, t.Block)
+		p.void = p.void || t.Void != ""
+		v, ok := t.Value(metric)
+		if !ok || t.Err != "" {
+			continue
+		}
+		if t.Target == baseline {
+			p.b, p.hasB = v.Value, true
+		}
+		if t.Target == target {
+			p.t, p.hasT, better = v.Value, true, v.Better
+		}
+	}
+	for i := range last + 1 {
+		if p := blocks[i]; p != nil && p.hasB && p.hasT && !p.void {
+			base, other = append(base, p.b), append(other, p.t)
+		}
+	}
+	return base, other, better
+}
+
+func percent(x float64) string {
+	if math.IsInf(x, 1) {
+		return "∞ %"
+	}
+	return fmt.Sprintf("%.2g %%", 100*x)
+}
+
+var errNothing = errors.New("the workload did nothing")

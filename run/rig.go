@@ -1,0 +1,355 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+// A rig is everything that stands while a run measures: open machines, places on them, prepared
+// cells. What it makes is taken down by close in the opposite order.
+type rig struct {
+	p *plan.Plan
+	d Deps
+
+	machines map[string]*openMachine
+	volumes  map[string]*volumeState // by target
+	targets  []*iotax.Target         // those that opened, in plan order; the baseline first
+	infos    map[string]*iotax.TargetInfo
+	loads    []*load
+	undo     []undoStep
+}
+
+// A load is a workload of the plan and the targets it is prepared on.
+type load struct {
+	plan    plan.Workload
+	w       iotax.Workload
+	targets []*iotax.Target
+}
+
+type openMachine struct {
+	m    iotax.Machine
+	err  error
+	busy bool // being opened: meeting it again is a cycle
+}
+
+type volumeState struct {
+	id       string
+	vol      iotax.Volume
+	place    iotax.Place
+	prepared bool
+	attached bool
+	err      error
+	busy     bool
+}
+
+type undoStep struct {
+	what string
+	do   func(context.Context) error
+}
+
+func newRig(p *plan.Plan, d Deps) *rig {
+	r := &rig{p: p, d: d,
+		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, infos: map[string]*iotax.TargetInfo{}}
+	r.machines["host"] = &openMachine{m: d.Host}
+	for i, t := range p.Targets {
+		r.volumes[t.Name] = &volumeState{id: fmt.Sprintf("t%d", i)}
+		r.infos[t.Name] = &iotax.TargetInfo{Name: t.Name, Machine: t.On, Labels: t.Labels}
+	}
+	return r
+}
+
+// onClose registers what undoes the step just begun.
+func (r *rig) onClose(what string, do func(context.Context) error) {
+	r.undo = append(r.undo, undoStep{what, do})
+}
+
+// close undoes every step, last first, each also when others failed.
+func (r *rig) close(ctx context.Context) error {
+	var errs []error
+	for i := len(r.undo) - 1; i >= 0; i-- {
+		if err := r.undo[i].do(ctx); err != nil {
+			errs = append(errs, opError("clean up", r.undo[i].what, err, ""))
+		}
+	}
+	r.undo = nil
+	return errors.Join(errs...)
+}
+
+// open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
+// run.Targets with their error; without keepGoing the first such error is returned, because what is
+// known to be missing is better mended before an hour is spent.
+func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+	need, err := r.makeLoads()
+	if err != nil {
+		return err
+	}
+	run.Workloads = nil
+	for _, l := range r.loads {
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold})
+	}
+	if run.Environment, err = r.d.Environment(ctx, r.d.Host); err != nil {
+		return opError("describe", r.d.Host.String(), err, "")
+	}
+
+	var first error
+	fail := func(t plan.Target, err error) {
+		r.infos[t.Name].Err = err.Error()
+		if first == nil {
+			first = err
+		}
+	}
+	for _, t := range r.p.Targets {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		target, err := r.openTarget(ctx, t, need)
+		if err != nil {
+			fail(t, err)
+			if !keepGoing || t.Name == r.p.Baseline {
+				break
+			}
+			continue
+		}
+		r.targets = append(r.targets, target)
+	}
+	if first != nil && (!keepGoing || r.infos[r.p.Baseline].Err != "") {
+		r.describe(run)
+		return first
+	}
+	err = r.prepareCells(ctx, run, keepGoing)
+	r.describe(run)
+	if err != nil {
+		return err
+	}
+	if len(r.p.Targets) > 1 && len(r.targets) < 2 {
+		return first
+	}
+	return nil
+}
+
+// makeLoads makes the workloads and returns the bytes that one place must hold.
+func (r *rig) makeLoads() (need int64, err error) {
+	sizes := map[int64]bool{}
+	for _, pw := range r.p.Workloads {
+		w, err := r.d.Workload(pw)
+		if err != nil {
+			return 0, err
+		}
+		if s, ok := w.(iotax.Sizer); ok {
+			sizes[s.Space()] = true
+		}
+		r.loads = append(r.loads, &load{plan: pw, w: w})
+	}
+	for s := range sizes { // workloads of one size share their file
+		need += s
+	}
+	return need, nil
+}
+
+// describe puts what is known of the targets into the run.
+func (r *rig) describe(run *iotax.Run) {
+	run.Targets = nil
+	for _, t := range r.p.Targets {
+		run.Targets = append(run.Targets, *r.infos[t.Name])
+	}
+}
+
+// openTarget attaches the target's volume to its machine.
+func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax.Target, error) {
+	place, err := r.attach(ctx, t, need)
+	if err != nil {
+		return nil, err
+	}
+	m := r.machines[t.On].m
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Labels: t.Labels, Facts: map[string]string{}}
+	if d, ok := m.(iotax.Describer); ok {
+		maps.Copy(target.Facts, d.Facts())
+	}
+	if b, ok := m.(iotax.Booter); ok {
+		for _, ph := range b.Boot() {
+			target.Facts["boot."+ph.Name] = ph.At.Round(time.Millisecond).String()
+		}
+	}
+	maps.Copy(target.Facts, place.Facts)
+	if !iotax.IsLocal(m) {
+		env, err := r.d.Environment(ctx, m)
+		if err != nil {
+			return nil, opError("describe", m.String(), err, "")
+		}
+		for k, v := range env {
+			target.Facts["machine."+k] = v
+		}
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
+	return target, nil
+}
+
+// machine opens the machine name, after the serving side of every volume on it was made: a guest
+// must be started with its devices.
+func (r *rig) machine(ctx context.Context, name string, need int64) (iotax.Machine, error) {
+	if om, ok := r.machines[name]; ok {
+		if om.busy {
+			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
+				Mend: "let `of` name a directory on the host"}
+		}
+		return om.m, om.err
+	}
+	om := &openMachine{busy: true}
+	r.machines[name] = om
+	om.m, om.err = r.start(ctx, name, need)
+	om.busy = false
+	return om.m, om.err
+}
+
+func (r *rig) start(ctx context.Context, name string, need int64) (iotax.Machine, error) {
+	pm, err := r.planMachine(name)
+	if err != nil {
+		return nil, err
+	}
+	var devices []iotax.Device
+	for _, t := range r.p.Targets {
+		if t.On != name {
+			continue
+		}
+		vol, err := r.prepare(ctx, t, need)
+		if err != nil {
+			continue // it fails alone, when its own turn comes
+		}
+		devices = append(devices, vol.Devices()...)
+	}
+	r.d.Progress(Event{Kind: Opening, Text: "machine " + name})
+	m, err := r.d.Open(ctx, pm, devices)
+	if err != nil {
+		return nil, err
+	}
+	r.onClose("machine "+name, m.Close)
+	return m, nil
+}
+
+func (r *rig) planMachine(name string) (plan.Machine, error) {
+	for _, m := range r.p.Machines {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return plan.Machine{}, &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
+}
+
+// prepare makes the serving side of the target's volume, once.
+func (r *rig) prepare(ctx context.Context, t plan.Target, need int64) (iotax.Volume, error) {
+	v := r.volumes[t.Name]
+	if v.prepared {
+		return v.vol, v.err
+	}
+	if v.busy {
+		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: errors.New("the target stands on itself")}
+	}
+	v.busy = true
+	defer func() { v.busy, v.prepared = false, true }()
+
+	env := volume.Env{Host: r.d.Host, ID: v.id, Need: need}
+	if ref, ok := t.Spec.(plan.Referrer); ok {
+		base, ok := r.planTarget(ref.Of())
+		if !ok {
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", ref.Of())}
+			return nil, v.err
+		}
+		if env.Of, v.err = r.attach(ctx, base, need); v.err != nil {
+			return nil, v.err
+		}
+		if base.On != "host" || env.Of.Kind != iotax.PlaceDir {
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("it stands on %q, which is not a directory on this host", base.Name),
+				Mend: "give a target with `dir:` on the host as `of`"}
+			return nil, v.err
+		}
+	}
+	if v.vol, v.err = r.d.Prepare(ctx, t, env); v.err != nil {
+		return nil, v.err
+	}
+	r.onClose("volume of "+t.Name, v.vol.Close)
+	return v.vol, nil
+}
+
+// attach makes the target's place, once.
+func (r *rig) attach(ctx context.Context, t plan.Target, need int64) (iotax.Place, error) {
+	v := r.volumes[t.Name]
+	if v.attached {
+		return v.place, v.err
+	}
+	m, err := r.machine(ctx, t.On, need)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	vol, err := r.prepare(ctx, t, need)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	r.d.Progress(Event{Kind: Opening, Target: t.Name})
+	v.attached = true
+	r.onClose("place of "+t.Name, vol.Detach)
+	v.place, v.err = vol.Attach(ctx, m)
+	return v.place, v.err
+}
+
+func (r *rig) planTarget(name string) (plan.Target, bool) {
+	for _, t := range r.p.Targets {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return plan.Target{}, false
+}
+
+// prepareCells settles, checks and prepares every workload on every target.
+func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+	for _, l := range r.loads {
+		if s, ok := l.w.(iotax.Settler); ok {
+			found, err := s.Settle(ctx, r.targets)
+			if err != nil {
+				return err
+			}
+			run.Findings = mergeFindings(run.Findings, found)
+		}
+	}
+	// All checks come before the first preparation: what is missing shows before files are written.
+	for _, l := range r.loads {
+		for _, t := range r.targets {
+			if err := l.w.Check(ctx, t); err != nil {
+				if !keepGoing || t.Name == r.p.Baseline {
+					return err
+				}
+				r.cellFailed(l, t, err)
+				continue
+			}
+			l.targets = append(l.targets, t)
+		}
+	}
+	for _, l := range r.loads {
+		for _, t := range l.targets {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
+			r.onClose(l.plan.Name+" on "+t.Name, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
+			if err := l.w.Prepare(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
+	info := r.infos[t.Name]
+	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Invalid,
+		Evidence: l.plan.Name + ": " + err.Error()})
+}

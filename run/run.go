@@ -1,0 +1,198 @@
+// Package run turns a plan into trials: it opens the machines, makes the places, prepares the
+// cells, measures in paired and interleaved blocks until the intervals are narrow enough, and
+// always takes down what it made. Everything it does to the world goes through the functions in
+// Deps, so its tests run on fakes and a clock of their own.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+// Deps are the functions through which a run touches the world. All but Progress are required.
+type Deps struct {
+	// Host is this host: volumes that serve a guest are prepared on it.
+	Host iotax.Machine
+	// Open starts or reaches a machine, with the devices that the volumes on it need.
+	Open func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error)
+	// Prepare makes the serving side of a target's volume.
+	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
+	// Workload makes the workload of an entry of the plan.
+	Workload func(w plan.Workload) (iotax.Workload, error)
+	// Environment describes a machine.
+	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
+	// Watch starts to observe what else happens during a trial; stop ends that.
+	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) ([]iotax.Value, map[string]string, error), err error)
+	// DropCaches empties the page cache of a machine.
+	DropCaches func(ctx context.Context, m iotax.Machine) error
+	// Check judges one trial; a void trial voids its block.
+	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
+	// Review judges the whole run.
+	Review func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
+
+	// Begin is called once, before the first trial; Save after each; Update when the run changed.
+	Begin  func(ctx context.Context, r *iotax.Run) error
+	Save   func(ctx context.Context, t *iotax.Trial) error
+	Update func(ctx context.Context, r *iotax.Run) error
+
+	// Progress is told what happens, from the goroutine of Run.
+	Progress func(Event)
+
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Options are what a run is told beside its plan.
+type Options struct {
+	ID        string         // of the new run
+	Version   string         // of iotax
+	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
+	Resume    *iotax.Run     // the run to go on with
+	Trials    []*iotax.Trial // what Resume has already
+}
+
+// EventKind says what an Event tells.
+type EventKind string
+
+const (
+	Opening    EventKind = "opening"    // Target or Text says what
+	Preparing  EventKind = "preparing"  // Target, Workload
+	Starting   EventKind = "starting"   // a trial: Target, Workload, Block
+	Finished   EventKind = "finished"   // a trial: Trial
+	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why
+	CleaningUp EventKind = "cleaning-up"
+)
+
+// An Event is one step of a run, for the progress display.
+type Event struct {
+	Kind     EventKind
+	Text     string
+	Target   string
+	Workload string
+	Block    int // from 0
+	Blocks   int // the most that may come
+	Trial    *iotax.Trial
+	Elapsed  time.Duration // since the first trial
+	Left     time.Duration // estimate until the last; 0 when unknown
+}
+
+// cleanupTime bounds taking everything down after a run, also after an interrupt.
+const cleanupTime = 90 * time.Second
+
+// Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
+// it came, and its trials went through Deps.Save. The error is that of the first step that kept the
+// run from measuring (an *iotax.Error), ctx's when it was interrupted, or that of a clean-up that
+// left something behind. Trials that failed are no error here: they are rows.
+func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, err error) {
+	if d.Progress == nil {
+		d.Progress = func(Event) {}
+	}
+	if run, err = begin(p, d, o); err != nil {
+		return nil, err
+	}
+	rig := newRig(p, d)
+	defer func() {
+		d.Progress(Event{Kind: CleaningUp})
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+		if cerr := rig.close(clean); cerr != nil {
+			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
+				Evidence: cerr.Error(), Mend: "remove it by hand"})
+			err = errors.Join(err, cerr)
+		}
+		run.End = d.Now()
+		err = errors.Join(err, d.Update(clean, run))
+	}()
+
+	if o.Resume == nil {
+		err = d.Begin(ctx, run)
+	} else {
+		err = d.Update(ctx, run)
+	}
+	if err != nil {
+		return run, err
+	}
+	if err = rig.open(ctx, run, o.KeepGoing); err == nil {
+		err = d.Update(ctx, run)
+	}
+	if err != nil {
+		run.Status = iotax.Failed
+		if ctx.Err() != nil {
+			run.Status = iotax.Interrupted
+			err = context.Cause(ctx)
+		}
+		return run, err
+	}
+
+	e := newEngine(run, p, d, rig, o.Trials)
+	err = e.measure(ctx)
+	switch {
+	case ctx.Err() != nil:
+		run.Status, err = iotax.Interrupted, context.Cause(ctx)
+	case err != nil:
+		run.Status = iotax.Failed
+	case e.complete():
+		run.Status = iotax.Done
+	default:
+		run.Status = iotax.Incomplete
+	}
+	run.Findings = mergeFindings(run.Findings, d.Review(run, e.trials))
+	return run, err
+}
+
+// begin makes the record of the run, or takes up the one that is resumed.
+func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
+	text, err := p.YAML()
+	if err != nil {
+		return nil, &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+	}
+	if o.Resume != nil {
+		r := *o.Resume
+		if string(r.Plan) != string(text) {
+			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New("the plan is not the one this run began with"),
+				Mend: "resume with the same plan and flags, or start a new run"}
+		}
+		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
+		return &r, nil
+	}
+	seed := p.Measure.Seed
+	for seed == 0 {
+		seed = rand.Uint64() >> 1 // SQLite keeps signed integers
+	}
+	return &iotax.Run{
+		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
+		Status: iotax.Running, Baseline: p.Baseline,
+		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin),
+	}, nil
+}
+
+// mergeFindings appends to a those findings of b that it does not have.
+func mergeFindings(a, b []iotax.Finding) []iotax.Finding {
+	for _, f := range b {
+		known := false
+		for _, g := range a {
+			known = known || f == g
+		}
+		if !known {
+			a = append(a, f)
+		}
+	}
+	return a
+}
+
+func opError(op, on string, err error, mend string) error {
+	var e *iotax.Error
+	if errors.As(err, &e) && e.Mend != "" {
+		mend = "" // the cause already says it
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+}
+
+func phrase(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }

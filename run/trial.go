@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// slack is how much longer than ramp and window a trial may take before it counts as hung: program
+// start and a final flush on a slow target.
+const slack = 90 * time.Second
+
+// runTrial runs w once on target and fills t. What goes wrong is written into t.
+func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
+	t.Facts = map[string]string{}
+	t.Start = d.Now()
+	err := func() error {
+		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {
+			return err
+		}
+		if t.Cold {
+			if err := dropCaches(ctx, d, target, t); err != nil {
+				return err
+			}
+		}
+		stop, err := d.Watch(ctx, target)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		limit := t.Ramp + t.Length + slack
+		inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
+		err = w.Run(inner, target, t)
+		if cause := context.Cause(inner); err != nil && cause != nil && ctx.Err() == nil {
+			err = cause
+		}
+		cancel()
+		values, facts, werr := stop(context.WithoutCancel(ctx))
+		t.Values = append(t.Values, values...)
+		maps.Copy(t.Facts, facts)
+		if err == nil && len(t.Values) == len(values) {
+			err = errNothing
+		}
+		if werr != nil {
+			werr = fmt.Errorf("watch: %w", werr)
+		}
+		return errors.Join(err, werr)
+	}()
+	t.Took = d.Now().Sub(t.Start)
+	if err != nil {
+		t.Err = err.Error()
+	}
+	found, void := d.Check(t, target)
+	t.Findings = append(t.Findings, found...)
+	if t.Void == "" {
+		t.Void = void
+	}
+}
+
+// dropCaches empties the caches between the workload and the device: the target's, and this
+// host's, which stands behind a guest. Where it is not allowed the trial goes on and says so.
+func dropCaches(ctx context.Context, d Deps, target *iotax.Target, t *iotax.Trial) error {
+	machines := []iotax.Machine{target.Machine}
+	if !iotax.IsLocal(target.Machine) && target.Place.Backing != "" {
+		machines = append(machines, d.Host)
+	}
+	for _, m := range machines {
+		err := d.DropCaches(ctx, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			t.Cold = false
+			t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
+				Evidence: fmt.Sprintf("%s: %v", m, err), Mend: "run as root, or measure warm (--warm) on all targets"})
+		}
+	}
+	return nil
+}
