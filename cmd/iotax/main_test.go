@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"iotax/guest"
+)
+
+func TestMain(m *testing.M) {
+	if guest.IsInit() { // the test binary is what these tests put into their guests
+		guest.Main()
+		return
+	}
+	testscript.Main(m, map[string]func(){
+		"iotax": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			os.Exit(Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+	})
+}
+
+// setup gives every script a home of its own but the kernel cache of the machine: fetching and
+// unpacking it for each would take minutes.
+func setup(e *testscript.Env) error {
+	e.Setenv("HOME", e.WorkDir+"/home")
+	e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
+	e.Setenv("XDG_CACHE_HOME", cacheHome())
+	e.Setenv("NO_COLOR", "1")
+	return nil
+}
+
+func cacheHome() string {
+	return strings.TrimSuffix(cacheDir(), "/iotax")
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		"leftovers": leftovers,
+	}})
+}
+
+// leftovers fails when iotax left a directory behind in any of its arguments.
+func leftovers(ts *testscript.TestScript, neg bool, args []string) {
+	for _, dir := range args {
+		entries, err := os.ReadDir(ts.MkAbs(dir))
+		ts.Check(err)
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "iotax-") {
+				ts.Fatalf("%s/%s was left behind", dir, e.Name())
+			}
+		}
+	}
+}
+
+var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// TestReadme runs every `$ iotax …` line of the README: each must succeed, or exit as the comment
+// at its end says ("# exit 2").
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	n := 0
+	for _, block := range consoleBlock.FindAllStringSubmatch(string(readme), -1) {
+		for _, line := range strings.Split(block[1], "\n") {
+			cmd, ok := strings.CutPrefix(line, "$ iotax ")
+			if !ok {
+				continue
+			}
+			n++
+			neg := ""
+			if i := strings.Index(cmd, "  # exit "); i >= 0 {
+				cmd, neg = cmd[:i], "! "
+			}
+			script.WriteString(neg + "exec iotax " + cmd + "\n")
+		}
+	}
+	if n == 0 {
+		t.Fatal("README.md has no `$ iotax` line")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/readme.txtar", []byte(script.String()+readmeFiles), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
+}
+
+// readmeFiles are the files that commands of the README name.
+const readmeFiles = `
+-- shares.yaml --
+baseline: host
+machines:
+  guest: {qemu: {memory: 256MiB}}
+targets:
+  host:   {dir: /var/tmp}
+  shares: {on: guest, share: {of: host, type: [virtiofs, 9p]}}
+workloads:
+  4k: {fio: {rw: randread, bs: 4k, iodepth: 8, size: 16MiB}}
+measure: {trial: 500ms, ramp: 100ms, blocks: {min: 2, max: 2}}
+`

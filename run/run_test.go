@@ -1,0 +1,426 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+// A world is a rig of fakes with a clock of its own. It logs every call in order.
+type world struct {
+	log    []string
+	now    time.Time
+	saved  []*iotax.Trial
+	record iotax.Run
+
+	openErr   map[string]error // by machine
+	attachErr map[string]error // by volume id
+	checkErr  map[string]error // by target
+	// value gives the result of a trial; an error fails it, NaN voids it.
+	value   func(t *iotax.Trial) (float64, error)
+	onTrial func(n int) // called at the start of the n-th trial
+	trials  int
+}
+
+func newWorld() *world {
+	return &world{now: time.Unix(1_700_000_000, 0), openErr: map[string]error{}, attachErr: map[string]error{},
+		checkErr: map[string]error{}, value: func(t *iotax.Trial) (float64, error) { return 1000, nil }}
+}
+
+func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+type fakeMachine struct {
+	w     *world
+	name  string
+	local bool
+}
+
+func (m *fakeMachine) String() string                        { return m.name }
+func (m *fakeMachine) Local() bool                           { return m.local }
+func (m *fakeMachine) Run(context.Context, *iotax.Cmd) error { return nil }
+func (m *fakeMachine) Close(context.Context) error           { m.w.say("close %s", m.name); return nil }
+
+type fakeVolume struct {
+	w    *world
+	id   string
+	kind string
+}
+
+func (v *fakeVolume) Devices() []iotax.Device { return []iotax.Device{{ID: v.id}} }
+func (v *fakeVolume) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
+	v.w.say("attach %s on %s", v.id, m)
+	return iotax.Place{Kind: iotax.PlaceDir, Path: "/" + v.id, Backing: "/" + v.id, Durability: iotax.Durable}, v.w.attachErr[v.id]
+}
+func (v *fakeVolume) Detach(context.Context) error { v.w.say("detach %s", v.id); return nil }
+func (v *fakeVolume) Close(context.Context) error  { v.w.say("remove %s", v.id); return nil }
+
+type fakeWorkload struct {
+	w    *world
+	name string
+}
+
+func (f *fakeWorkload) Metrics() []string { return []string{"read.iops"} }
+func (f *fakeWorkload) Check(_ context.Context, t *iotax.Target) error {
+	f.w.say("check %s on %s", f.name, t.Name)
+	return f.w.checkErr[t.Name]
+}
+func (f *fakeWorkload) Prepare(_ context.Context, t *iotax.Target) error {
+	f.w.say("prepare %s on %s", f.name, t.Name)
+	return nil
+}
+func (f *fakeWorkload) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	f.w.trials++
+	if f.w.onTrial != nil {
+		f.w.onTrial(f.w.trials)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.w.now = f.w.now.Add(out.Ramp + out.Length)
+	x, err := f.w.value(out)
+	if err == nil {
+		out.Values = append(out.Values, iotax.Value{Name: "read.iops", Value: x, Unit: iotax.PerSecond, Better: iotax.Up})
+	}
+	return err
+}
+func (f *fakeWorkload) Cleanup(_ context.Context, t *iotax.Target) error {
+	f.w.say("cleanup %s on %s", f.name, t.Name)
+	return nil
+}
+
+// of is a volume spec that stands on another target.
+type of struct{ target string }
+
+func (o *of) Of() string     { return o.target }
+func (o *of) SetOf(t string) { o.target = t }
+
+func (w *world) deps() Deps {
+	return Deps{
+		Host: &fakeMachine{w, "host", true},
+		Open: func(_ context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+			var ids []string
+			for _, d := range devices {
+				ids = append(ids, d.ID)
+			}
+			w.say("open %s with %s", m.Name, strings.Join(ids, ","))
+			return &fakeMachine{w: w, name: m.Name}, w.openErr[m.Name]
+		},
+		Prepare: func(_ context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+			w.say("make %s of %q", e.ID, e.Of.Path)
+			return &fakeVolume{w, e.ID, t.Kind}, nil
+		},
+		Workload: func(pw plan.Workload) (iotax.Workload, error) { return &fakeWorkload{w, pw.Name}, nil },
+		Environment: func(context.Context, iotax.Machine) (map[string]string, error) {
+			return map[string]string{"kernel": "6"}, nil
+		},
+		Watch: func(context.Context, *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
+			return func(context.Context) ([]iotax.Value, map[string]string, error) { return nil, nil, nil }, nil
+		},
+		DropCaches: func(_ context.Context, m iotax.Machine) error { return nil },
+		Check: func(t *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
+			if v, ok := t.Value("read.iops"); ok && math.IsNaN(v.Value) {
+				return nil, "the clock ran backwards"
+			}
+			return nil, ""
+		},
+		Review: func(*iotax.Run, []*iotax.Trial) []iotax.Finding { return nil },
+		Begin:  func(_ context.Context, r *iotax.Run) error { w.say("begin"); return nil },
+		Save: func(_ context.Context, t *iotax.Trial) error {
+			w.saved = append(w.saved, t)
+			return nil
+		},
+		Update: func(_ context.Context, r *iotax.Run) error { w.record = *r; return nil },
+		Now:    func() time.Time { return w.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			w.now = w.now.Add(d)
+			return ctx.Err()
+		},
+	}
+}
+
+// guestPlan is a host directory, and a disk and a share of it in a guest.
+func guestPlan(workloads ...string) *plan.Plan {
+	p := &plan.Plan{
+		Name: "test", Baseline: "host",
+		Machines: []plan.Machine{{Name: "guest", Kind: "qemu"}},
+		Targets: []plan.Target{
+			{Name: "host", On: "host", Kind: "dir"},
+			{Name: "disk", On: "guest", Kind: "disk", Spec: &of{"host"}},
+			{Name: "share", On: "guest", Kind: "share", Spec: &of{"host"}},
+		},
+		Measure: plan.Defaults(),
+	}
+	for _, w := range workloads {
+		p.Workloads = append(p.Workloads, plan.Workload{Name: w, Kind: "fio"})
+	}
+	p.Measure.Seed = 7
+	return p
+}
+
+func has(log []string, want string) bool { return slices.Contains(log, want) }
+
+func TestOpensInOrderAndUndoesInReverse(t *testing.T) {
+	w := newWorld()
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != iotax.Done {
+		t.Errorf("status %s, want done", r.Status)
+	}
+	want := []string{
+		"begin",
+		`make t0 of ""`, "attach t0 on host",
+		// The guest starts with every device that a target on it needs.
+		`make t1 of "/t0"`, `make t2 of "/t0"`, "open guest with t1,t2",
+		"attach t1 on guest", "attach t2 on guest",
+		"check w on host", "check w on disk", "check w on share",
+		"prepare w on host", "prepare w on disk", "prepare w on share",
+		"cleanup w on share", "cleanup w on disk", "cleanup w on host",
+		"detach t2", "detach t1", "close guest", "remove t2", "remove t1", "detach t0", "remove t0",
+	}
+	if !slices.Equal(w.log, want) {
+		t.Errorf("order of steps:\n got %q\nwant %q", w.log, want)
+	}
+	if w.record.Status != iotax.Done || w.record.End.IsZero() {
+		t.Errorf("stored run ends as %s at %v", w.record.Status, w.record.End)
+	}
+}
+
+func TestBlocksArePairedInterleavedAndMirrored(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("a", "b")
+	if _, err := Run(context.Background(), p, w.deps(), Options{ID: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	order := map[string][]string{} // workload/block → targets
+	var rotation []string
+	for i, tr := range w.saved {
+		if tr.Seq != i {
+			t.Fatalf("trial %d has seq %d", i, tr.Seq)
+		}
+		key := fmt.Sprintf("%s%d", tr.Workload, tr.Block)
+		order[key] = append(order[key], tr.Target)
+		if len(rotation) == 0 || rotation[len(rotation)-1] != key {
+			rotation = append(rotation, key)
+		}
+	}
+	if got, want := rotation[:4], []string{"a0", "b0", "a1", "b1"}; !slices.Equal(got, want) {
+		t.Errorf("blocks come as %v, want %v: unfinished workloads rotate", got, want)
+	}
+	for key, targets := range order {
+		if len(targets) != 3 {
+			t.Errorf("block %s ran on %v, want every target once", key, targets)
+		}
+	}
+	mirror := slices.Clone(order["a0"])
+	slices.Reverse(mirror)
+	if !slices.Equal(order["a1"], mirror) {
+		t.Errorf("block 1 ran %v after %v, want the mirror", order["a1"], order["a0"])
+	}
+	seeds := map[uint64]bool{}
+	for _, tr := range w.saved {
+		if tr.Block == 0 && tr.Workload == "a" {
+			seeds[tr.Seed] = true
+		}
+	}
+	if len(seeds) != 1 {
+		t.Errorf("%d seeds in one block, want the same for every target", len(seeds))
+	}
+}
+
+func TestStopsWhenPreciseAndNotBefore(t *testing.T) {
+	for _, c := range []struct {
+		noise  float64
+		blocks int
+		status iotax.Status
+	}{{0.005, 6, iotax.Done}, {0.5, 30, iotax.Incomplete}} {
+		w := newWorld()
+		rng := rand.New(rand.NewPCG(1, 2))
+		w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(c.noise*rng.NormFloat64()), nil }
+		p := guestPlan("w")
+		p.Measure.Budget = 0
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.saved) / 3; got != c.blocks || r.Status != c.status {
+			t.Errorf("noise %g: %d blocks, %s; want %d, %s (%v)", c.noise, got, r.Status, c.blocks, c.status, r.Findings)
+		}
+	}
+}
+
+func TestVoidBlockIsRunAgainAndKept(t *testing.T) {
+	w := newWorld()
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Block == 2 && tr.Target == "disk" {
+			return math.NaN(), nil
+		}
+		return 1000, nil
+	}
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(w.saved); got != 7*3 {
+		t.Errorf("%d trials, want 7 blocks of 3: the void one is kept and one more is run", got)
+	}
+	if r.Status != iotax.Done {
+		t.Errorf("status %s", r.Status)
+	}
+}
+
+func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
+	w := newWorld()
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Target == "share" {
+			return 0, errors.New("fio: out of cheese")
+		}
+		return 1000, nil
+	}
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, disk := 0, 0
+	for _, tr := range w.saved {
+		if tr.Err != "" {
+			failed++
+		}
+		if tr.Target == "disk" {
+			disk++
+		}
+	}
+	if failed != failuresInARow || disk != 6 {
+		t.Errorf("%d failed rows and %d trials of the sound target, want %d and 6", failed, disk, failuresInARow)
+	}
+	if r.Status != iotax.Incomplete {
+		t.Errorf("status %s, want incomplete", r.Status)
+	}
+}
+
+func TestBudgetEndsTheRun(t *testing.T) {
+	w := newWorld()
+	rng := rand.New(rand.NewPCG(1, 2))
+	w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(rng.NormFloat64()), nil }
+	p := guestPlan("w")
+	p.Measure.Budget = plan.Duration(5 * time.Minute)
+	start := w.now
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := w.now.Sub(start); took > 5*time.Minute {
+		t.Errorf("took %v of a budget of 5m", took)
+	}
+	if r.Status != iotax.Incomplete || len(r.Findings) == 0 || r.Findings[0].Rule != "stopped-early" {
+		t.Errorf("status %s, findings %v", r.Status, r.Findings)
+	}
+}
+
+func TestInterruptKeepsTrialsAndCleansUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	w.onTrial = func(n int) {
+		if n == 5 {
+			cancel()
+		}
+	}
+	r, err := Run(ctx, guestPlan("w"), w.deps(), Options{ID: "r"})
+	if !errors.Is(err, context.Canceled) || r.Status != iotax.Interrupted {
+		t.Errorf("error %v, status %s", err, r.Status)
+	}
+	if len(w.saved) != 4 {
+		t.Errorf("%d trials saved, want the 4 that finished", len(w.saved))
+	}
+	for _, want := range []string{"close guest", "remove t0", "detach t1", "cleanup w on disk"} {
+		if !has(w.log, want) {
+			t.Errorf("%q was not done", want)
+		}
+	}
+}
+
+func TestResumeGoesOnWhereItStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	w.onTrial = func(n int) {
+		if n == 8 {
+			cancel()
+		}
+	}
+	p := guestPlan("w")
+	first, _ := Run(ctx, p, w.deps(), Options{ID: "r"})
+	w.onTrial = nil
+	again, err := Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != "r" || again.Status != iotax.Done || again.Seed != first.Seed {
+		t.Errorf("resumed run %s %s", again.ID, again.Status)
+	}
+	// Two whole blocks and one trial of the third were there; four more blocks make six.
+	if len(w.saved) != 7+4*3 {
+		t.Errorf("%d trials, want %d", len(w.saved), 7+4*3)
+	}
+	seen := map[int]bool{}
+	for _, tr := range w.saved {
+		if seen[tr.Seq] {
+			t.Errorf("seq %d twice", tr.Seq)
+		}
+		seen[tr.Seq] = true
+	}
+	other := guestPlan("w", "x")
+	if _, err := Run(context.Background(), other, w.deps(), Options{Resume: first}); err == nil {
+		t.Error("resumed with another plan")
+	}
+}
+
+func TestOpenFailure(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		keep   bool
+		fault  func(*world)
+		trials bool
+	}{
+		{"guest does not boot", false, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false},
+		{"guest does not boot, keep going", true, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false},
+		{"share does not mount", false, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, false},
+		{"share does not mount, keep going", true, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, true},
+		{"baseline is full", true, func(w *world) { w.checkErr["host"] = errors.New("no space") }, false},
+		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = errors.New("no space") }, true},
+	} {
+		w := newWorld()
+		c.fault(w)
+		r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r", KeepGoing: c.keep})
+		if c.trials != (len(w.saved) > 0) || c.trials != (err == nil) {
+			t.Errorf("%s: %d trials, error %v", c.name, len(w.saved), err)
+		}
+		if c.trials && r.Status != iotax.Incomplete {
+			t.Errorf("%s: status %s, want incomplete", c.name, r.Status)
+		}
+		if !has(w.log, "remove t0") || !has(w.log, "detach t0") {
+			t.Errorf("%s: the host's directory stays: %q", c.name, w.log)
+		}
+	}
+}
+
+func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
+	p := guestPlan("w")
+	p.Targets[2].Spec = &of{"disk"} // a share, by the guest's host, of a place inside that guest
+	w := newWorld()
+	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	var e *iotax.Error
+	if !errors.As(err, &e) || e.Mend == "" {
+		t.Fatalf("error %v, want one with a mend", err)
+	}
+}
