@@ -1,0 +1,295 @@
+package volume
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// DirSpec is `dir: PATH`: a directory on any machine.
+type DirSpec struct {
+	Path string `yaml:"path" doc:"directory; it is made when it is missing, and everything happens in a fresh iotax-… directory inside it"`
+}
+
+func newDirSpec() any { return &DirSpec{} }
+
+// SetScalar fills the spec from `dir: PATH`.
+func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
+
+// Validate refuses paths that a shell would have expanded, and the root directory.
+func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
+
+// checkPath refuses what cannot be meant as a path.
+func checkPath(what, path string) error {
+	fail := func(msg, mend string) error { return &plan.FieldError{Field: "path", Msg: msg, Mend: mend} }
+	switch {
+	case path == "":
+		return fail("no "+what+" is given", "name one, as in /var/tmp/iotax")
+	case strings.IndexFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0:
+		return fail(fmt.Sprintf("%q has control characters", path), "use another "+what)
+	case strings.HasPrefix(path, "~"):
+		return fail(fmt.Sprintf("%q: ~ is not expanded here", path), "write the path in full, as in /home/me/"+strings.TrimLeft(path, "~/"))
+	case strings.ContainsAny(path, "*?["):
+		return fail(fmt.Sprintf("%q looks like a pattern that no shell has expanded", path), "name one "+what)
+	case strings.Contains(path, "$"):
+		return fail(fmt.Sprintf("%q: variables are not expanded here", path), "write the path in full")
+	case filepath.Clean(path) == "/":
+		return fail("/ itself is never used", "name a directory for the test, as in /var/tmp/iotax")
+	}
+	return nil
+}
+
+func prepareDir(_ context.Context, spec any, e Env) (iotax.Volume, error) {
+	s, ok := spec.(*DirSpec)
+	if !ok {
+		return nil, specError("dir", spec)
+	}
+	return &dir{want: s.Path, need: e.Need}, nil
+}
+
+// dir makes one directory of its own inside want, and never writes anywhere else.
+type dir struct {
+	want string
+	need int64
+	undo undo
+}
+
+func (d *dir) Devices() []iotax.Device { return nil }
+
+// marker is a file in every directory that iotax makes. It holds a word that only the maker knows;
+// nothing is removed without it.
+const marker = ".iotax"
+
+// surveyDir looks without changing anything: which levels of $1 are missing (outermost first), the
+// real path of the deepest one that exists, its free space, the mounts.
+const surveyDir = `
+p=$1; missing=
+while [ ! -d "$p" ]; do
+	if [ -e "$p" ] || [ -L "$p" ]; then echo "$p is not a directory" >&2; exit 41; fi
+	missing="missing $p
+$missing"
+	case $p in */*) p=${p%/*};; *) p=.;; esac
+	p=${p:-/}
+done
+cd -- "$p" || exit 42
+printf '%s' "$missing"
+printf 'real %s\n' "$(pwd -P)"
+df -Pk . 2>/dev/null | while read -r _ size _ free _; do
+	case $free in *[!0-9]*|'') ;; *) echo "space $size $free";; esac
+done
+echo mounts
+cat /proc/self/mountinfo 2>/dev/null || true
+`
+
+// makeDir makes the directory $1/$2 with the marker $3 that holds $4.
+const makeDir = `
+mkdir -p -- "$1" && umask 077 && mkdir -- "$1/$2" && printf '%s\n' "$4" >"$1/$2/$3"
+`
+
+// removeDir removes the directory $1 if its marker $2 holds $3, and levels $4… when they are empty.
+const removeDir = `
+d=$1; m=$2; word=$3; shift 3
+case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
+if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
+if [ -d "$d" ]; then
+	if [ ! -e "$d/$m" ]; then
+		rmdir -- "$d" || exit 42
+	elif [ "$(cat "$d/$m")" != "$word" ]; then
+		echo "$d/$m is not this run's" >&2; exit 41
+	else
+		if [ -r /proc/self/mountinfo ]; then
+			while read -r _ _ _ _ p _; do
+				case $p in "$d"/*) echo "$p is still mounted" >&2; exit 43;; esac
+			done </proc/self/mountinfo
+		fi
+		rm -rf -- "$d" || exit 42
+	fi
+fi
+for p; do rmdir -- "$p" 2>/dev/null; done
+true
+`
+
+// survey is what surveyDir found.
+type survey struct {
+	real       string
+	missing    []string // outermost first
+	size, free int64    // bytes; 0, -1 when df said nothing
+	mounts     []mount
+}
+
+func parseSurvey(out string) survey {
+	s := survey{free: -1}
+	head, mounts, _ := strings.Cut(out, "\nmounts\n")
+	for _, line := range strings.Split(head, "\n") {
+		key, rest, _ := strings.Cut(line, " ")
+		switch key {
+		case "missing":
+			s.missing = append(s.missing, rest)
+		case "real":
+			s.real = rest
+		case "space":
+			size, free, _ := strings.Cut(rest, " ")
+			a, err1 := strconv.ParseInt(size, 10, 64)
+			b, err2 := strconv.ParseInt(free, 10, 64)
+			if err1 == nil && err2 == nil {
+				s.size, s.free = a*1024, b*1024
+			}
+		}
+	}
+	s.mounts = parseMounts(mounts)
+	return s
+}
+
+// reserve is what is left free on a file system of size bytes: a file system filled to the brim
+// slows down, and breaks whoever else writes to it.
+func reserve(size int64) int64 { return min(size/20, 1<<30) }
+
+// enough says whether need bytes fit, and what to do if not.
+func (s survey) enough(op, on string, need int64) error {
+	if s.free < 0 {
+		return nil
+	}
+	want := need + reserve(s.size)
+	if s.free >= want && s.free > 0 {
+		return nil
+	}
+	if need == 0 {
+		return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the file system is full: %s free, %s are kept in reserve", bytesText(s.free), bytesText(reserve(s.size))),
+			Mend: "free some space, or use another directory"}
+	}
+	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("not enough space: the test needs %s and leaves %s in reserve, %s are free",
+		bytesText(need), bytesText(reserve(s.size)), bytesText(s.free)), Mend: "free some space, use another directory, or a smaller --size"}
+}
+
+// bytesText writes a number of bytes with a binary unit.
+func bytesText(n int64) string {
+	v, unit := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for v >= 1024 && len(unit) > 1 {
+		v, unit = v/1024, unit[1:]
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64) + " " + unit[0]
+}
+
+// Attach makes the directory on m.
+//
+// Its name is drawn here and not by mktemp over there: a command that is cut off before its answer
+// arrives would leave a directory whose name nobody knows.
+func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	op, on := "use directory", d.want
+	var none iotax.Place
+	want := d.want
+	if !filepath.IsAbs(want) && !strings.HasPrefix(want, "/") {
+		if !iotax.IsLocal(m) {
+			return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a relative path means nothing on %v", m), Mend: "write the path in full, from /"}
+		}
+		abs, err := filepath.Abs(want)
+		if err != nil {
+			return none, &iotax.Error{Op: op, On: on, Err: err}
+		}
+		want = abs
+	}
+	want = filepath.ToSlash(filepath.Clean(want))
+
+	out, err := sh(ctx, m, quick, surveyDir, want)
+	switch {
+	case exit(err) == 41:
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "name a directory"}
+	case exit(err) == 42:
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "run as a user who may enter it, or use another directory"}
+	case err != nil:
+		return none, &iotax.Error{Op: op, On: on, Err: err}
+	}
+	s := parseSurvey(out)
+	if s.real == "" {
+		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%v did not say where it lies", m), Mend: "check that sh, cd and pwd work there"}
+	}
+	if s.real == "/" && len(s.missing) == 0 {
+		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp/iotax"}
+	}
+	fs, known := mountOf(s.mounts, s.real)
+	if known {
+		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.kind, fs.point)
+		if fs.pseudo() {
+			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp/iotax"}
+		}
+		if hasOption(fs.options, "ro") {
+			return none, readOnly(op, on, fs.point)
+		}
+	}
+	if err := s.enough(op, on, d.need); err != nil {
+		return none, err
+	}
+
+	// Below the deepest level that exists, the names are as they were asked for.
+	base := s.real
+	var made []string // innermost first, as rmdir wants them
+	for _, p := range s.missing {
+		base = strings.TrimSuffix(base, "/") + "/" + p[strings.LastIndexByte(p, '/')+1:]
+		made = append([]string{base}, made...)
+	}
+	name, word := "iotax-"+randomHex(3), randomHex(16)
+	path := strings.TrimSuffix(base, "/") + "/" + name
+	d.undo.push(func(ctx context.Context) error {
+		_, err := sh(ctx, m, slow, removeDir, append([]string{path, marker, word}, made...)...)
+		if err != nil {
+			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", path, m), Err: said(err), Mend: "look at it, and remove it by hand"}
+		}
+		return nil
+	})
+	if _, err := sh(ctx, m, quick, makeDir, base, name, marker, word); err != nil {
+		e := &iotax.Error{Op: op, On: on, Err: said(err)}
+		switch {
+		case says(err, "read-only"):
+			e = readOnly(op, on, fs.point)
+		case says(err, "no space", "quota"):
+			e.Mend = "free some space, or use another directory"
+		case says(err, "permission", "not permitted"):
+			e.Mend = "run as a user who may write there, or use another directory"
+		case says(err, "not supported"):
+			e.Mend = "use a directory on a file system with the usual file modes and attributes"
+		default:
+			e.Mend = "use another directory"
+		}
+		return none, e
+	}
+
+	p := iotax.Place{Kind: iotax.PlaceDir, Path: path, Durability: iotax.Durable, Facts: map[string]string{}}
+	if known {
+		p.Durability = fs.durability()
+		p.Facts = fs.facts()
+		for k, v := range queueFacts(ctx, m, fs.device) {
+			p.Facts[k] = v
+		}
+	}
+	if iotax.IsLocal(m) {
+		p.Backing = path
+	}
+	return p, nil
+}
+
+func readOnly(op, on, point string) *iotax.Error {
+	e := &iotax.Error{Op: op, On: on, Err: errors.New("the file system is mounted read-only"), Mend: "use another directory"}
+	if point != "" {
+		e.Mend = "use another directory, or make it writable: mount -o remount,rw " + iotax.Quote(point)
+	}
+	return e
+}
+
+// Detach removes the directory with everything in it.
+func (d *dir) Detach(ctx context.Context) error { return d.undo.run(ctx) }
+
+func (d *dir) Close(ctx context.Context) error { return d.undo.run(ctx) }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}

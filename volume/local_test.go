@@ -1,0 +1,436 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+)
+
+// here is this host.
+var here = local{machine.Local()}
+
+type local struct{ iotax.Machine }
+
+func (local) Local() bool { return true }
+
+// prepare is the way of the program to a volume: by the kind's name and its filled spec.
+func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {
+	t.Helper()
+	if e.ID == "" {
+		e.ID = "t0"
+	}
+	if e.Host == nil {
+		e.Host = here
+	}
+	return Prepare(t.Context(), plan.Target{Name: "a target", Kind: kind, Spec: spec}, e)
+}
+
+// wantError checks that err names its cause and its mend.
+func wantError(t *testing.T, err error, cause, mend string) {
+	t.Helper()
+	var e *iotax.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *iotax.Error with %q", err, cause)
+	}
+	if !strings.Contains(e.Error(), cause) || !strings.Contains(e.Error(), "mend: ") || !strings.Contains(e.Error(), mend) {
+		t.Errorf("got %q\nwant cause %q and mend %q", e.Error(), cause, mend)
+	}
+}
+
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a tmpfs")
+	}
+	d := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", d).CombinedOutput(); err != nil {
+		t.Skipf("needs the right to mount: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", d).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	return d
+}
+
+func TestDir(t *testing.T) {
+	base := t.TempDir()
+	want := filepath.Join(base, "with a blank", "and'quote")
+	v, err := prepare(t, "dir", &DirSpec{Path: want}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(p.Path) != want || !strings.HasPrefix(filepath.Base(p.Path), "iotax-") {
+		t.Errorf("path %s is not an iotax- directory in %s", p.Path, want)
+	}
+	if p.Kind != iotax.PlaceDir || p.Backing != p.Path || p.ReadOnly {
+		t.Errorf("place %+v", p)
+	}
+	for _, k := range []string{"filesystem", "filesystem.source", "filesystem.options"} {
+		if p.Facts[k] == "" {
+			t.Errorf("no fact %s in %v", k, p.Facts)
+		}
+	}
+	if err := os.MkdirAll(p.Path+"/a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Path+"/a/b/file", []byte("x"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := v.Detach(canceled); err != nil {
+		t.Errorf("Detach after a cancel: %v", err)
+	}
+	if err := v.Close(canceled); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	left, _ := os.ReadDir(base)
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestDirRemovesNothingElse(t *testing.T) {
+	attach := func(t *testing.T) (iotax.Volume, iotax.Place) {
+		v, err := prepare(t, "dir", &DirSpec{Path: t.TempDir()}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, p
+	}
+	t.Run("neighbour and parent stay", func(t *testing.T) {
+		v, p := attach(t)
+		other := filepath.Dir(p.Path) + "/precious"
+		if err := os.WriteFile(other, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(p.Path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there", p.Path)
+		}
+	})
+	t.Run("marker of another", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.WriteFile(p.Path+"/"+marker, []byte("another's\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "is not this run's", "by hand")
+		if _, err := os.Stat(p.Path); err != nil {
+			t.Error("it was removed")
+		}
+	})
+	t.Run("marker gone and files there", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.Rename(p.Path+"/"+marker, p.Path+"/precious"); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "not empty", "by hand")
+		if _, err := os.Stat(p.Path + "/precious"); err != nil {
+			t.Error("it was removed")
+		}
+	})
+	t.Run("replaced by a link", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.Rename(p.Path, p.Path+".moved"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(p.Path+".moved", p.Path); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "symbolic link", "by hand")
+	})
+	t.Run("already gone", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.RemoveAll(p.Path); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("something mounted inside", func(t *testing.T) {
+		v, p := attach(t)
+		if os.Geteuid() != 0 {
+			t.Skip("needs root to mount a tmpfs")
+		}
+		at := p.Path + "/mnt"
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("mount", "-t", "tmpfs", "tmpfs", at).CombinedOutput(); err != nil {
+			t.Skipf("needs the right to mount: %s", out)
+		}
+		err := v.Detach(t.Context())
+		if out, err := exec.Command("umount", at).CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+		wantError(t, err, "still mounted", "by hand")
+	})
+}
+
+func TestDirRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), "to-root")
+	if err := os.Symlink("/", root); err != nil {
+		t.Fatal(err)
+	}
+	dangling := filepath.Join(t.TempDir(), "dangling")
+	if err := os.Symlink("/no/such/thing", dangling); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path, cause, mend string
+		need                    int64
+	}{
+		{"nothing", "", "no directory is given", "/var/tmp/iotax", 0},
+		{"the root", "/", "never used", "/var/tmp/iotax", 0},
+		{"the root, hidden", "/var/../", "never used", "/var/tmp/iotax", 0},
+		{"the root, through a link", root, "never used", "/var/tmp/iotax", 0},
+		{"a pattern", "/mnt/*", "pattern", "name one", 0},
+		{"a tilde", "~/data", "~ is not expanded", "/home/me/data", 0},
+		{"a variable", "$HOME/data", "variables", "in full", 0},
+		{"a newline", "/tmp/a\nb", "control characters", "another", 0},
+		{"a file", file, "is not a directory", "name a directory", 0},
+		{"below a file", file + "/sub", "is not a directory", "name a directory", 0},
+		{"a link to nothing", dangling, "is not a directory", "name a directory", 0},
+		{"no files of users", "/proc/iotax", "holds no files", "another directory", 0},
+		{"too little space", t.TempDir(), "not enough space", "--size", 1 << 55},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := prepare(t, "dir", &DirSpec{Path: c.path}, Env{Need: c.need})
+			if err == nil {
+				_, err = v.Attach(t.Context(), here)
+				if derr := v.Detach(t.Context()); derr != nil {
+					t.Error(derr)
+				}
+			}
+			wantError(t, err, c.cause, c.mend)
+		})
+	}
+}
+
+func TestDirOnTmpfs(t *testing.T) {
+	attach := func(t *testing.T, path string) (iotax.Place, error) {
+		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), here)
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return p, err
+	}
+	t.Run("volatile", func(t *testing.T) {
+		p, err := attach(t, tmpfs(t, "size=1m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Durability != iotax.Volatile || p.Facts["filesystem"] != "tmpfs" {
+			t.Errorf("%+v", p)
+		}
+	})
+	t.Run("read-only", func(t *testing.T) {
+		d := tmpfs(t, "size=1m,ro")
+		_, err := attach(t, d)
+		wantError(t, err, "read-only", "mount -o remount,rw "+d)
+	})
+	t.Run("full", func(t *testing.T) {
+		d := tmpfs(t, "size=64k")
+		if out, err := exec.Command("sh", "-c", "cat /dev/zero >"+d+"/fill; true").CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+		_, err := attach(t, d)
+		wantError(t, err, "full", "free some space")
+	})
+	t.Run("no inodes left", func(t *testing.T) {
+		d := tmpfs(t, "size=1m,nr_inodes=2")
+		if err := os.WriteFile(d+"/one", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := attach(t, d)
+		wantError(t, err, "No space left", "free some space")
+	})
+}
+
+func loop(t *testing.T, size int64) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for loop devices")
+	}
+	file := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, size); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", file).Output()
+	if err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	dev := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "-d", dev).CombinedOutput(); err != nil {
+			t.Errorf("losetup -d: %s", out)
+		}
+	})
+	return dev
+}
+
+// emptyLoop is a loop device with no file behind it.
+func emptyLoop(t *testing.T) string {
+	t.Helper()
+	sizes, _ := filepath.Glob("/sys/block/loop*/size")
+	for _, s := range slices.Backward(sizes) { // the first ones may be taken by another test at any time
+		if b, err := os.ReadFile(s); err == nil && strings.TrimSpace(string(b)) == "0" {
+			return "/dev/" + filepath.Base(filepath.Dir(s))
+		}
+	}
+	t.Skip("needs loop devices")
+	return ""
+}
+
+func TestDevice(t *testing.T) {
+	dev := loop(t, 8<<20)
+	link := filepath.Join(t.TempDir(), "by-name")
+	if err := os.Symlink(dev, link); err != nil {
+		t.Fatal(err)
+	}
+	v, err := prepare(t, "device", &DeviceSpec{Path: link}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Path != dev || p.Backing != dev || !p.ReadOnly || p.Kind != iotax.PlaceDevice {
+		t.Errorf("%+v", p)
+	}
+	if p.Facts["device.size"] != fmt.Sprint(8<<20) || p.Facts["queue.logical_block_size"] == "" || strings.ContainsAny(p.Facts["queue.scheduler"], "[] ") {
+		t.Errorf("facts %v", p.Facts)
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, cause, mend string }{
+		{"missing", "/dev/no-such-disk", "no such file", "lsblk"},
+		{"a file", file, "not a block device", "dir:"},
+		{"a character device", "/dev/null", "not a block device", "lsblk"},
+		{"relative", "sda", "relative", "/dev/"},
+		{"size 0", emptyLoop(t), "size is 0", "connect it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := prepare(t, "device", &DeviceSpec{Path: c.path}, Env{})
+			if err == nil {
+				_, err = v.Attach(t.Context(), here)
+			}
+			wantError(t, err, c.cause, c.mend)
+		})
+	}
+}
+
+func TestMounts(t *testing.T) {
+	ms := parseMounts(`22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro
+30 22 0:26 / /mnt/with\040blank rw,nosuid - tmpfs tmp\134fs rw,size=10k
+31 22 8:1 / /mnt/ro ro,relatime - xfs /dev/sda1 rw
+32 22 8:2 / /mnt/ro rw,relatime - ext4 /dev/sda2 ro,nobarrier
+broken line
+33 22 8:3 / /mnt`)
+	for _, c := range []struct {
+		path, source, options string
+		durability            iotax.Durability
+	}{
+		{"/home/me", "/dev/vda1", "rw,relatime,errors=remount-ro", iotax.Durable},
+		{"/mnt/with blank/a", `tmp\fs`, "rw,nosuid,size=10k", iotax.Volatile},
+		{"/mnt/with blanks", "/dev/vda1", "rw,relatime,errors=remount-ro", iotax.Durable},
+		{"/mnt/ro", "/dev/sda2", "ro,relatime,nobarrier", iotax.FlushIgnored},
+	} {
+		m, ok := mountOf(ms, c.path)
+		if !ok || m.source != c.source || m.options != c.options || m.durability() != c.durability {
+			t.Errorf("%s: %+v (%v), durability %s", c.path, m, ok, m.durability())
+		}
+	}
+	if _, ok := mountOf(nil, "/"); ok {
+		t.Error("a mount was found among none")
+	}
+}
+
+func TestUndo(t *testing.T) {
+	var log []string
+	var u undo
+	for _, s := range []string{"first", "second", "third"} {
+		u.push(func(ctx context.Context) error {
+			log = append(log, s)
+			if ctx.Err() != nil {
+				t.Error("a step sees the cancel")
+			}
+			if s == "second" {
+				return errors.New("second failed")
+			}
+			return nil
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := u.run(ctx); err == nil || err.Error() != "second failed" {
+		t.Errorf("error %v", err)
+	}
+	if got := strings.Join(log, " "); got != "third second first" {
+		t.Errorf("order %s", got)
+	}
+	if err := u.run(ctx); err != nil || len(log) != 3 {
+		t.Errorf("a second run did something: %v %v", err, log)
+	}
+}
+
+// deaf is a machine that answers nothing until its context ends.
+type deaf struct{}
+
+func (deaf) String() string                              { return "deaf" }
+func (deaf) Close(context.Context) error                 { return nil }
+func (deaf) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
+
+func TestDeadline(t *testing.T) {
+	_, err := sh(t.Context(), deaf{}, 20*time.Millisecond, "true")
+	if err == nil || !strings.Contains(err.Error(), "no answer from deaf within 20ms") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,203 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// ShareSpec is `share: {…}`: a directory of the host that a guest mounts.
+type ShareSpec struct {
+	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
+	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto or always; 9p, the mount's: none, loose, fscache or mmap; empty is the usual one (auto, none)" enum:",none,auto,always,loose,fscache,mmap"`
+	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message; 0 is 500 KiB"`
+	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept; empty is mapped-xattr" enum:",mapped-xattr,mapped-file,passthrough,none"`
+	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+}
+
+func newShareSpec() any { return &ShareSpec{Type: "virtiofs"} }
+
+// SetScalar takes the type alone: `share: 9p`.
+func (s *ShareSpec) SetScalar(v string) error {
+	if err := oneOf("type", v, "virtiofs", "9p"); err != nil {
+		return err
+	}
+	s.Type = v
+	return nil
+}
+
+func (s *ShareSpec) Of() string          { return s.OfTarget }
+func (s *ShareSpec) SetOf(target string) { s.OfTarget = target }
+
+// Validate refuses values that belong to the other type.
+func (s *ShareSpec) Validate() error {
+	switch s.Type {
+	case "virtiofs":
+		if s.Cache != "" {
+			if err := oneOf("cache", s.Cache, "none", "auto", "always"); err != nil {
+				return err
+			}
+		}
+		if s.MSize != 0 {
+			return &plan.FieldError{Field: "msize", Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
+		}
+		if s.Security != "" {
+			return &plan.FieldError{Field: "security", Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
+		}
+	case "9p":
+		if s.Cache != "" {
+			if err := oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"); err != nil {
+				return err
+			}
+		}
+		if s.Security != "" {
+			if err := oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"); err != nil {
+				return err
+			}
+		}
+		if s.MSize < 0 || s.MSize > 0 && s.MSize < 4096 {
+			return &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
+		}
+	default:
+		return oneOf("type", s.Type, "virtiofs", "9p")
+	}
+	return nil
+}
+
+// filled is the spec with the usual values in place of the empty ones.
+func (s ShareSpec) filled() ShareSpec {
+	switch s.Type {
+	case "virtiofs":
+		if s.Cache == "" {
+			s.Cache = "auto"
+		}
+	case "9p":
+		if s.Cache == "" {
+			s.Cache = "none"
+		}
+		if s.MSize == 0 {
+			// The kernel's own default of 8 KiB (128 KiB since 5.15) costs most of the bandwidth;
+			// virtio carries up to 512000 bytes in its 128 pages.
+			s.MSize = 512000
+		}
+		if s.Security == "" {
+			s.Security = "mapped-xattr"
+		}
+	}
+	return s
+}
+
+type share struct {
+	spec     ShareSpec
+	env      Env
+	tag      string
+	path     string // on the host
+	attached undo
+	made     undo
+	found    []iotax.Finding
+}
+
+// prepareShare makes the directory on the host.
+func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
+	sp, ok := spec.(*ShareSpec)
+	if !ok {
+		return nil, specError("share", spec)
+	}
+	dir, err := serveFrom("make share", e, sp.OfTarget)
+	if err != nil {
+		return nil, err
+	}
+	s := &share{spec: sp.filled(), env: e, tag: "iotax-" + e.ID, path: dir + "/share-" + e.ID}
+	s.made.push(func(ctx context.Context) error {
+		// Nothing but this run's guest wrote here; what it left goes too.
+		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, s.path); err != nil {
+			return &iotax.Error{Op: "remove share", On: s.path, Err: said(err), Mend: "remove it by hand"}
+		}
+		return nil
+	})
+	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, s.path); err != nil {
+		x := &iotax.Error{Op: "make share", On: s.path, Err: said(err)}
+		if says(err, "exists") {
+			s.made = undo{} // it is not ours
+			x.Mend = "another run uses this directory, or left it: remove it"
+		}
+		return nil, errors.Join(x, s.made.run(ctx))
+	}
+	return s, nil
+}
+
+func (s *share) Devices() []iotax.Device {
+	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
+	if s.spec.Type == "virtiofs" {
+		d.Cache = s.spec.Cache
+	}
+	return []iotax.Device{{ID: s.tag, Share: d}}
+}
+
+// options are what the guest's mount is given.
+func (s *share) options() string {
+	if s.spec.Type != "9p" {
+		return ""
+	}
+	o := "trans=virtio,version=9p2000.L,msize=" + strconv.FormatInt(int64(s.spec.MSize), 10)
+	if s.spec.Cache != "none" {
+		o += ",cache=" + s.spec.Cache // "none" is the kernel's default; older ones refuse the word
+	}
+	return o
+}
+
+// Attach mounts the share in the guest.
+func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	point := "/mnt/" + s.tag
+	if err := mountAt(ctx, m, &s.attached, &s.found, point, s.spec.Type, s.tag, s.options()); err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && x.Mend == "" {
+			x.Mend = "check that the guest was started with the share, and that its daemon lives"
+		}
+		return none, err
+	}
+	inner := &dir{want: point, need: s.env.Need}
+	s.attached.push(inner.Detach)
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && s.spec.Security == "mapped-xattr" && strings.Contains(err.Error(), "not supported") {
+			x.Mend = "the host's file system keeps no extended attributes of users: use security: mapped-file"
+		}
+		return none, err
+	}
+	p.Backing = s.path
+	p.Durability = weakest(p.Durability, s.env.Of.Durability)
+	maps.Copy(p.Facts, map[string]string{"share.type": s.spec.Type, "share.cache": s.spec.Cache})
+	if s.spec.Type == "9p" {
+		p.Facts["share.security"] = s.spec.Security
+		p.Facts["share.msize"] = seenMSize(p.Facts["filesystem.options"], strconv.FormatInt(int64(s.spec.MSize), 10))
+	}
+	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server passes O_DIRECT on: a direct
+	// read of the guest may come from the host's page cache.
+	p.Facts["host.direct"] = "no"
+	return p, nil
+}
+
+// seenMSize is the msize that the mount really has: the transport lowers one that is too large.
+func seenMSize(options, asked string) string {
+	for _, o := range strings.Split(options, ",") {
+		if v, ok := strings.CutPrefix(o, "msize="); ok {
+			return v
+		}
+	}
+	return asked
+}
+
+func (s *share) Detach(ctx context.Context) error { return s.attached.run(ctx) }
+func (s *share) Close(ctx context.Context) error  { return s.made.run(ctx) }
+
+// Findings tells what was noticed while the share was in use.
+func (s *share) Findings() []iotax.Finding { return s.found }

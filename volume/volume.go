@@ -1,0 +1,106 @@
+// Package volume makes the places that I/O hits: a directory, a block device, a disk or a share of
+// the host for a guest. Preparing one may need two machines (an image file here, a mount there); each
+// undoes itself, also after a failure half way.
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// A Kind is one way to write a volume in a plan, and how it is made.
+type Kind struct {
+	plan.Kind
+
+	// Prepare does what must be done before the using machine starts, on e.Host. spec is what
+	// plan.Kind.New returned, filled. When Prepare fails it has already undone what it did.
+	Prepare func(ctx context.Context, spec any, e Env) (iotax.Volume, error)
+}
+
+// Kinds lists every kind of volume. A new kind is one file and one line here.
+func Kinds() []Kind {
+	return []Kind{
+		{plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir},
+		{plan.Kind{Name: "device", Doc: "a block device that exists, read only", New: newDeviceSpec}, prepareDevice},
+		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec}, prepareDisk},
+		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec}, prepareShare},
+	}
+}
+
+// PlanKinds lists the same kinds as package plan wants them.
+func PlanKinds() []plan.Kind {
+	var ks []plan.Kind
+	for _, k := range Kinds() {
+		ks = append(ks, k.Kind)
+	}
+	return ks
+}
+
+// Env is what a volume is made from besides its spec.
+type Env struct {
+	Host iotax.Machine // the machine that serves the volume, usually this host
+	Of   iotax.Place   // where the target that this one stands on lies on Host, already attached
+	ID   string        // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
+	Need int64         // bytes that the workloads put there; 0 when unknown
+}
+
+// A Finder is a volume that noticed something worth telling, after any of its calls.
+type Finder interface {
+	Findings() []iotax.Finding
+}
+
+var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
+
+// Prepare makes the volume of t as far as that goes before its machine runs.
+func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
+	if !goodID.MatchString(e.ID) {
+		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("id %q is not 1 to 12 of a-z, 0-9 and -", e.ID)}
+	}
+	var names []string
+	for _, k := range Kinds() {
+		if k.Name != t.Kind {
+			names = append(names, k.Name)
+			continue
+		}
+		if v, ok := t.Spec.(plan.Validator); ok {
+			if err := v.Validate(); err != nil {
+				e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
+				var f *plan.FieldError
+				if errors.As(err, &f) {
+					e.Mend = f.Mend
+				}
+				return nil, e
+			}
+		}
+		v, err := k.Prepare(ctx, t.Spec, e)
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}
+	sort.Strings(names)
+	return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("no kind of volume is called %q", t.Kind),
+		Mend: "use one of " + strings.Join(names, ", ")}
+}
+
+// specError is what a Prepare answers when it is handed a spec of another kind.
+func specError(kind string, spec any) error {
+	return &iotax.Error{Op: "prepare", On: kind, Err: fmt.Errorf("the spec is a %T", spec)}
+}
+
+// oneOf checks an enumerated field.
+func oneOf(field, value string, allowed ...string) error {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is not known", value), Mend: "use one of " + strings.Join(allowed, ", ")}
+}
