@@ -1,0 +1,77 @@
+package stat_test
+
+import (
+	"fmt"
+
+	"iotax"
+	"iotax/stat"
+)
+
+func ExampleRatio() {
+	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, a block each
+	guest := []float64{5400, 5600, 5150, 5500, 5300, 5350}
+	r, err := stat.Ratio(host, guest, iotax.Up, stat.AlphaLook)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%.3f [%.3f, %.3f] of %d blocks: %s\n", r.Estimate, r.Lo, r.Hi, r.N, stat.Judge(r, 0.05))
+	// Output: 0.466 [0.460, 0.472] of 6 blocks: worse
+}
+
+func ExampleMedian() {
+	m := stat.Median([]float64{812, 790, 805, 1430, 801, 799})
+	fmt.Printf("%.0f [%.0f, %.0f]\n", m.Estimate, m.Lo, m.Hi)
+	// Output: 803 [790, 1430]
+}
+
+func ExampleNext() {
+	narrow := stat.Interval{Estimate: 0.47, Lo: 0.46, Hi: 0.48, N: 8}
+	for n := 6; n <= 8; n++ {
+		look, done := stat.Next(n, narrow, 0.01, 6, 30)
+		fmt.Println(n, look, done)
+	}
+	_, done := stat.Next(8, narrow, 0.05, 6, 30)
+	fmt.Println(8, done)
+	// Output:
+	// 6 true false
+	// 7 false false
+	// 8 true false
+	// 8 true
+}
+
+func ExampleJudge() {
+	fmt.Println(stat.Judge(stat.Interval{Estimate: 0.97, Lo: 0.96, Hi: 0.98, N: 12}, 0.05))
+	fmt.Println(stat.Judge(stat.Interval{Estimate: 0.97, Lo: 0.92, Hi: 1.02, N: 6}, 0.05))
+	// Output:
+	// differs, below margin
+	// inconclusive
+}
+
+func ExampleQuantile() {
+	first := iotax.Histogram{Unit: "s", Bins: []iotax.Bin{{Value: 80e-6, Count: 9_000}, {Value: 900e-6, Count: 50}}}
+	second := iotax.Histogram{Unit: "s", Bins: []iotax.Bin{{Value: 90e-6, Count: 9_000}, {Value: 900e-6, Count: 150}}}
+	v, ok := stat.Quantile(stat.Merge(first, second), 0.99)
+	fmt.Printf("%.0f µs, quotable %v\n", v*1e6, ok)
+	// Output: 900 µs, quotable true
+}
+
+func ExampleLittle() {
+	// The host kept 900 I/Os in flight where the guest kept 64: not like for like.
+	fmt.Printf("%.0f and %.0f\n",
+		stat.Little(stat.Flow{Rate: 300_000, Latency: 3e-3}),
+		stat.Little(stat.Flow{Rate: 32_000, Latency: 2e-3}))
+	// Output: 900 and 64
+}
+
+func ExampleSteadyState() {
+	s := iotax.Series{Unit: "1/s", T: []float64{1, 2, 3, 4, 5}, V: []float64{1000, 1010, 990, 1005, 995}}
+	st := stat.SteadyState(s)
+	fmt.Printf("steady %v, range %.1f %%, slope %.1f %%\n", st.Reached, 100*st.Range, 100*st.Slope)
+	// Output: steady true, range 2.0 %, slope 0.6 %
+}
+
+func ExampleHolm() {
+	fmt.Println(stat.Holm([]float64{0.01, 0.04, 0.03}))
+	// Output: [0.03 0.06 0.06]
+}

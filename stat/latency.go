@@ -1,0 +1,85 @@
+package stat
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"iotax"
+)
+
+// MinBeyond is the least number of observations beyond a quantile for it to be quoted.
+const MinBeyond = 100
+
+// HistogramError is the relative error of a quantile taken from fio's json+ bins, about 1/128. A
+// smaller gap between two latencies is not a difference.
+const HistogramError = 1.0 / 128
+
+// Merge adds histograms up, so that a quantile is taken once over all trials; percentiles of
+// single trials must never be averaged. The result has the name and unit of the first histogram; the
+// caller passes histograms of one quantity. Without any, it is empty.
+func Merge(hs ...iotax.Histogram) iotax.Histogram {
+	var out iotax.Histogram
+	if len(hs) == 0 {
+		return out
+	}
+	out.Name, out.Unit = hs[0].Name, hs[0].Unit
+	var all []iotax.Bin
+	for _, h := range hs {
+		all = append(all, h.Bins...)
+	}
+	slices.SortStableFunc(all, func(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) })
+	for _, b := range all {
+		if n := len(out.Bins); n > 0 && out.Bins[n-1].Value == b.Value {
+			out.Bins[n-1].Count += b.Count
+		} else if b.Count > 0 {
+			out.Bins = append(out.Bins, b)
+		}
+	}
+	return out
+}
+
+// Quantile returns the q quantile of a histogram by nearest rank, the smallest value with at least
+// q·n observations at or below it (Hyndman & Fan 1996, type 1). ok says that it may be quoted: at
+// least MinBeyond observations lie beyond that rank, on the side of the nearer tail. The value is NaN for an empty
+// histogram or q outside [0, 1].
+func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
+	var n uint64
+	for _, b := range h.Bins {
+		n += b.Count
+	}
+	if n == 0 || !(q >= 0 && q <= 1) {
+		return math.NaN(), false
+	}
+	// The nudge keeps 0.99·100000 at rank 99000 whatever the last bit of the product is.
+	rank := max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
+	var seen uint64
+	for _, b := range h.Bins {
+		if seen += b.Count; seen >= rank {
+			return b.Value, min(n-rank, rank) >= MinBeyond
+		}
+	}
+	return math.NaN(), false
+}
+
+// A Flow is I/O of one kind: its rate in 1/s and its mean latency in seconds.
+type Flow struct {
+	Rate, Latency float64
+}
+
+// Little returns the mean number of I/Os in flight, Σ rate × latency (Little 1961): the depth that
+// was really achieved, to be compared with the depth that was asked for. A flow whose rate or latency
+// is NaN, infinite or negative makes it NaN.
+func Little(flows ...Flow) float64 {
+	var depth float64
+	for _, f := range flows {
+		if !(f.Rate >= 0 && f.Latency >= 0) {
+			return math.NaN()
+		}
+		depth += f.Rate * f.Latency
+	}
+	if math.IsInf(depth, 0) {
+		return math.NaN()
+	}
+	return depth
+}

@@ -1,0 +1,387 @@
+package stat
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"iotax"
+)
+
+// Critical values of the signed-rank statistic as every printed table has them (Wilcoxon & Wilcox
+// 1964; McCornack 1965): the largest T with two-sided P(min(T⁺, T⁻) ≤ T) ≤ alpha.
+func TestSignedRankTable(t *testing.T) {
+	tables := map[float64]map[int]int{
+		.05: {6: 0, 7: 2, 8: 3, 9: 5, 10: 8, 11: 10, 12: 13, 13: 17, 14: 21, 15: 25, 16: 29, 17: 34, 18: 40,
+			19: 46, 20: 52, 21: 58, 22: 65, 23: 73, 24: 81, 25: 89, 26: 98, 27: 107, 28: 116, 29: 126, 30: 137},
+		.02: {7: 0, 8: 1, 9: 3, 10: 5, 11: 7, 12: 9, 13: 12, 14: 15, 15: 19, 20: 43, 25: 76, 30: 120},
+		.01: {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 13: 9, 14: 12, 15: 15, 20: 37, 25: 68, 30: 109},
+	}
+	for alpha, table := range tables {
+		for n, crit := range table {
+			if k := rankDepth(n, alpha); k != crit+1 {
+				t.Errorf("n=%d alpha=%v: critical value %d, tables have %d", n, alpha, k-1, crit)
+			}
+		}
+	}
+	for n, want := range map[int]int{4: 0, 5: 0, 6: 1} {
+		if k := rankDepth(n, AlphaLook); k != want {
+			t.Errorf("n=%d at α′: depth %d, want %d", n, k, want)
+		}
+	}
+}
+
+// The approximation takes over where it agrees with the exact distribution.
+func TestRankDepthJoins(t *testing.T) {
+	for _, alpha := range []float64{.05, .032, .01} {
+		at, after := rankDepth(exactLimit, alpha), rankDepth(exactLimit+1, alpha)
+		before := rankDepth(exactLimit-1, alpha)
+		if d, e := after-at, at-before; d < e-12 || d > e+12 {
+			t.Errorf("alpha=%v: depths %d, %d, %d", alpha, before, at, after)
+		}
+	}
+}
+
+// Depression scores of nine patients, Hollander & Wolfe, example 3.1: T⁺ = 5, one-sided P = 0.0195,
+// Hodges–Lehmann −0.46, and (−0.786, −0.010) as the 96.1 % interval, the exact one at alpha 0.05.
+func TestSignedRankPublished(t *testing.T) {
+	x := []float64{1.83, .50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30}
+	y := []float64{.878, .647, .598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29}
+	d := make([]float64, len(x))
+	for i := range d {
+		d[i] = y[i] - x[i]
+	}
+	tp, p := SignedRank(d, 0)
+	if tp != 5 || !near(p, 0.0390625, 1e-12) {
+		t.Errorf("T+ %v, p %v; want 5, 0.0390625", tp, p)
+	}
+	hl, lo, hi, exact := signedRankInterval(d, .05)
+	if !near(hl, -.46, 1e-9) || !near(lo, -.786, 1e-9) || !near(hi, -.010, 1e-9) || !exact {
+		t.Errorf("got %v [%v, %v] exact %v", hl, lo, hi, exact)
+	}
+}
+
+// With ties the exact p value is the share of all 2ⁿ sign assignments at least as extreme.
+func TestSignedRankTies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ints := rapid.SliceOfN(rapid.IntRange(-4, 4), 1, 10).Draw(t, "d")
+		var d, abs []float64
+		for _, v := range ints {
+			d = append(d, float64(v))
+			if v != 0 {
+				abs = append(abs, math.Abs(float64(v)))
+			}
+		}
+		rank := func(v float64) float64 {
+			below, same := 0, 0
+			for _, a := range abs {
+				if a < v {
+					below++
+				} else if a == v {
+					same++
+				}
+			}
+			return float64(below) + float64(same+1)/2
+		}
+		tp, p := SignedRank(d, 0)
+		n := len(abs)
+		mid := float64(n*(n+1)) / 4
+		extreme := 0
+		for signs := range 1 << n {
+			var s float64
+			for i, a := range abs {
+				if signs>>i&1 == 1 {
+					s += rank(a)
+				}
+			}
+			if math.Abs(s-mid) >= math.Abs(tp-mid)-1e-9 {
+				extreme++
+			}
+		}
+		if want := float64(extreme) / float64(int(1)<<n); !near(p, want, 1e-9) {
+			t.Fatalf("p %v, by enumeration %v", p, want)
+		}
+	})
+}
+
+// The t interval against a textbook: extra sleep under two drugs ("Student" 1908), differences with
+// mean 1.58 and 95 % interval [0.70, 2.46].
+func TestPairedT(t *testing.T) {
+	e, err := Estimate([]float64{1.2, 2.4, 1.3, 1.3, 0, 1.0, 1.8, 0.8, 4.6, 1.4}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !near(math.Log(e.T.Lo), .7001142, 1e-6) || !near(math.Log(e.T.Hi), 2.4598858, 1e-6) || !near(math.Log(e.Estimate), 1.58, 1e-9) {
+		t.Errorf("got %v [%v, %v]", math.Log(e.Estimate), math.Log(e.T.Lo), math.Log(e.T.Hi))
+	}
+	if e.Lo > e.T.Lo || e.Lo > e.SignedRank.Lo || e.Hi < e.T.Hi || e.Hi < e.SignedRank.Hi {
+		t.Errorf("the hull %v is not one", e.Interval)
+	}
+}
+
+func TestSmallSamples(t *testing.T) {
+	e, err := Estimate([]float64{.1}, Options{})
+	if err != nil || e.Bounded() || !near(e.Estimate, math.Exp(.1), 1e-12) || e.N != 1 {
+		t.Errorf("one block: %+v, %v", e, err)
+	}
+	five := []float64{.1, .12, .09, .11, .1}
+	e, err = Estimate(five, Options{})
+	if err != nil || e.Exact || !near(e.SignedRank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
+		t.Errorf("five blocks: %+v, %v", e, err)
+	}
+	e, err = Estimate(append(five, .1), Options{Alpha: AlphaLook})
+	if err != nil || !e.Exact {
+		t.Errorf("six blocks at a look: %+v, %v", e, err)
+	}
+	if e, err = Estimate([]float64{.2, .2, .2}, Options{}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {
+		t.Errorf("equal blocks: %+v, %v", e, err)
+	}
+}
+
+func TestRatioErrors(t *testing.T) {
+	good := []float64{1, 2, 3}
+	for _, c := range []struct {
+		b, t  []float64
+		alpha float64
+		want  string
+	}{
+		{[]float64{1, 0, 3}, good, .05, "baseline[1] is 0"},
+		{good, []float64{1, 2, -3}, .05, "target[2] is -3"},
+		{good, []float64{math.NaN(), 2, 3}, .05, "target[0] is NaN"},
+		{[]float64{1, 2, math.Inf(1)}, good, .05, "baseline[2] is infinite"},
+		{good, []float64{1}, .05, "3 values of the baseline, 1 of the target"},
+		{nil, nil, .05, "no block"},
+		{good, good, 1, "alpha"},
+		{good, good, -1, "alpha"},
+	} {
+		r, err := Ratio(c.b, c.t, iotax.Up, c.alpha)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v / %v: error %v, want %q", c.t, c.b, err, c.want)
+		}
+		if r.Bounded() {
+			t.Errorf("%v / %v: an error and an interval", c.t, c.b)
+		}
+	}
+	for _, phi := range []float64{1, 2, math.NaN()} {
+		if _, err := Estimate(good, Options{Autocorrelation: phi}); err == nil {
+			t.Errorf("autocorrelation %v is accepted", phi)
+		}
+	}
+}
+
+func values(t *rapid.T) (b, x []float64) {
+	n := rapid.IntRange(2, 40).Draw(t, "n")
+	v := rapid.Float64Range(1e-3, 1e6)
+	return rapid.SliceOfN(v, n, n).Draw(t, "baseline"), rapid.SliceOfN(v, n, n).Draw(t, "target")
+}
+
+func same(t *rapid.T, what string, a, b Interval) {
+	t.Helper()
+	if !near(a.Estimate, b.Estimate, 1e-9) || !near(a.Lo, b.Lo, 1e-9) || !near(a.Hi, b.Hi, 1e-9) || a.N != b.N {
+		t.Fatalf("%s: %+v, %+v", what, a, b)
+	}
+}
+
+func TestRatioProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b, x := values(t)
+		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
+		alpha := rapid.SampledFrom([]float64{.01, .032, .05, .2}).Draw(t, "alpha")
+		ratio := func(b, x []float64, better iotax.Better) Interval {
+			r, err := Ratio(b, x, better, alpha)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		inverse := func(r Interval) Interval { return Interval{1 / r.Estimate, 1 / r.Hi, 1 / r.Lo, r.N} }
+		r := ratio(b, x, better)
+		if !(r.Lo <= r.Estimate && r.Estimate <= r.Hi) {
+			t.Fatalf("%+v does not contain its estimate", r)
+		}
+		same(t, "target and baseline swapped", inverse(ratio(x, b, better)), r)
+		other := map[iotax.Better]iotax.Better{iotax.Up: iotax.Down, iotax.Down: iotax.Up}[better]
+		same(t, "the other orientation", inverse(ratio(b, x, other)), r)
+
+		unit := rapid.SampledFrom([]float64{1e-3, 1.0 / 1024, 8, 4096}).Draw(t, "unit")
+		scaled := func(xs []float64) []float64 {
+			out := make([]float64, len(xs))
+			for i, v := range xs {
+				out[i] = v * unit
+			}
+			return out
+		}
+		same(t, "another unit", ratio(scaled(b), scaled(x), better), r)
+		k := unit
+		if better == iotax.Down {
+			k = 1 / unit
+		}
+		same(t, "a target so much larger", ratio(b, scaled(x), better), Interval{r.Estimate * k, r.Lo * k, r.Hi * k, r.N})
+
+		idx := make([]int, len(b))
+		for i := range idx {
+			idx[i] = i
+		}
+		var pb, px []float64
+		for _, i := range rapid.Permutation(idx).Draw(t, "order") {
+			pb, px = append(pb, b[i]), append(px, x[i])
+		}
+		same(t, "blocks in another order", ratio(pb, px, better), r)
+	})
+}
+
+func TestEffectProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d []float64
+		for _, v := range rapid.SliceOfNDistinct(rapid.IntRange(-2000, 2000).Filter(func(v int) bool { return v != 0 }), 6, 30,
+			func(v int) int { return max(v, -v) }).Draw(t, "d") {
+			d = append(d, float64(v)/1000)
+		}
+		at := func(alpha, phi float64) Effect {
+			e, err := Estimate(d, Options{Alpha: alpha, Autocorrelation: phi})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		e := at(.05, 0)
+		if w := at(.05, .5); w.Lo > e.Lo || w.Hi < e.Hi {
+			t.Fatalf("autocorrelation narrows %v to %v", e.Interval, w.Interval)
+		}
+		if w := at(.05, -.5); w.Interval != e.Interval {
+			t.Fatal("a negative autocorrelation changes the interval")
+		}
+		if w := at(.01, 0); w.Exact && (w.Lo > e.Lo || w.Hi < e.Hi) {
+			t.Fatalf("99 %% %v is inside 95 %% %v", w.Interval, e.Interval)
+		}
+		// P is dual to the hull: 1 is inside the interval at alpha if and only if P > alpha. Among ties
+		// it is not (the interval then takes the untied distribution, which is wider), so none is drawn.
+		for _, alpha := range []float64{.04, .1, .3} {
+			h := at(alpha, 0)
+			if h.Exact && math.Abs(e.P-alpha) > 1e-6 && h.Contains(1) != (e.P > alpha) {
+				t.Fatalf("P %v, but %v at alpha %v", e.P, h.Interval, alpha)
+			}
+		}
+	})
+}
+
+// A study is simulated: blocks of lognormal noise (model M0) until the stop rule is content.
+func study(r *rand.Rand, rho, sigma float64, rule func(d []float64) (Interval, bool)) (Interval, int) {
+	var d []float64
+	for {
+		d = append(d, math.Log(rho)+sigma*math.Sqrt2*r.NormFloat64())
+		if i, done := rule(d); done {
+			return i, len(d)
+		}
+	}
+}
+
+func adaptive(d []float64) (Interval, bool) {
+	n := len(d)
+	if look, _ := Next(n, none(n), .05, 6, 30); !look {
+		return Interval{}, false
+	}
+	e, _ := Estimate(d, Options{Alpha: Alpha(6, 30)})
+	_, done := Next(n, e.Interval, .05, 6, 30)
+	return e.Interval, done
+}
+
+// peeking is what the rule must not be: stop at any block as soon as a difference shows.
+func peeking(d []float64) (Interval, bool) {
+	if len(d) < 3 {
+		return Interval{}, false
+	}
+	e, _ := Estimate(d, Options{Alpha: .05})
+	return e.T, len(d) == 30 || !e.T.Contains(1)
+}
+
+// A smoke test of the claim of coverage; the evaluation makes it in full.
+func TestCoverage(t *testing.T) {
+	const studies = 2000
+	coverage := func(rho, sigma float64, rule func([]float64) (Interval, bool)) Interval {
+		r := rand.New(rand.NewPCG(20, uint64(sigma*1e6)))
+		hit := 0
+		for range studies {
+			if i, _ := study(r, rho, sigma, rule); i.Contains(rho) {
+				hit++
+			}
+		}
+		return Wilson(hit, studies, .05)
+	}
+	for _, sigma := range []float64{.005, .02, .05, .1, .2} {
+		for _, rho := range []float64{.5, 1} {
+			if c := coverage(rho, sigma, adaptive); c.Hi < .95 || c.Estimate < .945 {
+				t.Errorf("σ %v, ρ %v: coverage %.4f [%.4f, %.4f]", sigma, rho, c.Estimate, c.Lo, c.Hi)
+			}
+		}
+	}
+	// The simulation can fail: it convicts a rule that is known to be wrong.
+	if c := coverage(1, .05, peeking); c.Hi > .90 {
+		t.Errorf("peeking covers %.4f [%.4f, %.4f]: the simulation sees nothing", c.Estimate, c.Lo, c.Hi)
+	}
+}
+
+func TestFalseVerdicts(t *testing.T) {
+	const studies, margin = 2000, .05
+	for _, sigma := range []float64{.02, .05} {
+		r := rand.New(rand.NewPCG(4, uint64(sigma*1e6)))
+		flagged, equal := 0, 0
+		for range studies {
+			if i, _ := study(r, 1, sigma, adaptive); Judge(i, margin) == Worse || Judge(i, margin) == Better {
+				flagged++
+			}
+			i, _ := study(r, 1/(1+margin), sigma, adaptive)
+			if v := Judge(i, margin); v == Equivalent || v == BelowMargin {
+				equal++
+			}
+		}
+		if w := Wilson(flagged, studies, .05); w.Lo > .05 {
+			t.Errorf("σ %v: worse or better at ρ = 1 in %.1f %%", sigma, 100*w.Estimate)
+		}
+		if w := Wilson(equal, studies, .05); w.Lo > .05 {
+			t.Errorf("σ %v: equivalent at the margin in %.1f %%", sigma, 100*w.Estimate)
+		}
+	}
+}
+
+func BenchmarkStudy100x30(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	base, target := make([][]float64, 100), make([][]float64, 100)
+	for c := range base {
+		for range 30 {
+			x := math.Exp(.1 * r.NormFloat64())
+			base[c] = append(base[c], 10000*x)
+			target[c] = append(target[c], 5000*x*math.Exp(.1*r.NormFloat64()))
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := make([]float64, 100)
+		for c := range base {
+			d, err := Pair(base[c], target[c], iotax.Up)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := Estimate(d, Options{Alpha: AlphaLook})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p[c] = e.P
+			_ = Judge(e.Interval, .05)
+			_ = Median(target[c])
+		}
+		Holm(p)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/study")
+}
+
+func BenchmarkSimulateM0(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for b.Loop() {
+		study(r, .9, .02, adaptive)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "studies/s")
+}

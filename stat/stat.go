@@ -1,0 +1,232 @@
+// Package stat turns measured numbers into estimates with intervals, verdicts, and the decision to
+// measure on. It is pure: no I/O, no clock, no randomness.
+//
+// The unit of evidence is the trial. Seconds inside a trial are correlated and never count as
+// replicates; they only say whether the trial was steady. Two targets are compared block by block
+// (a block is one trial of every target), on the logarithm of their ratio, so that whatever a block's
+// trials share cancels.
+//
+// docs/method.md explains the choices; each function names the source of its formula.
+package stat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Confidence is the level of every interval that is printed, 0.95.
+const Confidence = 0.95
+
+// An Interval is an estimate and the bounds of its confidence interval, in the unit of the sample.
+// Lo and Hi are NaN where the sample is too small to have an interval; then only N and Estimate say
+// anything. All three are NaN for an empty sample.
+type Interval struct {
+	Estimate, Lo, Hi float64
+	N                int // observations behind it: trials for a value, blocks for a ratio
+}
+
+// Bounded reports whether the interval has bounds.
+func (i Interval) Bounded() bool { return !math.IsNaN(i.Lo) && !math.IsNaN(i.Hi) }
+
+// Contains reports whether x lies inside the interval, bounds included.
+func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
+
+// HalfWidth is the half width of a ratio's interval on the logarithmic scale, as a ratio: 0.05 is
+// ± 5 %. It is NaN without bounds.
+func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math.Log(i.Lo)) / 2) }
+
+// none is the interval of a sample of n that has none.
+func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
+
+// Median returns the sample median with its order-statistic interval of at least 95 %: from the k-th
+// smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025
+// (Conover, Practical Nonparametric Statistics, 3.2). It assumes nothing about the distribution. It
+// needs six values: with fewer, even the whole range covers the median in less than 95 % of samples,
+// and Lo and Hi are NaN. xs is not modified; a NaN in it makes the result NaN.
+//
+// The tails are equal, so that the interval of a rate and that of its reciprocal agree;
+// x/perf/benchmath spends its 5 % on one side more than on the other at some n, and does not.
+func Median(xs []float64) Interval {
+	n := len(xs)
+	if n == 0 || slices.ContainsFunc(xs, math.IsNaN) {
+		return none(n)
+	}
+	s := slices.Clone(xs)
+	slices.Sort(s)
+	i := Interval{s[(n-1)/2]/2 + s[n/2]/2, math.NaN(), math.NaN(), n}
+	if k := medianDepth(n); k > 0 {
+		i.Lo, i.Hi = s[k-1], s[n-k]
+	}
+	return i
+}
+
+var medianCache sync.Map // int → int
+
+// medianDepth is the largest k with P(Binomial(n, ½) ≤ k−1) ≤ 0.025, or 0.
+func medianDepth(n int) int {
+	if k, ok := medianCache.Load(n); ok {
+		return k.(int)
+	}
+	b := distuv.Binomial{N: float64(n), P: 0.5}
+	k := 0
+	for cum := b.Prob(0); cum <= (1-Confidence)/2; cum += b.Prob(float64(k)) {
+		k++
+	}
+	medianCache.Store(n, k)
+	return k
+}
+
+// Wilson returns the 1−alpha score interval of a proportion, k of n (Wilson 1927). It is how a
+// simulated coverage is quoted. k outside 0…n or n < 1 gives NaN.
+func Wilson(k, n int, alpha float64) Interval {
+	if n < 1 || k < 0 || k > n {
+		return none(n)
+	}
+	z := distuv.UnitNormal.Quantile(1 - alpha/2)
+	p, m := float64(k)/float64(n), float64(n)
+	mid := (p + z*z/(2*m)) / (1 + z*z/m)
+	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return Interval{p, math.Max(0, mid-half), math.Min(1, mid+half), n}
+}
+
+// A Tag says how far a value lies from the bulk of its sample.
+type Tag string
+
+const (
+	Inside Tag = ""
+	Mild   Tag = "mild"   // beyond 1.5 interquartile ranges from the nearer quartile
+	Severe Tag = "severe" // beyond 3
+)
+
+// Tukey tags each of xs by Tukey's fences (Exploratory Data Analysis, 1977, 2D), with quartiles
+// interpolated linearly (Hyndman & Fan 1996, type 7). Tags are shown; nothing is ever deleted for
+// one. Fewer than four values have no quartiles to speak of, and none is tagged.
+func Tukey(xs []float64) []Tag {
+	tags := make([]Tag, len(xs))
+	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {
+		return tags
+	}
+	s := slices.Clone(xs)
+	slices.Sort(s)
+	q1, q3 := type7(s, .25), type7(s, .75)
+	iqr := q3 - q1
+	for i, x := range xs {
+		switch out := math.Max(q1-x, x-q3); {
+		case out > 3*iqr:
+			tags[i] = Severe
+		case out > 1.5*iqr:
+			tags[i] = Mild
+		}
+	}
+	return tags
+}
+
+func type7(sorted []float64, p float64) float64 {
+	h := p * float64(len(sorted)-1)
+	i := int(h)
+	if i+1 == len(sorted) {
+		return sorted[i]
+	}
+	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// Lag1 is the lag-one autocorrelation of xs in their order, the moment estimator r₁ of Box & Jenkins.
+// It is biased low by about 1/n. Fewer than three values, or constant ones, have none: NaN.
+func Lag1(xs []float64) float64 {
+	if len(xs) < 3 {
+		return math.NaN()
+	}
+	m := mean(xs)
+	var num, den float64
+	for i, x := range xs {
+		den += (x - m) * (x - m)
+		if i > 0 {
+			num += (x - m) * (xs[i-1] - m)
+		}
+	}
+	if den == 0 {
+		return math.NaN()
+	}
+	return num / den
+}
+
+// Holm adjusts p values of several comparisons for being several (Holm 1979, step down): reject
+// those whose adjusted value is at most alpha, and the chance of even one false rejection stays at
+// most alpha. The result has the order of p; NaN stays NaN and does not count as a comparison.
+func Holm(p []float64) []float64 {
+	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
+	order := make([]int, 0, len(p))
+	for i, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case p[a] < p[b]:
+			return -1
+		case p[a] > p[b]:
+			return 1
+		}
+		return 0
+	})
+	worst := 0.0
+	for k, i := range order {
+		worst = math.Max(worst, math.Min(1, p[i]*float64(len(order)-k)))
+		adjusted[i] = worst
+	}
+	return adjusted
+}
+
+func mean(xs []float64) float64 {
+	var s float64
+	for _, x := range xs {
+		s += x
+	}
+	return s / float64(len(xs))
+}
+
+// meanSD returns the mean and the sample standard deviation (n−1), in two passes because log ratios
+// of a quiet rig differ only in their last digits.
+func meanSD(xs []float64) (m, sd float64) {
+	m = mean(xs)
+	if len(xs) < 2 {
+		return m, math.NaN()
+	}
+	var ss float64
+	for _, x := range xs {
+		ss += (x - m) * (x - m)
+	}
+	return m, math.Sqrt(ss / float64(len(xs)-1))
+}
+
+var tCache sync.Map // tKey → float64: the quantile costs more than all the rest of an estimate
+
+type tKey struct {
+	df int
+	p  float64
+}
+
+// tQuantile is the p quantile of Student's t with df degrees of freedom.
+func tQuantile(df int, p float64) float64 {
+	if q, ok := tCache.Load(tKey{df, p}); ok {
+		return q.(float64)
+	}
+	q := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
+	tCache.Store(tKey{df, p}, q)
+	return q
+}
+
+var errAlpha = errors.New("alpha is not between 0 and 1")
+
+func checkAlpha(alpha float64) error {
+	if !(alpha > 0 && alpha < 1) {
+		return fmt.Errorf("%w: %v", errAlpha, alpha)
+	}
+	return nil
+}

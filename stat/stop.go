@@ -1,0 +1,72 @@
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// AlphaLook is α′, the level of the interval at each look of the adaptive protocol. Looking five
+// times and stopping on the width costs coverage; 0.032 a look restores 95 % over the whole study
+// (found by simulation; compare Pocock's constants in Jennison & Turnbull, Group Sequential Methods,
+// ch. 2, which are harsher because they stop on the effect, and this rule never does).
+const AlphaLook = 0.032
+
+// AlphaFixed is the level of the interval when the number of blocks was fixed before the run.
+const AlphaFixed = 1 - Confidence
+
+var standardLooks = []int{6, 8, 12, 18, 30}
+
+// Looks returns the numbers of blocks at which a study of least to most blocks looks at its
+// interval: 6, 8, 12, 18, 30 where they lie inside, the least and the most. There are never more than
+// five, since α′ was made for five: where the bounds add one, the look that follows the first gives
+// way. Bounds out of order are put in order, and below 1 they count as 1.
+func Looks(least, most int) []int {
+	least = max(least, 1)
+	most = max(least, most)
+	looks := []int{least}
+	for _, n := range standardLooks {
+		if n > least && n < most {
+			looks = append(looks, n)
+		}
+	}
+	if most > least {
+		looks = append(looks, most)
+	}
+	for len(looks) > len(standardLooks) {
+		looks = slices.Delete(looks, 1, 2)
+	}
+	return looks
+}
+
+// Alpha returns the level that belongs to each look of a study of least to most blocks: AlphaFixed
+// where there is a single look, else AlphaLook.
+func Alpha(least, most int) float64 {
+	if len(Looks(least, most)) == 1 {
+		return AlphaFixed
+	}
+	return AlphaLook
+}
+
+// Next is the stop rule, asked after each complete block n, counted from 1. look says that n is one
+// of the study's looks; between them the interval must not be used, and done is false. At a look,
+// done says that the study may end: the interval of the ratio r (at level Alpha) is narrow enough,
+// (ln U − ln L)/2 ≤ ln(1+precision), or n has reached most. Only the width decides, never the
+// verdict: stopping when a difference shows would find differences that are not there.
+//
+// An interval that is narrow because it has no bounds (NaN) is not narrow.
+func Next(n int, r Interval, precision float64, least, most int) (look, done bool) {
+	looks := Looks(least, most)
+	if n >= looks[len(looks)-1] {
+		return true, true
+	}
+	if !slices.Contains(looks, n) {
+		return false, false
+	}
+	return true, Precise(r, precision)
+}
+
+// Precise reports whether the interval of a ratio is within ± precision on the logarithmic scale:
+// (ln U − ln L)/2 ≤ ln(1+precision).
+func Precise(r Interval, precision float64) bool {
+	return (math.Log(r.Hi)-math.Log(r.Lo))/2 <= math.Log1p(precision)
+}

@@ -1,0 +1,45 @@
+package stat
+
+// A Verdict is what a comparison came to. Its text is part of the JSON contract.
+type Verdict string
+
+const (
+	Worse        Verdict = "worse"                 // by more than the margin
+	Better       Verdict = "better"                // by more than the margin
+	Equivalent   Verdict = "equivalent"            // inside the margin
+	BelowMargin  Verdict = "differs, below margin" // inside the margin, and not the same
+	Inconclusive Verdict = "inconclusive"          // the interval crosses the margin, or there is none
+
+	// The verdicts below are not drawn from an interval; they say why none was.
+
+	NotRanked     Verdict = "not ranked"     // unlike durability, or a metric with no good direction
+	NotComparable Verdict = "not comparable" // a check found that the number must not be quoted
+	TooManyVoid   Verdict = "invalid"        // more than MaxVoided of the trials were voided
+	NoResult      Verdict = "no result"      // the target could not be opened, or every trial failed
+	NoVerdict     Verdict = ""               // the baseline itself
+)
+
+// MaxVoided is the share of voided trials above which a cell is invalid.
+const MaxVoided = 0.20
+
+// Judge draws the verdict from the interval of an oriented ratio and the margin δ, a ratio (0.05 is
+// 5 %) that was fixed before the run. With L and U the bounds: worse U < 1/(1+δ), better L > 1+δ,
+// equivalent inside [1/(1+δ), 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin"
+// inside and not containing 1, else inconclusive. A negative margin counts as 0.
+func Judge(r Interval, margin float64) Verdict {
+	margin = max(margin, 0)
+	low, high := 1/(1+margin), 1+margin
+	switch {
+	case !r.Bounded():
+		return Inconclusive
+	case r.Hi < low:
+		return Worse
+	case r.Lo > high:
+		return Better
+	case r.Lo >= low && r.Hi <= high && !r.Contains(1):
+		return BelowMargin
+	case r.Lo >= low && r.Hi <= high:
+		return Equivalent
+	}
+	return Inconclusive
+}
