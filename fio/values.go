@@ -1,0 +1,316 @@
+package fio
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"iotax"
+)
+
+// quantiles are the quantiles that Values reports, as far as there are enough samples.
+var quantiles = []struct {
+	name string
+	p    float64
+}{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}}
+
+// minBeyond is the least number of samples beyond a quantile for it to be quoted.
+const minBeyond = 100
+
+// A total is the sum of one direction over the jobs of a result.
+type total struct {
+	name                          string
+	iops, bandwidth               float64
+	bytes, ios, short             uint64
+	runtime                       time.Duration // of the slowest
+	submission, completion, total Latency
+}
+
+// latency is the distribution that stands for the direction: the total, or the completion alone
+// where fio reported nothing else (disable_lat, old json+ with bins of the completion only).
+func (t *total) latency() *Latency {
+	if t.total.N > 0 {
+		return &t.total
+	}
+	return &t.completion
+}
+
+// distribution is what quantiles are computed from. Unless lat_percentiles is on, fio keeps bins of
+// the completion latency only.
+func (t *total) distribution() *Latency {
+	if len(t.total.Bins) > 0 || len(t.total.Percentiles) > 0 {
+		return &t.total
+	}
+	return &t.completion
+}
+
+// totals sums the jobs by direction. Jobs of a group ran together, so a group's rate is its total
+// over the time of its slowest job, which is what group_reporting gives as well; groups are added.
+func (r *Result) totals() []total {
+	type groupKey struct {
+		host  string
+		port  int
+		group int
+	}
+	type groupSum struct {
+		key        groupKey
+		bytes, ios uint64
+		runtime    time.Duration
+		iops, bw   float64 // as reported, for runs too short for a runtime
+	}
+	var out []total
+	for _, d := range []struct {
+		name string
+		of   func(*Job) *Direction
+	}{
+		{"read", func(j *Job) *Direction { return &j.Read }},
+		{"write", func(j *Job) *Direction { return &j.Write }},
+		{"trim", func(j *Job) *Direction { return &j.Trim }},
+		{"mixed", func(j *Job) *Direction { return &j.Mixed }},
+	} {
+		t := total{name: d.name}
+		var groups []groupSum
+		for i := range r.Jobs {
+			j := &r.Jobs[i]
+			dir := d.of(j)
+			if dir.IOs == 0 && dir.Bytes == 0 {
+				continue
+			}
+			key := groupKey{j.Host, j.Port, j.Group}
+			at := slices.IndexFunc(groups, func(g groupSum) bool { return g.key == key })
+			if at < 0 {
+				groups = append(groups, groupSum{key: key})
+				at = len(groups) - 1
+			}
+			g := &groups[at]
+			g.bytes += dir.Bytes
+			g.ios += dir.IOs
+			g.iops += dir.IOPS
+			g.bw += dir.Bandwidth
+			g.runtime = max(g.runtime, dir.Runtime)
+			t.short += dir.Short
+			t.submission.add(&dir.Submission)
+			t.completion.add(&dir.Completion)
+			t.total.add(&dir.Total)
+		}
+		if len(groups) == 0 {
+			continue
+		}
+		for _, g := range groups {
+			t.bytes += g.bytes
+			t.ios += g.ios
+			t.runtime = max(t.runtime, g.runtime)
+			if s := g.runtime.Seconds(); s > 0 {
+				t.iops += float64(g.ios) / s
+				t.bandwidth += float64(g.bytes) / s
+			} else {
+				t.iops += g.iops
+				t.bandwidth += g.bw
+			}
+		}
+		out = append(out, t)
+	}
+	return withMixed(out)
+}
+
+// withMixed adds the sum over the directions of a job that had several.
+func withMixed(ts []total) []total {
+	if len(ts) < 2 || ts[len(ts)-1].name == "mixed" {
+		return ts
+	}
+	m := total{name: "mixed"}
+	for i := range ts {
+		t := &ts[i]
+		m.iops += t.iops
+		m.bandwidth += t.bandwidth
+		m.bytes += t.bytes
+		m.ios += t.ios
+		m.short += t.short
+		m.runtime = max(m.runtime, t.runtime)
+		m.submission.add(&t.submission)
+		m.completion.add(&t.completion)
+		m.total.add(&t.total)
+	}
+	return append(ts, m)
+}
+
+// Values returns the sums over all jobs in base units: for read, write, trim and mixed (all
+// directions together) iops, bandwidth, bytes, ios and latency.…; sync.ios and sync.latency.…;
+// duration, bytes, and the CPU seconds of fio itself as cpu.client.
+//
+// Rates are totals over runtime, not fio's own rounded or sampled figures. latency is the total
+// latency, submission included, where fio kept it; its quantiles come from the merged bins and are
+// given only with at least 100 samples beyond them. Without bins (plain JSON) fio's own percentiles
+// are given if there is one job: percentiles of several can't be merged.
+func (r *Result) Values() []iotax.Value {
+	var vs []iotax.Value
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			vs = append(vs, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+		}
+	}
+	var runtime time.Duration
+	var bytes uint64
+	for _, t := range r.totals() {
+		p := t.name + "."
+		add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
+		add(p+"bandwidth", t.bandwidth, iotax.BytesPerSecond, iotax.Up)
+		add(p+"bytes", float64(t.bytes), iotax.Bytes, iotax.Neither)
+		add(p+"ios", float64(t.ios), iotax.Count, iotax.Neither)
+		addLatency(add, p+"latency.", t.latency(), t.distribution())
+		if t.submission.N > 0 {
+			add(p+"latency.submission.mean", t.submission.Mean, iotax.Seconds, iotax.Down)
+		}
+		if t.completion.N > 0 {
+			add(p+"latency.completion.mean", t.completion.Mean, iotax.Seconds, iotax.Down)
+		}
+		runtime = max(runtime, t.runtime)
+		if t.name == "mixed" {
+			bytes = t.bytes
+		} else {
+			bytes += t.bytes
+		}
+	}
+	var flush Latency
+	var flushes uint64
+	var cpu float64
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		flushes += j.Sync.IOs
+		flush.add(&j.Sync.Latency)
+		cpu += (j.UserCPU + j.SystemCPU) * j.Runtime.Seconds()
+	}
+	if flushes > 0 {
+		add("sync.ios", float64(flushes), iotax.Count, iotax.Neither)
+		addLatency(add, "sync.latency.", &flush, &flush)
+	}
+	if runtime > 0 {
+		add("duration", runtime.Seconds(), iotax.Seconds, iotax.Neither)
+	}
+	add("bytes", float64(bytes), iotax.Bytes, iotax.Neither)
+	if cpu > 0 {
+		add("cpu.client", cpu, iotax.Seconds, iotax.Down)
+	}
+	return vs
+}
+
+func addLatency(add func(string, float64, string, iotax.Better), prefix string, l, dist *Latency) {
+	if l.N > 0 {
+		add(prefix+"mean", l.Mean, iotax.Seconds, iotax.Down)
+		add(prefix+"sd", l.SD, iotax.Seconds, iotax.Down)
+		add(prefix+"max", l.Max, iotax.Seconds, iotax.Down)
+	}
+	for _, q := range quantiles {
+		if v, ok := dist.Quantile(q.p); ok {
+			add(prefix+q.name, v, iotax.Seconds, iotax.Down)
+		}
+	}
+}
+
+// Histograms returns the merged bins of each direction: "read.latency" and so on, in seconds.
+func (r *Result) Histograms() []iotax.Histogram {
+	var hs []iotax.Histogram
+	for _, t := range r.totals() {
+		bins := t.distribution().Bins
+		if len(bins) == 0 {
+			continue
+		}
+		h := iotax.Histogram{Name: t.name + ".latency", Unit: iotax.Seconds, Bins: make([]iotax.Bin, len(bins))}
+		for i, b := range bins {
+			h.Bins[i] = iotax.Bin{Value: float64(b.Nanoseconds) * 1e-9, Count: b.Count}
+		}
+		hs = append(hs, h)
+	}
+	return hs
+}
+
+// Findings returns what fio itself reported as wrong.
+func (r *Result) Findings() []iotax.Finding {
+	var fs []iotax.Finding
+	if err := r.Err(); err != nil {
+		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: err.Error()})
+	}
+	return fs
+}
+
+// add merges o into l: the moments by the parallel algorithm of Chan, Golub and LeVeque (1979), with
+// fio's SD being that of a sample; bins by count. Percentiles can't be merged and are dropped once
+// there are two sources.
+func (l *Latency) add(o *Latency) {
+	if o.N == 0 {
+		return
+	}
+	if l.N == 0 {
+		*l = *o
+		l.Bins = slices.Clone(o.Bins)
+		return
+	}
+	n, m := float64(l.N), float64(o.N)
+	delta := o.Mean - l.Mean
+	m2 := l.SD*l.SD*(n-1) + o.SD*o.SD*(m-1) + delta*delta*n*m/(n+m)
+	l.Mean += delta * m / (n + m)
+	l.SD = math.Sqrt(max(0, m2) / (n + m - 1))
+	l.Min = min(l.Min, o.Min)
+	l.Max = max(l.Max, o.Max)
+	l.N += o.N
+	l.Percentiles = nil
+	l.Bins = mergeBins(l.Bins, o.Bins)
+}
+
+// mergeBins merges two ascending lists.
+func mergeBins(a, b []Bin) []Bin {
+	if len(b) == 0 {
+		return a
+	}
+	out := make([]Bin, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := cmp.Compare(a[0].Nanoseconds, b[0].Nanoseconds); {
+		case c < 0:
+			out = append(out, a[0])
+			a = a[1:]
+		case c > 0:
+			out = append(out, b[0])
+			b = b[1:]
+		default:
+			out = append(out, Bin{a[0].Nanoseconds, a[0].Count + b[0].Count})
+			a, b = a[1:], b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// Quantile returns the time within which the share p (0…1) of the I/Os was done, in seconds, from
+// the bins, else from the percentiles that fio printed. It is not ok with fewer than 100 samples
+// beyond it, or where nothing is known.
+func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
+	if !(p >= 0 && p <= 1) {
+		return 0, false
+	}
+	n := l.N
+	if len(l.Bins) > 0 {
+		n = 0
+		for _, b := range l.Bins {
+			n += b.Count
+		}
+	}
+	// In units of a sample, so that 0.9 of 1000 leaves 100 in spite of rounding.
+	if math.Round(float64(n)*(1-p)*1e6)/1e6 < minBeyond {
+		return 0, false
+	}
+	if len(l.Bins) > 0 {
+		rank := uint64(math.Ceil(p*float64(n) - 1e-6))
+		var sum uint64
+		for _, b := range l.Bins {
+			if sum += b.Count; sum >= rank {
+				return float64(b.Nanoseconds) * 1e-9, true
+			}
+		}
+	}
+	for _, q := range l.Percentiles {
+		if math.Abs(q.P-p) < 1e-9 {
+			return q.Seconds, true
+		}
+	}
+	return 0, false
+}
