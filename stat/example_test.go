@@ -10,7 +10,7 @@ import (
 func ExampleRatio() {
 	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, a block each
 	guest := []float64{5400, 5600, 5150, 5500, 5300, 5350}
-	r, err := stat.Ratio(host, guest, iotax.Up, stat.AlphaLook)
+	r, err := stat.Ratio(host, guest, iotax.Up, stat.AlphaPerLook)
 	if err != nil {
 		fmt.Println(err)
 		return

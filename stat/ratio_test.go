@@ -28,7 +28,7 @@ func TestSignedRankTable(t *testing.T) {
 		}
 	}
 	for n, want := range map[int]int{4: 0, 5: 0, 6: 1} {
-		if k := rankDepth(n, AlphaLook); k != want {
+		if k := rankDepth(n, AlphaPerLook); k != want {
 			t.Errorf("n=%d at α′: depth %d, want %d", n, k, want)
 		}
 	}
@@ -132,7 +132,7 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || e.Exact || !near(e.SignedRank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
 		t.Errorf("five blocks: %+v, %v", e, err)
 	}
-	e, err = Estimate(append(five, .1), Options{Alpha: AlphaLook})
+	e, err = Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || !e.Exact {
 		t.Errorf("six blocks at a look: %+v, %v", e, err)
 	}
@@ -365,7 +365,7 @@ func BenchmarkStudy100x30(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, err := Estimate(d, Options{Alpha: AlphaLook})
+			e, err := Estimate(d, Options{Alpha: AlphaPerLook})
 			if err != nil {
 				b.Fatal(err)
 			}

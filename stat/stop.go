@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// AlphaLook is α′, the level of the interval at each look of the adaptive protocol. Looking five
+// AlphaPerLook is α′, the level of the interval at each look of the adaptive protocol. Looking five
 // times and stopping on the width costs coverage; 0.032 a look restores 95 % over the whole study
 // (found by simulation; compare Pocock's constants in Jennison & Turnbull, Group Sequential Methods,
 // ch. 2, which are harsher because they stop on the effect, and this rule never does).
-const AlphaLook = 0.032
+const AlphaPerLook = 0.032
 
 // AlphaFixed is the level of the interval when the number of blocks was fixed before the run.
 const AlphaFixed = 1 - Confidence
@@ -39,13 +39,16 @@ func Looks(least, most int) []int {
 }
 
 // Alpha returns the level that belongs to each look of a study of least to most blocks: AlphaFixed
-// where there is a single look, else AlphaLook.
+// where there is a single look, else AlphaPerLook.
 func Alpha(least, most int) float64 {
 	if len(Looks(least, most)) == 1 {
 		return AlphaFixed
 	}
-	return AlphaLook
+	return AlphaPerLook
 }
+
+// IsLook reports whether a study of least to most blocks looks at its interval after block n.
+func IsLook(n, least, most int) bool { return slices.Contains(Looks(least, most), n) }
 
 // Next is the stop rule, asked after each complete block n, counted from 1. look says that n is one
 // of the study's looks; between them the interval must not be used, and done is false. At a look,
@@ -59,7 +62,7 @@ func Next(n int, r Interval, precision float64, least, most int) (look, done boo
 	if n >= looks[len(looks)-1] {
 		return true, true
 	}
-	if !slices.Contains(looks, n) {
+	if !IsLook(n, least, most) {
 		return false, false
 	}
 	return true, Precise(r, precision)
