@@ -1,0 +1,837 @@
+// Package machinetest holds the one suite that every kind of machine passes, the fake included.
+//
+// It asks of the other side what the built-in guest's busybox has, and no more: sh, cat, cksum, dd,
+// env, head, kill, mkdir, printf, pwd, rm, sleep, wc.
+package machinetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crypto/sha256"
+
+	"iotax"
+)
+
+// Options changes what Run expects of a machine.
+type Options struct {
+	// Kill makes the machine die, from outside, as a crash would. nil leaves out the test of a
+	// machine that dies under a command. It is called from another goroutine than Run's caller.
+	Kill func(m iotax.Machine) error
+
+	// Patience is how long anything may take that should be prompt: a cancelled command's end, the
+	// news of a death. 0 is 15 s; a guest under emulation may need more.
+	Patience time.Duration
+}
+
+// A suite is the machine under test and a directory of its own on it.
+type suite struct {
+	iotax.Machine
+	dir      string
+	patience time.Duration
+}
+
+// Run runs the suite as subtests of t. open is called once for most of them and once more for the
+// one that kills its machine; the machines it returns are closed here.
+func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options) {
+	var o Options
+	for _, x := range options {
+		o = x
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Second
+	}
+	start := func(t *testing.T) *suite {
+		m := open(t)
+		s := &suite{Machine: m, patience: o.Patience, dir: fmt.Sprintf("/tmp/iotax-suite-%08x", rand.Uint32())}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := m.Close(ctx); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		return s
+	}
+	s := start(t)
+	if err := s.run(t, "mkdir", s.dir); err != nil {
+		t.Fatalf("no directory to test in: %v", err)
+	}
+	t.Cleanup(func() { // before the machine is closed
+		if err := s.Run(context.Background(), iotax.Command("rm", "-rf", s.dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		name string
+		test func(*suite, *testing.T)
+	}{
+		{"name", (*suite).named},
+		{"exit codes", (*suite).exitCodes},
+		{"death by signal", (*suite).signals},
+		{"missing program", (*suite).missing},
+		{"bad commands", (*suite).bad},
+		{"standard error", (*suite).stderr},
+		{"small input", (*suite).smallInput},
+		{"large input", (*suite).largeInput},
+		{"input that is not read", (*suite).unreadInput},
+		{"input that fails", (*suite).failingInput},
+		{"output that is refused", (*suite).failingOutput},
+		{"large output", (*suite).largeOutput},
+		{"no output wanted", (*suite).noOutput},
+		{"one writer for both outputs", (*suite).oneWriter},
+		{"files both ways", (*suite).files},
+		{"arguments", (*suite).arguments},
+		{"environment", (*suite).environment},
+		{"directory", (*suite).directory},
+		{"unicode", (*suite).unicode},
+		{"parallel commands", (*suite).parallel},
+		{"cancelled before", (*suite).cancelledBefore},
+		{"cancel", (*suite).cancel},
+		{"cancel with children", (*suite).cancelChildren},
+		{"cancel of what left the group", (*suite).cancelEscaped},
+		{"cancel against resistance", (*suite).cancelStubborn},
+		{"cancel while input blocks", (*suite).cancelInput},
+		{"cancel many", (*suite).cancelMany},
+		{"deadline", (*suite).deadline},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(s, t) })
+	}
+	if o.Kill != nil {
+		t.Run("death under a command", func(t *testing.T) { start(t).death(t, o.Kill) })
+	}
+}
+
+// run runs args with the test's own deadline.
+func (s *suite) run(t *testing.T, args ...string) error {
+	_, err := s.output(t, iotax.Command(args...))
+	return err
+}
+
+func (s *suite) output(t *testing.T, c *iotax.Cmd) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("the suite's own deadline"))
+	defer cancel()
+	var out bytes.Buffer
+	if c.Stdout == nil {
+		c.Stdout = &out
+	}
+	err := s.Machine.Run(ctx, c)
+	return out.String(), err
+}
+
+// must is output for commands that have to succeed.
+func (s *suite) must(t *testing.T, c *iotax.Cmd) string {
+	t.Helper()
+	out, err := s.output(t, c)
+	if err != nil {
+		t.Fatalf("%s: %v", c, err)
+	}
+	return out
+}
+
+func sh(script string, args ...string) *iotax.Cmd {
+	return iotax.Command(append([]string{"sh", "-c", script, "sh"}, args...)...)
+}
+
+func (s *suite) named(t *testing.T) {
+	if s.String() == "" {
+		t.Error("the machine has no name")
+	}
+}
+
+// exit checks that err is an *ExitError of that code and signal.
+func exit(t *testing.T, err error, code int, signal string) *iotax.ExitError {
+	t.Helper()
+	var e *iotax.ExitError
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v (%T), want an *ExitError", err, err)
+	}
+	if e.Code != code || e.Signal != signal {
+		t.Errorf("got code %d and signal %q, want %d and %q (stderr %q)", e.Code, e.Signal, code, signal, e.Stderr)
+	}
+	return e
+}
+
+func (s *suite) exitCodes(t *testing.T) {
+	if err := s.run(t, "sh", "-c", "exit 0"); err != nil {
+		t.Errorf("exit 0: %v", err)
+	}
+	for _, code := range []int{1, 2, 100, 125, 126, 127, 255} {
+		e := exit(t, s.run(t, "sh", "-c", fmt.Sprintf("exit %d", code)), code, "")
+		if len(e.Args) == 0 || e.Args[0] != "sh" {
+			t.Errorf("the error does not know its command: %q", e.Args)
+		}
+	}
+}
+
+func (s *suite) signals(t *testing.T) {
+	for name, n := range map[string]int{"KILL": 9, "TERM": 15, "INT": 2} {
+		exit(t, s.run(t, "sh", "-c", "kill -s "+name+" $$; sleep 10"), 128+n, name)
+	}
+}
+
+func (s *suite) missing(t *testing.T) {
+	for _, c := range []*iotax.Cmd{
+		iotax.Command("no-such-program-of-iotax"),
+		iotax.Command("/no/such/program"),
+		{Args: []string{"no-such-program-of-iotax"}, Env: []string{"A=b"}},
+		{Args: []string{""}},
+	} {
+		_, err := s.output(t, c)
+		exit(t, err, 127, "")
+	}
+	_, err := s.output(t, iotax.Command(s.dir))
+	exit(t, err, 126, "")
+}
+
+func (s *suite) bad(t *testing.T) {
+	for name, c := range map[string]*iotax.Cmd{
+		"no arguments":      {},
+		"NUL in argument":   iotax.Command("printf", "a\x00b"),
+		"NUL in directory":  {Args: []string{"pwd"}, Dir: "/a\x00b"},
+		"no = in variable":  {Args: []string{"env"}, Env: []string{"A"}},
+		"unnamed variable":  {Args: []string{"env"}, Env: []string{"=secret"}},
+		"NUL in a variable": {Args: []string{"env"}, Env: []string{"A=secret\x00"}},
+	} {
+		_, err := s.output(t, c)
+		var e *iotax.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: got %v (%T), want an *iotax.Error", name, err, err)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error tells a variable's value: %v", name, err)
+		}
+	}
+}
+
+func (s *suite) stderr(t *testing.T) {
+	var all bytes.Buffer
+	c := sh(`i=0; while [ $i -lt 2000 ]; do echo "line $i" >&2; i=$((i+1)); done; echo "the end" >&2; exit 3`)
+	c.Stderr = &all
+	_, err := s.output(t, c)
+	e := exit(t, err, 3, "")
+	if !strings.HasSuffix(e.Stderr, "line 1999\nthe end\n") || len(e.Stderr) > 4<<10 || len(e.Stderr) < 4<<10-4 {
+		t.Errorf("kept %d bytes of stderr, ending in %q", len(e.Stderr), tail(e.Stderr))
+	}
+	if !strings.HasPrefix(all.String(), "line 0\nline 1\n") || strings.Count(all.String(), "\n") != 2001 {
+		t.Errorf("stderr was not passed on whole: %d lines, starting with %.30q", strings.Count(all.String(), "\n"), all.String())
+	}
+
+	// Nothing but the command's own words may be there.
+	all.Reset()
+	c = sh("printf x >&2; exit 1")
+	c.Stderr = &all
+	_, err = s.output(t, c)
+	if e := exit(t, err, 1, ""); e.Stderr != "x" || all.String() != "x" {
+		t.Errorf("stderr is %q and %q, want x", e.Stderr, all.String())
+	}
+}
+
+func tail(s string) string { return s[max(0, len(s)-40):] }
+
+func (s *suite) smallInput(t *testing.T) {
+	for _, in := range []string{"", "x", "a line\n", "no newline\nat the end", "\x00\x01\xff\xfe\r\n"} {
+		c := iotax.Command("cat")
+		c.Stdin = strings.NewReader(in)
+		if got := s.must(t, c); got != in {
+			t.Errorf("cat of %q is %q", in, got)
+		}
+	}
+	if got := s.must(t, iotax.Command("wc", "-c")); strings.TrimSpace(got) != "0" {
+		t.Errorf("no Stdin gives %s bytes", got)
+	}
+}
+
+const large = 16<<20 + 12345
+
+// noise returns a reader of n bytes that look random and are the same each time.
+func noise(n int64) io.Reader {
+	return io.LimitReader(rand.NewChaCha8([32]byte{'i', 'o', 't', 'a', 'x'}), n)
+}
+
+func (s *suite) largeInput(t *testing.T) {
+	want := cksum(noise(large))
+	c := iotax.Command("cksum")
+	c.Stdin = noise(large)
+	if got := strings.Join(strings.Fields(s.must(t, c)), " "); got != want {
+		t.Errorf("cksum over there is %q, here %q", got, want)
+	}
+}
+
+// unreadInput gives input to a program that does not want it: that is no failure, whether the input
+// ends or not.
+func (s *suite) unreadInput(t *testing.T) {
+	endless, w := io.Pipe()
+	defer w.Close()
+	for name, in := range map[string]io.Reader{"large": noise(large), "one that blocks": endless} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			c := iotax.Command("printf", "done")
+			c.Stdin = in
+			if got := s.must(t, c); got != "done" {
+				t.Errorf("got %q", got)
+			}
+			s.prompt(t, start)
+			c = sh("exit 5")
+			c.Stdin = in
+			_, err := s.output(t, c)
+			exit(t, err, 5, "")
+		})
+	}
+}
+
+func (s *suite) prompt(t *testing.T, start time.Time) {
+	t.Helper()
+	if d := time.Since(start); d > s.patience {
+		t.Errorf("took %v, want at most %v", d, s.patience)
+	}
+}
+
+var errStream = errors.New("the caller's stream failed")
+
+// failingInput checks that a broken reader is not taken for the end of the input: a file that Put
+// was writing must not appear.
+func (s *suite) failingInput(t *testing.T) {
+	file := s.dir + "/broken"
+	in := io.MultiReader(strings.NewReader("half a file"), errReader{})
+	err := iotax.Put(t.Context(), s, in, file, "644")
+	var e *iotax.ExitError
+	if !errors.Is(err, errStream) || errors.As(err, &e) {
+		t.Errorf("got %v, want the reader's error", err)
+	}
+	if err := s.run(t, "sh", "-c", `[ ! -e "$1" ]`, "sh", file); err != nil {
+		t.Error("a half file is there under the real name")
+	}
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errStream }
+
+// failingOutput checks that a command ends when its output is no longer wanted.
+func (s *suite) failingOutput(t *testing.T) {
+	start := time.Now()
+	c := sh("while :; do echo x; done")
+	c.Stdout = errWriter{}
+	_, err := s.output(t, c)
+	var e *iotax.ExitError
+	if !errors.Is(err, errStream) || errors.As(err, &e) {
+		t.Errorf("got %v, want the writer's error", err)
+	}
+	s.prompt(t, start)
+}
+
+type errWriter struct{}
+
+func (errWriter) Write([]byte) (int, error) { return 0, errStream }
+
+func (s *suite) largeOutput(t *testing.T) {
+	file := s.dir + "/large"
+	if err := iotax.Put(t.Context(), s, noise(large), file, "600"); err != nil {
+		t.Fatal(err)
+	}
+	got := &digest{Hash: sha256.New()}
+	c := iotax.Command("cat", file)
+	c.Stdout = got
+	s.must(t, c)
+	want := sha256.New()
+	io.Copy(want, noise(large))
+	if got.n != large || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Errorf("%d bytes came, want the same %d", got.n, large)
+	}
+	// A file as output takes another path than a writer on some machines.
+	f, err := os.Create(path.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c = iotax.Command("cat", file)
+	c.Stdout = f
+	s.must(t, c)
+	back := sha256.New()
+	f.Seek(0, io.SeekStart)
+	if n, err := io.Copy(back, f); err != nil || n != large || !bytes.Equal(back.Sum(nil), want.Sum(nil)) {
+		t.Errorf("%d bytes came into a file (%v), want the same %d", n, err, large)
+	}
+}
+
+type digest struct {
+	hash.Hash
+	n int64
+}
+
+func (d *digest) Write(p []byte) (int, error) {
+	d.n += int64(len(p))
+	return d.Hash.Write(p)
+}
+
+func (s *suite) noOutput(t *testing.T) {
+	c := sh("echo out; echo err >&2; dd if=/dev/zero bs=65536 count=16 2>/dev/null")
+	if err := s.Machine.Run(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *suite) oneWriter(t *testing.T) {
+	var both bytes.Buffer // not safe for two at once: the race detector watches
+	c := sh("i=0; while [ $i -lt 200 ]; do echo out; echo err >&2; i=$((i+1)); done")
+	c.Stdout, c.Stderr = &both, &both
+	s.must(t, c)
+	if o, e := strings.Count(both.String(), "out\n"), strings.Count(both.String(), "err\n"); o != 200 || e != 200 {
+		t.Errorf("%d and %d lines came, want 200 of each", o, e)
+	}
+}
+
+func (s *suite) files(t *testing.T) {
+	every := make([]byte, 0, 256*17)
+	for i := range 256 * 17 {
+		every = append(every, byte(i), byte(i*7), byte(i*i))
+	}
+	for _, f := range []struct {
+		name, mode string
+		data       []byte
+	}{
+		{"empty", "600", nil},
+		{"every byte", "644", every},
+		{"it's a \"file\"; $HOME `x` ü\n.bin", "755", every},
+	} {
+		file := s.dir + "/" + f.name
+		if err := iotax.Put(t.Context(), s, bytes.NewReader(f.data), file, f.mode); err != nil {
+			t.Errorf("Put %q: %v", f.name, err)
+			continue
+		}
+		var got bytes.Buffer
+		if err := iotax.Get(t.Context(), s, file, &got); err != nil {
+			t.Errorf("Get %q: %v", f.name, err)
+		} else if !bytes.Equal(got.Bytes(), f.data) {
+			t.Errorf("%q came back as %d other bytes, want %d", f.name, got.Len(), len(f.data))
+		}
+		// The owner's execute bit tells 755 from the others without stat(1).
+		err := s.run(t, "sh", "-c", `[ -x "$1" ]`, "sh", file)
+		if (err == nil) != (f.mode == "755") {
+			t.Errorf("mode of %q is not %s", f.name, f.mode)
+		}
+	}
+	script := s.dir + "/script"
+	if err := iotax.Put(t.Context(), s, strings.NewReader("#!/bin/sh\necho \"ran $1\"\n"), script, "755"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.must(t, iotax.Command(script, "well")); got != "ran well\n" {
+		t.Errorf("a program that was put there says %q", got)
+	}
+	err := iotax.Get(t.Context(), s, s.dir+"/missing", io.Discard)
+	if e := exit(t, err, 1, ""); !strings.Contains(e.Stderr, "missing") {
+		t.Errorf("the error of a missing file does not name it: %v", err)
+	}
+	if err := iotax.Put(t.Context(), s, strings.NewReader("x"), s.dir+"/no/such/dir/file", "644"); err == nil {
+		t.Error("Put into a missing directory succeeded")
+	}
+}
+
+// odd are strings that some shell or protocol on the way might take for something else.
+func odd() []string {
+	every := make([]byte, 0, 255)
+	for b := 1; b < 256; b++ {
+		every = append(every, byte(b))
+	}
+	return []string{
+		"", " ", "  two  spaces  ", "\t", "\n", "\n\n", "a\nb\n", "\r\n", "'", "''", `"`, `\`, `\\`, `\n`, `\'`, `'\''`, "`id`", "$HOME", "${HOME}", "$(id)", "$$",
+		"*", "?", "[a-z]", "~", "#", "!", "!!", "&", "&&", "|", ";", "<", ">", "(", ")", "{a,b}", "%s", "%n", "%%", "-", "--", "-n", "-e", "--help", "=", "a=b", "\x01", "\x7f", "\x1b[31m",
+		"\xff\xfe", "ü", "日本語", "🦀", "e\u0301", "\u202e", string(every), strings.Repeat("long ", 20000),
+	}
+}
+
+func (s *suite) arguments(t *testing.T) {
+	args := odd()
+	// Each argument comes back with its end marked, so that none can swallow another.
+	want := strings.Join(args, "\x00<end>") + "\x00<end>"
+	got := s.must(t, sh(`for a; do printf "%s\000<end>" "$a"; done`, args...))
+	if got != want {
+		g, w := strings.Split(got, "\x00<end>"), strings.Split(want, "\x00<end>")
+		for i := range w {
+			if i >= len(g) || g[i] != w[i] {
+				t.Errorf("argument %d: sent %.100q, came as %.100q", i, w[i], g[min(i, len(g)-1)])
+			}
+		}
+		if len(g) != len(w) {
+			t.Errorf("%d arguments came, want %d", len(g)-1, len(w)-1)
+		}
+	}
+	// A shell's word is no program here.
+	for _, word := range []string{"exit 3", "true; false", "$(echo true)", "cd"} {
+		if _, err := s.output(t, iotax.Command(word)); err != nil {
+			if word != "cd" { // POSIX wants a program of that name, and some systems have one
+				exit(t, err, 127, "")
+			}
+		} else if word != "cd" {
+			t.Errorf("%q ran as a program", word)
+		}
+	}
+}
+
+func (s *suite) environment(t *testing.T) {
+	for i, v := range odd() {
+		if len(v) > 10000 {
+			continue
+		}
+		c := sh(`printf "%s<end>" "$IOTAX_SUITE"`)
+		c.Env = []string{"IOTAX_SUITE=" + v}
+		if got := s.must(t, c); got != v+"<end>" {
+			t.Errorf("value %d: sent %q, came as %q", i, v, got)
+		}
+	}
+	c := iotax.Command("env")
+	c.Env = []string{"ONE=1", "TWO=first", "TWO=second", "a.dotted-name=3", "EMPTY="}
+	lines := strings.Split(s.must(t, c), "\n")
+	for _, want := range []string{"ONE=1", "TWO=second", "a.dotted-name=3", "EMPTY="} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("env lacks %s", want)
+		}
+	}
+	if slices.Contains(lines, "TWO=first") {
+		t.Error("of a variable given twice the first is there")
+	}
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "PATH=") }) {
+		t.Error("the machine's own environment is gone: no PATH")
+	}
+
+	// The program is looked for in the PATH that it gets.
+	name := "iotax-suite-program"
+	if err := iotax.Put(t.Context(), s, strings.NewReader("#!/bin/sh\necho found\n"), s.dir+"/"+name, "755"); err != nil {
+		t.Fatal(err)
+	}
+	c = iotax.Command(name)
+	c.Env = []string{"PATH=" + s.dir + ":/usr/bin:/bin"}
+	if got := s.must(t, c); got != "found\n" {
+		t.Errorf("a program in the given PATH says %q", got)
+	}
+}
+
+func (s *suite) directory(t *testing.T) {
+	for _, name := range []string{"plain", "with space", "-", "-P", "it's $HOME", "ü日本", "new\nline"} {
+		dir := s.dir + "/" + name
+		if err := s.run(t, "mkdir", dir); err != nil {
+			t.Fatal(err)
+		}
+		c := iotax.Command("pwd")
+		c.Dir = dir
+		if got := s.must(t, c); got != dir+"\n" {
+			t.Errorf("pwd in %q is %q", dir, got)
+		}
+	}
+	c := sh("echo hello >file; cat plain/../file")
+	c.Dir = s.dir
+	if got := s.must(t, c); got != "hello\n" {
+		t.Errorf("relative paths lead elsewhere: %q", got)
+	}
+	for _, dir := range []string{s.dir + "/missing", s.dir + "/file"} {
+		c := sh("echo ran; exit 1")
+		c.Dir = dir
+		out, err := s.output(t, c)
+		var e *iotax.Error
+		var x *iotax.ExitError
+		switch {
+		case !errors.As(err, &e) || errors.As(err, &x):
+			t.Errorf("directory %s: got %v (%T), want an *iotax.Error and no *ExitError", dir, err, err)
+		case !strings.Contains(err.Error(), dir):
+			t.Errorf("the error does not name %s: %v", dir, err)
+		case out != "":
+			t.Errorf("the command ran all the same in %s", dir)
+		}
+	}
+}
+
+func (s *suite) unicode(t *testing.T) {
+	dir := s.dir + "/größe 日本語"
+	file := dir + "/🦀 données.txt"
+	if err := s.run(t, "mkdir", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := iotax.Put(t.Context(), s, strings.NewReader("naïve"), file, "644"); err != nil {
+		t.Fatal(err)
+	}
+	c := iotax.Command("cat", "🦀 données.txt")
+	c.Dir = dir
+	if got := s.must(t, c); got != "naïve" {
+		t.Errorf("got %q", got)
+	}
+	err := s.run(t, "sh", "-c", `echo "größe: ungültig" >&2; exit 1`)
+	if e := exit(t, err, 1, ""); e.Stderr != "größe: ungültig\n" {
+		t.Errorf("stderr is %q", e.Stderr)
+	}
+}
+
+func (s *suite) parallel(t *testing.T) {
+	// More than OpenSSH allows sessions on a connection.
+	const n = 24
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			line := fmt.Sprintf("command %d", i)
+			c := sh(`i=0; while [ $i -lt 100 ]; do echo "$1"; i=$((i+1)); done; cat; exit "$2"`, line, strconv.Itoa(i))
+			c.Stdin = strings.NewReader(line)
+			want := strings.Repeat(line+"\n", 100) + line
+			out, err := s.output(t, c)
+			if out != want {
+				t.Errorf("%s: its output is not its own: %.60q", line, out)
+			}
+			var e *iotax.ExitError
+			if i == 0 && err != nil || i > 0 && (!errors.As(err, &e) || e.Code != i) {
+				t.Errorf("%s: ended with %v", line, err)
+			}
+		})
+	}
+	wg.Wait()
+
+	// Eight really run at once: each waits for all the others.
+	const m = 8
+	dir := s.dir + "/meet"
+	if err := s.run(t, "mkdir", dir); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m {
+		wg.Go(func() {
+			c := sh(`: >"$1/$2"; n=0; while set -- "$1" "$2" "$1"/*; [ $# -lt 10 ]; do sleep 1; n=$((n+1)); [ $n -lt 60 ] || exit 1; done`, dir, strconv.Itoa(i))
+			if _, err := s.output(t, c); err != nil {
+				t.Errorf("command %d of %d did not meet the others: %v", i, m, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *suite) cancelledBefore(t *testing.T) {
+	want := errors.New("no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(want)
+	file := s.dir + "/never"
+	if err := s.Machine.Run(ctx, sh(`: >"$1"`, file)); !errors.Is(err, want) {
+		t.Errorf("got %v, want the cause of the cancel", err)
+	}
+	if err := s.run(t, "sh", "-c", `[ ! -e "$1" ]`, "sh", file); err != nil {
+		t.Error("the command ran all the same")
+	}
+}
+
+// pids is a writer that hears process ids, one a line, and tells when n have come.
+type pids struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	want int
+	all  chan struct{}
+}
+
+func listen(n int) *pids { return &pids{want: n, all: make(chan struct{})} }
+
+func (p *pids) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := bytes.Count(p.buf.Bytes(), []byte("\n"))
+	p.buf.Write(b)
+	if now := bytes.Count(p.buf.Bytes(), []byte("\n")); before < p.want && now >= p.want {
+		close(p.all)
+	}
+	return len(b), nil
+}
+
+func (p *pids) list() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Fields(p.buf.String())
+}
+
+// start runs c, which tells n process ids, until they have come, calls stop, and returns Run's error
+// and the ids. It fails if Run was not prompt after stop.
+func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (error, []string) {
+	t.Helper()
+	p := listen(n)
+	c.Stdout = p
+	done := make(chan error, 1)
+	go func() { done <- s.Machine.Run(ctx, c) }()
+	select {
+	case <-p.all:
+	case err := <-done:
+		t.Fatalf("%s ended before it was stopped: %v", c, err)
+	case <-time.After(time.Minute):
+		t.Fatalf("%s did not start", c)
+	}
+	begin := time.Now()
+	stop()
+	select {
+	case err := <-done:
+		s.prompt(t, begin)
+		return err, p.list()
+	case <-time.After(s.patience + 30*time.Second):
+		t.Fatalf("Run did not return after %s was stopped", c)
+		return nil, nil
+	}
+}
+
+// gone checks that none of the processes is left. A zombie is gone: what has ended and waits for
+// its parent does no I/O.
+func (s *suite) gone(t *testing.T, ids []string) {
+	t.Helper()
+	for _, id := range ids {
+		out := s.must(t, sh(`kill -0 "$1" 2>/dev/null || { echo gone; exit; }
+			if [ -r "/proc/$1/stat" ]; then read -r l <"/proc/$1/stat"; set -- ${l##*) }; case $1 in Z | X) echo gone; exit ;; esac; fi
+			echo alive`, id))
+		if out != "gone\n" {
+			t.Errorf("process %s is alive after Run returned", id)
+		}
+	}
+}
+
+func (s *suite) stopped(t *testing.T, c *iotax.Cmd, n int) {
+	t.Helper()
+	want := errors.New("no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	err, ids := s.start(t, ctx, c, n, func() { cancel(want) })
+	if !errors.Is(err, want) {
+		t.Errorf("got %v, want the cause of the cancel", err)
+	}
+	s.gone(t, ids)
+}
+
+func (s *suite) cancel(t *testing.T) {
+	s.stopped(t, sh("echo $$; exec sleep 1000"), 1)
+}
+
+func (s *suite) cancelChildren(t *testing.T) {
+	s.stopped(t, sh(`echo $$; sleep 1001 & echo $!; sh -c 'echo $$; sleep 1002 & echo $!; wait' & wait`), 4)
+	// Their parent is gone already, and they hold no output.
+	s.stopped(t, sh(`echo $$; (sh -c 'echo $$; exec sleep 1003 >/dev/null 2>&1' &) ; exec sleep 1004`), 2)
+}
+
+// cancelEscaped is what fio does: each of its jobs starts a session, and so a process group, of its
+// own.
+func (s *suite) cancelEscaped(t *testing.T) {
+	if err := s.run(t, "sh", "-c", "command -v setsid"); err != nil {
+		t.Skip("needs setsid on the machine")
+	}
+	s.stopped(t, sh(`echo $$; setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & exec sleep 1005`), 2)
+}
+
+func (s *suite) cancelStubborn(t *testing.T) {
+	s.stopped(t, sh(`trap "" TERM INT HUP; echo $$; while :; do sleep 1; done`), 1)
+}
+
+// cancelInput cancels while the caller's reader blocks and the command waits for it.
+func (s *suite) cancelInput(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	c := sh("echo $$; cat >/dev/null")
+	c.Stdin = r
+	s.stopped(t, c, 1)
+}
+
+// cancelMany ends as many commands as a connection carries, all at once.
+func (s *suite) cancelMany(t *testing.T) {
+	const n = 9
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := listen(n)
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			c := sh("echo $$; exec sleep 1006")
+			c.Stdout = p
+			errs <- s.Machine.Run(ctx, c)
+		}()
+	}
+	select {
+	case <-p.all:
+	case <-time.After(time.Minute):
+		t.Errorf("only %d of %d commands started", len(p.list()), n)
+	}
+	begin := time.Now()
+	cancel()
+	for range n {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+	}
+	s.prompt(t, begin)
+	s.gone(t, p.list())
+}
+
+func (s *suite) deadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	err := s.Machine.Run(ctx, iotax.Command("sleep", "1007"))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	s.prompt(t, begin)
+}
+
+// death kills the machine under a command. That is no exit status, and it is known soon.
+func (s *suite) death(t *testing.T, kill func(iotax.Machine) error) {
+	err, _ := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
+		if err := kill(s.Machine); err != nil {
+			t.Fatal(err)
+		}
+	})
+	check := func(err error) {
+		t.Helper()
+		var x *iotax.ExitError
+		var e *iotax.Error
+		switch {
+		case errors.As(err, &x), !errors.As(err, &e):
+			t.Errorf("got %v (%T), want an *iotax.Error and no *ExitError", err, err)
+		case !strings.Contains(err.Error(), s.String()):
+			t.Errorf("the error does not name the machine %s: %v", s, err)
+		}
+	}
+	check(err)
+	begin := time.Now()
+	check(s.Machine.Run(t.Context(), iotax.Command("sh", "-c", ":")))
+	s.prompt(t, begin)
+}
+
+// cksum is POSIX's cksum(1) of r: a CRC-32 of the bytes and then of their number, and the number.
+func cksum(r io.Reader) string {
+	var table [256]uint32
+	for i := range table {
+		c := uint32(i) << 24
+		for range 8 {
+			if c&(1<<31) != 0 {
+				c = c<<1 ^ 0x04c11db7
+			} else {
+				c <<= 1
+			}
+		}
+		table[i] = c
+	}
+	var crc uint32
+	n := 0
+	buf := make([]byte, 64<<10)
+	for {
+		k, err := r.Read(buf)
+		for _, b := range buf[:k] {
+			crc = crc<<8 ^ table[byte(crc>>24)^b]
+		}
+		n += k
+		if err != nil {
+			break
+		}
+	}
+	for i := n; i > 0; i >>= 8 {
+		crc = crc<<8 ^ table[byte(crc>>24)^byte(i)]
+	}
+	return fmt.Sprintf("%d %d", ^crc, n)
+}

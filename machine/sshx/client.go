@@ -1,0 +1,420 @@
+// Package sshx runs commands over an established SSH connection, as an iotax.Machine. It asks of the
+// other side a POSIX sh and nothing of iotax: any OpenSSH server will do, and so does the small
+// server of the built-in guest.
+//
+// An SSH server does not end a command when its channel closes, and tells no process id. So every
+// command is started by a few lines of sh that make it the leader of a process group and report
+// that group's id; to end it, a second session finds and kills its processes and sees them gone.
+package sshx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"iotax"
+	"iotax/machine/internal/proc"
+)
+
+// A Client runs commands over one SSH connection.
+type Client struct {
+	conn *ssh.Client
+	name string
+
+	every, deadline time.Duration
+
+	slots chan struct{} // sessions that commands may hold at once
+	ender chan struct{} // one more, so that a command can be ended when all slots are taken
+
+	mu   sync.Mutex
+	open int // sessions held
+	lost error
+
+	gone   chan struct{} // closed when the connection is
+	closed sync.WaitGroup
+}
+
+// An Option changes a Client from its defaults.
+type Option func(*Client)
+
+// KeepAlive asks the server for a sign of life in every interval, and gives the connection up when
+// none arrives within deadline. The defaults, 5 s and 20 s, bear a guest that is short of CPU.
+func KeepAlive(every, deadline time.Duration) Option {
+	return func(c *Client) { c.every, c.deadline = every, deadline }
+}
+
+// errNoSession says that the server does not allow one session more.
+var errNoSession = errors.New("no session to be had")
+
+// maxSessions is what OpenSSH allows on one connection unless told otherwise (MaxSessions).
+const maxSessions = 10
+
+// New returns the machine behind conn, which from now on belongs to it: Close closes it. name is
+// what String returns.
+func New(conn *ssh.Client, name string, opts ...Option) *Client {
+	c := &Client{
+		conn: conn, name: name,
+		every: 5 * time.Second, deadline: 20 * time.Second,
+		slots: make(chan struct{}, maxSessions-1),
+		ender: make(chan struct{}, 1),
+		gone:  make(chan struct{}),
+	}
+	for _, o := range opts {
+		o(c)
+	}
+	c.closed.Go(func() {
+		err := conn.Wait()
+		c.lose(err)
+		close(c.gone)
+	})
+	c.closed.Go(c.keepAlive)
+	return c
+}
+
+func (c *Client) String() string { return c.name }
+
+// SSH returns the connection, for what is not a command: forwarding a port, transferring files.
+func (c *Client) SSH() *ssh.Client { return c.conn }
+
+// Close closes the connection. Commands under way fail as if the machine had died.
+func (c *Client) Close(context.Context) error {
+	c.lose(errors.New("the connection was closed"))
+	err := c.conn.Close()
+	c.closed.Wait()
+	if errors.Is(err, io.EOF) || strings.Contains(fmt.Sprint(err), "closed network connection") {
+		return nil // it was gone already
+	}
+	return err
+}
+
+// lose keeps the first reason for which the connection ended.
+func (c *Client) lose(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == nil {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = errors.New("the other side closed the connection")
+		}
+		c.lost = err
+	}
+}
+
+func (c *Client) keepAlive() {
+	t := time.NewTicker(c.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-c.gone:
+			return
+		case <-t.C:
+		}
+		answer := make(chan struct{})
+		go func() {
+			// Any answer will do, and servers that do not know the request refuse it, which is one.
+			c.conn.SendRequest("keepalive@openssh.com", true, nil)
+			close(answer)
+		}()
+		select {
+		case <-answer:
+		case <-c.gone:
+			return
+		case <-time.After(c.deadline):
+			c.lose(fmt.Errorf("no sign of life for %v", c.deadline))
+			c.conn.Close()
+			return
+		}
+	}
+}
+
+// dead is the error of something that failed because the connection ended.
+func (c *Client) dead(op string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("connection lost: %w", c.lost)}
+}
+
+// isGone waits a moment for the end of the connection to be known: a channel often learns first.
+func (c *Client) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	case <-time.After(500 * time.Millisecond):
+		return false
+	}
+}
+
+// session opens a session within a slot; release gives both back.
+func (c *Client) session(ctx context.Context, slot chan struct{}, op string) (s *ssh.Session, release func(), err error) {
+	select {
+	case slot <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	case <-c.gone:
+		return nil, nil, c.dead(op)
+	}
+	var alone time.Time // since when refused although no command can be keeping the session from us
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		s, err = c.conn.NewSession()
+		if err == nil {
+			c.hold(1)
+			return s, sync.OnceFunc(func() {
+				s.Close()
+				c.hold(-1)
+				<-slot
+			}), nil
+		}
+		var refused *ssh.OpenChannelError
+		switch {
+		case !errors.As(err, &refused):
+			<-slot
+			if c.isGone() {
+				return nil, nil, c.dead(op)
+			}
+			return nil, nil, &iotax.Error{Op: op, On: "on " + c.name, Err: err}
+		case refused.Reason == ssh.UnknownChannelType:
+			<-slot
+			return nil, nil, &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the server has no sessions: %w", err)}
+		}
+		// The server allows fewer sessions than we thought, or has not yet noticed that one ended.
+		if c.hold(0) > 0 && slot != c.ender {
+			alone = time.Time{}
+		} else if alone.IsZero() {
+			alone = time.Now()
+		} else if time.Since(alone) > 5*time.Second {
+			<-slot
+			return nil, nil, &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("%w: %w", errNoSession, err),
+				Mend: "the server refuses to open a session; look at MaxSessions in its sshd_config and at its log"}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			<-slot
+			return nil, nil, context.Cause(ctx)
+		case <-c.gone:
+			<-slot
+			return nil, nil, c.dead(op)
+		}
+	}
+}
+
+func (c *Client) hold(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open += n
+	return c.open
+}
+
+// Run runs cmd through sh on the other side. Beyond what iotax.Machine promises: when the
+// connection ends under the command the error is no *iotax.ExitError, and the command may still be
+// running over there. More than nine commands at once wait for each other.
+func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
+	if err := proc.Check(cmd, c.name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	op := "run " + proc.Name(cmd)
+	s, release, err := c.session(ctx, c.slots, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	tag := proc.NewTag()
+	var tail proc.Tail
+	out, errs := proc.Gates(cmd, cancel)
+	defer out.Shut()
+	defer errs.Shut()
+	rep := newReport(tag, io.MultiWriter(&tail, errs))
+	s.Stderr = rep
+	if cmd.Stdout != nil {
+		s.Stdout = out
+	}
+	stdin, err := s.StdinPipe()
+	if err == nil {
+		err = s.Start(bootstrap)
+	}
+	if err != nil {
+		if c.isGone() {
+			return c.dead(op)
+		}
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err),
+			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
+	}
+	finished := make(chan struct{})
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		if _, err := io.WriteString(stdin, prologue(cmd, tag)); err != nil {
+			stdin.Close()
+			return
+		}
+		proc.Feed(stdin, cmd.Stdin, func(err error) { cancel(err); <-finished })
+	}()
+	var result error
+	go func() {
+		result = s.Wait()
+		close(finished)
+	}()
+
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		err := c.end(ctx, s, cmd, rep, tag, finished)
+		if err == nil {
+			// Its channel ends with it, unless something that is no longer to be recognised as the
+			// command's holds its output.
+			select {
+			case <-finished:
+			case <-time.After(time.Second):
+			}
+			err = c.wrap(op, context.Cause(ctx))
+		}
+		release()
+		return err
+	}
+	release() // wakes a Feed that writes to a command that is gone
+	select {
+	case <-fed:
+	case <-time.After(100 * time.Millisecond):
+	}
+	var stream *proc.StreamError
+	if errors.As(context.Cause(ctx), &stream) {
+		return c.wrap(op, stream)
+	}
+	return c.result(cmd, op, result, rep, &tail)
+}
+
+// wrap names the machine where a caller's own stream failed; other causes stay what they are.
+func (c *Client) wrap(op string, cause error) error {
+	var stream *proc.StreamError
+	if errors.As(cause, &stream) {
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: stream}
+	}
+	return cause
+}
+
+// result turns what the session ended with into the error of Run.
+func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *report, tail *proc.Tail) error {
+	var exit *ssh.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		if c.isGone() {
+			return c.dead(op)
+		}
+		var missing *ssh.ExitMissingError
+		if errors.As(err, &missing) {
+			err = errors.New("the server ended the session without an exit status")
+		}
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: err}
+	}
+	pid, state, said := rep.get()
+	switch {
+	case pid == 0:
+		how := "it ended without an error"
+		if exit != nil {
+			how = fmt.Sprintf("exit status %d", exit.ExitStatus())
+		}
+		if said != "" {
+			how += ": " + said
+		}
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the login shell did not start sh: %s", how),
+			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
+	case state == stateDir:
+		if i := strings.LastIndexByte(said, '\n'); i >= 0 {
+			said = said[i+1:]
+		}
+		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + c.name, Err: fmt.Errorf("the directory cannot be entered: %s", said)}
+	case state == stateGroup:
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: errors.New("the server starts commands in its own process group, and there is no setsid"),
+			Mend: "install setsid there (package util-linux), or use OpenSSH's server"}
+	case exit == nil:
+		return nil
+	}
+	return &iotax.ExitError{Args: cmd.Args, Code: exit.ExitStatus(), Signal: exit.Signal(), Stderr: tail.String()}
+}
+
+// end ends the command over there and returns nil once it is gone.
+func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *report, tag string, finished <-chan struct{}) error {
+	op := "end " + proc.Name(cmd)
+	late := time.NewTimer(proc.Patience)
+	defer late.Stop()
+	select {
+	case <-rep.seen:
+	case <-finished:
+		// Without a report it never began; with one, what it left behind is still to be ended.
+		if pid, _, _ := rep.get(); pid == 0 {
+			if c.isGone() {
+				return c.dead(op)
+			}
+			return nil
+		}
+	case <-c.gone:
+		return c.dead(op)
+	case <-late.C:
+		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience),
+			Mend: "look at what the login shell's start-up files do there"}
+	}
+	pid, _, _ := rep.get()
+
+	// The caller's context is done, and ending must go on. What bounds it is the script's own
+	// patience, and the keep-alive when the machine does not answer.
+	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+2*proc.Patience)
+	defer cancel()
+	left, err := c.script(ectx, op, endScript(pid, tag))
+	switch {
+	case errors.Is(err, errNoSession):
+		// A server with MaxSessions 1. What is left is to ask it to signal the group itself, which it
+		// may refuse, and to see the leader gone.
+		for _, sig := range []ssh.Signal{ssh.SIGTERM, ssh.SIGKILL} {
+			s.Signal(sig)
+			select {
+			case <-finished:
+				return nil
+			case <-time.After(proc.Grace):
+			}
+		}
+		return err
+	case err != nil:
+		return err
+	case left != "":
+		return proc.Survivors(cmd, c.name, "process "+left, context.Cause(ctx))
+	}
+	return nil
+}
+
+// script runs a shell script in the session that is kept for it and returns the rest of the line
+// that starts with "left:".
+func (c *Client) script(ctx context.Context, op, text string) (string, error) {
+	s, release, err := c.session(ctx, c.ender, op)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	var out strings.Builder
+	s.Stdin = strings.NewReader(text)
+	s.Stdout = &out
+	done := make(chan error, 1)
+	go func() { done <- s.Run("exec sh") }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return "", &iotax.Error{Op: op, On: "on " + c.name, Err: context.Cause(ctx)}
+	}
+	_, left, ok := strings.Cut(out.String(), "left:")
+	if !ok {
+		if c.isGone() {
+			return "", c.dead(op)
+		}
+		return "", &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the script that ends it failed: %v", err)}
+	}
+	return strings.TrimSpace(left), nil
+}

@@ -1,0 +1,181 @@
+package sshx
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"iotax"
+	"iotax/machine/internal/proc"
+)
+
+// bootstrap is what the login shell is asked to run, the same for every command: it reads one line
+// from standard input and evaluates it. It is so written that fish and csh take it too, for any
+// login shell may be there; "exec" keeps that shell from staying in between. The command itself
+// comes over standard input because there nobody sees its environment in a list of processes, and
+// its length has no limit but that of its arguments.
+const bootstrap = `exec sh -c 'IFS= read -r iotax_s && eval "$iotax_s"'`
+
+// States that the prologue reports instead of starting the command.
+const (
+	stateDir   = "dir"   // the directory cannot be entered
+	stateGroup = "group" // no process group of its own to be had
+)
+
+// prologue is the line that bootstrap evaluates, with its newline. It reports the shell's process
+// id, which after exec is the command's and its group's.
+func prologue(c *iotax.Cmd, tag string) string {
+	var b strings.Builder
+	var args []string
+	if len(c.Env) > 0 {
+		// env(1), for names that a shell cannot export and for shells whose UID is read-only.
+		args = append(args, "env", "--")
+		args = append(args, c.Env...)
+		if strings.Contains(c.Args[0], "=") {
+			args = append(args, "sh", "-c", `exec "$0" "$@"`)
+		}
+	}
+	args = append(args, c.Args...)
+	if strings.Contains(strings.Join(args, "")+c.Dir, "\n") {
+		b.WriteString(`iotax_n=$(printf "\nx"); iotax_n=${iotax_n%x}; `)
+	}
+
+	// A process that leads a group has its id as the group's. OpenSSH starts every session so;
+	// Dropbear does not, and killing the group would kill the server.
+	b.WriteString(`iotax_e=; if kill -0 -$$ 2>/dev/null; then :; ` +
+		`elif command -v setsid >/dev/null 2>&1; then exec setsid sh -c "$iotax_s"; else iotax_e=` + stateGroup + `; fi; `)
+	if c.Dir != "" {
+		dir := c.Dir
+		if dir[0] == '-' {
+			dir = "./" + dir // "cd -" is something else
+		}
+		fmt.Fprintf(&b, `CDPATH= cd -- %s || iotax_e=%s; `, quote(dir), stateDir)
+	}
+	fmt.Fprintf(&b, `printf "%%s\n" "%s $$ $iotax_e" >&2; if [ -n "$iotax_e" ]; then exit 125; fi; `, tag)
+	fmt.Fprintf(&b, `%s=%s; export %[1]s; exec`, proc.TagName, tag)
+	for _, a := range args {
+		b.WriteByte(' ')
+		b.WriteString(quote(a))
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// quote quotes s for sh on one line: newlines come from a variable.
+func quote(s string) string {
+	parts := strings.Split(s, "\n")
+	for i, p := range parts {
+		parts[i] = iotax.Quote(p)
+	}
+	return strings.Join(parts, `"$iotax_n"`)
+}
+
+// endScript returns the script that ends the processes of a command and waits until they are gone.
+// It prints "left:" and the ones that could not be ended.
+//
+// A process belongs to the command when it is of its group or has its tag in its environment; where
+// there is no /proc (macOS, BSD), descent from the group stands in for the tag. One that has ended
+// and waits to be reaped counts as gone: in a container nobody may ever reap it.
+func endScript(pid int, tag string) string {
+	const text = `g=%d; t=%s; grace=%d; limit=%d; seen=
+alive() {
+	l=
+	if [ -r /proc/self/stat ]; then
+		for d in /proc/[0-9]*; do
+			{ IFS= read -r s <"$d/stat"; } 2>/dev/null || continue
+			set -- ${s##*) }
+			case $1 in Z | X) continue ;; esac
+			if [ "$3" = "$g" ]; then l="$l ${d#/proc/}"; fi
+		done
+		for f in $(grep -lF "$t" /proc/[0-9]*/environ 2>/dev/null); do
+			f=${f#/proc/}
+			f=${f%%/environ}
+			case "$l " in *" $f "*) ;; *) l="$l $f" ;; esac
+		done
+	else
+		l=$(ps -A -o pid= -o ppid= -o pgid= -o stat= | awk -v g="$g" -v seen="$seen" '
+			BEGIN { n = split(seen, a, " "); for (i = 1; i <= n; i++) of[a[i]] = 1 }
+			{ up[$1] = $2; st[$1] = $4; if ($3 == g) of[$1] = 1 }
+			END {
+				do { grew = 0; for (p in up) if (!(p in of) && (up[p] in of)) { of[p] = 1; grew = 1 } } while (grew)
+				for (p in up) if ((p in of) && st[p] !~ /^Z/) printf "%%s ", p
+			}')
+		seen="$seen $l"
+	fi
+	[ -n "${l# }" ]
+}
+n=0
+if alive; then kill -s TERM $l 2>/dev/null; fi
+while alive; do
+	if [ $n -gt $grace ]; then kill -s KILL $l 2>/dev/null; fi
+	if [ $n -gt $limit ]; then break; fi
+	if sleep 0.02 2>/dev/null; then n=$((n + 20)); else sleep 1; n=$((n + 1000)); fi
+done
+echo "left:$l"
+`
+	return fmt.Sprintf(text, pid, tag, proc.Grace.Milliseconds(), (proc.Grace + proc.Patience).Milliseconds())
+}
+
+// A report is the standard error of a session: it takes the prologue's line out and passes the rest
+// on. What comes before that line was said by the login shell's start-up files or by cd.
+type report struct {
+	tag  string
+	next io.Writer
+	seen chan struct{} // closed once the line has come
+
+	mu    sync.Mutex
+	buf   []byte
+	pid   int
+	state string
+	said  string
+}
+
+func newReport(tag string, next io.Writer) *report {
+	return &report{tag: tag, next: next, seen: make(chan struct{})}
+}
+
+func (r *report) Write(p []byte) (int, error) {
+	select {
+	case <-r.seen:
+		return r.next.Write(p)
+	default:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.buf = append(r.buf, p...)
+	at := bytes.Index(r.buf, []byte(r.tag+" "))
+	if at < 0 {
+		if over := len(r.buf) - 64<<10; over > 0 {
+			r.buf = append(r.buf[:0], r.buf[over:]...)
+		}
+		return len(p), nil
+	}
+	line, rest, whole := bytes.Cut(r.buf[at+len(r.tag)+1:], []byte("\n"))
+	if !whole {
+		return len(p), nil
+	}
+	pid, state, _ := strings.Cut(string(line), " ")
+	r.pid, _ = strconv.Atoi(pid)
+	r.state, r.said = state, strings.TrimSpace(string(r.buf[:at]))
+	r.buf = nil
+	close(r.seen)
+	if len(rest) > 0 {
+		if _, err := r.next.Write(rest); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// get returns the process id, 0 while it is not known, the state, and what was said before.
+func (r *report) get() (pid int, state, said string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pid == 0 {
+		return 0, "", strings.TrimSpace(string(r.buf))
+	}
+	return r.pid, r.state, r.said
+}
