@@ -1,0 +1,134 @@
+package store
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// ExportVersion is the version of the JSON that WriteJSON writes. Within a version, fields are
+// only added.
+const ExportVersion = 1
+
+// trialJSON is a Trial whose numbers need not be finite.
+type trialJSON struct {
+	*iotax.Trial
+	Values     []valueJSON     `json:"values,omitempty"`
+	Series     []seriesJSON    `json:"series,omitempty"`
+	Histograms []histogramJSON `json:"histograms,omitempty"`
+}
+
+// WriteJSON writes a run and its trials as one JSON object:
+//
+//	{"version": 1, "run": {…, "plan": "…"}, "trials": [{…, "values": [{"name": "read.iops", …}]}]}
+//
+// Durations are nanoseconds; a number that the tool did not give is null. Trials are written as
+// they come, one a line; an error of the iterator ends the writing and is returned.
+func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if _, err := b.WriteString(`{"version":` + strconv.Itoa(ExportVersion) + `,"run":`); err != nil {
+		return err
+	}
+	if err := enc.Encode(struct {
+		*iotax.Run
+		Plan string `json:"plan"`
+	}{run, string(run.Plan)}); err != nil {
+		return err
+	}
+	b.WriteString(`,"trials":[`) // a bufio.Writer keeps its first error for Flush
+	first := true
+	for t, err := range trials {
+		if err != nil {
+			b.Flush()
+			return err
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		b.WriteByte('\n')
+		if err := enc.Encode(trialJSON{t, toValues(t.Values), toSeries(t.Series), toHistograms(t.Histograms)}); err != nil {
+			return err
+		}
+	}
+	b.WriteString("]}\n")
+	return b.Flush()
+}
+
+// Columns is the header that WriteCSV writes. Within a version of iotax's exports, columns are only
+// added, at the end.
+var Columns = []string{"run", "name", "target", "workload", "block", "seq", "seed", "cold", "start", "took_s",
+	"metric", "value", "unit", "better", "labels", "err", "void"}
+
+// WriteCSV writes one line a value (tidy data), under the header Columns. A trial without values
+// has one line all the same, so that failures are seen. Values are in base units; labels are
+// "name=value" joined by ";". Text that a spreadsheet would take for a formula gets an apostrophe
+// before it.
+func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(Columns); err != nil {
+		return err
+	}
+	for t, err := range trials {
+		if err != nil {
+			c.Flush()
+			return err
+		}
+		start := ""
+		if !t.Start.IsZero() {
+			start = t.Start.UTC().Format("2006-01-02T15:04:05.000Z")
+		}
+		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Block), strconv.Itoa(t.Seq),
+			formatSeed(t.Seed), strconv.FormatBool(t.Cold), start, formatFloat(t.Took.Seconds()),
+			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Void)}
+		if len(t.Values) == 0 {
+			if err := c.Write(line); err != nil {
+				return err
+			}
+		}
+		for _, v := range t.Values {
+			line[10], line[11], line[12], line[13] = plain(v.Name), formatFloat(v.Value), plain(v.Unit), plain(string(v.Better))
+			if err := c.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// plain defuses text that begins like a formula (OWASP, "CSV Injection"): names in a plan may come
+// from anybody, and spreadsheets run formulas when they open the file.
+func plain(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) || strings.HasPrefix(s, "＝") || strings.HasPrefix(s, "＋") || strings.HasPrefix(s, "－") || strings.HasPrefix(s, "＠") {
+		return "'" + s
+	}
+	return s
+}
+
+// formatFloat writes the shortest text that reads back as v; "" when v is no number.
+func formatFloat(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+func joinLabels(labels map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, k+"="+labels[k])
+	}
+	return strings.Join(parts, ";")
+}

@@ -1,0 +1,45 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// alphabet is Crockford's base 32 in lower case: no letter is mistaken for a digit.
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// NewID returns an id for a run that starts now: date and time to the second in UTC and three
+// random characters, as in "251121-014633-7k3". Ids sort by time until 2099.
+func NewID(now time.Time) string {
+	var b [3]byte
+	rand.Read(b[:]) // never fails, says its documentation
+	for i := range b {
+		b[i] = alphabet[b[i]%32]
+	}
+	return now.UTC().Format("060102-150405") + "-" + string(b[:])
+}
+
+// checkID keeps ids usable as file names and as words of a command line.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("the id is empty")
+	case id == "latest":
+		return errors.New(`"latest" means the newest run and is no id`)
+	case len(id) > 64:
+		return errors.New("the id is longer than 64 bytes")
+	case id[0] == '-' || id[0] == '.':
+		return errors.New("the id begins with a dash or a dot")
+	}
+	for _, c := range []byte(id) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return errors.New("an id is made of letters, digits, '-', '_' and '.'")
+		}
+	}
+	return nil
+}
+
+func formatSeed(s uint64) string         { return strconv.FormatUint(s, 10) }
+func parseSeed(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }

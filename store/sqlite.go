@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"iotax"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// applicationID stands in the header of every store: "iotx".
+const applicationID = 0x696f7478
+
+// patience is how long an operation waits while another process writes.
+const patience = 10 * time.Second
+
+// sqliteDriver is a store in a file.
+type sqliteDriver struct {
+	path string
+}
+
+// dsn is a file: URI, in which a path may hold any character.
+func (d *sqliteDriver) dsn() string {
+	path := filepath.ToSlash(d.path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/…
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	q := url.Values{"_txlock": {"immediate"}, "_error_rc": {"true"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()),
+		"foreign_keys(1)",
+		// A trial that was reported as saved must survive a power cut; one fsync a trial costs
+		// nothing beside the trial.
+		"synchronous(FULL)",
+	}}
+	return u.String() + "?" + q.Encode()
+}
+
+func (d *sqliteDriver) open(ctx context.Context) (*sql.DB, error) {
+	if err := d.makeFile(); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", d.dsn())
+	if err != nil {
+		return nil, d.explain("open", err)
+	}
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(2)
+	if err := d.ready(ctx, db); err != nil {
+		db.Close()
+		if e := (*iotax.Error)(nil); errors.As(err, &e) {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, d.explain("open", err)
+	}
+	return db, nil
+}
+
+// makeFile makes the directory and an empty file, both for their owner only: plans name hosts and
+// paths. It also finds early what SQLite would only call "unable to open database file".
+func (d *sqliteDriver) makeFile() error {
+	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
+		return d.explain("open", err)
+	}
+	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return d.explain("open", err)
+	}
+	return f.Close()
+}
+
+// ready brings the schema up to date.
+func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
+	newest, err := newestMigration()
+	if err != nil {
+		return err
+	}
+	version, err := d.version(ctx, db)
+	if err != nil || version == newest {
+		return err
+	}
+	if version > newest {
+		return &iotax.Error{Op: "open store", On: d.path, Err: fmt.Errorf("made by a newer iotax: its schema is version %d, this iotax knows %d", version, newest), Mend: "use the newer iotax, or another store: --store PATH"}
+	}
+	// goose has no lock for SQLite, and two processes may start on a fresh store together. A lock
+	// on the database file itself would collide with SQLite's own on some systems.
+	lock := flock.New(d.path+".lock", flock.SetPermissions(0o600))
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if ok, err := lock.TryLockContext(wait, 10*time.Millisecond); err != nil || !ok {
+		if ctx.Err() == nil && wait.Err() != nil {
+			return d.locked("open")
+		}
+		return err
+	}
+	defer lock.Unlock()
+	if version, err = d.version(ctx, db); err != nil || version == newest {
+		return err
+	}
+	// auto_vacuum counts only before the first table, so that removed runs give space back later.
+	for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL"} {
+		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return err
+		}
+	}
+	dir, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// version returns the schema version of the file; 0 is a file without tables.
+func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
+	var id, version, tables int
+	err := db.QueryRowContext(ctx, `SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')
+		FROM pragma_application_id a, pragma_user_version u`).Scan(&id, &version, &tables)
+	if err != nil {
+		return 0, err
+	}
+	if id != applicationID && (id != 0 || version != 0 || tables != 0) {
+		return 0, &iotax.Error{Op: "open store", On: d.path, Err: errors.New("it is a database of another program"), Mend: "name another file: --store PATH"}
+	}
+	return version, nil
+}
+
+// newestMigration is the number of the last file in migrations/sqlite.
+func newestMigration() (int, error) {
+	files, err := fs.ReadDir(migrations, "migrations/sqlite")
+	if err != nil || len(files) == 0 {
+		return 0, errors.Join(errors.New("no migrations"), err)
+	}
+	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
+	return strconv.Atoi(number)
+}
+
+// shrink returns free pages to the file system. It is best effort: they are used again otherwise.
+func (d *sqliteDriver) shrink(db *sql.DB) {
+	if rows, err := db.Query("PRAGMA incremental_vacuum"); err == nil {
+		for rows.Next() {
+		}
+		rows.Close()
+	}
+	db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+func (d *sqliteDriver) locked(op string) error {
+	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
+}
+
+func (d *sqliteDriver) explain(op string, err error) error {
+	out := &iotax.Error{Op: op, On: "in store " + d.path, Err: err}
+	if op == "open" || op == "close" {
+		out.Op, out.On = op+" store", d.path
+	}
+	const elsewhere = "or use another store: --store PATH"
+	code := -1
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		code = e.Code()
+	}
+	switch code & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		out.Err = fmt.Errorf("another process keeps it locked for longer than %s", patience)
+		out.Mend = "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), " + elsewhere
+	case sqlite3.SQLITE_FULL:
+		out.Err = errors.New("the disk is full")
+		out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+	case sqlite3.SQLITE_READONLY:
+		out.Err = errors.New("it cannot be written")
+		out.Mend = "allow writing to the file and its directory, " + elsewhere
+	case sqlite3.SQLITE_NOTADB:
+		out.Err = errors.New("the file is not a database")
+		out.Mend = "name another file: --store PATH"
+	case sqlite3.SQLITE_CORRUPT:
+		out.Err = fmt.Errorf("the file is damaged (%w)", err)
+		out.Mend = "save a copy; `sqlite3 " + iotax.Quote(d.path) + " .recover` prints what can be read; then move the file away to begin a new store"
+	case sqlite3.SQLITE_CANTOPEN:
+		out.Mend = "check the permissions of " + filepath.Dir(d.path) + ", " + elsewhere
+	case sqlite3.SQLITE_CONSTRAINT:
+		if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
+			out.Err = errors.New("it is there already")
+			out.Mend = "does another iotax resume the same run?"
+		}
+	}
+	var path *fs.PathError
+	switch {
+	case code >= 0:
+	case errors.Is(err, syscall.ENOSPC):
+		out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		out.Mend = "allow writing to the file and its directory, " + elsewhere
+	case errors.Is(err, syscall.EISDIR):
+		out.Mend = "name a file: --store " + iotax.Quote(filepath.Join(d.path, "iotax.db"))
+	case errors.As(err, &path):
+		out.Mend = "name another file: --store PATH"
+	}
+	return out
+}

@@ -1,0 +1,748 @@
+// Package store keeps runs and their trials, so that a finished trial is never lost: it is appended
+// in a transaction of its own, with the raw output of its tool, as soon as it ends.
+//
+// The store is a SQLite file. What differs between databases (opening, migrations, what an error
+// code means) is behind the unexported type driver; the SQL in this file is common to SQLite and
+// PostgreSQL.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+)
+
+// ErrNotFound is wrapped by the error for a run or trial that the store does not hold.
+var ErrNotFound = errors.New("not found")
+
+// A Store holds runs. Its methods may be called from several goroutines, and several processes may
+// have the same store open.
+//
+// Create, Update and Append finish what they began also when their context is done: what was
+// measured before a Ctrl-C is kept. They give up by themselves when the store stays locked.
+type Store struct {
+	db  *sql.DB
+	drv driver
+	on  string // the store, as errors name it
+
+	// SQLite has one writer at a time and makes others poll; within the process they queue here.
+	writing sync.Mutex
+
+	codec codec
+
+	mu      sync.RWMutex
+	metrics map[metric]int64
+	byID    map[int64]metric
+}
+
+// metric is a row of the table of that name.
+type metric struct {
+	name, unit string
+	better     iotax.Better
+}
+
+// A driver is a kind of database. Its methods may be called from several goroutines.
+type driver interface {
+	// open connects and brings the schema up to date. It refuses a schema newer than its own.
+	open(ctx context.Context) (*sql.DB, error)
+	// explain turns an error of the database into one a user can act on.
+	explain(op string, err error) error
+}
+
+// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, or "" for
+// the user's own (see Default).
+func Open(ctx context.Context, url string) (*Store, error) {
+	path, err := locate(url)
+	if err != nil {
+		return nil, err
+	}
+	drv := &sqliteDriver{path: path}
+	db, err := drv.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: db, drv: drv, on: path, metrics: map[metric]int64{}, byID: map[int64]metric{}}, nil
+}
+
+// Default returns the path of the user's own store: iotax/iotax.db in the state directory of the
+// XDG Base Directory Specification.
+func Default() (string, error) {
+	// The specification tells programs to ignore a relative path here.
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "iotax", "iotax.db"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", &iotax.Error{Op: "find the store", Err: err, Mend: "name one with --store PATH"}
+	}
+	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
+}
+
+func locate(url string) (string, error) {
+	if url == "" {
+		return Default()
+	}
+	path := url
+	// A letter before the colon is a drive of Windows, not a scheme.
+	if scheme, rest, ok := strings.Cut(url, "://"); ok && len(scheme) > 1 {
+		switch scheme {
+		case "sqlite", "file":
+			path = rest
+		case "postgres", "postgresql":
+			// The address is not repeated: it may carry a password.
+			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: errors.New("PostgreSQL is not supported yet"), Mend: "use a file: --store PATH"}
+		default:
+			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Mend: "use a path or sqlite://PATH"}
+		}
+	}
+	if path == "" {
+		return "", &iotax.Error{Op: "open store", On: url, Err: errors.New("the path is empty"), Mend: "use sqlite:///absolute/path or sqlite://relative/path"}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", &iotax.Error{Op: "open store", On: path, Err: err}
+	}
+	return abs, nil
+}
+
+// String names the store as errors do.
+func (s *Store) String() string { return s.on }
+
+// Close closes the store. Iterators that are under way fail.
+func (s *Store) Close() error {
+	s.codec.close()
+	if err := s.db.Close(); err != nil {
+		return s.drv.explain("close", err)
+	}
+	return nil
+}
+
+// write runs fn in one transaction, which other processes see whole or not at all.
+func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	ctx = context.WithoutCancel(ctx)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.transact(ctx, op, nil, fn)
+}
+
+// read runs fn on one state of the store.
+func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.transact(ctx, op, &sql.TxOptions{ReadOnly: true}, fn)
+}
+
+func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, o)
+	if err != nil {
+		return s.explain(ctx, op, err)
+	}
+	defer tx.Rollback() // does nothing after Commit
+	if err := fn(ctx, tx); err != nil {
+		return s.explain(ctx, op, err)
+	}
+	if err := tx.Commit(); err != nil {
+		return s.explain(ctx, op, err)
+	}
+	return nil
+}
+
+// explain leaves alone what is explained already, and the caller's own cancel.
+func (s *Store) explain(ctx context.Context, op string, err error) error {
+	if e := (*iotax.Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.drv.explain(op, err)
+}
+
+const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin,
+	environment, targets, workloads, findings`
+
+// runRow returns the values of runColumns.
+func runRow(r *iotax.Run) ([]any, error) {
+	row := []any{
+		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
+		string(r.Status), r.Baseline, r.Precision, r.Margin,
+	}
+	for _, v := range []any{r.Environment, r.Targets, r.Workloads, r.Findings} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		row = append(row, string(b))
+	}
+	return row, nil
+}
+
+// Create adds r, which has no trials yet.
+func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
+	if err := checkID(r.ID); err != nil {
+		return &iotax.Error{Op: "save run", On: r.ID, Err: err}
+	}
+	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
+		row, err := runRow(r)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, row...)
+		return err
+	})
+}
+
+// Update replaces what is known of the run r.ID.
+func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
+	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
+		row, err := runRow(r)
+		if err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`) =
+			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) WHERE id = $1`, row...)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err == nil && n == 0 {
+			return s.gone(r.ID)
+		}
+		return nil
+	})
+}
+
+func (s *Store) gone(id string) error {
+	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Mend: "`iotax list` shows the runs; another store is named with --store"}
+}
+
+// Append adds one finished trial, whole or not at all. When it returns nil, the trial survives a
+// crash of the program and of the machine. A second trial of the same run and Seq is an error.
+func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
+	var texts [3]string
+	for i, v := range []any{t.Labels, t.Facts, t.Findings} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
+		}
+		texts[i] = string(b)
+	}
+	detail, err := s.codec.packDetail(t.Series, t.Histograms)
+	if err != nil {
+		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
+	}
+	raw, err := s.codec.pack(t.Raw)
+	if err != nil {
+		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
+	}
+	var fresh map[metric]int64
+	err = s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq, t.Run), func(ctx context.Context, tx *sql.Tx) error {
+		var found int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
+			return err
+		} else if found == 0 {
+			return s.gone(t.Run) // removed by another process meanwhile
+		}
+		var id int64
+		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns,
+				length_ns, cold, started, took_ns, labels, facts, findings, err, void)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
+			t.Run, t.Seq, t.Block, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
+			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], t.Err, t.Void).Scan(&id)
+		if err != nil {
+			return err
+		}
+		if fresh, err = s.appendValues(ctx, tx, id, t.Values); err != nil {
+			return err
+		}
+		for kind, data := range map[string][]byte{kindDetail: detail, kindRaw: raw} {
+			if data == nil {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT INTO blobs (trial, kind, data) VALUES ($1, $2, $3)`, id, kind, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.learn(fresh) // only now: a transaction that was undone has taken its ids along
+	}
+	return err
+}
+
+const kindDetail, kindRaw = "detail", "raw"
+
+// appendValues returns the metrics that the store saw for the first time.
+func (s *Store) appendValues(ctx context.Context, tx *sql.Tx, trial int64, values []iotax.Value) (map[metric]int64, error) {
+	fresh := map[metric]int64{}
+	// In portions, because a statement takes a limited number of parameters.
+	for from := 0; from < len(values); from += 500 {
+		part := values[from:min(from+500, len(values))]
+		var q strings.Builder
+		q.WriteString(`INSERT INTO trial_values (trial, n, metric, value) VALUES `)
+		args := make([]any, 0, 4*len(part))
+		for i, v := range part {
+			m := metric{v.Name, v.Unit, v.Better}
+			id, ok := fresh[m]
+			if !ok {
+				id, ok = s.known(m)
+			}
+			if !ok {
+				var err error
+				if id, err = metricID(ctx, tx, m); err != nil {
+					return nil, err
+				}
+				fresh[m] = id
+			}
+			if i > 0 {
+				q.WriteString(", ")
+			}
+			fmt.Fprintf(&q, "($%d, $%d, $%d, $%d)", 4*i+1, 4*i+2, 4*i+3, 4*i+4)
+			value := sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value)}
+			args = append(args, trial, from+i, id, value)
+		}
+		if _, err := tx.ExecContext(ctx, q.String(), args...); err != nil {
+			return nil, err
+		}
+	}
+	return fresh, nil
+}
+
+func metricID(ctx context.Context, tx *sql.Tx, m metric) (id int64, err error) {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO metrics (name, unit, better) VALUES ($1, $2, $3)
+		ON CONFLICT DO NOTHING`, m.name, m.unit, string(m.better)); err != nil {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, `SELECT id FROM metrics WHERE name = $1 AND unit = $2 AND better = $3`,
+		m.name, m.unit, string(m.better)).Scan(&id)
+	return id, err
+}
+
+func (s *Store) known(m metric) (int64, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	id, ok := s.metrics[m]
+	return id, ok
+}
+
+func (s *Store) learn(fresh map[metric]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m, id := range fresh {
+		s.metrics[m], s.byID[id] = id, m
+	}
+}
+
+// Runs returns every run, the oldest first.
+func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
+	var runs []iotax.Run
+	err := s.read(ctx, "list runs", func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs ORDER BY started, id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r iotax.Run
+			if err := scanRun(rows, &r); err != nil {
+				return err
+			}
+			runs = append(runs, r)
+		}
+		return rows.Err()
+	})
+	return runs, err
+}
+
+func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
+	var seed string
+	var start, end sql.NullString
+	var texts [4][]byte
+	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
+		&r.Precision, &r.Margin, &texts[0], &texts[1], &texts[2], &texts[3]); err != nil {
+		return err
+	}
+	var err error
+	if r.Seed, err = parseSeed(seed); err != nil {
+		return err
+	}
+	if r.Start, err = parseTime(start); err != nil {
+		return err
+	}
+	if r.End, err = parseTime(end); err != nil {
+		return err
+	}
+	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings} {
+		if err := json.Unmarshal(texts[i], v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Tally counts the trials of a run.
+type Tally struct {
+	Trials int // all of them
+	Failed int // those with an error
+	Void   int // those that do not count, the failed ones not among them
+}
+
+// Tallies counts the trials of every run that has any.
+func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
+	tallies := map[string]Tally{}
+	err := s.read(ctx, "count trials", func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
+			sum(CASE WHEN err = '' AND void <> '' THEN 1 ELSE 0 END) FROM trials GROUP BY run`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			var t Tally
+			if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Void); err != nil {
+				return err
+			}
+			tallies[id] = t
+		}
+		return rows.Err()
+	})
+	return tallies, err
+}
+
+// Get returns the run that ref means: an id, the beginning of exactly one id, or "latest" (also "").
+func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
+	r := new(iotax.Run)
+	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
+		id, err := s.resolve(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		return scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// resolve returns the id that ref means.
+func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
+	var id string
+	if ref == "" || ref == "latest" {
+		err := tx.QueryRowContext(ctx, `SELECT id FROM runs ORDER BY started DESC, id DESC LIMIT 1`).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return "", &iotax.Error{Op: "find run", On: "latest", Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Mend: "make one with `iotax run`, or name another store with --store"}
+		}
+		return id, err
+	}
+	const most = 8
+	rows, err := tx.QueryContext(ctx, `SELECT id, name FROM runs WHERE substr(id, 1, length($1)) = $1
+		ORDER BY CASE WHEN id = $1 THEN 0 ELSE 1 END, id DESC LIMIT $2`, ref, most+1)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	var ids, lines []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return "", err
+		}
+		ids, lines = append(ids, id), append(lines, strings.TrimSpace(id+" "+name))
+	}
+	if err := rows.Err(); err != nil {
+		return "", err
+	}
+	switch {
+	case len(ids) == 0:
+		return "", s.gone(ref)
+	case len(ids) == 1 || ids[0] == ref:
+		return ids[0], nil
+	}
+	if len(lines) > most {
+		lines = append(lines[:most], "…")
+	}
+	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Mend: "give more of the id"}
+}
+
+// Depth says how much of a trial is read. Raw output is read by Raw alone.
+type Depth int
+
+const (
+	Full  Depth = iota // with series and histograms
+	Brief              // without them: several times as fast
+)
+
+// Trials returns all trials of a run in order of Seq, without their raw output.
+func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) {
+	var trials []*iotax.Trial
+	for t, err := range s.Each(ctx, ref, Full) {
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, t)
+	}
+	return trials, nil
+}
+
+// Each iterates over the trials of a run in order of Seq, without their raw output, and holds few
+// of them in memory. Trials that are appended meanwhile are seen too. An error ends the iteration.
+func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
+	// Pages rather than one long query: a reader that stands still would keep SQLite from
+	// trimming its log, and PostgreSQL's driver has one open query a connection.
+	size := 256
+	if depth == Full {
+		size = 16
+	}
+	return func(yield func(*iotax.Trial, error) bool) {
+		var id string
+		err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) (err error) {
+			id, err = s.resolve(ctx, tx, ref)
+			return err
+		})
+		last := int64(math.MinInt64)
+		for err == nil {
+			var page []*iotax.Trial
+			err = s.read(ctx, "read run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
+				page, err = s.page(ctx, tx, id, last, size, depth)
+				return err
+			})
+			if err != nil {
+				break
+			}
+			for _, t := range page {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if len(page) < size {
+				return
+			}
+			last = int64(page[len(page)-1].Seq)
+		}
+		yield(nil, err)
+	}
+}
+
+// page reads the trials that follow the one with Seq last.
+func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, size int, depth Depth) ([]*iotax.Trial, error) {
+	var page []*iotax.Trial
+	byID := make(map[int64]*iotax.Trial, size)
+	rows, err := tx.QueryContext(ctx, `SELECT id, seq, block, target, workload, seed, ramp_ns, length_ns, cold,
+		started, took_ns, labels, facts, findings, err, void FROM trials WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3`, run, last, size)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t := &iotax.Trial{Run: run}
+		var id int64
+		var seed string
+		var start sql.NullString
+		var texts [3]sql.RawBytes
+		if err := rows.Scan(&id, &t.Seq, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold,
+			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Void); err != nil {
+			return nil, err
+		}
+		if t.Seed, err = parseSeed(seed); err != nil {
+			return nil, err
+		}
+		if t.Start, err = parseTime(start); err != nil {
+			return nil, err
+		}
+		for i, v := range []any{&t.Labels, &t.Facts, &t.Findings} {
+			if string(texts[i]) == "null" {
+				continue
+			}
+			if err := json.Unmarshal(texts[i], v); err != nil {
+				return nil, err
+			}
+		}
+		page, byID[id] = append(page, t), t
+	}
+	if err := rows.Err(); err != nil || len(page) == 0 {
+		return nil, err
+	}
+	rows.Close()
+	end := page[len(page)-1].Seq
+	if err := s.readValues(ctx, tx, byID, run, last, end); err != nil {
+		return nil, err
+	}
+	if depth == Full {
+		if err := s.readDetails(ctx, tx, byID, run, last, end); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+func (s *Store) readValues(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run string, after int64, end int) error {
+	rows, err := tx.QueryContext(ctx, `SELECT v.trial, v.metric, v.value FROM trials t JOIN trial_values v ON v.trial = t.id
+		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 ORDER BY v.trial, v.n`, run, after, end)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	type row struct {
+		trial, metric int64
+		value         float64
+	}
+	var all []row // metrics that are new here need a query of their own, and rows must be closed by then
+	unknown := false
+	s.mu.RLock()
+	for rows.Next() {
+		var r row
+		var v sql.NullFloat64
+		if err = rows.Scan(&r.trial, &r.metric, &v); err != nil {
+			break
+		}
+		if r.value = v.Float64; !v.Valid {
+			r.value = math.NaN()
+		}
+		if _, ok := s.byID[r.metric]; !ok {
+			unknown = true
+		}
+		all = append(all, r)
+	}
+	s.mu.RUnlock()
+	if err = errors.Join(err, rows.Err()); err != nil {
+		return err
+	}
+	rows.Close()
+	if unknown {
+		if err := s.loadMetrics(ctx, tx); err != nil {
+			return err
+		}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].trial == all[0].trial {
+			n++
+		}
+		values := make([]iotax.Value, n)
+		for i, r := range all[:n] {
+			m := s.byID[r.metric]
+			values[i] = iotax.Value{Name: m.name, Value: r.value, Unit: m.unit, Better: m.better}
+		}
+		byID[all[0].trial].Values = values
+		all = all[n:]
+	}
+	return nil
+}
+
+func (s *Store) loadMetrics(ctx context.Context, tx *sql.Tx) error {
+	rows, err := tx.QueryContext(ctx, `SELECT id, name, unit, better FROM metrics`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	all := map[metric]int64{}
+	for rows.Next() {
+		var id int64
+		var m metric
+		if err := rows.Scan(&id, &m.name, &m.unit, (*string)(&m.better)); err != nil {
+			return err
+		}
+		all[m] = id
+	}
+	s.learn(all)
+	return rows.Err()
+}
+
+func (s *Store) readDetails(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run string, after int64, end int) error {
+	rows, err := tx.QueryContext(ctx, `SELECT b.trial, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $4
+		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3`, run, after, end, kindDetail)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var data sql.RawBytes
+		if err := rows.Scan(&id, &data); err != nil {
+			return err
+		}
+		t := byID[id]
+		if t.Series, t.Histograms, err = s.codec.unpackDetail(data); err != nil {
+			return fmt.Errorf("series of trial %d: %w", t.Seq, err)
+		}
+	}
+	return rows.Err()
+}
+
+// Raw returns the output of the tool that trial seq of a run kept, byte for byte; nil when the
+// trial kept none.
+func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
+	var raw []byte
+	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq, ref), func(ctx context.Context, tx *sql.Tx) error {
+		id, err := s.resolve(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		var data []byte
+		err = tx.QueryRowContext(ctx, `SELECT b.data FROM trials t LEFT JOIN blobs b ON b.trial = t.id AND b.kind = $3
+			WHERE t.run = $1 AND t.seq = $2`, id, seq, kindRaw).Scan(&data)
+		if errors.Is(err, sql.ErrNoRows) {
+			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq, id), Err: ErrNotFound, Mend: fmt.Sprintf("`iotax show %s` lists its trials", id)}
+		}
+		if err != nil || data == nil {
+			return err
+		}
+		raw, err = s.codec.unpack(data)
+		return err
+	})
+	return raw, err
+}
+
+// Remove deletes a run and all its trials, and gives their space back.
+func (s *Store) Remove(ctx context.Context, ref string) error {
+	err := s.write(ctx, "remove run "+ref, func(ctx context.Context, tx *sql.Tx) error {
+		id, err := s.resolve(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE id = $1`, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if v, ok := s.drv.(interface{ shrink(*sql.DB) }); ok {
+		v.shrink(s.db)
+	}
+	return nil
+}
+
+// stamp is RFC 3339 with a fixed width, so that text sorts as time does.
+const stamp = "2006-01-02T15:04:05.000000000Z"
+
+func formatTime(t time.Time) sql.NullString {
+	return sql.NullString{String: t.UTC().Format(stamp), Valid: !t.IsZero()}
+}
+
+func parseTime(s sql.NullString) (time.Time, error) {
+	if !s.Valid {
+		return time.Time{}, nil
+	}
+	return time.Parse(stamp, s.String)
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
