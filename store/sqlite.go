@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -29,8 +30,8 @@ var migrations embed.FS
 // applicationID stands in the header of every store: "iotx".
 const applicationID = 0x696f7478
 
-// patience is how long an operation waits while another process writes.
-const patience = 10 * time.Second
+// patience is how long an operation waits while another process writes. Only tests change it.
+var patience = 10 * time.Second
 
 // sqliteDriver is a store in a file.
 type sqliteDriver struct {
@@ -87,7 +88,22 @@ func (d *sqliteDriver) makeFile() error {
 	if err != nil {
 		return d.explain("open", err)
 	}
-	return f.Close()
+	defer f.Close()
+	// SQLite takes a file that is shorter than a page for an empty database and overwrites it.
+	var head [len(magic)]byte
+	if n, err := f.ReadAt(head[:], 0); n > 0 && string(head[:]) != magic {
+		return d.notADatabase()
+	} else if err != nil && err != io.EOF {
+		return d.explain("open", err)
+	}
+	return nil
+}
+
+// magic begins every SQLite file.
+const magic = "SQLite format 3\x00"
+
+func (d *sqliteDriver) notADatabase() error {
+	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Mend: "name another file: --store PATH"}
 }
 
 // ready brings the schema up to date.
@@ -119,7 +135,8 @@ func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	// auto_vacuum counts only before the first table, so that removed runs give space back later.
-	for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL"} {
+	// The last one changes nothing; it finds a full disk before goose does, which tries for seconds.
+	for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
 		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 			return err
 		}
@@ -191,12 +208,17 @@ func (d *sqliteDriver) explain(op string, err error) error {
 	case sqlite3.SQLITE_FULL:
 		out.Err = errors.New("the disk is full")
 		out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+	case sqlite3.SQLITE_IOERR:
+		out.Mend = "`dmesg` may tell of a failing disk; " + elsewhere[len("or "):]
+		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // the file that the processes share does not fit
+			out.Err = errors.New("the disk is full")
+			out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+		}
 	case sqlite3.SQLITE_READONLY:
 		out.Err = errors.New("it cannot be written")
 		out.Mend = "allow writing to the file and its directory, " + elsewhere
 	case sqlite3.SQLITE_NOTADB:
-		out.Err = errors.New("the file is not a database")
-		out.Mend = "name another file: --store PATH"
+		return d.notADatabase()
 	case sqlite3.SQLITE_CORRUPT:
 		out.Err = fmt.Errorf("the file is damaged (%w)", err)
 		out.Mend = "save a copy; `sqlite3 " + iotax.Quote(d.path) + " .recover` prints what can be read; then move the file away to begin a new store"
