@@ -345,6 +345,7 @@ type Run struct {
 	Baseline    string            `json:"baseline"`  // name of a target
 	Precision   float64           `json:"precision"` // 0.05: stop at ± 5 %
 	Margin      float64           `json:"margin"`    // 0.05: the verdict's δ
+	Alpha       float64           `json:"alpha"`     // 1 − level of each interval, made smaller where the run looks several times
 	Environment map[string]string `json:"environment"`
 	Targets     []TargetInfo      `json:"targets"`
 	Workloads   []WorkloadInfo    `json:"workloads"`

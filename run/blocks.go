@@ -12,11 +12,7 @@ import (
 	"iotax/stat"
 )
 
-// alphaPerLook is the confidence that each look uses, so that stopping at the first look that
-// satisfies the precision still covers 95 %. See docs/method.md.
 const (
-	alphaPerLook = stat.AlphaPerLook
-	alphaFixed   = 0.05
 	// A cell that fails this often in a row is not tried again; its failures stay in the report.
 	failuresInARow = 3
 	// A workload gives up when this share of its blocks was void (and at least minVoids were).
@@ -208,33 +204,37 @@ func (e *engine) judge(ln *lane) {
 		}
 		return
 	}
-	if ln.valid < b.Min || ln.valid < b.Max && !stat.IsLook(ln.valid, b.Min, b.Max) {
+	if !stat.IsLook(ln.valid, b.Min, b.Max) {
 		return
 	}
-	widest := e.widest(ln)
-	switch {
-	case widest <= e.run.Precision:
-		e.stop(ln, laneDone, "precise to ± "+percent(widest))
+	r := e.widest(ln)
+	switch width := math.Sqrt(r.Hi/r.Lo) - 1; {
+	case stat.Precise(r, e.run.Precision):
+		e.stop(ln, laneDone, "precise to ± "+percent(width))
+	case ln.valid >= b.Max && b.Min == b.Max:
+		e.stop(ln, laneDone, "± "+percent(width)) // a number of blocks was asked for, and no precision
 	case ln.valid >= b.Max:
-		e.stop(ln, laneShort, "precision not reached (± "+percent(widest)+")")
+		e.stop(ln, laneShort, "precision not reached (± "+percent(width)+")")
 	}
 }
 
-// widest returns the largest half width, as a ratio, of the lane's first metric over its targets:
-// √(U/L) − 1. It is +Inf where an interval cannot be had yet.
-func (e *engine) widest(ln *lane) float64 {
+// widest returns the widest interval of the lane's first metric over its targets; its bounds are NaN
+// where one cannot be had yet.
+func (e *engine) widest(ln *lane) stat.Interval {
 	metric := ln.w.Metrics()[0]
-	widest := 0.0
+	widest := stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
 	for _, t := range ln.targets {
 		if t.Name == e.run.Baseline || ln.failed[t.Name] >= failuresInARow {
 			continue
 		}
-		base, target, better := Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
-		r, err := stat.Ratio(base, target, better, alphaPerLook)
-		if err != nil || math.IsNaN(r.Lo) || math.IsNaN(r.Hi) || r.Lo <= 0 {
-			return math.Inf(1)
+		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
+		r, err := stat.Ratio(base, target, better, e.run.Alpha)
+		if err != nil || math.IsNaN(r.Lo) || math.IsNaN(r.Hi) {
+			return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
 		}
-		widest = max(widest, math.Sqrt(r.Hi/r.Lo)-1)
+		if r.Hi/r.Lo > widest.Hi/widest.Lo {
+			widest = r
+		}
 	}
 	return widest
 }
@@ -278,49 +278,9 @@ func (e *engine) done() int {
 	return n
 }
 
-// Pairs returns the values of metric for the baseline and the target, one pair a block in which
-// both succeeded and nothing was void, and which direction of the metric is better.
-func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {
-	type pair struct {
-		b, t       float64
-		hasB, hasT bool
-		void       bool
-	}
-	blocks := map[int]*pair{}
-	last := -1
-	for _, t := range trials {
-		if t.Workload != workload {
-			continue
-		}
-		p := blocks[t.Block]
-		if p == nil {
-			p = &pair{}
-			blocks[t.Block] = p
-		}
-		last = max(last, t.Block)
-		p.void = p.void || t.Void != ""
-		v, ok := t.Value(metric)
-		if !ok || t.Err != "" {
-			continue
-		}
-		if t.Target == baseline {
-			p.b, p.hasB = v.Value, true
-		}
-		if t.Target == target {
-			p.t, p.hasT, better = v.Value, true, v.Better
-		}
-	}
-	for i := range last + 1 {
-		if p := blocks[i]; p != nil && p.hasB && p.hasT && !p.void {
-			base, other = append(base, p.b), append(other, p.t)
-		}
-	}
-	return base, other, better
-}
-
 func percent(x float64) string {
-	if math.IsInf(x, 1) {
-		return "∞ %"
+	if math.IsNaN(x) {
+		return "unknown"
 	}
 	return fmt.Sprintf("%.2g %%", 100*x)
 }

@@ -190,6 +190,9 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax
 	}
 	info := r.infos[t.Name]
 	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
+	if f, ok := r.volumes[t.Name].vol.(volume.Finder); ok {
+		info.Findings = append(info.Findings, f.Findings()...)
+	}
 	return target, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/plan"
+	"iotax/stat"
 	"iotax/volume"
 )
 
@@ -169,8 +170,16 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 	return &iotax.Run{
 		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
 		Status: iotax.Running, Baseline: p.Baseline,
-		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin),
+		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: alpha(p.Measure),
 	}, nil
+}
+
+// alpha is the level that belongs to each look at an interval of a study measured by m.
+func alpha(m plan.Measure) float64 {
+	if m.Fixed() {
+		return stat.AlphaFixed
+	}
+	return stat.Alpha(m.Blocks.Min, m.Blocks.Max)
 }
 
 // mergeFindings appends to a those findings of b that it does not have.
