@@ -1,0 +1,425 @@
+package guest
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/u-root/u-root/pkg/kmodule"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// IsInit reports whether this process belongs to a micro-guest: it is PID 1 (or modprobe or
+// poweroff) there. The program must then call Main and nothing else. On other systems, PID 1 of a
+// container included, it costs a comparison or the reading of one small file.
+func IsInit() bool {
+	switch {
+	case os.Getpid() == 1:
+	case os.Args[0] == "/sbin/modprobe", os.Args[0] == "modprobe", os.Args[0] == "poweroff", os.Args[0] == "/sbin/poweroff":
+	default:
+		return false
+	}
+	b, err := os.ReadFile("/proc/cmdline")
+	if errors.Is(err, os.ErrNotExist) && os.Getpid() == 1 && os.Getenv("IOTAX_GUEST") == "1" {
+		if unix.Mount("proc", "/proc", "proc", 0, "") == nil {
+			b, err = os.ReadFile("/proc/cmdline")
+		}
+	}
+	return err == nil && isMarked(string(b))
+}
+
+// Main is the program in a guest. As PID 1 it never returns.
+func Main() {
+	switch filepath.Base(os.Args[0]) {
+	case "modprobe":
+		os.Exit(modprobe(os.Args[1:]))
+	case "poweroff":
+		if err := unix.Kill(1, unix.SIGUSR2); err != nil {
+			fmt.Fprintln(os.Stderr, "poweroff:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			fail(fmt.Errorf("panic: %v", r))
+		}
+	}()
+	if err := start(); err != nil {
+		fail(err)
+	}
+	power := make(chan os.Signal, 1)
+	signal.Notify(power, unix.SIGUSR2, unix.SIGPWR, unix.SIGTERM, unix.SIGINT)
+	<-power
+	off()
+}
+
+// fail says on the console why the guest cannot go on, and ends it.
+func fail(err error) {
+	mark("failed", err.Error())
+	off()
+}
+
+func off() {
+	unix.Sync()
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	for { // PID 1 must not return
+		time.Sleep(time.Hour)
+	}
+}
+
+var marks struct {
+	sync.Mutex
+	text bytes.Buffer
+}
+
+// mark says on the console, and in /run/iotax/boot, that a phase has been reached.
+func mark(name, detail string) {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	m := Mark{Name: name, At: time.Duration(ts.Nano()), Detail: detail}
+	marks.Lock()
+	defer marks.Unlock()
+	// One write, so that the kernel's messages cannot come between.
+	_, _ = os.Stdout.WriteString(m.String() + "\n")
+	fmt.Fprintf(&marks.text, "%s %.3f\n", name, m.At.Seconds())
+}
+
+// start brings the guest up, and returns when it can be logged into.
+func start() error {
+	mark("init", "")
+	cmdline, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	boot, err := parseBoot(string(cmdline))
+	if err != nil {
+		return err
+	}
+	if err := mounts(); err != nil {
+		return err
+	}
+	for k, v := range map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/sh",
+	} {
+		_ = os.Setenv(k, v)
+	}
+	_ = os.Unsetenv("IOTAX_GUEST")
+	_ = unix.Sethostname([]byte("guest"))
+	limits()
+
+	probe, err := kmodule.NewProber(kmodule.ProbeOpts{})
+	if err != nil {
+		return err
+	}
+	load := func(names ...string) error {
+		for _, n := range names {
+			if err := probe.Probe(n, ""); err != nil && !builtin(n) {
+				return fmt.Errorf("module %s: %w", n, err)
+			}
+		}
+		return nil
+	}
+	var listener net.Listener
+	var config *ssh.ServerConfig
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		config, err = serverConfig(boot.Key)
+		return err
+	})
+	g.Go(func() error {
+		_ = load("crc32c_generic") // part of newer kernels
+		return load("ext4")
+	})
+	if err := load("virtio_pci"); err != nil {
+		return err
+	}
+	g.Go(func() error {
+		if err := load("virtio_blk"); err != nil {
+			return err
+		}
+		return load(boot.Modules...)
+	})
+	g.Go(func() (err error) {
+		if err := load("virtio_net"); err != nil {
+			return err
+		}
+		if err := network(); err != nil {
+			return fmt.Errorf("network: %w", err)
+		}
+		mark("network", "")
+		listener, err = net.Listen("tcp", ":22")
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	go watchDisks()
+	if !boot.NoTools {
+		if err := mountTools(); err != nil {
+			return fmt.Errorf("tools disk: %w", err)
+		}
+	}
+	linkDisks()
+	go reap()
+	mark("ready", "")
+	marks.Lock()
+	err = os.WriteFile("/run/iotax/boot", marks.text.Bytes(), 0o644)
+	marks.Unlock()
+	if err != nil {
+		return err
+	}
+	go func() { fail(serve(listener, config)) }()
+	return nil
+}
+
+// mounts mounts what every Linux has. /proc is there since IsInit.
+func mounts() error {
+	for _, m := range []struct{ fs, dir, opts string }{
+		{"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", "mode=620,ptmxmode=666"}, {"tmpfs", "/dev/shm", "mode=1777"},
+		{"tmpfs", "/run", "mode=755"}, {"tmpfs", "/tmp", "mode=1777"}, {"cgroup2", "/sys/fs/cgroup", ""},
+	} {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil && m.fs != "cgroup2" {
+			return err
+		}
+		if err := unix.Mount(m.fs, m.dir, m.fs, unix.MS_NOSUID, m.opts); err != nil && !errors.Is(err, unix.EBUSY) {
+			if m.fs == "cgroup2" {
+				continue // killing a command then reaches only its process group
+			}
+			return fmt.Errorf("mount %s: %w", m.dir, err)
+		}
+	}
+	if err := os.MkdirAll("/run/iotax/tools", 0o755); err != nil {
+		return err
+	}
+	for link, to := range map[string]string{"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2", "/etc/mtab": "/proc/self/mounts", "/var/run": "/run"} {
+		_ = os.Symlink(to, link)
+	}
+	return nil
+}
+
+// limits lifts what load generators run into.
+func limits() {
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+	_ = os.WriteFile("/proc/sys/fs/aio-max-nr", []byte("1048576"), 0o644)
+}
+
+// network gives the one card the address that QEMU's user network expects. DHCP would cost a second.
+func network() error {
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return err
+	}
+	var eth netlink.Link
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if eth, err = netlink.LinkByName("eth0"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(Address), Mask: net.CIDRMask(prefix, 32)}}
+	if err := netlink.AddrAdd(eth, addr); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(eth); err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: net.ParseIP(Gateway)})
+}
+
+// mountTools mounts the tools disk and links what is on it into the root.
+func mountTools() error {
+	var dev string
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if dev = disks()["virtio-"+ToolsSerial]; dev != "" {
+			break
+		}
+		if time.Now().After(end) {
+			return errors.New("there is none")
+		}
+	}
+	const at = "/run/iotax/tools"
+	if err := unix.Mount("/dev/"+dev, at, "ext4", unix.MS_RDONLY|unix.MS_NOATIME, "noload"); err != nil {
+		return err
+	}
+	for link, to := range map[string]string{"/bin": "usr/bin", "/lib64": "usr/lib64", "/lib32": "usr/lib32"} {
+		_ = os.Symlink(to, link)
+	}
+	// /lib and /sbin are there, for the modules and modprobe; their content is linked.
+	for _, dir := range []string{"", "etc", "usr/lib", "usr/sbin"} {
+		to := "/" + strings.TrimPrefix(dir, "usr/")
+		entries, err := os.ReadDir(filepath.Join(at, dir))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if e.Name() == "lost+found" || dir == "" && e.Name() == "etc" {
+				continue
+			}
+			_ = os.Symlink(filepath.Join(at, dir, e.Name()), filepath.Join(to, e.Name()))
+		}
+	}
+	return nil
+}
+
+// builtin reports whether the kernel has a module inside, where no file of it can be found.
+func builtin(name string) bool {
+	_, err := os.Stat("/sys/module/" + name)
+	return err == nil
+}
+
+// modprobe loads modules by name or alias; the kernel calls it as `modprobe -q -- fs-9p`.
+func modprobe(args []string) int {
+	probe, err := kmodule.NewProber(kmodule.ProbeOpts{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "modprobe:", err)
+		return 1
+	}
+	var u unix.Utsname
+	_ = unix.Uname(&u)
+	aliases, _ := os.ReadFile("/lib/modules/" + unix.ByteSliceToString(u.Release[:]) + "/modules.alias")
+	code, quiet := 0, false
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") {
+			quiet = quiet || a == "-q"
+			continue
+		}
+		names := []string{a}
+		for _, l := range strings.Split(string(aliases), "\n") {
+			if f := strings.Fields(l); len(f) == 3 && f[1] == a {
+				names = append(names, f[2])
+			}
+		}
+		var errs []error
+		ok := false
+		for _, n := range names {
+			if err := probe.Probe(n, ""); err == nil || builtin(n) {
+				ok = true
+			} else {
+				errs = append(errs, err)
+			}
+		}
+		if !ok {
+			code = 1
+			if !quiet {
+				fmt.Fprintln(os.Stderr, "modprobe:", errors.Join(errs...))
+			}
+		}
+	}
+	return code
+}
+
+// disks lists the block devices that have a serial number: its name by "bus-serial".
+func disks() map[string]string {
+	found := map[string]string{}
+	names, _ := filepath.Glob("/sys/block/*")
+	for _, dir := range names {
+		name := filepath.Base(dir)
+		read := func(file string) string {
+			b, _ := os.ReadFile(filepath.Join(dir, file))
+			return strings.TrimSpace(strings.Trim(string(b), "\x00"))
+		}
+		var serial, bus string
+		switch {
+		case strings.HasPrefix(name, "vd"):
+			bus, serial = "virtio", read("serial")
+		case strings.HasPrefix(name, "nvme"):
+			bus, serial = "nvme", read("device/serial")
+		case strings.HasPrefix(name, "sd"):
+			// Vital product data page 0x80: four bytes of header, then the serial number.
+			if b, err := os.ReadFile(filepath.Join(dir, "device/vpd_pg80")); err == nil && len(b) > 4 {
+				bus, serial = "scsi", strings.TrimSpace(strings.Trim(string(b[4:]), "\x00"))
+			}
+		}
+		if serial != "" && !strings.ContainsAny(serial, "/ ") {
+			found[bus+"-"+serial] = name
+		}
+	}
+	return found
+}
+
+// linkDisks makes /dev/disk/by-id say what is there.
+func linkDisks() {
+	const dir = "/dev/disk/by-id"
+	if os.MkdirAll(dir, 0o755) != nil {
+		return
+	}
+	now := disks()
+	old, _ := os.ReadDir(dir)
+	for _, e := range old {
+		link := filepath.Join(dir, e.Name())
+		to, _ := os.Readlink(link)
+		if name, ok := now[e.Name()]; ok && to == "../../"+name {
+			delete(now, e.Name())
+			continue
+		}
+		_ = os.Remove(link)
+	}
+	for id, name := range now {
+		_ = os.Symlink("../../"+name, filepath.Join(dir, id))
+	}
+}
+
+// watchDisks calls linkDisks whenever the kernel says that a disk came or went.
+func watchDisks() {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		return
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {
+		return
+	}
+	linkDisks() // what came before the socket did
+	buf := make([]byte, 16<<10)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOBUFS) {
+			return
+		}
+		if err != nil || bytes.Contains(buf[:n], []byte("SUBSYSTEM=block")) {
+			linkDisks()
+		}
+	}
+}
+
+// serverConfig makes a host key for this boot and says its public half on the console, which only
+// the host can write to and read; so no secret ever travels.
+func serverConfig(user ssh.PublicKey) (*ssh.ServerConfig, error) {
+	_, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(priv)
+	if err != nil {
+		return nil, err
+	}
+	mark("hostkey", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))))
+	c := &ssh.ServerConfig{
+		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if user != nil && bytes.Equal(key.Marshal(), user.Marshal()) {
+				return nil, nil
+			}
+			return nil, errors.New("not the key of this boot")
+		},
+	}
+	c.AddHostKey(signer)
+	return c, nil
+}

@@ -1,0 +1,179 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/u-root/u-root/pkg/cpio"
+
+	"iotax"
+)
+
+// bootModules are loaded before anything else; lazyModules ride along and are loaded when the
+// command line or the kernel asks for them. ext4 needs crc32c, but says so only to depmod.
+var (
+	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4"}
+	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",
+		"nbd", "loop", "overlay", "xfs", "nfsv4", "nfsv3", "isofs"}
+)
+
+// Initramfs makes the initramfs that boots k with the program binary as /init, in cacheDir, and
+// returns its path. An empty binary is the running program. It must be a static Linux program of
+// this machine's architecture which calls Main when IsInit says so.
+//
+// The archive is not compressed: unpacking costs the guest more than reading.
+func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {
+	fail := func(err error, mend string) (string, error) {
+		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Mend: mend}
+	}
+	if binary == "" {
+		var err error
+		if binary, err = os.Executable(); err != nil {
+			return fail(err, "")
+		}
+	}
+	st, err := os.Stat(binary)
+	if err != nil {
+		return fail(err, "")
+	}
+	if err := checkStatic(binary); err != nil {
+		return fail(err, "build iotax with CGO_ENABLED=0")
+	}
+	kst, err := os.Stat(k.Source)
+	if err != nil {
+		return fail(err, "")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "1|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
+		k.Release, k.Modules, kst.Size(), kst.ModTime().UnixNano()))
+	dir := filepath.Join(cacheDir, "guest")
+	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
+	if exists(path) {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // prune goes by last use
+		return path, nil
+	}
+	tree, err := openModules(k.Modules)
+	if err != nil {
+		return fail(err, "")
+	}
+	list, _, err := tree.closure(slices.Concat(bootModules, lazyModules))
+	if err != nil {
+		return fail(err, "")
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	init, err := os.Open(binary)
+	if err != nil {
+		return fail(err, "")
+	}
+	defer init.Close()
+	pr, pw := io.Pipe()
+	go func() { pw.CloseWithError(writeInitramfs(pw, k.Release, list, init, uint64(st.Size()))) }()
+	if err := writeFile(path, pr, 0o644); err != nil {
+		pr.CloseWithError(err)
+		return fail(err, "")
+	}
+	prune(dir, "initramfs-*.cpio", 4)
+	return path, nil
+}
+
+// writeInitramfs writes the archive.
+func writeInitramfs(w io.Writer, release string, list []*module, init io.ReaderAt, size uint64) error {
+	out := cpio.NewDedupWriter(cpio.Newc.Writer(w))
+	lib := "lib/modules/" + release
+	recs := []cpio.Record{
+		cpio.Directory("dev", 0o755), cpio.Directory("proc", 0o555), cpio.Directory("sys", 0o555),
+		cpio.Directory("run", 0o755), cpio.Directory("tmp", 0o1777), cpio.Directory("mnt", 0o755),
+		cpio.Directory("root", 0o700), cpio.Directory("etc", 0o755), cpio.Directory("var", 0o755),
+		cpio.Directory("var/tmp", 0o1777), cpio.Directory("sbin", 0o755),
+		// Without it the kernel starts init with no standard output.
+		cpio.CharDev("dev/console", 0o600, 5, 1),
+		cpio.StaticFile("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", 0o644),
+		cpio.StaticFile("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o644),
+		cpio.StaticFile("etc/hosts", "127.0.0.1 localhost guest\n::1 localhost\n"+Gateway+" host\n", 0o644),
+		cpio.StaticFile("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0o644),
+		cpio.StaticFile("etc/resolv.conf", "nameserver "+DNS+"\n", 0o644),
+		cpio.StaticFile("etc/hostname", "guest\n", 0o644),
+		cpio.Symlink("sbin/modprobe", "/init"), cpio.Symlink("sbin/poweroff", "/init"),
+		cpio.Directory("lib", 0o755), cpio.Directory("lib/modules", 0o755), cpio.Directory(lib, 0o755),
+		cpio.StaticFile(lib+"/modules.dep", depFile(list), 0o644),
+		cpio.StaticFile(lib+"/modules.alias", aliasFile(list), 0o644),
+	}
+	for _, m := range list {
+		recs = append(recs, parents(lib+"/"+m.path)...)
+		recs = append(recs, cpio.StaticRecord(m.image, cpio.Info{Name: lib + "/" + m.path, Mode: cpio.S_IFREG | 0o644}))
+	}
+	recs = append(recs, cpio.Record{ReaderAt: init, Info: cpio.Info{Name: "init", Mode: cpio.S_IFREG | 0o755, FileSize: size}})
+	for i := range recs {
+		recs[i].Ino = uint64(i + 1) // equal numbers would be hard links
+		if err := out.WriteRecord(recs[i]); err != nil {
+			return err
+		}
+	}
+	return cpio.WriteTrailer(out)
+}
+
+// parents are the records of the directories above path.
+func parents(path string) []cpio.Record {
+	var recs []cpio.Record
+	for d := filepath.Dir(path); d != "." && d != "/"; d = filepath.Dir(d) {
+		recs = append(recs, cpio.Directory(d, 0o755))
+	}
+	slices.Reverse(recs)
+	return recs
+}
+
+// checkStatic says why a program cannot be the init of a guest of this machine.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		var format *elf.FormatError
+		if errors.As(err, &format) {
+			return errors.New("not a Linux program")
+		}
+		return err
+	}
+	defer f.Close()
+	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	if f.Machine != want {
+		return fmt.Errorf("a program for %v, where this machine needs %v", f.Machine, want)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			b := make([]byte, p.Filesz)
+			_, _ = p.ReadAt(b, 0)
+			return fmt.Errorf("not a static program: it needs %s", bytes.TrimRight(b, "\x00"))
+		}
+	}
+	return nil
+}
+
+// prune keeps the n most recently used of the files of dir that match pattern.
+func prune(dir, pattern string, n int) {
+	type file struct {
+		path string
+		at   time.Time
+	}
+	var files []file
+	names, _ := filepath.Glob(filepath.Join(dir, pattern))
+	for _, p := range names {
+		if st, err := os.Stat(p); err == nil {
+			files = append(files, file{p, st.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return b.at.Compare(a.at) })
+	for _, f := range files[min(n, len(files)):] {
+		_ = os.Remove(f.path)
+	}
+}

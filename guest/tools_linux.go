@@ -1,0 +1,309 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/u-root/u-root/pkg/ldd"
+
+	"iotax"
+)
+
+// programs are the tools of this host that a guest gets, where the host has them. Those up to the
+// first empty name are indispensable. busybox fills in for others that are missing.
+var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
+	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
+	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
+	" ps pgrep kill setsid sed grep awk find xargs tar gzip xz zstd which hexdump"+
+	" mountpoint findmnt lsblk blkid blockdev losetup fallocate flock dmesg fstrim taskset ionice chrt nice"+
+	" e2fsck tune2fs mkfs.xfs ip ss nbd-client mount.nfs hostname free lscpu", " ")
+
+// plugins are what programs load at run time, beside the libraries that they name.
+var plugins = []string{"/usr/lib/fio/*.so", "/usr/lib/*/fio/*.so", "/usr/lib64/fio/*.so", "/usr/local/lib/fio/*.so"}
+
+// A toolFile is one file on the disk: where it is on the host and where in the guest.
+type toolFile struct {
+	Host  string    `json:"host"`
+	Guest string    `json:"guest"`
+	Link  string    `json:"link,omitempty"` // the file is a symbolic link to this
+	Size  int64     `json:"size"`
+	Time  time.Time `json:"time"`
+}
+
+// toolsVersion changes when the form of the disk does.
+const toolsVersion = 1
+
+// Tools makes the read-only disk with this host's fio, shell and file tools and the libraries they
+// need, in cacheDir, and returns its path: an ext4 file system, to be attached with the serial
+// number ToolsSerial. It is made again when one of the host's programs has changed. It needs mke2fs
+// but no privileges.
+func Tools(ctx context.Context, cacheDir string) (string, error) {
+	fail := func(err error, mend string) (string, error) {
+		return "", &iotax.Error{Op: "build the guest's tools disk", Err: err, Mend: mend}
+	}
+	found, missing := lookPrograms()
+	if len(missing) > 0 {
+		return fail(fmt.Errorf("this host has no %s", strings.Join(missing, ", ")), "install them: apt install coreutils mount e2fsprogs")
+	}
+	dir := filepath.Join(cacheDir, "guest")
+	// The key is what the programs are; the libraries behind them are checked against the list
+	// that was written with the disk, as finding them anew takes half a second.
+	h := sha256.New()
+	fmt.Fprintln(h, toolsVersion)
+	for _, f := range found {
+		fmt.Fprintln(h, f.Guest, f.Host, f.Size, f.Time.UnixNano())
+	}
+	base := filepath.Join(dir, fmt.Sprintf("tools-%x", h.Sum(nil)[:8]))
+	image, list := base+".ext4", base+".json"
+	if fresh(list) && exists(image) {
+		now := time.Now()
+		_ = os.Chtimes(image, now, now)
+		return image, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fail(err, "")
+	}
+	tmp, err := os.MkdirTemp(dir, ".tools-")
+	if err != nil {
+		return fail(err, "")
+	}
+	defer os.RemoveAll(tmp)
+	files, err := withLibraries(found)
+	if err != nil {
+		return fail(err, "")
+	}
+	if err := os.MkdirAll(filepath.Join(tmp, "root", "usr", "bin"), 0o755); err != nil {
+		return fail(err, "")
+	}
+	total, err := stage(ctx, filepath.Join(tmp, "root"), files)
+	if err != nil {
+		return fail(err, "")
+	}
+	disk := filepath.Join(tmp, "disk")
+	// A read-only file system needs no journal and no room to grow.
+	blocks := total/4096 + total/4096/16 + 1024
+	cmd := exec.CommandContext(ctx, mke2fs(), "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", ToolsSerial,
+		"-O", "^has_journal,^resize_inode", "-E", "root_owner=0:0", "-N", fmt.Sprint(len(files)+256),
+		"-d", filepath.Join(tmp, "root"), disk, fmt.Sprint(blocks))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fail(fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(out)), "")
+	}
+	if err := os.Chmod(disk, 0o644); err != nil {
+		return fail(err, "")
+	}
+	js, err := json.Marshal(files)
+	if err != nil {
+		return fail(err, "")
+	}
+	if err := os.Rename(disk, image); err != nil {
+		return fail(err, "")
+	}
+	if err := writeFile(list, bytes.NewReader(js), 0o644); err != nil {
+		return fail(err, "")
+	}
+	prune(dir, "tools-*.ext4", 2)
+	prune(dir, "tools-*.json", 2)
+	return image, nil
+}
+
+func mke2fs() string {
+	if p := lookProgram("mke2fs"); p != "" {
+		return p
+	}
+	return "mke2fs"
+}
+
+// lookProgram is exec.LookPath that also looks where users' PATHs often do not lead.
+func lookProgram(name string) string {
+	if p, err := exec.LookPath(name); err == nil {
+		if p, err = filepath.Abs(p); err == nil {
+			return p
+		}
+	}
+	for _, d := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		p := filepath.Join(d, name)
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+// lookPrograms finds the programs on this host. Several names of one file are links to the first.
+func lookPrograms() (found []toolFile, missing []string) {
+	byFile := map[string]string{}
+	optional := false
+	have := map[string]bool{}
+	for _, name := range programs {
+		if name == "" {
+			optional = true
+			continue
+		}
+		path := lookProgram(name)
+		if path != "" {
+			if real, err := filepath.EvalSymlinks(path); err == nil {
+				path = real
+			}
+		}
+		st, err := os.Stat(path)
+		if path == "" || err != nil || !isELF(path) {
+			if !optional {
+				missing = append(missing, name)
+			}
+			continue
+		}
+		f := toolFile{Host: path, Guest: "/usr/bin/" + name, Size: st.Size(), Time: st.ModTime()}
+		if first, ok := byFile[path]; ok {
+			f.Link = first
+		} else {
+			byFile[path] = name
+		}
+		have[name] = true
+		found = append(found, f)
+	}
+	if have["busybox"] {
+		for _, name := range programs {
+			if name != "" && !have[name] && name != "fio" {
+				found = append(found, toolFile{Host: "busybox", Guest: "/usr/bin/" + name, Link: "busybox"})
+			}
+		}
+	}
+	return found, missing
+}
+
+func isELF(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b := make([]byte, 4)
+	_, err = io.ReadFull(f, b)
+	return err == nil && string(b) == "\x7fELF"
+}
+
+// withLibraries adds the libraries of the programs, under the paths at which the loader looks for
+// them.
+func withLibraries(found []toolFile) ([]toolFile, error) {
+	var names []string
+	for _, f := range found {
+		if f.Link == "" {
+			names = append(names, f.Host)
+		}
+	}
+	for _, p := range plugins {
+		m, _ := filepath.Glob(p)
+		names = append(names, m...)
+	}
+	// Threads of glibc load libgcc_s when they end, without naming it.
+	for _, p := range []string{"/lib/*/libgcc_s.so.1", "/usr/lib/*/libgcc_s.so.1", "/lib64/libgcc_s.so.1", "/usr/lib/libgcc_s.so.1"} {
+		if m, _ := filepath.Glob(p); len(m) > 0 {
+			names = append(names, m[0])
+			break
+		}
+	}
+	all, err := ldd.List(names...)
+	if err != nil {
+		return nil, fmt.Errorf("find libraries: %w", err)
+	}
+	files := slices.Clone(found)
+	seen := map[string]bool{}
+	for _, f := range files {
+		if f.Link == "" {
+			seen[f.Host] = true
+		}
+	}
+	for _, path := range append(all, names...) {
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		st, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, toolFile{Host: path, Guest: merged(path), Size: st.Size(), Time: st.ModTime()})
+	}
+	if st, err := os.Stat("/etc/mke2fs.conf"); err == nil {
+		files = append(files, toolFile{Host: "/etc/mke2fs.conf", Guest: "/etc/mke2fs.conf", Size: st.Size(), Time: st.ModTime()})
+	}
+	return files, nil
+}
+
+// merged is the path on a system whose /lib is a link to /usr/lib, as it is in the guest.
+func merged(path string) string {
+	for _, d := range []string{"/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/"} {
+		if strings.HasPrefix(path, d) {
+			return "/usr" + path
+		}
+	}
+	return path
+}
+
+// stage copies files below root and returns the room they take in blocks of 4 KiB.
+func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
+	var total int64
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		dst := filepath.Join(root, f.Guest)
+		if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+			return 0, err
+		}
+		total += 8192
+		if f.Link != "" {
+			if err := os.Symlink(f.Link, dst); err != nil && !errors.Is(err, os.ErrExist) {
+				return 0, err
+			}
+			continue
+		}
+		if exists(dst) {
+			continue // the same library by two names of its directory
+		}
+		src, err := os.Open(f.Host)
+		if err != nil {
+			return 0, err
+		}
+		err = writeFile(dst, src, 0o755)
+		src.Close()
+		if err != nil {
+			return 0, err
+		}
+		total += (f.Size + 4095) &^ 4095
+	}
+	return total, nil
+}
+
+// fresh reports whether the files on the list are still what they were.
+func fresh(list string) bool {
+	b, err := os.ReadFile(list)
+	if err != nil {
+		return false
+	}
+	var files []toolFile
+	if json.Unmarshal(b, &files) != nil || len(files) == 0 {
+		return false
+	}
+	for _, f := range files {
+		if f.Link != "" {
+			continue
+		}
+		st, err := os.Stat(f.Host)
+		if err != nil || st.Size() != f.Size || !st.ModTime().Equal(f.Time) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,135 @@
+package guest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/therootcompany/xz"
+)
+
+// errNoPVH says that a kernel cannot be entered as an ELF file; QEMU then boots the compressed one.
+var errNoPVH = errors.New("the kernel has no PVH entry point")
+
+// bzRelease returns the release ("6.1.0-56-amd64") that the header of a bzImage names.
+// Offsets are those of Documentation/arch/x86/boot.rst.
+func bzRelease(image []byte) (string, error) {
+	if len(image) < 0x260 || string(image[0x202:0x206]) != "HdrS" {
+		return "", errors.New("not a bzImage")
+	}
+	at := 0x200 + int(binary.LittleEndian.Uint16(image[0x20e:]))
+	if at >= len(image) {
+		return "", errors.New("the version string lies outside of the bzImage")
+	}
+	s := image[at:min(at+256, len(image))]
+	if i := bytes.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	f := strings.Fields(string(s))
+	if len(f) == 0 {
+		return "", errors.New("the bzImage names no version")
+	}
+	return f[0], nil
+}
+
+// extractVmlinux returns the ELF kernel that a bzImage carries compressed. Booting it skips the
+// decompressor, which costs more than the rest of the boot under emulation.
+func extractVmlinux(image []byte) ([]byte, error) {
+	if _, err := bzRelease(image); err != nil {
+		return nil, err
+	}
+	sects := int64(image[0x1f1])
+	if sects == 0 {
+		sects = 4
+	}
+	start := (sects+1)*512 + int64(binary.LittleEndian.Uint32(image[0x248:]))
+	end := start + int64(binary.LittleEndian.Uint32(image[0x24c:]))
+	if end > int64(len(image)) || end-start < 16 {
+		return nil, errors.New("the bzImage is cut short")
+	}
+	payload := image[start:end]
+	r, err := kernelReader(payload)
+	if err != nil {
+		return nil, err
+	}
+	// The four bytes after the stream are the size of what it holds.
+	size := binary.LittleEndian.Uint32(payload[len(payload)-4:])
+	var out bytes.Buffer
+	out.Grow(int(min(size, 256<<20)))
+	// What follows the stream is no part of it, and some readers complain about it once they have
+	// given everything; whether the kernel is whole is decided below.
+	_, err = io.Copy(&out, io.LimitReader(r, 512<<20))
+	if uint32(out.Len()) != size {
+		return nil, fmt.Errorf("unpack kernel: %d of %d bytes: %v", out.Len(), size, err)
+	}
+	if !hasPVH(out.Bytes()) {
+		return nil, errNoPVH
+	}
+	return out.Bytes(), nil
+}
+
+func kernelReader(p []byte) (io.Reader, error) {
+	r := bytes.NewReader(p)
+	switch {
+	case bytes.HasPrefix(p, []byte("\xfd7zXZ\x00")):
+		// Kernels are packed with xz's x86 filter, which ulikunitz/xz does not know.
+		x, err := xz.NewReader(r, 0)
+		if err != nil {
+			return nil, err
+		}
+		x.Multistream(false)
+		return x, nil
+	case bytes.HasPrefix(p, []byte("\x1f\x8b")):
+		g, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		g.Multistream(false)
+		return g, nil
+	case bytes.HasPrefix(p, []byte("\x28\xb5\x2f\xfd")):
+		return zstd.NewReader(bytes.NewReader(p[:len(p)-4]), zstd.WithDecoderMaxWindow(512<<20), zstd.WithDecoderConcurrency(1))
+	case bytes.HasPrefix(p, []byte("\x02\x21\x4c\x18")):
+		return lz4.NewReader(bytes.NewReader(p[:len(p)-4])), nil
+	case bytes.HasPrefix(p, []byte(elf.ELFMAG)):
+		return r, nil
+	}
+	return nil, fmt.Errorf("unknown compression of the kernel (magic % x)", p[:6])
+}
+
+// hasPVH reports whether an ELF kernel has the note XEN_ELFNOTE_PHYS32_ENTRY, where QEMU enters it.
+func hasPVH(image []byte) bool {
+	f, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return false
+	}
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE || p.Filesz > 1<<20 {
+			continue
+		}
+		notes := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(notes, 0); err != nil {
+			continue
+		}
+		for len(notes) >= 12 {
+			name, desc := f.ByteOrder.Uint32(notes), f.ByteOrder.Uint32(notes[4:])
+			kind := f.ByteOrder.Uint32(notes[8:])
+			descAt := 12 + int64(name+3)&^3
+			next := descAt + int64(desc+3)&^3
+			if next > int64(len(notes)) {
+				break
+			}
+			if kind == 18 && string(notes[12:12+name]) == "Xen\x00" {
+				return true
+			}
+			notes = notes[next:]
+		}
+	}
+	return false
+}

@@ -1,0 +1,334 @@
+// Package qemu starts virtual machines with QEMU: it writes the command line (Args, pure), speaks
+// QMP, and looks after the processes that make up a guest. What runs inside is not its concern.
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// A Config is one virtual machine.
+type Config struct {
+	Binary  string // "" is qemu-system-ARCH of this host
+	Arch    string // amd64, arm64; "" is this host's
+	Name    string // shown in process lists; "" is "guest"
+	Machine string // "" is q35 or virt
+	Accel   string // tcg, kvm, hvf
+	CPU     string // "" is max under tcg, host otherwise
+	CPUs    int    // 0 is 1
+	Memory  int64  // bytes, a whole number of MiB
+
+	Kernel, Initrd string // direct boot; "" boots from the first disk
+	Append         string // kernel command line
+
+	Disks  []Disk // attached in this order: the first is vda, and what a firmware boots
+	Shares []Share
+	Net    bool // user network, with port 22 of the guest forwarded to a port of 127.0.0.1 that QEMU chooses
+
+	QMP   string   // path of the control socket
+	Extra []string // further arguments, last
+}
+
+// A Disk is a drive with its serial number.
+type Disk struct {
+	iotax.Disk
+	ID       string // serial number; at most 20 bytes
+	Snapshot bool   // writes go to a temporary file and are lost
+}
+
+// A Share is a shared directory with its mount tag.
+type Share struct {
+	iotax.Share
+	ID     string // mount tag
+	Socket string // virtiofs: where its daemon listens
+}
+
+// DeviceError is a device that no guest can have as asked for.
+type DeviceError struct {
+	ID    string
+	Field string // disk or share key: "aio"
+	Msg   string
+	Mend  string
+}
+
+func (e *DeviceError) Error() string { return fmt.Sprintf("device %s: %s: %s", e.ID, e.Field, e.Msg) }
+
+var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,19}$`)
+
+var (
+	buses    = []string{"virtio-blk", "virtio-scsi", "nvme"}
+	formats  = []string{"raw", "qcow2"}
+	caches   = []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
+	aios     = []string{"threads", "native", "io_uring"}
+	security = []string{"mapped-xattr", "mapped-file", "passthrough", "none"}
+	fsCaches = []string{"none", "auto", "always"}
+)
+
+// fill gives a disk the defaults of a plan that says nothing.
+func (d Disk) fill() Disk {
+	d.Format = or(d.Format, "raw")
+	d.Bus = or(d.Bus, "virtio-blk")
+	d.Cache = or(d.Cache, "none")
+	d.AIO = or(d.AIO, "threads")
+	return d
+}
+
+func (s Share) fill() Share {
+	s.Type = or(s.Type, "virtiofs")
+	s.Cache = or(s.Cache, "auto")
+	s.Security = or(s.Security, "mapped-xattr")
+	return s
+}
+
+func or(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// Check says whether a guest can be started with d; the error is a *DeviceError. Empty fields stand
+// for their defaults.
+func Check(d iotax.Device) error {
+	switch {
+	case d.Disk != nil && d.Share == nil:
+		return checkDisk(Disk{Disk: *d.Disk, ID: d.ID}.fill())
+	case d.Share != nil && d.Disk == nil:
+		return checkShare(Share{Share: *d.Share, ID: d.ID}.fill())
+	}
+	return &DeviceError{ID: d.ID, Field: "device", Msg: "must be a disk or a share"}
+}
+
+func oneOf(id, field, value string, all []string) error {
+	if slices.Contains(all, value) {
+		return nil
+	}
+	return &DeviceError{ID: id, Field: field, Msg: fmt.Sprintf("%q is not one of %s", value, strings.Join(all, ", "))}
+}
+
+func checkID(id string) error {
+	if idForm.MatchString(id) {
+		return nil
+	}
+	return &DeviceError{ID: id, Field: "id", Msg: "must be 1 to 20 of a-z, 0-9 and -, and not start with -"}
+}
+
+func checkDisk(d Disk) error {
+	if err := errors.Join(checkID(d.ID), oneOf(d.ID, "bus", d.Bus, buses), oneOf(d.ID, "format", d.Format, formats),
+		oneOf(d.ID, "cache", d.Cache, caches), oneOf(d.ID, "aio", d.AIO, aios)); err != nil {
+		return err
+	}
+	switch {
+	case d.Path == "":
+		return &DeviceError{ID: d.ID, Field: "path", Msg: "is empty"}
+	case d.AIO == "native" && d.Cache != "none" && d.Cache != "directsync":
+		return &DeviceError{ID: d.ID, Field: "aio", Msg: "native needs a cache mode that bypasses the host's page cache, not " + d.Cache,
+			Mend: "cache: none or directsync, or aio: threads or io_uring"}
+	case d.IOThread && d.Bus == "nvme":
+		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Mend: "bus: virtio-blk or virtio-scsi"}
+	}
+	return nil
+}
+
+func checkShare(s Share) error {
+	if err := errors.Join(checkID(s.ID), oneOf(s.ID, "type", s.Type, []string{"virtiofs", "9p"})); err != nil {
+		return err
+	}
+	if s.Path == "" {
+		return &DeviceError{ID: s.ID, Field: "path", Msg: "is empty"}
+	}
+	if s.Type == "9p" {
+		return oneOf(s.ID, "security", s.Security, security)
+	}
+	return oneOf(s.ID, "cache", s.Cache, fsCaches)
+}
+
+// maxSocket is what fits into sun_path with its closing zero; macOS has four bytes less than Linux.
+const maxSocket = 103
+
+// Validate says what is wrong with c before anything is started.
+func (c Config) Validate() error {
+	var errs []error
+	ids := map[string]bool{}
+	unique := func(id string) {
+		if ids[id] {
+			errs = append(errs, &DeviceError{ID: id, Field: "id", Msg: "two devices have it"})
+		}
+		ids[id] = true
+	}
+	for _, d := range c.Disks {
+		unique(d.ID)
+		errs = append(errs, checkDisk(d.fill()))
+	}
+	for _, s := range c.Shares {
+		unique(s.ID)
+		s = s.fill()
+		errs = append(errs, checkShare(s))
+		if s.Type == "virtiofs" && len(s.Socket) > maxSocket {
+			errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", s.Socket, maxSocket))
+		}
+	}
+	if len(c.QMP) > maxSocket {
+		errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", c.QMP, maxSocket))
+	}
+	if c.Memory <= 0 || c.Memory%(1<<20) != 0 {
+		errs = append(errs, fmt.Errorf("memory of %d bytes is not a whole number of MiB", c.Memory))
+	}
+	if c.CPUs < 0 || c.CPUs > 255 {
+		errs = append(errs, fmt.Errorf("%d cpus", c.CPUs))
+	}
+	if c.Kernel == "" && c.Append+c.Initrd != "" {
+		errs = append(errs, errors.New("a kernel command line or an initrd needs a kernel"))
+	}
+	return errors.Join(errs...)
+}
+
+// Args writes QEMU's command line, without the name of the program. It is pure: no file is looked
+// at. c should be valid.
+func (c Config) Args() []string {
+	arm := c.arch() == "arm64"
+	machine := c.Machine
+	if machine == "" {
+		machine = "q35"
+		if arm {
+			machine = "virt"
+		}
+	}
+	accel := or(c.Accel, "tcg")
+	cpu := c.CPU
+	if cpu == "" {
+		cpu = "host"
+		if accel == "tcg" {
+			cpu = "max"
+		}
+	}
+	if accel == "tcg" {
+		accel = "tcg,thread=multi"
+	}
+	mem := strconv.FormatInt(c.Memory>>20, 10)
+	var shared bool
+	for _, s := range c.Shares {
+		shared = shared || s.fill().Type == "virtiofs"
+	}
+	if shared {
+		machine += ",memory-backend=mem" // the daemon reads and writes the guest's memory itself
+	}
+	a := []string{
+		"-name", esc(or(c.Name, "guest")) + ",debug-threads=on",
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-machine", machine, "-accel", accel, "-cpu", cpu,
+		"-smp", strconv.Itoa(max(1, c.CPUs)), "-m", mem + "M",
+	}
+	if shared {
+		a = append(a, "-object", "memory-backend-memfd,id=mem,size="+mem+"M,share=on")
+	}
+	// The console is a pipe to this process: every line can be timed as it is written.
+	a = append(a, "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
+	if c.QMP != "" {
+		a = append(a, "-qmp", "unix:"+esc(c.QMP)+",server=on,wait=off")
+	}
+	if c.Kernel != "" {
+		a = append(a, "-kernel", c.Kernel)
+		if c.Initrd != "" {
+			a = append(a, "-initrd", c.Initrd)
+		}
+		if c.Append != "" {
+			a = append(a, "-append", c.Append)
+		}
+	}
+	if c.Net {
+		a = append(a, "-netdev", "user,id=net,hostfwd=tcp:127.0.0.1:0-:22", "-device", "virtio-net-pci,netdev=net,romfile=")
+	}
+	for _, d := range c.Disks {
+		a = append(a, d.args()...)
+	}
+	for _, s := range c.Shares {
+		a = append(a, s.args()...)
+	}
+	return append(a, c.Extra...)
+}
+
+// args are the arguments of one disk: what the report prints as its line.
+func (d Disk) args() []string {
+	d = d.fill()
+	var a []string
+	drive := "if=none,id=d-" + d.ID + ",file=" + esc(d.Path) + ",format=" + d.Format + ",cache=" + d.Cache + ",aio=" + d.AIO
+	if d.ReadOnly {
+		drive += ",readonly=on"
+	}
+	if d.Snapshot {
+		drive += ",snapshot=on"
+	}
+	a = append(a, "-drive", drive)
+	iothread := ""
+	if d.IOThread {
+		a = append(a, "-object", "iothread,id=t-"+d.ID)
+		iothread = ",iothread=t-" + d.ID
+	}
+	switch d.Bus {
+	case "virtio-scsi":
+		a = append(a, "-device", "virtio-scsi-pci,id=c-"+d.ID+iothread,
+			"-device", "scsi-hd,bus=c-"+d.ID+".0,drive=d-"+d.ID+",serial="+d.ID)
+	case "nvme":
+		a = append(a, "-device", "nvme,drive=d-"+d.ID+",serial="+d.ID)
+	default:
+		a = append(a, "-device", "virtio-blk-pci,drive=d-"+d.ID+",serial="+d.ID+iothread)
+	}
+	return a
+}
+
+// args are the arguments of one share.
+func (s Share) args() []string {
+	s = s.fill()
+	if s.Type == "9p" {
+		fsdev := "local,id=f-" + s.ID + ",path=" + esc(s.Path) + ",security_model=" + s.Security + ",multidevs=remap"
+		if s.ReadOnly {
+			fsdev += ",readonly=on"
+		}
+		return []string{"-fsdev", fsdev, "-device", "virtio-9p-pci,fsdev=f-" + s.ID + ",mount_tag=" + s.ID}
+	}
+	return []string{"-chardev", "socket,id=s-" + s.ID + ",path=" + esc(s.Socket),
+		"-device", "vhost-user-fs-pci,chardev=s-" + s.ID + ",tag=" + s.ID + ",queue-size=1024"}
+}
+
+// Line is what a report says of a device: its arguments as one line.
+func (d Disk) Line() string { return strings.Join(d.args(), " ") }
+
+// Line is what a report says of a device: its arguments as one line.
+func (s Share) Line() string {
+	s.Socket = filepath.Base(s.Socket)
+	return strings.Join(s.args(), " ")
+}
+
+// Modules lists the kernel modules that a guest needs for c's devices, beyond virtio-blk and the
+// network.
+func (c Config) Modules() []string {
+	var m []string
+	for _, d := range c.Disks {
+		switch d.fill().Bus {
+		case "virtio-scsi":
+			m = append(m, "virtio_scsi", "sd_mod")
+		case "nvme":
+			m = append(m, "nvme")
+		}
+	}
+	for _, s := range c.Shares {
+		if s.fill().Type == "9p" {
+			m = append(m, "9p", "9pnet_virtio")
+		} else {
+			m = append(m, "virtiofs")
+		}
+	}
+	slices.Sort(m)
+	return slices.Compact(m)
+}
+
+// esc escapes a value for QEMU's option syntax, where a comma ends it.
+func esc(s string) string { return strings.ReplaceAll(s, ",", ",,") }

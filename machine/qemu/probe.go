@@ -1,0 +1,132 @@
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// probeDeadline is how long a guest may take to its first sign of life before an accelerator counts
+// as broken. One that works takes a quarter of a second.
+const probeDeadline = 5 * time.Second
+
+// An Accelerator is how guests run here, and why so.
+type Accelerator struct {
+	Name string `json:"name"` // kvm, hvf, tcg
+	Why  string `json:"why"`
+}
+
+// Probe finds the fastest accelerator with which a guest really boots: kvm on Linux, hvf on macOS,
+// else tcg, which is emulation and always works. boot is the smallest guest there is; its Accel, QMP
+// and Net are set by Probe. alive tells the line of its console that counts.
+//
+// Presence is no proof: inside a virtual machine /dev/kvm may be there and crawl or fail. So the
+// guest is booted, within a deadline of 5 s. The answer holds for this QEMU and guest kernel until the
+// host boots anew, and is kept in cacheDir.
+func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
+	tcg := func(format string, args ...any) Accelerator {
+		return Accelerator{Name: "tcg", Why: fmt.Sprintf(format, args...)}
+	}
+	var accel string
+	switch runtime.GOOS {
+	case "linux":
+		accel = "kvm"
+		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+		if err != nil {
+			return tcg("no KVM: %v", err), nil
+		}
+		f.Close()
+	case "darwin":
+		accel = "hvf"
+	default:
+		return tcg("no accelerator is known for %s", runtime.GOOS), nil
+	}
+	path, err := boot.Look()
+	if err != nil {
+		return Accelerator{}, err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return Accelerator{}, err
+	}
+	bootID, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	key := fmt.Sprintf("%s|%s|%d|%d|%s|%s", accel, path, st.Size(), st.ModTime().UnixNano(), release, strings.TrimSpace(string(bootID)))
+	file := filepath.Join(cacheDir, "accel.json")
+	var known struct {
+		Key string `json:"key"`
+		Accelerator
+	}
+	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &known) == nil && known.Key == key {
+		return known.Accelerator, nil
+	}
+	found := tryBoot(ctx, boot, accel, workDir, alive)
+	if err := ctx.Err(); err != nil {
+		return Accelerator{}, err
+	}
+	known.Key, known.Accelerator = key, found
+	if b, err := json.Marshal(known); err == nil && os.MkdirAll(cacheDir, 0o755) == nil {
+		// Kept for speed only: failing to keep it costs the next run its probe.
+		tmp := fmt.Sprintf("%s.%d", file, os.Getpid())
+		if os.WriteFile(tmp, b, 0o644) == nil {
+			_ = os.Rename(tmp, file)
+		}
+	}
+	return found, nil
+}
+
+func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(line string) bool) Accelerator {
+	fail := func(err error) Accelerator {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return Accelerator{Name: "tcg", Why: accel + " is there but does not work: " + first}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, probeDeadline, fmt.Errorf("no guest booted within %v", probeDeadline))
+	defer cancel()
+	dir, err := os.MkdirTemp(workDir, "accel-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	sock, made, err := SocketPath(dir, "qmp")
+	if err != nil {
+		return fail(err)
+	}
+	if made != "" {
+		defer os.RemoveAll(made)
+	}
+	c.Accel, c.QMP, c.Net, c.Name = accel, sock, false, "accelerator probe"
+	up := make(chan struct{}, 1)
+	start := time.Now()
+	v, err := Start(ctx, c, func(_ time.Time, line string) {
+		if alive(line) {
+			select {
+			case up <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fail(err)
+	}
+	defer func() {
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = v.Close(c)
+	}()
+	select {
+	case <-up:
+		return Accelerator{Name: accel, Why: fmt.Sprintf("a guest booted in %v", time.Since(start).Round(time.Millisecond))}
+	case <-v.Done():
+		return fail(errors.New(strings.ReplaceAll(v.Err().Error(), "\n", " ")))
+	case <-ctx.Done():
+		return fail(context.Cause(ctx))
+	}
+}

@@ -1,0 +1,127 @@
+package qemu
+
+import (
+	"bytes"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A process is a child that ends when this process does, however that comes about.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed once it has ended and all its output is read
+	err  error         // of Wait; valid once done is closed
+}
+
+// spawn starts cmd in a process group of its own, where a Ctrl-C on the terminal does not reach it.
+func spawn(cmd *exec.Cmd) (*process, error) {
+	setAttr(cmd)
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel sends the parent-death signal when the thread that forked ends, so that
+		// thread must live as long as the child; it ends with this goroutine.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// end asks the process to go, and kills its group when it has not gone after patience.
+func (p *process) end(patience time.Duration) {
+	terminate(p.cmd)
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+	}
+	kill(p.cmd)
+	select {
+	case <-p.done:
+	case <-time.After(patience + 5*time.Second): // stuck in the kernel: nothing ends it
+	}
+}
+
+// A Log keeps the last lines that were written to it, with the time of each, and hands every line on.
+// Its methods may be called from several goroutines.
+type Log struct {
+	mu    sync.Mutex
+	lines []string
+	part  []byte
+	line  func(at time.Time, line string)
+}
+
+// keepLines is how many lines a Log remembers.
+const keepLines = 200
+
+func (l *Log) Write(b []byte) (int, error) {
+	now := time.Now()
+	l.mu.Lock()
+	var whole []string
+	l.part = append(l.part, b...)
+	for {
+		line, rest, ok := bytes.Cut(l.part, []byte("\n"))
+		if !ok {
+			if len(l.part) < 64<<10 {
+				break
+			}
+			line, rest = l.part, nil // no line at all, and it must not grow for ever
+		}
+		l.part = rest
+		s := strings.TrimRight(string(line), "\r")
+		whole = append(whole, s)
+		l.lines = append(l.lines, s)
+	}
+	if len(l.lines) > keepLines {
+		l.lines = append([]string(nil), l.lines[len(l.lines)-keepLines:]...)
+	}
+	l.mu.Unlock()
+	if l.line != nil {
+		for _, s := range whole {
+			l.line(now, s)
+		}
+	}
+	return len(b), nil
+}
+
+// Tail returns the last n lines that are not empty, each on a line of its own.
+func (l *Log) Tail(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := append(append([]string(nil), l.lines...), string(l.part))
+	var kept []string
+	for _, s := range all {
+		if s = strings.TrimRight(clean(s), " \t\r"); s != "" {
+			kept = append(kept, s)
+		}
+	}
+	return strings.Join(kept[max(0, len(kept)-n):], "\n")
+}
+
+// clean removes what would steer the terminal of whoever reads a console's lines in an error.
+func clean(s string) string {
+	var b strings.Builder
+	esc := false
+	for _, r := range s {
+		switch {
+		case esc:
+			esc = !(r >= '@' && r <= '~') || r == '['
+		case r == '\x1b':
+			esc = true
+		case r == '\t' || r >= ' ' && r != 0x7f:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

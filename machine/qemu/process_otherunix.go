@@ -1,0 +1,12 @@
+//go:build unix && !linux
+
+package qemu
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func setAttr(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func tree(pid int) []int { return []int{pid} }

@@ -1,0 +1,151 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// A Virtiofsd is a virtio-fs daemon of this host. There are two, with different options: the one in C that
+// came with QEMU until version 8, and its successor in Rust.
+type Virtiofsd struct {
+	Path    string
+	Version string // as the daemon says it
+	Rust    bool
+}
+
+// daemons are where distributions put it, outside of the PATH.
+var daemons = []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"}
+
+// FindVirtiofsd finds the daemon: in the PATH, then where distributions hide it. An error is an
+// *iotax.Error.
+func FindVirtiofsd(ctx context.Context) (*Virtiofsd, error) {
+	var places []string
+	if p, err := exec.LookPath("virtiofsd"); err == nil {
+		places = append(places, p)
+	}
+	var errs []error
+	for _, p := range append(places, daemons...) {
+		if st, err := os.Stat(p); err != nil || st.IsDir() {
+			continue
+		}
+		v := &Virtiofsd{Path: p}
+		c, cancel := context.WithTimeout(ctx, 10*time.Second)
+		out, err := exec.CommandContext(c, p, "--version").CombinedOutput()
+		cancel()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s --version: %w: %s", p, err, strings.TrimSpace(string(out))))
+			continue
+		}
+		v.Version, v.Rust = daemonVersion(string(out))
+		return v, nil
+	}
+	err := errors.Join(errs...)
+	if err == nil {
+		err = errors.New("this host has no virtiofsd")
+	}
+	return nil, &iotax.Error{Op: "share by virtio-fs", Err: err,
+		Mend: "install it: apt install virtiofsd (Debian 13, Ubuntu 23.04 and later) or qemu-system-common (before)"}
+}
+
+// daemonVersion reads what `virtiofsd --version` prints. The one in C says
+// "virtiofsd version 7.2.22 (Debian …)" and names FUSE, the one in Rust "virtiofsd 1.13.0".
+func daemonVersion(out string) (version string, rust bool) {
+	line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	line = strings.TrimSpace(line)
+	f := strings.Fields(line)
+	rust = len(f) >= 2 && f[0] == "virtiofsd" && f[1] != "version"
+	if f := strings.Fields(strings.Replace(line, "version ", "", 1)); len(f) >= 2 {
+		return f[1], rust
+	}
+	return line, rust
+}
+
+// Args writes the daemon's command line for s. unprivileged daemons in Rust cannot have the sandbox
+// that root's have.
+func (v *Virtiofsd) Args(s Share, root bool) []string {
+	s = s.fill()
+	if !v.Rust {
+		// Extended attributes and POSIX ACLs stay off, as they are by default in both.
+		return []string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path, "-o", "cache=" + s.Cache}
+	}
+	cache := s.Cache
+	if cache == "none" {
+		cache = "never"
+	}
+	a := []string{"--socket-path", s.Socket, "--shared-dir", s.Path, "--cache", cache}
+	if !root {
+		a = append(a, "--sandbox", "none")
+	}
+	if s.ReadOnly {
+		a = append(a, "--readonly")
+	}
+	return a
+}
+
+// serve starts the daemon for s and returns once it listens.
+func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) {
+	log := &Log{}
+	fail := func(err error, mend string) (*process, *Log, error) {
+		if t := log.Tail(10); t != "" {
+			err = fmt.Errorf("%w\n%s", err, t)
+		}
+		return nil, nil, &iotax.Error{Op: "start " + v.Path, On: s.Path, Err: err, Mend: mend}
+	}
+	if !v.Rust && strings.ContainsRune(s.Path, ',') {
+		return fail(errors.New("a comma in the path is beyond this daemon"), "")
+	}
+	cmd := exec.Command(v.Path, v.Args(s, os.Geteuid() == 0)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := spawn(cmd)
+	if err != nil {
+		return fail(err, "")
+	}
+	deadline := time.After(10 * time.Second)
+	for {
+		if _, err := os.Stat(s.Socket); err == nil {
+			return p, log, nil
+		}
+		select {
+		case <-p.done:
+			mend := ""
+			if os.Geteuid() != 0 && !v.Rust {
+				mend = "this old daemon needs root: run as root, install the one in Rust, or share by 9p"
+			}
+			return fail(fmt.Errorf("it ended: %w", errOr(p.err, errors.New("exit status 0"))), mend)
+		case <-ctx.Done():
+			p.end(time.Second)
+			return fail(ctx.Err(), "")
+		case <-deadline:
+			p.end(time.Second)
+			return fail(errors.New("it did not listen within 10 s"), "")
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func errOr(err, or error) error {
+	if err != nil {
+		return err
+	}
+	return or
+}
+
+// pidFile is where the daemon in C leaves a lock file behind.
+func (v *Virtiofsd) pidFile(socket string) string {
+	if v.Rust {
+		return ""
+	}
+	abs, err := filepath.Abs(socket)
+	if err != nil {
+		return ""
+	}
+	return "/run/virtiofsd/" + strings.ReplaceAll(abs, "/", ".") + ".pid"
+}
