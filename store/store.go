@@ -167,14 +167,14 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	return s.drv.explain(op, err)
 }
 
-const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin,
+const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin, alpha,
 	environment, targets, workloads, findings`
 
 // runRow returns the values of runColumns.
 func runRow(r *iotax.Run) ([]any, error) {
 	row := []any{
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
-		string(r.Status), r.Baseline, r.Precision, r.Margin,
+		string(r.Status), r.Baseline, r.Precision, r.Margin, r.Alpha,
 	}
 	for _, v := range []any{r.Environment, r.Targets, r.Workloads, r.Findings} {
 		b, err := json.Marshal(v)
@@ -197,7 +197,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, row...)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, row...)
 		return err
 	})
 }
@@ -210,7 +210,7 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 			return err
 		}
 		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`) =
-			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) WHERE id = $1`, row...)
+			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) WHERE id = $1`, row...)
 		if err != nil {
 			return err
 		}
@@ -369,7 +369,7 @@ func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	var start, end sql.NullString
 	var texts [4][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
-		&r.Precision, &r.Margin, &texts[0], &texts[1], &texts[2], &texts[3]); err != nil {
+		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3]); err != nil {
 		return err
 	}
 	var err error

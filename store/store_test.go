@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pressly/goose/v3"
 
 	"iotax"
 )
@@ -152,6 +154,125 @@ func TestRoundTrip(t *testing.T) {
 	}{{path, 0o600}, {filepath.Dir(path), 0o700}} {
 		if fi, err := os.Stat(x.path); err != nil || fi.Mode().Perm() != x.mode {
 			t.Errorf("%s: mode %v, want %v; %v", x.path, fi.Mode(), x.mode, err)
+		}
+	}
+}
+
+// fill sets every field under v to something that is not its zero value, so that a field that is
+// added to the nouns and forgotten here is found.
+func fill(t *testing.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC)))
+			return
+		}
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(t, v.Index(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key)
+		fill(t, value)
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("filled")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(8)
+	case reflect.Float64:
+		v.SetFloat(9)
+	default:
+		t.Fatalf("a field of type %s", v.Type())
+	}
+}
+
+func TestEveryFieldIsKept(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	var run iotax.Run
+	var trial iotax.Trial
+	fill(t, reflect.ValueOf(&run).Elem())
+	fill(t, reflect.ValueOf(&trial).Elem())
+	trial.Run = run.ID
+	if err := s.Create(ctx, &iotax.Run{ID: run.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(ctx, &run); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(ctx, &trial); err != nil {
+		t.Fatal(err)
+	}
+	back, err := s.Get(ctx, run.ID)
+	if d := cmp.Diff(&run, back); err != nil || d != "" {
+		t.Errorf("run: %v (-want +got):\n%s", err, d)
+	}
+	trials, err := s.Trials(ctx, run.ID)
+	if err != nil || len(trials) != 1 {
+		t.Fatal(len(trials), err)
+	}
+	if trials[0].Raw, err = s.Raw(ctx, run.ID, trial.Seq); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff(&trial, trials[0]); d != "" {
+		t.Errorf("trial (-want +got):\n%s", d)
+	}
+}
+
+// A store as each earlier version of the schema left it is brought up to date with its runs.
+func TestUpgrade(t *testing.T) {
+	ctx := context.Background()
+	newest, err := newestMigration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version := 1; version < newest; version++ {
+		path := filepath.Join(t.TempDir(), "old.db")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := fs.Sub(migrations, "migrations/sqlite")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := goose.NewProvider(goose.DialectSQLite3, db, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.UpTo(ctx, int64(version)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(`INSERT INTO runs (id, name, version, plan, seed, status, baseline, precision, margin, environment, targets, workloads, findings)
+			VALUES ('old', 'n', 'v', x'', '1', 'done', 'b', 0.05, 0.05, 'null', 'null', 'null', 'null');
+			INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, took_ns, labels, facts, findings, err, void)
+			VALUES ('old', 0, 0, 't', 'w', '1', 0, 0, 1, 0, 'null', 'null', 'null', '', '')`); err != nil {
+			t.Fatal(err)
+		}
+		db.Close()
+		s := open(t, path)
+		r, err := s.Get(ctx, "old")
+		if err != nil || r.Alpha != 0.05 || r.Margin != 0.05 {
+			t.Errorf("from version %d: %+v, %v", version, r, err)
+		}
+		if trials, err := s.Trials(ctx, "old"); err != nil || len(trials) != 1 {
+			t.Errorf("from version %d: %d trials, %v", version, len(trials), err)
+		}
+		if err := s.Create(ctx, exampleRun("new")); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -429,8 +550,8 @@ func TestConcurrent(t *testing.T) {
 	}
 	defer db.Close()
 	var versions int
-	if err := db.QueryRow(`SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(&versions); err != nil || versions != 1 {
-		t.Errorf("%d migrations ran, %v", versions, err)
+	if err := db.QueryRow(`SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(&versions); err != nil || versions != 2 {
+		t.Errorf("%d migrations ran, want each once; %v", versions, err)
 	}
 }
 
