@@ -1,0 +1,51 @@
+package check
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The facts of a trial that say what job it ran, as the fio workload leaves them.
+const (
+	factVersion = "fio.version"
+	factEngine  = "fio.ioengine"
+	factDirect  = "fio.direct"
+	factDepth   = "fio.iodepth"
+	factJobs    = "fio.numjobs"
+)
+
+// comparedFacts must be the same on all targets, or be what the plan varies.
+var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "fio.bs", "fio.rw", "fio.size"}
+
+// limits are the facts of a job that is told not to go as fast as it can.
+var limits = []string{"fio.rate", "fio.rate_iops", "fio.rate_process", "fio.thinktime"}
+
+// syncEngines finish each I/O before they start the next (fio HOWTO, ioengine).
+var syncEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete", "ftruncate"}
+
+func syncEngine(name string) bool { return slices.Contains(syncEngines, name) }
+
+// number is a fact that is a positive number.
+func (r reading) number(fact string) (float64, bool) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(r.fact(fact)), 64)
+	return v, err == nil && v > 0
+}
+
+// jobs is the number of the generator's threads; one if the job says nothing about it.
+func (r reading) jobs() (float64, bool) {
+	if r.fact(factJobs) == "" {
+		return 1, r.fact(factEngine) != ""
+	}
+	return r.number(factJobs)
+}
+
+// limited reports whether the job holds itself back.
+func (r reading) limited() bool {
+	for _, l := range limits {
+		if v := r.fact(l); v != "" && v != "0" {
+			return true
+		}
+	}
+	return false
+}

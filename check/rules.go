@@ -1,0 +1,172 @@
+// Package check says whether numbers may be believed: rules on the results of one trial (Trial) and
+// on those of a whole run (Run). It only reads; what it has to say are findings, data beside the
+// result.
+package check
+
+import (
+	"fmt"
+
+	"iotax"
+)
+
+// A Rule is one mistake or mishap that a program can see.
+type Rule struct {
+	ID       string // stable; findings carry it
+	Severity iotax.Severity
+	Scope    Scope
+	Void     bool   // a trial that breaks it does not count, and neither does its block
+	Title    string // what is wrong, in a few words
+	Why      string // why it matters, and how it is seen
+	Mend     string // what to do
+}
+
+// Scope says what a rule looks at.
+type Scope string
+
+const (
+	OfTrial   Scope = "trial"   // one trial, as soon as it is over
+	OfRun     Scope = "run"     // all trials together, at the end
+	OfRunning Scope = "running" // told by the package that meets it while it works
+)
+
+// Rules lists every rule, in the order of docs/rules.md. A rule that voids never looks at the ratio
+// of a target to the baseline: throwing away what does not fit would make any result come true.
+func Rules() []Rule {
+	return []Rule{
+		noIO, clockInsane, clockDrift,
+		cacheServed, writeAbsorbed, foreignIO,
+		shortTrial, shortWindow, stall, throttleStep, warmUp, notSteady,
+		steal, generatorBound, blockingSubmit, depthNotReached,
+		voided, unlikeDurability, unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline,
+		{ID: "fio-error", Severity: iotax.Invalid, Scope: OfRunning, Title: "fio reported an error",
+			Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause"},
+		{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
+			Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
+		{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",
+			Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget`, `--blocks`), longer trials (`--trial`) or a quieter machine"},
+		{ID: "cell-not-measured", Severity: iotax.Invalid, Scope: OfRunning, Title: "a workload could not run on a target",
+			Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
+		{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
+			Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
+		{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
+			Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
+	}
+}
+
+// Explain returns the rule of that id.
+func Explain(id string) (Rule, bool) {
+	for _, r := range Rules() {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// finding is what r found.
+func (r Rule) finding(format string, args ...any) iotax.Finding {
+	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Evidence: fmt.Sprintf(format, args...), Mend: r.Mend}
+}
+
+// as is r with another severity.
+func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
+
+// Limits of the rules. Their sources are in docs/method.md.
+const (
+	servedBelow  = 0.95  // bytes at the device ÷ bytes of the workload
+	foreignAbove = 0.02  // share of the device's operations
+	stealAbove   = 0.02  // share of the host's CPU time
+	clockNote    = 0.001 // |rate of the guest's clock − 1|
+	clockWild    = 0.01
+	quickLook    = 5.0  // seconds
+	windowShort  = 0.95 // window ÷ window asked for
+	busyThread   = 0.95 // CPU seconds of the generator ÷ thread seconds
+	submitShare  = 0.80 // time of a thread spent in submission
+	depthShort   = 0.80 // depth reached ÷ depth asked for
+	depthUnlike  = 1.5  // depth on one side ÷ depth on the other
+	mergeUnlike  = 1.25 // size of an I/O at the device, one side ÷ the other
+	noisySpread  = 0.10 // standard deviation of the logarithm over the baseline's trials
+)
+
+var (
+	noIO = Rule{ID: "no-io", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "the workload did nothing",
+		Why:  "The tool ended without an error and without a single I/O: a device of size 0, a file of no length, a ramp as long as the run.",
+		Mend: "look at the tool's own output (`iotax show`), and at the size of the file or device"}
+	clockInsane = Rule{ID: "clock-insane", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "the clock over there runs at another speed",
+		Why:  "Rates and latencies are wrong by as much as the clock is. Seen by reading the target's clock and this host's on both sides of the window; here they part by more than 1 %. Emulated guests sometimes calibrate their clock wrongly at boot.",
+		Mend: "restart the guest; give its kernel the right `tsc_early_khz=`, or `clocksource=`"}
+	clockDrift = Rule{ID: "clock-drift", Severity: iotax.Warning, Scope: OfTrial, Title: "the clock over there drifts",
+		Why:  "The same reading as `clock-insane`, at more than 0.1 % and beyond what the delay of the reading explains: rates are wrong by that much.",
+		Mend: "trust no difference smaller than this; use longer trials, or another clock source in the guest"}
+
+	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
+		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target: the page cache of the host, or of the server, gave the rest. " +
+			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
+			"where they are so only when the ramp is taken to have run at the same rate, and in a run that asked for warm caches, it is a warning.",
+		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
+	writeAbsorbed = Rule{ID: "write-absorbed", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache took the writes",
+		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
+			"That is its memory's speed, and for as long as it lasts. The same two degrees as for `cache-served`.",
+		Mend: "add `end_fsync: 1` or `fsync`, write more than the cache holds, or use `cache: none`"}
+	foreignIO = Rule{ID: "foreign-io", Severity: iotax.Warning, Scope: OfTrial, Title: "someone else used the device",
+		Why:  "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or the other way round).",
+		Mend: "find who it is (`iotop`, `pidstat -d`) and stop it while measuring"}
+
+	shortTrial = Rule{ID: "short-trial", Severity: iotax.Warning, Scope: OfTrial, Title: "a quick look",
+		Why:  "The measured window is shorter than 5 s: caches, burst credit and background work have had no time to show. Fine for a first look, too short to quote.",
+		Mend: "give trials of 10 s or more (`--trial 10s`)"}
+	shortWindow = Rule{ID: "short-window", Severity: iotax.Warning, Scope: OfTrial, Title: "the trial ended before its time",
+		Why:  "The tool ran for less than 95 % of the window asked for, usually because its file was through.",
+		Mend: "use `time_based: 1`, or a larger `size`"}
+	stall = Rule{ID: "stall", Severity: iotax.Warning, Scope: OfTrial, Title: "nothing was done for a while",
+		Why:  "The series has intervals with no I/O at all: a flush that blocks everything, a lost interrupt, a paused guest, a reconnect.",
+		Mend: "look at the series and at the kernel's log of both sides at that time"}
+	throttleStep = Rule{ID: "throttle-step", Severity: iotax.Warning, Scope: OfTrial, Title: "the level changed for good in the middle of a trial",
+		Why:  "The series has two levels that differ by 10 % or more, each for at least 3 s: burst credit used up, a thermal limit, a cache that became full.",
+		Mend: "use a longer ramp or longer trials, so that what is measured is one level; look for a limit of the provider"}
+	warmUp = Rule{ID: "warm-up", Severity: iotax.Warning, Scope: OfTrial, Title: "the warm-up was not over",
+		Why:  "By the MSER-5 rule, more than the first half of the window is unlike the rest.",
+		Mend: "use a longer ramp (`--ramp`)"}
+	notSteady = Rule{ID: "not-steady", Severity: iotax.Warning, Scope: OfTrial, Title: "no steady state",
+		Why:  "Of five equal parts of the window the means range over more than 20 % of their mean, or their trend rises or falls by more than 10 % (SNIA SSS PTS 2.0.2).",
+		Mend: "use longer trials and a longer ramp; for writes to flash, overwrite the file first"}
+
+	steal = Rule{ID: "steal", Severity: iotax.Warning, Scope: OfTrial, Title: "this host's CPU was taken away",
+		Why:  "More than 2 % of the host's CPU time went to another virtual machine (steal): the result is bound by the CPU, and by a neighbour.",
+		Mend: "use a host of its own, or dedicated CPUs"}
+	generatorBound = Rule{ID: "generator-bound", Severity: iotax.Warning, Scope: OfTrial, Title: "the load generator was the limit",
+		Why:  "Its threads used more than 95 % of a CPU each: the target could perhaps do more.",
+		Mend: "use more `numjobs`, larger blocks, or a cheaper engine (io_uring)"}
+	blockingSubmit = Rule{ID: "blocking-submit", Severity: iotax.Warning, Scope: OfTrial, Title: "the asynchronous engine blocks at submission",
+		Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +
+			"libaio does so on buffered files, and on 9p, virtio-fs and sshfs.",
+		Mend: "use `ioengine: io_uring`, or `numjobs` in place of `iodepth`, on all targets"}
+	depthNotReached = Rule{ID: "depth-not-reached", Severity: iotax.Warning, Scope: OfTrial, Title: "the queue was not as deep as asked",
+		Why:  "By Little's law, the sum of IOPS × mean latency is the number of I/Os in flight. It is less than 80 % of iodepth × numjobs.",
+		Mend: "see whether the engine blocks at submission or its CPU is the limit; compare targets at the depth they reach"}
+
+	voided = Rule{ID: "voided", Severity: iotax.Warning, Scope: OfRun, Title: "trials were voided",
+		Why:  "Trials that were not valid for a reason that has nothing to do with the result were run again. Over 20 % of a cell, the cell is invalid.",
+		Mend: "mend what the voided trials name"}
+	unlikeDurability = Rule{ID: "unlike-durability", Severity: iotax.Warning, Scope: OfRun, Title: "flushes do not mean the same",
+		Why:  "The target and the baseline give unlike promises for a flush: one reaches the device, another is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). They are not ranked beside each other.",
+		Mend: "compare targets of one class, or read the numbers without the verdict"}
+	unlikeFacts = Rule{ID: "unlike-facts", Severity: iotax.Warning, Scope: OfRun, Title: "targets differ in something the plan does not vary",
+		Why:  "A version of the tool, its engine or its job differ between targets (or between trials of one) and no label says so. The difference measured may be theirs.",
+		Mend: "use the same on all targets, or make it an axis of the plan"}
+	unlikeDepth = Rule{ID: "unlike-depth", Severity: iotax.Warning, Scope: OfRun, Title: "target and baseline ran at different depths",
+		Why:  "The depths really reached (Little's law) differ by a factor of 1.5 or more: this is not like for like. A published table had the host at 898 and the guest at 64.",
+		Mend: "use an engine and a depth that both sides reach"}
+	unlikeMerging = Rule{ID: "unlike-merging", Severity: iotax.Warning, Scope: OfRun, Title: "I/Os are merged or split differently",
+		Why:  "The mean size of an I/O at the device differs by a factor of 1.25 or more between target and baseline under the same workload: a scheduler, a cache or a read-ahead joins or splits them. Their IOPS are not those of the device.",
+		Mend: "compare bandwidth rather than IOPS, or use the same scheduler and block limits"}
+	guestBeatsHost = Rule{ID: "guest-beats-host", Severity: iotax.Warning, Scope: OfRun, Title: "a guest is faster than its host on the same disk",
+		Why:  "The whole interval lies above 1 + margin, and the guest's disk or share stands on the host's own directory. Usually a cache answered, or the host's side was held back (its engine, its depth).",
+		Mend: "read the target's other findings; use `cache: none`, a larger file, and the same depth on both sides"}
+	hostCache = Rule{ID: "host-cache", Severity: iotax.Info, Scope: OfRun, Title: "direct I/O in the guest is not direct on the host",
+		Why:  "virtiofsd (without `--allow-direct-io`), QEMU's 9p server and disks with `cache` writeback, writethrough or unsafe read through the host's page cache, whatever `direct=1` says in the guest. Whether it answered is told by `cache-served`.",
+		Mend: "for disks use `cache: none`; for shares drop caches (cold cells do) and use files larger than the host's memory"}
+	noisyBaseline = Rule{ID: "noisy-baseline", Severity: iotax.Warning, Scope: OfRun, Title: "the baseline is noisy",
+		Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a block share; the rest needs more blocks.",
+		Mend: "use longer trials (`--trial`), more blocks, or a quieter machine"}
+)

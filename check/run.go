@@ -1,0 +1,338 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Run judges all trials of a run together. Its findings name the cell in their evidence; they come
+// in the order of the plan.
+func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
+	if run == nil {
+		return nil
+	}
+	s := sort(run, trials)
+	var fs []iotax.Finding
+	for _, check := range []func() []iotax.Finding{
+		s.voided, s.durability, s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache,
+	} {
+		fs = append(fs, check()...)
+	}
+	return fs
+}
+
+// maxVoided is the share of void trials above which a cell is invalid.
+const maxVoided = stat.MaxVoided
+
+// study is a run with its trials in order.
+type study struct {
+	run       *iotax.Run
+	targets   []string // the baseline first
+	workloads []string
+	cells     map[[2]string][]*iotax.Trial // by target and workload
+}
+
+func sort(run *iotax.Run, trials []*iotax.Trial) *study {
+	s := &study{run: run, cells: map[[2]string][]*iotax.Trial{}}
+	add := func(list *[]string, name string) {
+		if name != "" && !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	add(&s.targets, run.Baseline)
+	for _, t := range run.Targets {
+		add(&s.targets, t.Name)
+	}
+	for _, w := range run.Workloads {
+		add(&s.workloads, w.Name)
+	}
+	for _, t := range trials { // what was imported has no plan
+		if t == nil {
+			continue
+		}
+		add(&s.targets, t.Target)
+		add(&s.workloads, t.Workload)
+		c := [2]string{t.Target, t.Workload}
+		s.cells[c] = append(s.cells[c], t)
+	}
+	return s
+}
+
+func (s *study) info(target string) iotax.TargetInfo {
+	for _, t := range s.run.Targets {
+		if t.Name == target {
+			return t
+		}
+	}
+	return iotax.TargetInfo{Name: target}
+}
+
+// others are the targets besides the baseline.
+func (s *study) others() []string {
+	return slices.DeleteFunc(slices.Clone(s.targets), func(t string) bool { return t == s.run.Baseline })
+}
+
+// metric is the headline metric of a workload.
+func (s *study) metric(workload string) string {
+	for _, w := range s.run.Workloads {
+		if w.Name == workload && len(w.Metrics) > 0 {
+			return w.Metrics[0]
+		}
+	}
+	return ""
+}
+
+// good are the trials of a cell that succeeded and count.
+func (s *study) good(target, workload string) []*iotax.Trial {
+	return slices.DeleteFunc(slices.Clone(s.cells[[2]string{target, workload}]), func(t *iotax.Trial) bool {
+		return t.Err != "" || t.Void != ""
+	})
+}
+
+// told reports whether a trial of the cell has an error of that rule.
+func (s *study) told(target, workload, rule string) bool {
+	for _, t := range s.good(target, workload) {
+		for _, f := range t.Findings {
+			if f.Rule == rule && f.Severity == iotax.Invalid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *study) voided() []iotax.Finding {
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		for _, t := range s.targets {
+			cell := s.cells[[2]string{t, w}]
+			n, why := 0, ""
+			for _, x := range cell {
+				if x.Void != "" {
+					n, why = n+1, x.Void
+				}
+			}
+			if n == 0 {
+				continue
+			}
+			rule := voided
+			if float64(n) > maxVoided*float64(len(cell)) {
+				rule = rule.as(iotax.Invalid)
+			}
+			fs = append(fs, rule.finding("%s / %s: %d of %d trials (%s)", t, w, n, len(cell), why))
+		}
+	}
+	return fs
+}
+
+func (s *study) durability() []iotax.Finding {
+	base := s.info(s.run.Baseline)
+	var fs []iotax.Finding
+	for _, t := range s.others() {
+		if d := s.info(t).Durability; d != "" && base.Durability != "" && d != base.Durability {
+			fs = append(fs, unlikeDurability.finding("%s is %s, %s is %s", t, d, base.Name, base.Durability))
+		}
+	}
+	return fs
+}
+
+// facts finds what differs between the trials of a workload and is no label.
+func (s *study) facts() []iotax.Finding {
+	var fs []iotax.Finding
+	seen := map[string]bool{} // a version that differs does so under every workload
+	for _, w := range s.workloads {
+		for _, key := range comparedFacts {
+			var values, said []string
+			label := false
+			for _, t := range s.targets {
+				for _, x := range s.good(t, w) {
+					_, named := x.Labels[key[strings.LastIndexByte(key, '.')+1:]]
+					label = label || named
+					if v, ok := x.Facts[key]; ok && !slices.Contains(values, v) {
+						values = append(values, v)
+						said = append(said, fmt.Sprintf("%s on %s", v, t))
+					}
+				}
+			}
+			text := key + " is " + strings.Join(said, ", ")
+			if len(values) > 1 && !label && !seen[text] {
+				seen[text] = true
+				fs = append(fs, unlikeFacts.finding("%s", text))
+			}
+		}
+	}
+	return fs
+}
+
+func (s *study) noisy() []iotax.Finding {
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		var logs []float64
+		for _, t := range s.good(s.run.Baseline, w) {
+			if v, ok := t.Value(s.metric(w)); ok && v.Value > 0 && !math.IsInf(v.Value, 1) {
+				logs = append(logs, math.Log(v.Value))
+			}
+		}
+		// Of fewer than four values the deviation says too little: at three, noise of 5 % would show
+		// as 10 % or more once in fifty.
+		if len(logs) < 4 {
+			continue
+		}
+		if sd := deviation(logs); sd > noisySpread {
+			fs = append(fs, noisyBaseline.finding("%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
+		}
+	}
+	return fs
+}
+
+// deviation is the sample standard deviation.
+func deviation(xs []float64) float64 {
+	var m, ss float64
+	for _, x := range xs {
+		m += x / float64(len(xs))
+	}
+	for _, x := range xs {
+		ss += (x - m) * (x - m)
+	}
+	return math.Sqrt(ss / float64(len(xs)-1))
+}
+
+func (s *study) depth() []iotax.Finding {
+	reached := func(target, workload string) float64 {
+		var ds []float64
+		for _, t := range s.good(target, workload) {
+			if d := (reading{t: t}).reached(); d > 0 {
+				ds = append(ds, d)
+			}
+		}
+		return stat.Median(ds).Estimate
+	}
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		base := reached(s.run.Baseline, w)
+		for _, t := range s.others() {
+			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false with a NaN
+				fs = append(fs, unlikeDepth.finding("%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, s.run.Baseline))
+			}
+		}
+	}
+	return fs
+}
+
+// merging compares the mean sizes of I/Os at the device.
+func (s *study) merging() []iotax.Finding {
+	size := func(target, workload, direction string) float64 {
+		var bytes, ios float64
+		for _, t := range s.good(target, workload) {
+			r := reading{t: t}
+			b, ok1 := r.value("device." + direction + ".bytes")
+			n, ok2 := r.value("device." + direction + ".ios")
+			if ok1 && ok2 && r.did(direction) {
+				bytes, ios = bytes+b, ios+n
+			}
+		}
+		if ios < 100 { // then the odd block of metadata decides
+			return math.NaN()
+		}
+		return bytes / ios
+	}
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		if !strings.HasSuffix(s.metric(w), ".iops") {
+			continue // bandwidth does not care
+		}
+		for _, d := range []string{"read", "write"} {
+			base := size(s.run.Baseline, w, d)
+			for _, t := range s.others() {
+				if s.told(t, w, cacheServed.ID) || s.told(t, w, writeAbsorbed.ID) {
+					continue // the little that came through is no measure
+				}
+				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
+					fs = append(fs, unlikeMerging.finding("%s: a %s at the device has %s under %s, %s under %s",
+						w, d, bytesText(x), t, bytesText(base), s.run.Baseline))
+				}
+			}
+		}
+	}
+	return fs
+}
+
+// plausible finds guests that beat the host they stand on.
+func (s *study) plausible() []iotax.Finding {
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		metric := s.metric(w)
+		for _, t := range s.others() {
+			if !s.standsOnBaseline(t) || s.told(t, w, cacheServed.ID) || s.told(t, w, writeAbsorbed.ID) {
+				continue
+			}
+			base, other, better := s.pairs(w, metric, t)
+			ratio, err := stat.Ratio(base, other, better, 1-stat.Confidence)
+			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
+				continue
+			}
+			fs = append(fs, guestBeatsHost.finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
+				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
+		}
+	}
+	return fs
+}
+
+// standsOnBaseline reports whether the target is a disk or a share of a guest that lies in the
+// baseline's own directory.
+func (s *study) standsOnBaseline(target string) bool {
+	f := s.info(target).Facts
+	if f["disk.bus"] == "" && f["share.type"] == "" {
+		return false
+	}
+	return f["of"] == s.run.Baseline
+}
+
+// pairs are the values of the baseline and the target from blocks in which both count.
+func (s *study) pairs(workload, metric, target string) (base, other []float64, better iotax.Better) {
+	voidBlock := map[int]bool{}
+	for _, t := range s.targets {
+		for _, x := range s.cells[[2]string{t, workload}] {
+			if x.Void != "" {
+				voidBlock[x.Block] = true
+			}
+		}
+	}
+	byBlock := map[int]float64{}
+	for _, x := range s.good(s.run.Baseline, workload) {
+		if v, ok := x.Value(metric); ok {
+			byBlock[x.Block] = v.Value
+		}
+	}
+	for _, x := range s.good(target, workload) {
+		v, ok := x.Value(metric)
+		b, paired := byBlock[x.Block]
+		if ok && paired && !voidBlock[x.Block] {
+			base, other, better = append(base, b), append(other, v.Value), v.Better
+		}
+	}
+	return base, other, better
+}
+
+func (s *study) hostCache() []iotax.Finding {
+	var names []string
+	for _, t := range s.targets {
+		f := s.info(t).Facts
+		switch f["disk.cache"] {
+		case "writeback", "writethrough", "unsafe":
+			names = append(names, fmt.Sprintf("%s (cache=%s)", t, f["disk.cache"]))
+		}
+		if f["share.type"] != "" && f["host.direct"] == "no" {
+			names = append(names, fmt.Sprintf("%s (%s)", t, f["share.type"]))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []iotax.Finding{hostCache.finding("%s", strings.Join(names, ", "))}
+}

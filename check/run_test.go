@@ -1,0 +1,183 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	"iotax"
+)
+
+// cleanRun is a run of eight blocks of one workload on the host's disk and on a disk of a guest that
+// stands on it, at 60 % of the host's speed.
+func cleanRun() (*iotax.Run, []*iotax.Trial) {
+	run := &iotax.Run{
+		Baseline: "host disk", Margin: 0.05,
+		Targets: []iotax.TargetInfo{
+			{Name: "host disk", Durability: iotax.Durable},
+			{Name: "guest", Durability: iotax.Durable, Facts: map[string]string{"of": "host disk", "disk.bus": "virtio-blk", "disk.cache": "none"}},
+		},
+		Workloads: []iotax.WorkloadInfo{{Name: "4k random read", Metrics: []string{"read.iops", "read.bandwidth"}}},
+	}
+	var trials []*iotax.Trial
+	for b := range 8 {
+		for i, target := range []string{"host disk", "guest"} {
+			t, _ := clean()
+			t.Target, t.Block, t.Seq = target, b, 2*b+i
+			speed := []float64{1, 0.6}[i] * (1 + 0.01*float64((b*7+i*3)%5))
+			scale(t, speed)
+			trials = append(trials, t)
+		}
+	}
+	return run, trials
+}
+
+// scale changes the speed of a trial at the same depth.
+func scale(t *iotax.Trial, by float64) {
+	for _, n := range []string{"read.iops", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes"} {
+		set(t, n, get(t, n)*by)
+	}
+	set(t, "read.latency.mean", get(t, "read.latency.mean")/by)
+	for i := range t.Values {
+		if t.Values[i].Name == "read.iops" {
+			t.Values[i].Better = iotax.Up
+		}
+	}
+}
+
+func each(trials []*iotax.Trial, target string, f func(*iotax.Trial)) {
+	for _, t := range trials {
+		if t.Target == target {
+			f(t)
+		}
+	}
+}
+
+var plantedRuns = []struct {
+	rule     string
+	name     string
+	severity iotax.Severity
+	fault    func(*iotax.Run, []*iotax.Trial)
+	twin     func(*iotax.Run, []*iotax.Trial)
+}{
+	{"voided", "one of eight", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { ts[3].Void = "no-io: no I/O was done" },
+		func(_ *iotax.Run, ts []*iotax.Trial) { ts[3].Err = "fio: exit status 1" }},
+	{"voided", "three of eight", iotax.Invalid,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, i := range []int{1, 5, 9} {
+				ts[i].Void = "clock-insane: the target's clock ran at 1.5 times the host's"
+			}
+		},
+		func(*iotax.Run, []*iotax.Trial) {}},
+	{"unlike-durability", "cache=unsafe", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Durability = iotax.FlushIgnored },
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[0].Durability, r.Targets[1].Durability = iotax.Volatile, iotax.Volatile
+		}},
+	{"unlike-facts", "another fio in the guest", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factVersion] = "fio-3.28" })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts["machine.kernel"] = "6.12" })
+		}},
+	{"unlike-facts", "another engine in the guest", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factEngine] = "libaio" })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) {
+				t.Facts[factEngine] = "libaio"
+				t.Labels = map[string]string{"ioengine": "libaio"}
+			})
+		}},
+	{"unlike-depth", "the host ran at 898", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 40/get(t, "read.iops")) })
+		}},
+	{"unlike-merging", "the guest's scheduler joins two", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
+		},
+		func(r *iotax.Run, ts []*iotax.Trial) {
+			r.Workloads[0].Metrics = []string{"read.bandwidth"}
+			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
+		}},
+	{"guest-beats-host", "twice as fast", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) }) },
+		func(r *iotax.Run, ts []*iotax.Trial) { // it stands on another disk
+			r.Targets[1].Facts["of"] = "fast disk"
+			each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) })
+		}},
+	{"guest-beats-host", "but not by more than the margin", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 1.2/0.6) }) },
+		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 1.02/0.6) }) }},
+	{"host-cache", "a disk with a cache", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Facts["disk.cache"] = "writeback" },
+		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Facts["disk.cache"] = "directsync" }},
+	{"host-cache", "a share", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[1].Facts = map[string]string{"share.type": "virtiofs", "host.direct": "no"}
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[1].Facts = map[string]string{"share.type": "virtiofs", "host.direct": "yes"}
+		}},
+	{"noisy-baseline", "a fifth up and down", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.2) },
+		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.05) }},
+}
+
+func shake(trials []*iotax.Trial, by float64) {
+	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*float64(t.Block%2*2-1)) })
+}
+
+func TestPlantedRuns(t *testing.T) {
+	for _, c := range plantedRuns {
+		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
+			run, trials := cleanRun()
+			c.fault(run, trials)
+			found := Run(run, trials)
+			if len(found) != 1 || found[0].Rule != c.rule {
+				t.Fatalf("found %+v, want only %s", found, c.rule)
+			}
+			if f := found[0]; f.Severity != c.severity || f.Evidence == "" || f.Mend == "" {
+				t.Errorf("finding %+v, want severity %s, evidence and mend", f, c.severity)
+			}
+			run, trials = cleanRun()
+			c.twin(run, trials)
+			if found := Run(run, trials); len(found) > 0 {
+				t.Errorf("the twin has %+v", found)
+			}
+		})
+	}
+}
+
+// What a cache served is told once, by its trials.
+func TestCacheServedIsToldOnce(t *testing.T) {
+	run, trials := cleanRun()
+	each(trials, "guest", func(x *iotax.Trial) {
+		scale(x, 3)
+		set(x, "device.read.bytes", 64<<20)
+		set(x, "device.read.ios", 512)
+		x.Findings, _ = Trial(x, &iotax.Target{Place: iotax.Place{Backing: "/x", Durability: iotax.Durable}})
+		if !slices.Contains(ids(x.Findings), "cache-served") {
+			t.Fatalf("findings %v", ids(x.Findings))
+		}
+	})
+	if found := Run(run, trials); len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+func TestRunWithoutPlan(t *testing.T) {
+	if found := Run(nil, nil); len(found) > 0 {
+		t.Errorf("nothing: %+v", found)
+	}
+	_, trials := cleanRun()
+	if found := Run(&iotax.Run{}, append(trials, nil)); len(found) > 0 {
+		t.Errorf("imported: %+v", found)
+	}
+}

@@ -1,0 +1,406 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Trial judges one trial on what it and its target (which may be nil: an imported result has none)
+// say. void is why the trial, and so its block, does not count, or "".
+//
+// A trial with an Err is left alone: it is a row that says why it failed, its pair is not used, and
+// the rest of its block stands.
+func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string) {
+	if t == nil || t.Err != "" {
+		return nil, ""
+	}
+	r := reading{t: t, tgt: tgt}
+	if r.bytes() == 0 && r.ios() == 0 {
+		f := noIO.finding("no I/O was done")
+		return []iotax.Finding{f}, "no-io: " + f.Evidence
+	}
+	if f := r.clock(); f != nil {
+		findings = append(findings, *f)
+		if f.Rule == clockInsane.ID {
+			void = f.Rule + ": " + f.Evidence
+		}
+	}
+	for _, check := range []func() []iotax.Finding{
+		r.device, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth,
+	} {
+		findings = append(findings, check()...)
+	}
+	return findings, void
+}
+
+// directions are what a value's name may begin with; "mixed" is their sum.
+var directions = []string{"read", "write", "trim"}
+
+// reading reads a trial.
+type reading struct {
+	t   *iotax.Trial
+	tgt *iotax.Target
+}
+
+// value is a finite value of the trial.
+func (r reading) value(name string) (float64, bool) {
+	v, ok := r.t.Value(name)
+	return v.Value, ok && !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)
+}
+
+// sum adds a value up over the directions, or takes "mixed" where that is all there is.
+func (r reading) sum(name string) float64 {
+	var s float64
+	found := false
+	for _, d := range directions {
+		if v, ok := r.value(d + "." + name); ok {
+			s += v
+			found = true
+		}
+	}
+	if !found {
+		s, _ = r.value("mixed." + name)
+	}
+	return s
+}
+
+// bytes and ios are what the workload did in its window, by its own account. A workload that is not
+// file I/O may only know its bytes, or only its rate.
+func (r reading) bytes() float64 {
+	if b := r.sum("bytes"); b > 0 {
+		return b
+	}
+	b, _ := r.value("bytes")
+	return b
+}
+
+func (r reading) ios() float64 {
+	if n := r.sum("ios"); n > 0 {
+		return n
+	}
+	return r.sum("iops")
+}
+
+// window is the measured time in seconds, 0 when unknown.
+func (r reading) seconds() float64 {
+	if d, ok := r.value("duration"); ok && d > 0 {
+		return d
+	}
+	return r.t.Length.Seconds()
+}
+
+// fact is what was found in the trial, or of its target.
+func (r reading) fact(name string) string {
+	if v, ok := r.t.Facts[name]; ok {
+		return v
+	}
+	if r.tgt != nil {
+		if v, ok := r.tgt.Place.Facts[name]; ok {
+			return v
+		}
+		return r.tgt.Facts[name]
+	}
+	return ""
+}
+
+// clock compares the clock over there with this host's.
+func (r reading) clock() *iotax.Finding {
+	ratio, ok := r.value("clock.ratio")
+	if !ok {
+		return nil
+	}
+	off := math.Abs(ratio - 1)
+	bound, _ := r.value("clock.error") // of the ratio, from the delay of the two readings
+	var f iotax.Finding
+	switch {
+	case off > clockWild+bound || ratio <= 0:
+		f = clockInsane.finding("the target's clock ran at %.4g times the host's", ratio)
+	case off > clockNote+bound:
+		f = clockDrift.finding("the target's clock ran at %.5g times the host's", ratio)
+	default:
+		return nil
+	}
+	return &f
+}
+
+// device compares the bytes of the workload with those at the device under the target.
+func (r reading) device() []iotax.Finding {
+	if r.tgt != nil && (r.tgt.Place.Backing == "" || r.tgt.Place.Durability == iotax.Volatile) {
+		return nil
+	}
+	if !r.direct() {
+		return nil // a buffered job asks for caches
+	}
+	var fs []iotax.Finding
+	for _, c := range []struct {
+		direction, verb string
+		rule            Rule
+	}{{"read", "were read from", cacheServed}, {"write", "reached", writeAbsorbed}} {
+		done, ok1 := r.value(c.direction + ".bytes")
+		seen, ok2 := r.value("device." + c.direction + ".bytes")
+		if !ok1 || !ok2 || done <= 0 {
+			continue
+		}
+		// The counters bracket the whole trial, the workload's own count only the window. What the
+		// ramp did is not known; it lies between nothing and a full-speed share.
+		share := seen / done
+		scaled := share
+		if s := r.seconds(); s > 0 && r.t.Ramp > 0 {
+			scaled = share / (1 + r.t.Ramp.Seconds()/s)
+		}
+		rule := c.rule
+		switch {
+		case scaled >= servedBelow:
+			continue
+		case share >= servedBelow, r.warm():
+			rule = rule.as(iotax.Warning)
+		}
+		fs = append(fs, rule.finding("%s of the bytes %s the device (%s of %s)", percent(scaled), c.verb, bytesText(seen), bytesText(done*share/scaled)))
+	}
+	return fs
+}
+
+// direct reports whether the job bypassed the page cache where it ran.
+func (r reading) direct() bool {
+	d := r.fact(factDirect)
+	return d == "1" || d == "true"
+}
+
+// warm reports whether warm caches were asked for; a cold trial whose caches could not be dropped
+// was not.
+func (r reading) warm() bool {
+	if r.t.Cold {
+		return false
+	}
+	for _, f := range r.t.Findings {
+		if f.Rule == "caches-not-dropped" {
+			return false
+		}
+	}
+	return true
+}
+
+// foreign looks for operations in the direction that the workload does not use.
+func (r reading) foreign() []iotax.Finding {
+	reads, writes := r.did("read"), r.did("write") || r.did("trim")
+	if reads == writes {
+		return nil
+	}
+	used, other := "read", "write"
+	if writes {
+		used, other = "write", "read"
+	}
+	share := func(name string) float64 {
+		u, ok1 := r.value("device." + used + "." + name)
+		o, ok2 := r.value("device." + other + "." + name)
+		if !ok1 || !ok2 || o <= 0 {
+			return 0
+		}
+		return o / (u + o)
+	}
+	// Where a cache served the workload, nearly all of what the device did is another's, and little.
+	n, _ := r.value("device." + other + ".ios")
+	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n <= foreignAbove*r.sum("ios") {
+		return nil
+	}
+	return []iotax.Finding{foreignIO.finding("%s of the device's operations were %ss, which the workload does not do", percent(share("ios")), other)}
+}
+
+func (r reading) did(direction string) bool {
+	b, _ := r.value(direction + ".bytes")
+	n, _ := r.value(direction + ".iops")
+	return b > 0 || n > 0
+}
+
+// window compares the measured time with what was asked for, and with what can be trusted.
+func (r reading) window() []iotax.Finding {
+	var fs []iotax.Finding
+	s := r.seconds()
+	asked := r.t.Length.Seconds()
+	if s > 0 && asked > 0 && s < windowShort*asked {
+		fs = append(fs, shortWindow.finding("%s of %s", secondsText(s), secondsText(asked)))
+	}
+	if asked > 0 {
+		s = asked // so that all trials of a plan say the same
+	}
+	if s > 0 && s < quickLook {
+		fs = append(fs, shortTrial.finding("a window of %s", secondsText(s)))
+	}
+	return fs
+}
+
+// shape looks at the one-second series. Of the rules on its level only the most telling one speaks:
+// a stall or a step also makes a series unsteady.
+func (r reading) shape() []iotax.Finding {
+	for _, d := range append([]string{"mixed"}, directions...) {
+		s, ok := r.series(d)
+		if !ok {
+			continue
+		}
+		if st := stat.FindStalls(s); st.Count > 0 {
+			return []iotax.Finding{stall.finding("%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)}
+		}
+		w := stat.MSER5(s)
+		warming := w.Enough && !w.Over
+		if st := stat.ThrottleStep(s); st.Found && !(warming && gradual(s, st)) {
+			return []iotax.Finding{throttleStep.finding("%s: %+.0f %% after %s", s.Name, 100*st.Size, secondsText(st.At))}
+		}
+		if warming {
+			return []iotax.Finding{warmUp.finding("%s: unlike the rest until second %.3g", s.Name, w.Cut)}
+		}
+		if st := stat.SteadyState(s); st.Enough && !st.Reached {
+			return []iotax.Finding{notSteady.finding("%s: the means of five parts range over %s, their trend over %s", s.Name, percent(st.Range), percent(st.Slope))}
+		}
+	}
+	return nil
+}
+
+// gradual reports whether the level before a step was already on its way: its own two halves differ
+// by more than a quarter of the step. Two levels fit a slope as well as they fit a step.
+func gradual(s iotax.Series, st stat.Step) bool {
+	var sum, n [2]float64
+	for i := range min(len(s.T), len(s.V)) {
+		if s.T[i] > st.At {
+			break
+		}
+		half := 0
+		if s.T[i] > st.At/2 {
+			half = 1
+		}
+		sum[half] += s.V[i]
+		n[half]++
+	}
+	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
+}
+
+// series is the rate of I/Os in one direction, else its bandwidth.
+func (r reading) series(direction string) (iotax.Series, bool) {
+	for _, name := range []string{direction + ".iops", direction + ".bandwidth"} {
+		for _, s := range r.t.Series {
+			if s.Name == name && len(s.T) > 0 {
+				return s, true
+			}
+		}
+	}
+	return iotax.Series{}, false
+}
+
+// cpu looks for a limit other than the target.
+func (r reading) cpu() []iotax.Finding {
+	var fs []iotax.Finding
+	if v, ok := r.value("cpu.host.steal"); ok && v > stealAbove {
+		fs = append(fs, steal.finding("%s of this host's CPU time", percent(v)))
+	}
+	if busy, ok := r.busy(); ok && busy > busyThread {
+		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each", percent(busy)))
+	}
+	return fs
+}
+
+// busy is the share of a CPU that each thread of the load generator used.
+func (r reading) busy() (float64, bool) {
+	used, ok := r.value("cpu.client")
+	jobs, known := r.jobs()
+	s := r.seconds()
+	if !ok || !known || s <= 0 {
+		return 0, false
+	}
+	return used / (s * jobs), true
+}
+
+// submission looks for an asynchronous engine that is none.
+func (r reading) submission() []iotax.Finding {
+	if depth, ok := r.number(factDepth); !ok || depth <= 1 || syncEngine(r.fact(factEngine)) {
+		return nil
+	}
+	var fs []iotax.Finding
+	jobs, known := r.jobs()
+	for _, d := range directions {
+		slat, ok1 := r.value(d + ".latency.submission.mean")
+		clat, ok2 := r.value(d + ".latency.completion.mean")
+		iops, _ := r.value(d + ".iops")
+		if !ok1 || !ok2 {
+			continue
+		}
+		// Ten microseconds are more than any system call needs that does not wait.
+		slow := slat > 10e-6 && slat > 2*clat
+		// With a full queue each completion waits for the other submissions, so that slat alone does
+		// not stand out; but then the thread does nothing but submit, and sleeps in it.
+		busy, measured := r.busy()
+		all := known && measured && iops*slat/jobs > submitShare && busy < 0.5
+		if slow || all {
+			fs = append(fs, blockingSubmit.finding("%s with %s: submission takes %s, completion %s", d, r.fact(factEngine), secondsText(slat), secondsText(clat)))
+		}
+	}
+	return fs
+}
+
+// depth compares the depth reached with the depth asked for.
+func (r reading) depth() []iotax.Finding {
+	asked, ok := r.asked()
+	got := r.reached()
+	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= depthShort*asked {
+		return nil
+	}
+	return []iotax.Finding{depthNotReached.finding("%.3g in flight of %.4g", got, asked)}
+}
+
+// reached is the mean number of I/Os in flight, 0 when unknown.
+func (r reading) reached() float64 {
+	var flows []stat.Flow
+	for _, d := range directions {
+		rate, ok1 := r.value(d + ".iops")
+		lat, ok2 := r.value(d + ".latency.mean")
+		if ok1 && ok2 {
+			flows = append(flows, stat.Flow{Rate: rate, Latency: lat})
+		}
+	}
+	if len(flows) == 0 {
+		rate, ok1 := r.value("mixed.iops")
+		lat, ok2 := r.value("mixed.latency.mean")
+		if !ok1 || !ok2 {
+			return 0
+		}
+		flows = []stat.Flow{{Rate: rate, Latency: lat}}
+	}
+	if d := stat.Little(flows...); !math.IsNaN(d) {
+		return d
+	}
+	return 0
+}
+
+// asked is iodepth × numjobs; a synchronous engine has a depth of 1 whatever the job says.
+func (r reading) asked() (float64, bool) {
+	depth, ok := r.number(factDepth)
+	jobs, known := r.jobs()
+	if syncEngine(r.fact(factEngine)) {
+		depth, ok = 1, true
+	}
+	return depth * jobs, ok && known
+}
+
+func secondsText(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", s)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g µs", s*1e6)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
+
+func bytesText(n float64) string {
+	unit := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	for n >= 1024 && len(unit) > 1 {
+		n, unit = n/1024, unit[1:]
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") + " " + unit[0]
+}

@@ -1,0 +1,330 @@
+package check
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// clean is a trial that breaks no rule: 10 s of 4 KiB random reads at a depth of 32 on a disk of a
+// guest, all of which reached the device of the host, ramp included.
+func clean() (*iotax.Trial, *iotax.Target) {
+	const iops, window, ramp = 20000.0, 10.0, 2.0
+	t := &iotax.Trial{
+		Target: "guest", Workload: "4k random read", Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
+		Facts: map[string]string{factEngine: "io_uring", factDirect: "1", factDepth: "32", factJobs: "1", factVersion: "fio-3.33"},
+	}
+	set(t, "duration", window)
+	set(t, "read.iops", iops)
+	set(t, "read.ios", iops*window)
+	set(t, "read.bytes", iops*window*4096)
+	set(t, "read.latency.mean", 32/iops)
+	set(t, "read.latency.submission.mean", 5e-6)
+	set(t, "read.latency.completion.mean", 32/iops-5e-6)
+	set(t, "cpu.client", 4)
+	set(t, "cpu.host.steal", 0.001)
+	set(t, "clock.ratio", 1.0002)
+	set(t, "clock.error", 0.0001)
+	set(t, "device.read.bytes", iops*(window+ramp)*4096)
+	set(t, "device.read.ios", iops*(window+ramp))
+	set(t, "device.write.bytes", 1<<20)
+	set(t, "device.write.ios", 60)
+	t.Series = []iotax.Series{series("read.iops", 10, func(s int) float64 { return iops * (1 + 0.01*float64(s%3)) })}
+	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
+}
+
+// written turns a trial of reads into one of writes.
+func written(t *iotax.Trial) {
+	for i := range t.Values {
+		n := &t.Values[i].Name
+		switch {
+		case strings.HasPrefix(*n, "read."):
+			*n = "write." + strings.TrimPrefix(*n, "read.")
+		case strings.HasPrefix(*n, "device.read."):
+			*n = "device.write." + strings.TrimPrefix(*n, "device.read.")
+		case strings.HasPrefix(*n, "device.write."):
+			*n = "device.read." + strings.TrimPrefix(*n, "device.write.")
+		}
+	}
+	for i := range t.Series {
+		t.Series[i].Name = strings.Replace(t.Series[i].Name, "read", "write", 1)
+	}
+}
+
+func series(name string, seconds int, f func(int) float64) iotax.Series {
+	s := iotax.Series{Name: name, Unit: iotax.PerSecond}
+	for i := range seconds {
+		s.T = append(s.T, float64(i+1))
+		s.V = append(s.V, f(i))
+	}
+	return s
+}
+
+func set(t *iotax.Trial, name string, v float64) {
+	for i := range t.Values {
+		if t.Values[i].Name == name {
+			t.Values[i].Value = v
+			return
+		}
+	}
+	t.Values = append(t.Values, iotax.Value{Name: name, Value: v})
+}
+
+func get(t *iotax.Trial, name string) float64 {
+	v, _ := t.Value(name)
+	return v.Value
+}
+
+func drop(t *iotax.Trial, prefix string) {
+	t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool { return strings.HasPrefix(v.Name, prefix) })
+}
+
+func ids(fs []iotax.Finding) []string {
+	out := []string{}
+	for _, f := range fs {
+		out = append(out, f.Rule)
+	}
+	return out
+}
+
+// planted says for each rule on trials how a trial comes to break it, and what is nearly the same
+// and breaks nothing.
+var planted = []struct {
+	rule     string
+	name     string
+	severity iotax.Severity
+	fault    func(*iotax.Trial, *iotax.Target)
+	twin     func(*iotax.Trial, *iotax.Target)
+}{
+	{"no-io", "size 0", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "read.")
+			t.Series = nil
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.ios", 1) }},
+	{"clock-insane", "a time stamp counter calibrated 40 times wrong", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 0.025) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 0.9997) }},
+	{"clock-insane", "2 % fast", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 1.02) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 1.02); set(t, "clock.error", 0.03) }},
+	{"clock-drift", "half a percent", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 1.005) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 1.005); set(t, "clock.error", 0.005) }},
+	{"cache-served", "the host's page cache had half of it", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", get(t, "read.bytes")/2) },
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "device.read.bytes", get(t, "read.bytes")/2)
+			t.Facts[factDirect] = "0"
+		}},
+	{"cache-served", "hidden by the ramp", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", get(t, "read.bytes")) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.15*get(t, "read.bytes")) }},
+	{"cache-served", "warm, as asked", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 0); t.Cold = false },
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			set(t, "device.read.bytes", 0)
+			tgt.Place.Durability = iotax.Volatile
+		}},
+	{"cache-served", "warm, because nobody may drop caches", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "device.read.bytes", 0)
+			t.Cold = false
+			t.Findings = []iotax.Finding{{Rule: "caches-not-dropped"}}
+		},
+		func(t *iotax.Trial, tgt *iotax.Target) { set(t, "device.read.bytes", 0); tgt.Place.Backing = "" }},
+	{"write-absorbed", "in the memory of the host", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			written(t)
+			set(t, "device.write.bytes", get(t, "write.bytes")/10)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { written(t) }},
+	{"foreign-io", "a backup writes", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "device.write.ios", 0.05*get(t, "device.read.ios"))
+			set(t, "device.write.bytes", 0.05*get(t, "device.read.bytes"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "device.write.ios", 0.01*get(t, "device.read.ios"))
+			set(t, "device.write.bytes", 0.01*get(t, "device.read.bytes"))
+		}},
+	{"foreign-io", "programs read back after their cache was dropped are few, but large", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			written(t)
+			set(t, "device.read.ios", 0.05*get(t, "device.write.ios"))
+			set(t, "device.read.bytes", 0.05*get(t, "device.write.bytes"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			written(t)
+			set(t, "device.read.ios", 0.005*get(t, "device.write.ios"))
+			set(t, "device.read.bytes", 0.05*get(t, "device.write.bytes"))
+		}},
+	{"short-trial", "1.5 s", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.15) },
+		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.6) }},
+	{"short-window", "the file was through", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.7); t.Length = 10 * time.Second },
+		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.97); t.Length = 10 * time.Second }},
+	{"stall", "a second of nothing", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] = 0 },
+		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.95 }},
+	{"throttle-step", "burst credit used up", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.6) },
+		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.96) }},
+	{"throttle-step", "late in a long trial", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 20000 - 8000*float64(s/40) + 100*float64(s%3) })}
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 20000 - 800*float64(s/40) + 100*float64(s%3) })}
+		}},
+	{"warm-up", "longer than half of the window", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 20000 * (1 + 1.5*math.Max(0, 1-float64(s)/38) + 0.02*float64(s%2)) })}
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 20000 * (1 + 0.1*math.Max(0, 1-float64(s)/5) + 0.02*float64(s%2)) })}
+		}},
+	{"not-steady", "up and down", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { wave(t, 0.3) },
+		func(t *iotax.Trial, _ *iotax.Target) { wave(t, 0.05) }},
+	{"steal", "a neighbour", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.host.steal", 0.03) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.host.steal", 0.019) }},
+	{"generator-bound", "one thread, all of its CPU", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.client", 9.9) },
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "cpu.client", 9.9)
+			t.Facts[factJobs], t.Facts[factDepth] = "2", "16"
+		}},
+	{"blocking-submit", "submission longer than completion", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "read.latency.submission.mean", 1.4e-3)
+			set(t, "read.latency.completion.mean", 0.2e-3)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "read.latency.submission.mean", 1.4e-3)
+			set(t, "read.latency.completion.mean", 0.2e-3)
+			t.Facts[factEngine], t.Facts[factDepth], t.Facts[factJobs] = "psync", "32", "32"
+		}},
+	{"blocking-submit", "a full queue of I/Os done one after the other", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "read.latency.submission.mean", 48e-6)
+			set(t, "read.latency.completion.mean", 31*48e-6)
+			set(t, "cpu.client", 2)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // the null engine's submission is all CPU
+			set(t, "read.latency.submission.mean", 48e-6)
+			set(t, "read.latency.completion.mean", 31*48e-6)
+			set(t, "cpu.client", 9)
+		}},
+	{"depth-not-reached", "8 of 32", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.mean", 8/get(t, "read.iops")) },
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "read.latency.mean", 8/get(t, "read.iops"))
+			t.Facts["fio.rate_iops"] = "20000"
+		}},
+	{"depth-not-reached", "8 of 4 × 8", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Facts[factJobs], t.Facts[factDepth] = "4", "8"
+			set(t, "read.latency.mean", 8/get(t, "read.iops"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factJobs], t.Facts[factDepth] = "4", "8" }},
+}
+
+// shrink makes the trial shorter by a factor.
+func shrink(t *iotax.Trial, by float64) {
+	for _, n := range []string{"duration", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "cpu.client"} {
+		set(t, n, get(t, n)*by)
+	}
+	t.Ramp = time.Duration(float64(t.Ramp) * by)
+	t.Length = time.Duration(float64(t.Length) * by)
+	set(t, "device.write.ios", 0)
+	set(t, "device.write.bytes", 0)
+	t.Series = nil
+}
+
+func step(t *iotax.Trial, to float64) {
+	for i := 5; i < len(t.Series[0].V); i++ {
+		t.Series[0].V[i] *= to
+	}
+}
+
+func wave(t *iotax.Trial, by float64) {
+	for i := range t.Series[0].V {
+		if i/2%2 == 0 {
+			t.Series[0].V[i] *= 1 - by
+		}
+	}
+}
+
+func TestPlanted(t *testing.T) {
+	for _, c := range planted {
+		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
+			rule, ok := Explain(c.rule)
+			if !ok {
+				t.Fatalf("no rule %s", c.rule)
+			}
+			x, tgt := clean()
+			c.fault(x, tgt)
+			found, void := Trial(x, tgt)
+			if len(found) != 1 || found[0].Rule != c.rule {
+				t.Fatalf("found %+v, want only %s", found, c.rule)
+			}
+			if f := found[0]; f.Severity != c.severity || f.Evidence == "" || f.Mend == "" {
+				t.Errorf("finding %+v, want severity %s, evidence and mend", f, c.severity)
+			}
+			if (void != "") != rule.Void {
+				t.Errorf("void %q, and the rule says %v", void, rule.Void)
+			}
+			x, tgt = clean()
+			c.twin(x, tgt)
+			if found, void := Trial(x, tgt); len(found) > 0 || void != "" {
+				t.Errorf("the twin has %+v, void %q", found, void)
+			}
+		})
+	}
+}
+
+func TestClean(t *testing.T) {
+	x, tgt := clean()
+	if found, void := Trial(x, tgt); len(found) > 0 || void != "" {
+		t.Errorf("found %+v, void %q", found, void)
+	}
+	if found, void := Trial(nil, nil); len(found) > 0 || void != "" {
+		t.Errorf("no trial: found %+v, void %q", found, void)
+	}
+}
+
+func TestFailedTrialIsLeftAlone(t *testing.T) {
+	x := &iotax.Trial{Err: "fio: exit status 1", Values: []iotax.Value{{Name: "clock.ratio", Value: 40}}}
+	if found, void := Trial(x, nil); len(found) > 0 || void != "" {
+		t.Errorf("found %+v, void %q", found, void)
+	}
+}
+
+// An imported result has no target, few facts and odd numbers; nothing of that may panic or be
+// taken for a fault.
+func TestPoor(t *testing.T) {
+	for name, values := range map[string]map[string]float64{
+		"rate alone":         {"read.iops": 2400},
+		"bytes alone":        {"bytes": 4096},
+		"not a number":       {"read.iops": 100, "clock.ratio": math.NaN(), "cpu.host.steal": math.NaN(), "device.read.bytes": math.Inf(1)},
+		"unified":            {"mixed.iops": 100, "mixed.latency.mean": .1},
+		"negative":           {"read.iops": 100, "read.latency.mean": -1},
+		"half of the device": {"read.iops": 100, "read.bytes": 100, "device.read.ios": 3},
+	} {
+		x := &iotax.Trial{}
+		for n, v := range values {
+			set(x, n, v)
+		}
+		x.Series = []iotax.Series{{Name: "read.iops", T: []float64{1, 2, 3}, V: []float64{1}}, {Name: "read.bandwidth"}}
+		if found, void := Trial(x, nil); len(found) > 0 || void != "" {
+			t.Errorf("%s: found %+v, void %q", name, found, void)
+		}
+	}
+}
