@@ -47,32 +47,30 @@ func (s *DiskSpec) SetOf(target string) { s.OfTarget = target }
 
 // Validate refuses values and combinations that QEMU would refuse later.
 func (s *DiskSpec) Validate() error {
-	for _, c := range []error{
+	errs := []error{
 		oneOf("bus", s.Bus, "virtio-blk", "virtio-scsi", "nvme"),
 		oneOf("format", s.Format, "raw", "qcow2"),
 		oneOf("cache", s.Cache, "none", "writeback", "writethrough", "directsync", "unsafe"),
 		oneOf("aio", s.AIO, "threads", "native", "io_uring"),
 		oneOf("preallocation", s.Preallocation, "off", "metadata", "falloc", "full"),
 		oneOf("filesystem", s.Filesystem, "ext4", "none"),
-	} {
-		if c != nil {
-			return c
-		}
+	}
+	refuse := func(field, msg, mend string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
 	}
 	if s.AIO == "native" && !s.direct() {
-		return &plan.FieldError{Field: "aio", Msg: "native needs O_DIRECT, which cache=" + s.Cache + " does not use",
-			Mend: "use cache: none or directsync, or aio: threads or io_uring"}
+		refuse("aio", "native needs O_DIRECT, which cache: "+s.Cache+" does not use", "use cache: none or directsync, or aio: threads or io_uring")
 	}
 	if s.IOThread && s.Bus == "nvme" {
-		return &plan.FieldError{Field: "iothread", Msg: "QEMU's nvme has none", Mend: "leave iothread out, or use bus: virtio-blk or virtio-scsi"}
+		refuse("iothread", "QEMU's nvme has none", "leave iothread out, or use bus: virtio-blk or virtio-scsi")
 	}
 	if s.Preallocation == "metadata" && s.Format == "raw" {
-		return &plan.FieldError{Field: "preallocation", Msg: "a raw image has no metadata", Mend: "use off, falloc or full, or format: qcow2"}
+		refuse("preallocation", "a raw image has no metadata", "use off, falloc or full, or format: qcow2")
 	}
 	if s.Size < 0 || s.Size > 0 && s.Size < 16<<20 {
-		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%d bytes are too few for a disk", int64(s.Size)), Mend: "use 16MiB or more, or leave it out"}
+		refuse("size", fmt.Sprintf("%d bytes are too few for a disk", int64(s.Size)), "use 16MiB or more, or leave it out")
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // direct reports whether the host opens the image with O_DIRECT.
@@ -360,7 +358,7 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	p.Backing = d.image
 	p.Durability = d.durability(p.Durability)
 	maps.Copy(p.Facts, map[string]string{
-		"disk.bus": d.spec.Bus, "disk.format": d.spec.Format, "disk.cache": d.spec.Cache, "disk.aio": d.spec.AIO,
+		"of": d.spec.OfTarget, "disk.bus": d.spec.Bus, "disk.format": d.spec.Format, "disk.cache": d.spec.Cache, "disk.aio": d.spec.AIO,
 		"disk.iothread": strconv.FormatBool(d.spec.IOThread), "disk.size": strconv.FormatInt(d.size, 10),
 		"disk.preallocation": d.spec.Preallocation,
 	})

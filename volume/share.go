@@ -15,9 +15,9 @@ import (
 // ShareSpec is `share: {…}`: a directory of the host that a guest mounts.
 type ShareSpec struct {
 	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
-	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto or always; 9p, the mount's: none, loose, fscache or mmap; empty is the usual one (auto, none)" enum:",none,auto,always,loose,fscache,mmap"`
-	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message; 0 is 500 KiB"`
-	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept; empty is mapped-xattr" enum:",mapped-xattr,mapped-file,passthrough,none"`
+	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto (default) or always; 9p, the mount's: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
+	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
+	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
 	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
@@ -35,62 +35,41 @@ func (s *ShareSpec) SetScalar(v string) error {
 func (s *ShareSpec) Of() string          { return s.OfTarget }
 func (s *ShareSpec) SetOf(target string) { s.OfTarget = target }
 
-// Validate refuses values that belong to the other type.
+// Validate refuses values that belong to the other type. It fills in what was left open, because the
+// usual values depend on the type.
 func (s *ShareSpec) Validate() error {
-	switch s.Type {
-	case "virtiofs":
-		if s.Cache != "" {
-			if err := oneOf("cache", s.Cache, "none", "auto", "always"); err != nil {
-				return err
-			}
-		}
-		if s.MSize != 0 {
-			return &plan.FieldError{Field: "msize", Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
-		}
-		if s.Security != "" {
-			return &plan.FieldError{Field: "security", Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
-		}
-	case "9p":
-		if s.Cache != "" {
-			if err := oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"); err != nil {
-				return err
-			}
-		}
-		if s.Security != "" {
-			if err := oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"); err != nil {
-				return err
-			}
-		}
-		if s.MSize < 0 || s.MSize > 0 && s.MSize < 4096 {
-			return &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
-		}
-	default:
-		return oneOf("type", s.Type, "virtiofs", "9p")
-	}
-	return nil
-}
-
-// filled is the spec with the usual values in place of the empty ones.
-func (s ShareSpec) filled() ShareSpec {
 	switch s.Type {
 	case "virtiofs":
 		if s.Cache == "" {
 			s.Cache = "auto"
 		}
+		foreign := func(field string, set bool) error {
+			if !set {
+				return nil
+			}
+			return &plan.FieldError{Field: field, Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
+		}
+		return errors.Join(oneOf("cache", s.Cache, "none", "auto", "always"), foreign("msize", s.MSize != 0), foreign("security", s.Security != ""))
 	case "9p":
 		if s.Cache == "" {
 			s.Cache = "none"
 		}
-		if s.MSize == 0 {
-			// The kernel's own default of 8 KiB (128 KiB since 5.15) costs most of the bandwidth;
-			// virtio carries up to 512000 bytes in its 128 pages.
-			s.MSize = 512000
-		}
 		if s.Security == "" {
 			s.Security = "mapped-xattr"
 		}
+		if s.MSize == 0 {
+			// The kernel's own default (8 KiB, from 5.15 on 128 KiB) costs most of the bandwidth; the
+			// virtio transport carries up to 125 pages.
+			s.MSize = 512000
+		}
+		var size error
+		if s.MSize < 4096 {
+			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
+		}
+		return errors.Join(oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"), size,
+			oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"))
 	}
-	return s
+	return oneOf("type", s.Type, "virtiofs", "9p")
 }
 
 type share struct {
@@ -113,7 +92,7 @@ func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err err
 	if err != nil {
 		return nil, err
 	}
-	s := &share{spec: sp.filled(), env: e, tag: "iotax-" + e.ID, path: dir + "/share-" + e.ID}
+	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID, path: dir + "/share-" + e.ID}
 	s.made.push(func(ctx context.Context) error {
 		// Nothing but this run's guest wrote here; what it left goes too.
 		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, s.path); err != nil {
@@ -175,7 +154,7 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	}
 	p.Backing = s.path
 	p.Durability = weakest(p.Durability, s.env.Of.Durability)
-	maps.Copy(p.Facts, map[string]string{"share.type": s.spec.Type, "share.cache": s.spec.Cache})
+	maps.Copy(p.Facts, map[string]string{"of": s.spec.OfTarget, "share.type": s.spec.Type, "share.cache": s.spec.Cache})
 	if s.spec.Type == "9p" {
 		p.Facts["share.security"] = s.spec.Security
 		p.Facts["share.msize"] = seenMSize(p.Facts["filesystem.options"], strconv.FormatInt(int64(s.spec.MSize), 10))

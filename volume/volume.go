@@ -29,8 +29,8 @@ func Kinds() []Kind {
 	return []Kind{
 		{plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir},
 		{plan.Kind{Name: "device", Doc: "a block device that exists, read only", New: newDeviceSpec}, prepareDevice},
-		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec}, prepareDisk},
-		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec}, prepareShare},
+		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk},
+		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
 	}
 }
 
