@@ -1,0 +1,102 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// escapeMarkdown keeps a string of a target from being read as markup, a table's cell border included.
+func escapeMarkdown(s string) string {
+	var b strings.Builder
+	for _, r := range clean(s) {
+		switch {
+		case strings.ContainsRune("\\`*_{}[]|~$", r):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case strings.ContainsRune("<>&@", r):
+			fmt.Fprintf(&b, "&#%d;", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Markdown writes the report as GitHub flavoured Markdown, for an issue or a pull request.
+func (r *Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	title := escapeMarkdown(r.Run.Name)
+	if title == "" {
+		title = "iotax"
+	}
+	fmt.Fprintf(&b, "## %s\n\n**%s**\n", title, escapeMarkdown(r.Answer))
+	last := ""
+	for i, s := range r.Sections {
+		if s.Workload != last || i == 0 {
+			last = s.Workload
+			fmt.Fprintf(&b, "\n### %s\n", escapeMarkdown((&textWriter{Report: r}).heading(s)))
+		}
+		fmt.Fprintf(&b, "\n| target | %s | ratio | verdict |\n|:--|--:|--:|:--|\n", escapeMarkdown(s.Label))
+		for _, row := range s.Rows {
+			value, ratio := dash, ""
+			if row.Err == "" && row.Value.N > 0 {
+				value = bounds(row.Value, s.Unit)
+			}
+			switch {
+			case row.Baseline:
+				ratio = "1 (baseline)"
+			case row.Ratio != nil:
+				ratio = formatRatio(row.Ratio.Interval)
+			}
+			verdict := verdictWord(row.Verdict, false)
+			if verdict != "" {
+				verdict = "**" + verdict + "**"
+			}
+			var refs []string
+			for _, n := range row.Notes {
+				refs = append(refs, fmt.Sprint(n))
+			}
+			if len(refs) > 0 {
+				verdict = strings.TrimSpace(verdict + " <sup>" + strings.Join(refs, " ") + "</sup>")
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), plain(value), plain(ratio), verdict)
+		}
+	}
+	if len(r.General) > 0 {
+		b.WriteString("\n### About the run\n\n")
+		for _, n := range r.General {
+			b.WriteString("- ")
+			markdownNote(&b, n)
+		}
+	}
+	if len(r.Notes) > 0 {
+		b.WriteString("\n### Notes\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "%d. ", n.Number)
+			markdownNote(&b, n)
+		}
+	}
+	b.WriteString("\n### How it was measured\n\n")
+	if env := r.environmentLine(); env != "" {
+		fmt.Fprintf(&b, "%s  \n", escapeMarkdown(env))
+	}
+	fmt.Fprintf(&b, "%s. %s\n", escapeMarkdown(r.protocolLine()), escapeMarkdown(r.methodLine()))
+	if r.Run.ID != "" {
+		fmt.Fprintf(&b, "\n<sub>iotax %s, run %s</sub>\n", escapeMarkdown(r.Run.Version), escapeMarkdown(r.Run.ID))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// plain makes brackets of our own safe: "[a, b]" must not become a link.
+func plain(s string) string { return strings.NewReplacer("[", "\\[", "]", "\\]").Replace(s) }
+
+func markdownNote(b *strings.Builder, n Note) {
+	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), n.Severity)
+	b.WriteString(": " + escapeMarkdown(strings.Join(n.sentences(0), "; ")))
+	if n.Mend != "" {
+		b.WriteString(". *Mend:* " + escapeMarkdown(n.Mend))
+	}
+	b.WriteByte('\n')
+}

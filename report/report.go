@@ -1,0 +1,499 @@
+// Package report turns a run and its trials into a Report, which is plain data, and writes that as
+// text, Markdown, JSON and HTML. Whatever a format shows stands in the Report: no format computes.
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Report is what a run found: a section for each workload and headline metric, a row in it for each
+// target, and numbered notes that the rows refer to.
+type Report struct {
+	Run      *iotax.Run
+	Answer   string // one sentence: what is lost, where
+	Baseline string
+	Margin   float64 // δ of the verdicts, a ratio
+	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
+	Sections []Section
+	Notes    []Note // Notes[i] has number i+1
+	General  []Note // about the run as a whole; no row refers to them
+	Protocol Protocol
+	Trials   []*iotax.Trial // in the order in which they ran
+}
+
+// A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.
+type Section struct {
+	Workload string
+	Metric   string // "read.iops"
+	Label    string // "read IOPS"
+	Short    string // "IOPS", where the workload's name says the rest
+	Unit     string // base unit of the values
+	Better   iotax.Better
+	Cold     bool
+	First    bool // the metric is the workload's most important one, which decided when to stop
+	Rows     []Row
+}
+
+// A Row is one target in a Section.
+type Row struct {
+	Target   string
+	Baseline bool
+	Value    stat.Interval // median over the trials that count, in the section's unit
+	Ratio    *stat.Effect  // to the baseline, paired by block, higher is better; nil where there is none
+	Verdict  stat.Verdict
+	Err      string // why the target could not be opened
+	Notes    []int  // numbers of the notes that concern it, ascending
+
+	Ran, Failed, Voided int            // trials of this target under this workload; voided: those in void blocks
+	WithVoided          *stat.Interval // the ratio with void blocks included; nil where none is void
+	Dots                []Dot
+	Secondary           []Figure // what else was measured, the same in each section of a workload
+}
+
+// A Dot is one trial's value.
+type Dot struct {
+	Block, Seq int
+	Value      float64
+	Void       bool
+	Tag        stat.Tag
+}
+
+// A Figure is a secondary value of a cell.
+type Figure struct {
+	Name   string
+	Label  string
+	Unit   string
+	Better iotax.Better
+	Value  stat.Interval // without bounds where Merged
+	Merged bool          // quantile of the histograms of all trials together, rather than a median over trials
+}
+
+// A Note is a finding with where it was made. Findings of one rule share a note.
+type Note struct {
+	Number   int // 0 for a note about the run
+	Rule     string
+	Severity iotax.Severity
+	Mend     string
+	Items    []Item
+
+	raw []rawItem
+}
+
+// An Item is one evidence of a note. Where Detail is set, Evidence is Lead and Detail joined, and items
+// of the same Lead may be told together.
+type Item struct {
+	Evidence, Lead, Detail string
+
+	Varies bool   // trials of the cell said the same with other figures
+	Cells  []Cell // where it was seen; none means the run
+	Trials int    // how many trials said so; 0 when it does not stem from trials
+}
+
+// A Cell names a target and, unless the item is about the target as such, a workload.
+type Cell struct{ Target, Workload string }
+
+// Protocol is how the run measured.
+type Protocol struct {
+	Fixed                   bool           // the number of blocks was fixed before the run
+	Blocks                  map[string]int // valid blocks by workload
+	Void                    map[string]int // void blocks by workload
+	Trial, Ramp             time.Duration  // zero when trials differ
+	Seed                    uint64
+	Cold, Warm              bool // both, when cells differ
+	Comparisons             int  // ratios with an interval
+	LeastBlocks, MostBlocks int  // valid blocks of any workload
+}
+
+// New makes the report of a run from its trials. It accepts runs that were cut short and trials in
+// any order; what is missing is left out or said in a note.
+func New(run *iotax.Run, trials []*iotax.Trial) *Report {
+	if run == nil {
+		run = &iotax.Run{}
+	}
+	b := builder{
+		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin},
+		byCell: map[Cell][]*iotax.Trial{},
+		void:   map[string]map[int]bool{},
+		notes:  map[noteKey]*Note{},
+	}
+	for _, t := range trials {
+		if t != nil {
+			b.Trials = append(b.Trials, t)
+		}
+	}
+	slices.SortStableFunc(b.Trials, func(x, y *iotax.Trial) int { return cmp.Compare(x.Seq, y.Seq) })
+	for _, t := range b.Trials {
+		c := Cell{t.Target, t.Workload}
+		b.byCell[c] = append(b.byCell[c], t)
+		if t.Void != "" {
+			if b.void[t.Workload] == nil {
+				b.void[t.Workload] = map[int]bool{}
+			}
+			b.void[t.Workload][t.Block] = true
+		}
+	}
+	b.targets, b.workloads = b.names()
+	if b.Baseline == "" && len(b.targets) > 0 {
+		b.Baseline = b.targets[0].Name
+	}
+	b.protocol()
+	for _, w := range b.workloads {
+		b.workload(w)
+	}
+	for _, f := range run.Findings {
+		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
+	}
+	b.number()
+	b.Answer = b.answer()
+	return b.Report
+}
+
+type builder struct {
+	*Report
+	targets   []iotax.TargetInfo // the baseline first
+	workloads []iotax.WorkloadInfo
+	byCell    map[Cell][]*iotax.Trial
+	void      map[string]map[int]bool // void blocks by workload
+
+	notes map[noteKey]*Note
+	order []*Note
+	refs  map[*Note][]*Row
+}
+
+type noteKey struct {
+	rule, mend string
+	severity   iotax.Severity
+}
+
+// names returns the targets and workloads of the run, and those that only trials know (a run that
+// was cut short may not have written them).
+func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
+	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
+	for _, t := range b.Trials {
+		if !slices.ContainsFunc(targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
+			targets = append(targets, iotax.TargetInfo{Name: t.Target})
+		}
+		i := slices.IndexFunc(workloads, func(i iotax.WorkloadInfo) bool { return i.Name == t.Workload })
+		if i < 0 {
+			workloads = append(workloads, iotax.WorkloadInfo{Name: t.Workload, Cold: t.Cold})
+			i = len(workloads) - 1
+		}
+		if len(workloads[i].Metrics) == 0 && len(t.Values) > 0 {
+			workloads[i].Metrics = []string{t.Values[0].Name}
+		}
+	}
+	slices.SortStableFunc(targets, func(x, y iotax.TargetInfo) int {
+		rank := func(t iotax.TargetInfo) int {
+			if t.Name == b.Baseline {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(rank(x), rank(y))
+	})
+	return targets, workloads
+}
+
+// planned is what the report wants from the resolved plan: how often the run looked.
+type planned struct {
+	Measure struct {
+		Protocol string
+		Blocks   struct{ Min, Max int }
+	}
+}
+
+func (b *builder) protocol() {
+	p := &b.Protocol
+	p.Seed, p.Blocks, p.Void = b.Run.Seed, map[string]int{}, map[string]int{}
+	for i, t := range b.Trials {
+		if i == 0 {
+			p.Trial, p.Ramp = t.Length, t.Ramp
+		}
+		if t.Length != p.Trial {
+			p.Trial = 0
+		}
+		if t.Ramp != p.Ramp {
+			p.Ramp = 0
+		}
+		p.Cold, p.Warm = p.Cold || t.Cold, p.Warm || !t.Cold
+	}
+	for i, w := range b.workloads {
+		blocks := map[int]bool{}
+		for _, t := range b.Trials {
+			if t.Workload == w.Name && !b.void[w.Name][t.Block] {
+				blocks[t.Block] = true
+			}
+		}
+		p.Blocks[w.Name], p.Void[w.Name] = len(blocks), len(b.void[w.Name])
+		if i == 0 || len(blocks) < p.LeastBlocks {
+			p.LeastBlocks = len(blocks)
+		}
+		p.MostBlocks = max(p.MostBlocks, len(blocks))
+	}
+	// Without a readable plan the harsher level stands: it never claims too much.
+	b.Alpha = stat.AlphaPerLook
+	var pl planned
+	if len(b.Run.Plan) > 0 && yaml.Unmarshal(b.Run.Plan, &pl) == nil {
+		m := pl.Measure
+		p.Fixed = strings.HasPrefix(m.Protocol, "fixed") || m.Blocks.Min > 0 && m.Blocks.Min >= m.Blocks.Max
+		if p.Fixed {
+			b.Alpha = stat.AlphaFixed
+		}
+	}
+}
+
+func (b *builder) workload(w iotax.WorkloadInfo) {
+	secondary := map[string][]Figure{}
+	for _, t := range b.targets {
+		secondary[t.Name] = b.secondary(w, t.Name)
+	}
+	for i, metric := range w.Metrics {
+		s := Section{Workload: w.Name, Metric: metric, Label: Label(metric), Cold: w.Cold, First: i == 0}
+		s.Short = remainder(w.Name, s.Label)
+		s.Unit, s.Better = b.unit(w.Name, metric)
+		for _, t := range b.targets {
+			s.Rows = append(s.Rows, Row{Target: t.Name, Baseline: t.Name == b.Baseline, Err: t.Err, Secondary: secondary[t.Name]})
+		}
+		b.Sections = append(b.Sections, s)
+		sec := &b.Sections[len(b.Sections)-1]
+		for j := range sec.Rows {
+			b.row(sec, &sec.Rows[j], b.targets[j])
+		}
+		b.spreadBaseline(sec)
+	}
+}
+
+// unit finds the unit and direction of a metric where any trial has it.
+func (b *builder) unit(workload, metric string) (string, iotax.Better) {
+	for _, t := range b.Trials {
+		if t.Workload == workload {
+			if v, ok := t.Value(metric); ok {
+				return v.Unit, v.Better
+			}
+		}
+	}
+	return "", iotax.Neither
+}
+
+// row fills r, except for what the baseline's own row decides (see spreadBaseline).
+func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
+	cell := Cell{r.Target, s.Workload}
+	trials := b.byCell[cell]
+	var xs []float64
+	failures, voids := map[string]int{}, map[string]int{}
+	ownVoid := 0
+	for _, t := range trials {
+		r.Ran++
+		void := b.void[s.Workload][t.Block]
+		if void {
+			r.Voided++
+		}
+		if t.Void != "" {
+			ownVoid++
+			voids[t.Void]++
+		}
+		if t.Err != "" {
+			r.Failed++
+			failures[t.Err]++
+			continue
+		}
+		if v, ok := t.Value(s.Metric); ok {
+			r.Dots = append(r.Dots, Dot{Block: t.Block, Seq: t.Seq, Value: v.Value, Void: void})
+			if !void {
+				xs = append(xs, v.Value)
+			}
+		}
+	}
+	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Block, y.Block) })
+	tags, k := stat.Tukey(r.values()), 0
+	for i := range r.Dots {
+		if !r.Dots[i].Void {
+			r.Dots[i].Tag, k = tags[k], k+1
+		}
+	}
+	r.Value = stat.Median(xs)
+
+	b.findings(r, s, trials, target)
+	if r.Err != "" {
+		r.Verdict = stat.NoResult
+		why, mend, _ := strings.Cut(r.Err, "\n  mend: ")
+		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Mend: mend}, Item{Cells: []Cell{{Target: r.Target}}})
+	}
+	for _, why := range slices.Sorted(maps.Keys(failures)) {
+		cause, mend, _ := strings.Cut(why, "\n  mend: ")
+		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Mend: mend}, Item{Cells: []Cell{cell}, Trials: failures[why]})
+	}
+	if !r.Baseline {
+		b.compare(s, r)
+	}
+	for _, why := range slices.Sorted(maps.Keys(voids)) {
+		b.note(r, iotax.Finding{Rule: "trial-void", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: voids[why]})
+	}
+	if b.tooManyVoid(cell) {
+		b.note(r, iotax.Finding{Rule: "too-many-void", Severity: iotax.Invalid,
+			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", ownVoid, r.Ran, 100*stat.MaxVoided),
+			Mend:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
+	}
+	if n := r.Value.N; r.Err == "" && n > 0 && n < 6 {
+		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Evidence: "fewer than six trials count: the median has no interval, and that of the ratio holds only if the noise is normal",
+			Mend: "measure at least six blocks (--blocks 6)"}, Item{Cells: []Cell{cell}})
+	}
+}
+
+func (b *builder) tooManyVoid(c Cell) bool {
+	void, trials := 0, b.byCell[c]
+	for _, t := range trials {
+		if t.Void != "" {
+			void++
+		}
+	}
+	return void > 0 && float64(void) > stat.MaxVoided*float64(len(trials))
+}
+
+// values are those that count, in the order of Dots.
+func (r *Row) values() []float64 {
+	var xs []float64
+	for _, d := range r.Dots {
+		if !d.Void {
+			xs = append(xs, d.Value)
+		}
+	}
+	return xs
+}
+
+// pairs returns the values of the blocks in which both r and the baseline have one.
+func pairs(base, r *Row, voided bool) (bs, xs []float64) {
+	at := map[int]float64{}
+	for _, d := range base.Dots {
+		at[d.Block] = d.Value
+	}
+	seen := map[int]int{}
+	for _, d := range r.Dots {
+		v, ok := at[d.Block]
+		if !ok || d.Void && !voided {
+			continue
+		}
+		if i, again := seen[d.Block]; again {
+			xs[i] = d.Value // a trial that was run again in its block
+			continue
+		}
+		seen[d.Block] = len(xs)
+		bs, xs = append(bs, v), append(xs, d.Value)
+	}
+	return bs, xs
+}
+
+// compare fills in r's ratio and a first verdict.
+func (b *builder) compare(s *Section, r *Row) {
+	base := s.baseline()
+	if base == nil {
+		r.Verdict = cmp.Or(r.Verdict, stat.Inconclusive)
+		return
+	}
+	ratio := func(voided bool) (*stat.Effect, error) {
+		bs, xs := pairs(base, r, voided)
+		if len(xs) == 0 {
+			return nil, nil
+		}
+		d, err := stat.Pair(bs, xs, s.Better)
+		if err != nil {
+			return nil, err
+		}
+		e, err := stat.Estimate(d, stat.Options{Alpha: b.Alpha})
+		return &e, err
+	}
+	cell := Cell{r.Target, s.Workload}
+	e, err := ratio(false)
+	if err != nil {
+		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error()}, Item{Cells: []Cell{cell}})
+		e = nil
+	}
+	r.Ratio = e
+	switch {
+	case r.Verdict != "":
+	case e == nil && len(r.values()) == 0:
+		r.Verdict = stat.NoResult
+	case e == nil:
+		r.Verdict = stat.Inconclusive
+	case s.Better == iotax.Neither:
+		r.Verdict = stat.NotRanked
+	default:
+		r.Verdict = stat.Judge(e.Interval, b.Margin)
+		if e.Bounded() {
+			b.Protocol.Comparisons++
+		}
+		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
+			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
+				Mend: "more blocks (--blocks 6..30), longer trials (--trial 30s), or a quieter machine"},
+				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is known to", percent(b.Run.Precision)),
+					Detail: "± " + percent(e.HalfWidth()), Cells: []Cell{cell}})
+		}
+	}
+	if n := len(b.void[s.Workload]); n > 0 {
+		with, err := ratio(true)
+		if err == nil && with != nil {
+			r.WithVoided = &with.Interval
+			b.note(r, iotax.Finding{Rule: "blocks-void", Severity: iotax.Info},
+				Item{Lead: fmt.Sprintf("%d of %s void; with void blocks the ratio is", n, plural(n+b.Protocol.Blocks[s.Workload], "block")),
+					Detail: formatRatio(with.Interval), Cells: []Cell{cell}})
+		}
+	}
+}
+
+func (s *Section) baseline() *Row {
+	for i := range s.Rows {
+		if s.Rows[i].Baseline {
+			return &s.Rows[i]
+		}
+	}
+	return nil
+}
+
+// spreadBaseline overrules verdicts for reasons that lie in validity rather than in numbers, the
+// baseline's faults included: a ratio is no better than either side of it.
+func (b *builder) spreadBaseline(s *Section) {
+	base := s.baseline()
+	if base == nil {
+		return
+	}
+	info := func(name string) iotax.TargetInfo {
+		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
+		return b.targets[i]
+	}
+	bd := info(base.Target).Durability
+	baseBad, baseVoid := b.condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		if r.Baseline || r.Verdict == stat.NoResult {
+			continue
+		}
+		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
+			r.Verdict = stat.NotRanked
+			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
+				Evidence: fmt.Sprintf("a flush means %q here and %q on %s: the two do not do the same work", d, bd, base.Target),
+				Mend:     "compare with the same promise on both sides (cache=none or writeback in the guest)"}, Item{Cells: []Cell{{Target: r.Target}}})
+		}
+		if baseBad || b.condemned(r) {
+			r.Verdict = stat.NotComparable
+			if baseBad {
+				b.share(base, r)
+			}
+		}
+		if baseVoid || b.tooManyVoid(Cell{r.Target, s.Workload}) {
+			r.Verdict = stat.TooManyVoid
+			if baseVoid {
+				b.share(base, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// quantiles that are taken from merged histograms.
+var quantiles = []struct {
+	q    float64
+	name string
+}{{.5, "p50"}, {.99, "p99"}, {.999, "p99.9"}}
+
+// secondary returns what the trials of a cell that count have measured beside the headline metrics.
+// Latency quantiles come from the merged histograms where there are any; a percentile of several trials
+// is never averaged. A quantile with fewer than 100 observations beyond it is left out.
+func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
+	var trials []*iotax.Trial
+	for _, t := range b.byCell[Cell{target, w.Name}] {
+		if t.Err == "" && !b.void[w.Name][t.Block] {
+			trials = append(trials, t)
+		}
+	}
+	var figures []Figure
+	byName := map[string][]iotax.Histogram{}
+	var names []string
+	for _, t := range trials {
+		for _, h := range t.Histograms {
+			if byName[h.Name] == nil {
+				names = append(names, h.Name)
+			}
+			byName[h.Name] = append(byName[h.Name], h)
+		}
+	}
+	merged := map[string]bool{}
+	for _, name := range names {
+		h := stat.Merge(byName[name]...)
+		for _, q := range quantiles {
+			full := name + "." + q.name
+			merged[full] = true
+			if v, ok := stat.Quantile(h, q.q); ok {
+				figures = append(figures, Figure{Name: full, Label: Label(full), Unit: h.Unit, Better: iotax.Down, Merged: true,
+					Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: len(byName[name])}})
+			}
+		}
+	}
+
+	values := map[string][]float64{}
+	var order []iotax.Value
+	add := func(v iotax.Value) {
+		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) {
+			return
+		}
+		if values[v.Name] == nil {
+			order = append(order, v)
+		}
+		values[v.Name] = append(values[v.Name], v.Value)
+	}
+	for _, t := range trials {
+		for _, v := range t.Values {
+			add(v)
+		}
+		if v, ok := servingPerIO(t); ok {
+			add(v)
+		}
+	}
+	for _, v := range order {
+		figures = append(figures, Figure{Name: v.Name, Label: Label(v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[v.Name])})
+	}
+	return figures
+}
+
+// servingPerIO is the CPU time that the processes serving a guest spend on one I/O of it: what the
+// layer costs beside what it loses. The watch covers ramp and window, so the I/Os of both count, at the
+// rate of the window.
+func servingPerIO(t *iotax.Trial) (iotax.Value, bool) {
+	cpu, ok := t.Value("cpu.serving")
+	if !ok {
+		return iotax.Value{}, false
+	}
+	rate := 0.0
+	for _, v := range t.Values {
+		if kind, metric, ok := strings.Cut(v.Name, "."); ok && metric == "iops" && kind != "mixed" {
+			rate += v.Value
+		}
+	}
+	busy := cpu.Value // cores
+	if cpu.Unit == iotax.Seconds {
+		busy /= (t.Ramp + t.Length).Seconds()
+	}
+	per := busy / rate
+	if !(per > 0) || math.IsInf(per, 0) {
+		return iotax.Value{}, false
+	}
+	return iotax.Value{Name: "cpu.serving.per-io", Value: per, Unit: iotax.Seconds, Better: iotax.Down}, true
+}

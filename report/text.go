@@ -1,0 +1,540 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/muesli/termenv"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// TextOptions say what the terminal can show.
+type TextOptions struct {
+	Width int  // columns; 0 means 80, less than 40 counts as 40
+	Color bool // the caller looks at the terminal and at NO_COLOR
+}
+
+// palette styles text, or leaves it alone. The 16 base colours follow the user's own theme.
+type palette struct{ bold, dim, good, bad, unsure, accent lipgloss.Style }
+
+func newPalette(color bool) palette {
+	r := lipgloss.NewRenderer(io.Discard)
+	r.SetColorProfile(termenv.Ascii)
+	if color {
+		r.SetColorProfile(termenv.ANSI)
+	}
+	s := r.NewStyle
+	return palette{bold: s().Bold(true), dim: s().Faint(true), accent: s().Foreground(lipgloss.Color("6")),
+		good: s().Foreground(lipgloss.Color("4")).Bold(true), bad: s().Foreground(lipgloss.Color("1")).Bold(true), unsure: s().Foreground(lipgloss.Color("3"))}
+}
+
+func (p palette) verdict(v stat.Verdict) lipgloss.Style {
+	switch v {
+	case stat.Worse, stat.TooManyVoid, stat.NotComparable, stat.NoResult:
+		return p.bad
+	case stat.Better:
+		return p.good
+	case stat.Inconclusive, stat.NotRanked:
+		return p.unsure
+	}
+	return p.dim
+}
+
+// Text writes the report for a terminal: the answer, a table, its notes, and where the numbers come
+// from. No line is wider than the width, whatever the names are.
+func (r *Report) Text(w io.Writer, o TextOptions) error {
+	if o.Width == 0 {
+		o.Width = 80
+	}
+	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
+	t.para(r.Answer, "", "", t.pal.bold)
+	t.table()
+	t.notes()
+	t.foot()
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+type textWriter struct {
+	*Report
+	out   strings.Builder
+	width int
+	pal   palette
+	color bool
+}
+
+func (t *textWriter) line(s string) {
+	t.out.WriteString(strings.TrimRight(s, " "))
+	t.out.WriteByte('\n')
+}
+
+// para writes s wrapped, the first line after first and the others after rest.
+func (t *textWriter) para(s, first, rest string, style lipgloss.Style) {
+	indent := first
+	for _, l := range wrap(bind(clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
+		t.line(indent + style.Render(strings.ReplaceAll(l, nbsp, " ")))
+		indent = rest
+	}
+}
+
+const nbsp = "\u00a0"
+
+var together = regexp.MustCompile(`(± )?\d[\d.]*[×x]? (%|\[[^\]]*\]|[KMG]iB|[mµn]?s\b)|± \d[\d.]*`)
+
+// bind keeps figures and their units on one line.
+func bind(s string) string {
+	return together.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", nbsp) })
+}
+
+// wrap breaks plain text into lines of at most width columns, inside a word where it must.
+func wrap(s string, width int) []string {
+	var lines []string
+	for _, l := range strings.Split(ansi.Wrap(s, max(1, width), ""), "\n") {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// pad fills s up to width columns.
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// textRow is a row's cells before they are laid out.
+type textRow struct {
+	target, value, ratio, verdict, marks string
+	row                                  Row
+}
+
+func (t *textWriter) cells(s Section, r Row, wide, short bool) textRow {
+	c := textRow{target: clean(r.Target), row: r, marks: marks(r.Notes)}
+	switch {
+	case r.Err != "" || r.Value.N == 0:
+		c.value = dash
+	case wide:
+		c.value = bounds(r.Value, s.Unit)
+	default:
+		c.value = spread(r.Value, s.Unit)
+	}
+	switch {
+	case r.Baseline:
+		c.ratio = "1 (baseline)"
+	case r.Ratio != nil:
+		c.ratio = formatRatio(r.Ratio.Interval)
+	}
+	c.verdict = verdictWord(r.Verdict, short)
+	return c
+}
+
+func verdictWord(v stat.Verdict, short bool) string {
+	if short && v == stat.BelowMargin {
+		return "below margin"
+	}
+	if v == stat.TooManyVoid {
+		return "INVALID"
+	}
+	return string(v)
+}
+
+var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
+
+func mark(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
+
+func marks(notes []int) string {
+	var s []string
+	for _, n := range notes {
+		s = append(s, mark(n))
+	}
+	return strings.Join(s, " ")
+}
+
+// A layout is what is shown in how many columns.
+type layout struct {
+	wide  bool // bounds of values in figures rather than ± per cent
+	short bool // abbreviated verdicts
+	plot  int  // least columns of the plot; 0 is none
+	name  int  // names of targets that are longer may be wrapped
+}
+
+// layouts in order of richness; the first that fits is taken. What does not fit at all is stacked.
+var layouts = []layout{
+	{wide: true, plot: 24, name: 60},
+	{wide: true, plot: 20, name: 24},
+	{plot: 17, name: 24},
+	{name: 20},
+	{short: true, name: 13},
+}
+
+const mostPlot = 44
+
+func (t *textWriter) table() {
+	var rows [][]textRow
+	var wTarget, wValue, wRatio, wVerdict int
+	fits := false
+	for _, l := range layouts {
+		rows, wTarget, wValue, wRatio, wVerdict = nil, 0, 0, 0, 0
+		for _, s := range t.Sections {
+			var rs []textRow
+			for _, r := range s.Rows {
+				c := t.cells(s, r, l.wide, l.short)
+				rs = append(rs, c)
+				wTarget = max(wTarget, ansi.StringWidth(c.target))
+				wValue = max(wValue, ansi.StringWidth(c.value))
+				wRatio = max(wRatio, ansi.StringWidth(c.ratio))
+				wVerdict = max(wVerdict, ansi.StringWidth(strings.TrimSpace(c.verdict+" "+c.marks)))
+			}
+			wValue = max(wValue, ansi.StringWidth(clean(s.Short)))
+			rows = append(rows, rs)
+		}
+		rest := t.width - 2 - 2 - wValue - 2 - wRatio - 2 - wVerdict
+		if l.plot > 0 {
+			rest -= 2 + l.plot
+		}
+		if fits = rest >= min(wTarget, l.name); fits {
+			wTarget = min(wTarget, rest)
+			break
+		}
+	}
+	if !fits {
+		t.stacked(rows)
+		return
+	}
+	plot := min(mostPlot, t.width-2-wTarget-2-wValue-2-wRatio-2-wVerdict-2)
+	ax := t.axis(plot)
+	lastWorkload := ""
+	for i, s := range t.Sections {
+		t.line("")
+		if s.Workload != lastWorkload || i == 0 {
+			t.para(t.heading(s), "", "  ", t.pal.accent.Bold(t.color))
+			lastWorkload = s.Workload
+		}
+		head := "  " + pad("", wTarget) + "  " + pad(clean(s.Short), wValue) + "  " + pad("ratio", wRatio)
+		if plot >= layouts[2].plot {
+			head += "  " + ax.scale()
+		}
+		t.line(t.pal.dim.Render(strings.TrimRight(head, " ")))
+		for _, c := range rows[i] {
+			names := wrap(c.target, wTarget)
+			if len(names) == 0 {
+				names = []string{dash}
+			}
+			l := "  " + pad(names[0], wTarget) + "  " + pad(c.value, wValue) + "  " + pad(c.ratio, wRatio)
+			if plot >= layouts[2].plot {
+				l += "  " + ax.draw(c.row, t.pal)
+			}
+			if c.verdict != "" {
+				l += "  " + t.pal.verdict(c.row.Verdict).Render(c.verdict) + " " + t.pal.dim.Render(c.marks)
+			} else {
+				l += "  " + t.pal.dim.Render(c.marks)
+			}
+			t.line(l)
+			for _, n := range names[1:] {
+				t.line("    " + n)
+			}
+		}
+	}
+}
+
+// heading names a workload, whether its caches were cold, and how many blocks it has.
+func (t *textWriter) heading(s Section) string {
+	h := s.Workload + " · " + plural(t.Protocol.Blocks[s.Workload], "block")
+	if t.Protocol.Cold && t.Protocol.Warm {
+		if s.Cold {
+			h += " · cold"
+		} else {
+			h += " · warm"
+		}
+	}
+	if v := t.Protocol.Void[s.Workload]; v > 0 {
+		h += fmt.Sprintf(" + %d void", v)
+	}
+	return h
+}
+
+// stacked is the layout for narrow terminals: the name on one line, its numbers below.
+func (t *textWriter) stacked(rows [][]textRow) {
+	for i, s := range t.Sections {
+		t.line("")
+		t.para(t.heading(s), "", "  ", t.pal.accent.Bold(t.color))
+		t.para(s.Label, "  ", "  ", t.pal.dim)
+		for _, c := range rows[i] {
+			t.para(c.target, "  ", "    ", t.pal.bold)
+			t.para(strings.Join(slices.DeleteFunc([]string{c.value, c.ratio, strings.TrimSpace(c.verdict + " " + c.marks)},
+				func(s string) bool { return s == "" }), "  "), "    ", "    ", t.pal.verdict(""))
+		}
+	}
+}
+
+// A textAxis maps ratios to columns, logarithmically, one axis for the whole report.
+type textAxis struct {
+	lo, hi, margin float64
+	width          int
+}
+
+func (t *textWriter) axis(width int) textAxis {
+	lo, hi := t.ratioRange()
+	return textAxis{lo, hi, t.Margin, width}
+}
+
+// ratioRange is the range that a plot of all ratios has to show, with 1 and the margin in it.
+func (r *Report) ratioRange() (lo, hi float64) {
+	lo, hi = 1/(1+math.Max(r.Margin, .02))/1.05, (1+math.Max(r.Margin, .02))*1.05
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if e := row.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+				l, h := e.Estimate, e.Estimate
+				// A wild interval must not squeeze all others: it is cut, and shown as cut.
+				if finite(e.Interval) {
+					l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, e.Estimate*10)
+				}
+				lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
+			}
+		}
+	}
+	return lo, hi
+}
+
+func (a textAxis) column(x float64) int {
+	c := int(math.Round((math.Log(x) - math.Log(a.lo)) / (math.Log(a.hi) - math.Log(a.lo)) * float64(a.width-1)))
+	return min(max(c, 0), a.width-1)
+}
+
+// scale is the axis in figures: its ends and 1.
+func (a textAxis) scale() string {
+	cells := slices.Repeat([]rune{' '}, a.width)
+	put := func(at int, s string) {
+		r := []rune(s)
+		at = min(max(0, at), a.width-len(r))
+		for i := max(0, at-1); i < min(a.width, at+len(r)+1); i++ {
+			if cells[i] != ' ' {
+				return
+			}
+		}
+		copy(cells[at:], r)
+	}
+	put(a.column(1), "1")
+	for _, x := range ticks(a.lo, a.hi) {
+		s := strconv.FormatFloat(x, 'g', -1, 64)
+		put(a.column(x)-(len(s)-1)/2, s)
+	}
+	return string(cells)
+}
+
+// ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few.
+func ticks(lo, hi float64) []float64 {
+	at := func(steps []float64) (out []float64) {
+		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+			for _, m := range steps {
+				// Parsed rather than multiplied: 0.3, not 0.30000000000000004.
+				if x, err := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, int(e)), 64); err == nil && x > lo && x < hi {
+					out = append(out, x)
+				}
+			}
+		}
+		return out
+	}
+	for _, steps := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}} {
+		if t := at(steps); len(t) >= 3 {
+			return t
+		}
+	}
+	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
+}
+
+// draw is one interval on the axis: ├──●──┤ with the line of no difference.
+func (a textAxis) draw(r Row, p palette) string {
+	cells := slices.Repeat([]rune{' '}, a.width)
+	one := a.column(1)
+	cells[one] = '│'
+	e := r.Ratio
+	style := p.verdict(r.Verdict)
+	from, to := one, one
+	if e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+		mid := a.column(e.Estimate)
+		from, to = mid, mid
+		if finite(e.Interval) && e.Lo > 0 {
+			from, to = a.column(e.Lo), a.column(e.Hi)
+			for i := from; i <= to; i++ {
+				cells[i] = '━'
+			}
+			if e.Lo < a.lo {
+				cells[from] = '‹'
+			}
+			if e.Hi > a.hi {
+				cells[to] = '›'
+			}
+		}
+		cells[mid] = '●'
+	} else if r.Baseline {
+		cells[one] = '┃'
+		return p.dim.Render(string(cells))
+	}
+	return p.dim.Render(string(cells[:from])) + style.Render(string(cells[from:to+1])) + p.dim.Render(string(cells[to+1:]))
+}
+
+const shownItems = 3
+
+func (t *textWriter) notes() {
+	if len(t.General)+len(t.Notes) == 0 {
+		return
+	}
+	t.line("")
+	for _, n := range t.General {
+		t.note("•", n)
+	}
+	for _, n := range t.Notes {
+		t.note(mark(n.Number), n)
+	}
+}
+
+func (t *textWriter) note(label string, n Note) {
+	indent := strings.Repeat(" ", 2+len(strconv.Itoa(len(t.Notes))))
+	style := t.pal.dim
+	switch n.Severity {
+	case iotax.Warning:
+		style = t.pal.unsure
+	case iotax.Invalid:
+		style = t.pal.bad
+	}
+	rule := clean(n.Rule)
+	body := wrap(bind(rule+": "+clean(strings.Join(n.sentences(shownItems), "; "))), t.width-len(indent))
+	first := pad(label, len(indent))
+	for _, l := range body {
+		l = strings.ReplaceAll(l, nbsp, " ")
+		if rest, ok := strings.CutPrefix(l, rule+":"); ok && first != indent {
+			l = style.Render(rule+":") + rest
+		}
+		t.line(first + l)
+		first = indent
+	}
+	if n.Mend != "" {
+		t.para(n.Mend, indent+"→ ", indent+"  ", t.pal.dim)
+	}
+}
+
+// sentences tells the items of a note, at most limit of them (0 is all), those that share a lead
+// together.
+func (n Note) sentences(limit int) []string {
+	var out []string
+	told := map[string]bool{}
+	for _, it := range n.Items {
+		if it.Lead == "" {
+			s := it.Evidence
+			if where := it.where(limit); where != "" {
+				s += " (" + where + ")"
+			}
+			out = append(out, s)
+			continue
+		}
+		if told[it.Lead] {
+			continue
+		}
+		told[it.Lead] = true
+		var group []Item
+		workloads := map[string]bool{}
+		for _, o := range n.Items {
+			if o.Lead == it.Lead {
+				group = append(group, o)
+				for _, c := range o.Cells {
+					workloads[c.Workload] = true
+				}
+			}
+		}
+		var parts []string
+		for _, o := range group {
+			var names []string
+			for _, c := range o.Cells {
+				if len(workloads) == 1 {
+					c.Workload = ""
+				}
+				names = append(names, c.String())
+			}
+			parts = append(parts, strings.Join(names, " and ")+" "+o.Detail)
+		}
+		s := it.Lead + ": "
+		if len(workloads) == 1 && it.Cells[0].Workload != "" {
+			s = it.Cells[0].Workload + ": " + it.Lead + ": "
+		}
+		if len(parts) == 1 {
+			s = it.Cells[0].String() + ": " + it.Lead + " "
+			parts = []string{it.Detail}
+		}
+		out = append(out, s+strings.Join(parts, ", "))
+	}
+	if limit > 0 && len(out) > limit+1 {
+		out = append(out[:limit], fmt.Sprintf("and %d more like it", len(out)-limit))
+	}
+	return out
+}
+
+func (c Cell) String() string {
+	if c.Workload == "" {
+		return c.Target
+	}
+	return c.Target + " / " + c.Workload
+}
+
+// where says in which cells an item was seen (at most limit of them; 0 is all), and how often.
+func (it Item) where(limit int) string {
+	var names []string
+	for i, c := range it.Cells {
+		if limit > 0 && i == limit && len(it.Cells) > limit+1 {
+			names = append(names, fmt.Sprintf("and %d more", len(it.Cells)-i))
+			break
+		}
+		names = append(names, c.String())
+	}
+	s := strings.Join(names, ", ")
+	if it.Trials > 1 {
+		s = strings.TrimSpace(fmt.Sprintf("%d trials of %s", it.Trials, s))
+	}
+	if it.Varies {
+		s += ", figures vary"
+	}
+	return s
+}
+
+func (t *textWriter) foot() {
+	t.line("")
+	if s := t.environmentLine(); s != "" {
+		t.para(s, "", "  ", t.pal.dim)
+	}
+	t.para(t.protocolLine()+". "+t.methodLine(), "", "  ", t.pal.dim)
+	if t.Run.ID == "" {
+		return
+	}
+	indent, l := "next: ", ""
+	for _, c := range t.next() {
+		switch {
+		case l == "":
+			l = c
+		case ansi.StringWidth(indent+l+" · "+c) <= t.width:
+			l += " · " + c
+		default:
+			t.para(l, indent, "      ", t.pal.dim)
+			indent, l = "      ", c
+		}
+	}
+	t.para(l, indent, "      ", t.pal.dim)
+}
+
+// next are commands that show more of this run.
+func (r *Report) next() []string {
+	id := iotax.Quote(clean(r.Run.ID))
+	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
+	if r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete {
+		n = append(n, "iotax run --resume")
+	}
+	return n
+}
