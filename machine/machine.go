@@ -30,6 +30,7 @@ type Options struct {
 	CacheDir string                           // kept between runs: kernels, images
 	WorkDir  string                           // of this run, on this host; removed after it
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+	Init     string                           // program that built-in guests boot as /init; "" is the running one
 }
 
 func (o Options) logf(format string, args ...any) {
@@ -43,6 +44,7 @@ func Kinds() []Kind {
 	return []Kind{
 		hostKind,
 		sshKind,
+		qemuKind,
 		fakeKind,
 	}
 }

@@ -30,22 +30,9 @@ type Accelerator struct {
 // guest is booted, within a deadline of 5 s. The answer holds for this QEMU and guest kernel until the
 // host boots anew, and is kept in cacheDir.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
-	tcg := func(format string, args ...any) Accelerator {
-		return Accelerator{Name: "tcg", Why: fmt.Sprintf(format, args...)}
-	}
-	var accel string
-	switch runtime.GOOS {
-	case "linux":
-		accel = "kvm"
-		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-		if err != nil {
-			return tcg("no KVM: %v", err), nil
-		}
-		f.Close()
-	case "darwin":
-		accel = "hvf"
-	default:
-		return tcg("no accelerator is known for %s", runtime.GOOS), nil
+	accel, why := mayAccelerate()
+	if accel == "" {
+		return Accelerator{Name: "tcg", Why: why}, nil
 	}
 	path, err := boot.Look()
 	if err != nil {
@@ -78,6 +65,27 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 		}
 	}
 	return found, nil
+}
+
+// MayAccelerate reports whether there is an accelerator to probe, and if not, why.
+func MayAccelerate() (bool, string) {
+	accel, why := mayAccelerate()
+	return accel != "", why
+}
+
+func mayAccelerate() (accel, why string) {
+	switch runtime.GOOS {
+	case "linux":
+		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+		if err != nil {
+			return "", fmt.Sprintf("no KVM: %v", err)
+		}
+		f.Close()
+		return "kvm", ""
+	case "darwin":
+		return "hvf", ""
+	}
+	return "", "no accelerator is known for " + runtime.GOOS
 }
 
 func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(line string) bool) Accelerator {

@@ -1,0 +1,671 @@
+package machine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kdomanski/iso9660"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
+
+	"iotax"
+	"iotax/guest"
+	"iotax/machine/qemu"
+	"iotax/machine/sshx"
+	"iotax/plan"
+)
+
+// QEMU is the spec of kind qemu: a guest that is started for the run and gone after it. Without an
+// image it is the built-in micro-guest.
+type QEMU struct {
+	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest runs in 256MiB"`
+	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
+	Accel       string        `yaml:"accel" doc:"auto takes kvm or hvf where a guest really boots with it, else tcg (emulation); kvm, hvf or tcg insist"`
+	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`
+	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty is max under emulation, host otherwise"`
+	Image       string        `yaml:"image" doc:"disk image of your own (qcow2 or raw) to boot instead of the micro-guest; it is never written to"`
+	User        string        `yaml:"user" doc:"login name in the image; cloud-init gives it a key made for the boot"`
+	Identity    string        `yaml:"identity" doc:"private key file that the image lets in, for images without cloud-init"`
+	Kernel      string        `yaml:"kernel" doc:"kernel to boot instead of the host's own (micro-guest) or the image's"`
+	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
+	Append      string        `yaml:"append" doc:"words to add to the kernel's command line"`
+	Args        []string      `yaml:"args" doc:"arguments to add to QEMU's command line"`
+	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
+}
+
+var qemuKind = Kind{
+	Kind: plan.Kind{Name: "qemu", Doc: "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",
+		New: func() any { return &QEMU{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "iotax"} }},
+	Open: openQEMU,
+}
+
+// minMemory is what the micro-guest needs: the kernel may fill half of the memory while it unpacks the
+// initramfs, which it holds twice then.
+const minMemory = 256 << 20
+
+// Validate finds what is wrong without starting anything.
+func (s *QEMU) Validate() error {
+	switch {
+	case s.Memory%(1<<20) != 0:
+		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
+	case s.Image == "" && s.Memory < minMemory:
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "256MiB or more"}
+	case s.Memory <= 0:
+		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
+	case s.CPUs < 1 || s.CPUs > 255:
+		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
+	case s.Accel != "auto" && s.Accel != "kvm" && s.Accel != "hvf" && s.Accel != "tcg":
+		return &plan.FieldError{Field: "accel", Msg: fmt.Sprintf("%q is not one of auto, kvm, hvf, tcg", s.Accel)}
+	case s.Initrd != "" && (s.Image == "" || s.Kernel == ""):
+		return &plan.FieldError{Field: "initrd", Msg: "goes with an image and a kernel", Mend: "the micro-guest brings its own"}
+	case s.Append != "" && s.Image != "" && s.Kernel == "":
+		return &plan.FieldError{Field: "append", Msg: "needs a kernel: that of the image has its own command line", Mend: "name kernel: too"}
+	case s.Identity != "" && s.Image == "":
+		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Mend: "the micro-guest gets a key made for the boot"}
+	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
+		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
+	case s.BootTimeout < 0:
+		return &plan.FieldError{Field: "boot_timeout", Msg: "must not be negative"}
+	}
+	return nil
+}
+
+// A qemuGuest is a guest that runs.
+type qemuGuest struct {
+	*sshx.Client
+	name  string
+	vm    *qemu.VM
+	dir   string // everything it has on the host
+	facts map[string]string
+	boot  []iotax.Phase
+}
+
+var (
+	_ iotax.Machine    = (*qemuGuest)(nil)
+	_ iotax.Booter     = (*qemuGuest)(nil)
+	_ iotax.Accountant = (*qemuGuest)(nil)
+	_ iotax.Describer  = (*qemuGuest)(nil)
+)
+
+func (g *qemuGuest) Boot() []iotax.Phase         { return g.boot }
+func (g *qemuGuest) Processes() map[string][]int { return g.vm.Processes() }
+func (g *qemuGuest) Facts() map[string]string    { return g.facts }
+
+// Run runs cmd in the guest. When the guest dies under it, the error quotes the guest's console.
+func (g *qemuGuest) Run(ctx context.Context, cmd *iotax.Cmd) error {
+	err := g.Client.Run(ctx, cmd)
+	var exit *iotax.ExitError
+	if err == nil || errors.As(err, &exit) || ctx.Err() != nil {
+		return err
+	}
+	select {
+	case <-g.vm.Done():
+	case <-time.After(200 * time.Millisecond): // the connection often breaks first
+		return err
+	}
+	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err())}
+}
+
+func (g *qemuGuest) Close(ctx context.Context) error {
+	// A connection that broke is no error: the guest is ended either way.
+	_ = g.Client.Close(ctx)
+	return errors.Join(g.vm.Close(ctx), os.RemoveAll(g.dir))
+}
+
+func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err error) {
+	s, ok := spec.(*QEMU)
+	if !ok {
+		return nil, specError("qemu", spec)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, &iotax.Error{Op: "start guest", On: o.Name, Err: err}
+	}
+	name := cmp.Or(o.Name, "guest")
+	for _, d := range o.Devices {
+		if err := qemu.Check(d); err != nil {
+			var de *qemu.DeviceError
+			_ = errors.As(err, &de)
+			return nil, &iotax.Error{Op: "start guest", On: name, Err: err, Mend: de.Mend}
+		}
+	}
+	c := qemu.Config{
+		Name: name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Net: true, Extra: s.Args,
+	}
+	if _, err := c.Look(); err != nil {
+		return nil, err
+	}
+	if o.CacheDir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+		}
+		o.CacheDir = filepath.Join(user, "iotax")
+	}
+	// Sockets and keys must be nobody else's, and the paths of sockets must be short.
+	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
+	if err != nil {
+		return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+	}
+	b := &booting{spec: s, o: o, name: name, dir: dir, config: c, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
+	defer func() {
+		if err != nil {
+			b.undo(ctx)
+		}
+	}()
+	if len(dir) > 80 {
+		if b.sockets, err = os.MkdirTemp("/tmp", "iotax-"); err != nil {
+			return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+		}
+	} else {
+		b.sockets = dir
+	}
+	b.devices()
+	timeout := time.Duration(s.BootTimeout)
+	if timeout == 0 {
+		timeout = time.Minute
+		if s.Image != "" {
+			timeout = 5 * time.Minute
+		}
+	}
+	prepare := b.micro
+	if s.Image != "" {
+		prepare = b.image
+	}
+	if err := prepare(ctx); err != nil {
+		return nil, err
+	}
+	return b.start(ctx, timeout)
+}
+
+// booting is a guest on its way.
+type booting struct {
+	spec    *QEMU
+	o       Options
+	name    string
+	dir     string
+	sockets string
+	config  qemu.Config
+	facts   map[string]string
+	began   time.Time
+
+	signer  ssh.Signer // logs in
+	vm      *qemu.VM
+	up      chan guest.Mark // of the micro-guest, as they come
+	mu      sync.Mutex
+	phases  []iotax.Phase
+	spawned time.Time
+}
+
+func (b *booting) undo(ctx context.Context) {
+	if b.vm != nil {
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = b.vm.Close(c)
+	}
+	_ = os.RemoveAll(b.sockets)
+	_ = os.RemoveAll(b.dir)
+}
+
+// devices adds what the volumes need.
+func (b *booting) devices() {
+	for _, d := range b.o.Devices {
+		if d.Disk != nil {
+			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID}
+			b.config.Disks = append(b.config.Disks, disk)
+			b.facts["device."+d.ID] = disk.Line()
+			continue
+		}
+		share := qemu.Share{Share: *d.Share, ID: d.ID, Socket: filepath.Join(b.sockets, fmt.Sprintf("fs%d", len(b.config.Shares)))}
+		b.config.Shares = append(b.config.Shares, share)
+		b.facts["device."+d.ID] = share.Line()
+	}
+	b.config.QMP = filepath.Join(b.sockets, "qmp")
+}
+
+// key makes the key that lets iotax in. It is never written anywhere.
+func (b *booting) key() error {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err == nil {
+		b.signer, err = ssh.NewSignerFromKey(private)
+	}
+	return err
+}
+
+// micro makes ready to boot the built-in guest.
+func (b *booting) micro(ctx context.Context) error {
+	if err := b.key(); err != nil {
+		return err
+	}
+	var g errgroup.Group
+	var tools string
+	g.Go(func() (err error) {
+		tools, err = guest.Tools(ctx, b.o.CacheDir)
+		return err
+	})
+	kernel, err := b.kernel(ctx)
+	if err != nil {
+		return err
+	}
+	initrd, err := guest.Initramfs(ctx, b.o.CacheDir, kernel, b.o.Init)
+	if err != nil {
+		return err
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	b.config.Kernel, b.config.Initrd = kernel.Image, initrd
+	b.facts["kernel"] = kernel.Release
+	b.facts["kernel.file"] = kernel.Source
+	why := "asked for"
+	b.config.Accel = b.spec.Accel
+	if b.spec.Accel == "auto" {
+		probe := qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: initrd, Machine: b.spec.Machine, CPU: b.spec.CPU,
+			Append: commandLine("kvm", guest.Boot{NoTools: true})}
+		a, err := qemu.Probe(ctx, probe, kernel.Release, b.o.CacheDir, b.dir, isInit)
+		if err != nil {
+			return err
+		}
+		b.config.Accel, why = a.Name, a.Why
+	}
+	b.facts["accel"], b.facts["accel.why"] = b.config.Accel, why
+	b.config.Append = commandLine(b.config.Accel, guest.Boot{Key: b.signer.PublicKey(), Modules: b.config.Modules()})
+	if b.spec.Append != "" {
+		b.config.Append += " " + b.spec.Append
+	}
+	b.facts["cmdline"] = b.config.Append
+	b.config.Disks = append(b.config.Disks, qemu.Disk{ID: guest.ToolsSerial,
+		Disk: iotax.Disk{Path: tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}})
+	return nil
+}
+
+// isInit recognises the first line of the micro-guest's init.
+func isInit(line string) bool {
+	m, ok := guest.ParseMark(line)
+	return ok && m.Name == "init"
+}
+
+// kernel finds the guest's kernel, and fetches one if this host has none.
+func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
+	if b.spec.Kernel != "" {
+		k, err := guest.OpenKernel(b.o.CacheDir, b.spec.Kernel, "")
+		if err != nil {
+			return nil, &iotax.Error{Op: "start guest", On: b.name, Err: err,
+				Mend: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
+		}
+		return k, nil
+	}
+	k, err := guest.FindKernel(ctx, b.o.CacheDir, b.o.logf)
+	if err == nil {
+		return k, nil
+	}
+	k, ferr := guest.FetchKernel(ctx, b.o.CacheDir, b.o.logf)
+	if ferr != nil {
+		return nil, &iotax.Error{Op: "start guest", On: b.name, Err: errors.Join(err, ferr)}
+	}
+	return k, nil
+}
+
+// commandLine is the kernel command line of a micro-guest.
+func commandLine(accel string, boot guest.Boot) string {
+	console := "ttyS0"
+	if runtime.GOARCH == "arm64" {
+		console = "ttyAMA0"
+	}
+	// panic=-1 with QEMU's -no-reboot ends a guest that panics at once.
+	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on"}
+	if accel == "tcg" {
+		// Defences against the CPU's own leaks are the emulator's matter, not its guest's.
+		w = append(w, "mitigations=off")
+		if khz := qemu.TSCKHz(); khz > 0 {
+			w = append(w, "no_timer_check", fmt.Sprintf("tsc_early_khz=%d", khz))
+		}
+	}
+	return strings.Join(append(w, boot.CommandLine()...), " ")
+}
+
+// image makes ready to boot an image of the user's.
+func (b *booting) image(ctx context.Context) error {
+	s := b.spec
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "start guest", On: b.name, Err: err, Mend: mend}
+	}
+	image, err := filepath.Abs(s.Image)
+	if err != nil {
+		return fail(err, "")
+	}
+	format, err := imageFormat(image)
+	if err != nil {
+		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
+	}
+	// The image stays as it is: writes go to an overlay of this boot. QEMU's own snapshot=on would
+	// ignore flushes, and so report a durability that is not there.
+	overlay := filepath.Join(b.dir, "overlay.qcow2")
+	tool, err := exec.LookPath("qemu-img")
+	if err != nil {
+		return fail(err, "install it: apt install qemu-utils")
+	}
+	if out, err := exec.CommandContext(ctx, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", image, overlay).CombinedOutput(); err != nil {
+		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
+	}
+	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
+	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
+	b.facts["image"] = image
+	b.facts["device.iotax-root"] = root.Line()
+	if s.Identity != "" {
+		pem, err := os.ReadFile(s.Identity)
+		if err == nil {
+			b.signer, err = ssh.ParsePrivateKey(pem)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("%s: %w", s.Identity, err), "identity: must be a private key without a passphrase")
+		}
+	} else {
+		if err := b.key(); err != nil {
+			return fail(err, "")
+		}
+		seed := filepath.Join(b.dir, "seed.iso")
+		if err := writeSeed(seed, s.User, b.signer.PublicKey()); err != nil {
+			return fail(err, "")
+		}
+		b.config.Disks = append(b.config.Disks, qemu.Disk{ID: "iotax-seed",
+			Disk: iotax.Disk{Path: seed, Format: "raw", Cache: "writeback", AIO: "threads", ReadOnly: true}})
+	}
+	if s.Kernel != "" {
+		if err := firstErr(os.Stat(s.Kernel)); err != nil {
+			return fail(err, "kernel: must be the path of a kernel on this host")
+		}
+		b.config.Kernel, b.config.Initrd = s.Kernel, s.Initrd
+		b.config.Append = cmp.Or(s.Append, "root=/dev/vda console=ttyS0")
+		b.facts["cmdline"] = b.config.Append
+	}
+	b.config.Accel = s.Accel
+	b.facts["accel.why"] = "asked for"
+	if s.Accel == "auto" {
+		// The image itself cannot tell quickly whether an accelerator works; the micro-guest can.
+		a, err := b.probeForImage(ctx)
+		if err != nil {
+			return err
+		}
+		b.config.Accel, b.facts["accel.why"] = a.Name, a.Why
+	}
+	b.facts["accel"] = b.config.Accel
+	return nil
+}
+
+func firstErr[T any](_ T, err error) error { return err }
+
+func (b *booting) probeForImage(ctx context.Context) (qemu.Accelerator, error) {
+	if ok, why := qemu.MayAccelerate(); !ok {
+		return qemu.Accelerator{Name: "tcg", Why: why}, nil
+	}
+	spec := *b.spec
+	spec.Kernel = ""
+	micro := &booting{spec: &spec, o: b.o, name: b.name}
+	kernel, err := micro.kernel(ctx)
+	if err != nil {
+		return qemu.Accelerator{}, err
+	}
+	initrd, err := guest.Initramfs(ctx, b.o.CacheDir, kernel, b.o.Init)
+	if err != nil {
+		return qemu.Accelerator{}, err
+	}
+	return qemu.Probe(ctx, qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: initrd,
+		Append: commandLine("kvm", guest.Boot{NoTools: true})}, kernel.Release, b.o.CacheDir, b.dir, isInit)
+}
+
+// imageFormat tells qcow2 from raw by its first bytes.
+func imageFormat(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if string(magic) == "QFI\xfb" {
+		return "qcow2", nil
+	}
+	return "raw", nil
+}
+
+// writeSeed writes the disk from which cloud-init (data source NoCloud) takes its orders.
+func writeSeed(path, user string, key ssh.PublicKey) error {
+	w, err := iso9660.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer w.Cleanup()
+	id := make([]byte, 8)
+	_, _ = rand.Read(id)
+	for name, text := range seedFiles(user, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), hex.EncodeToString(id)) {
+		if err := w.AddFile(strings.NewReader(text), name); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.WriteTo(f, "cidata"), f.Close())
+}
+
+// seedFiles are the files of the seed disk. The instance is a new one at each boot, so that
+// cloud-init does its work again.
+func seedFiles(user, key, instance string) map[string]string {
+	var u strings.Builder
+	u.WriteString("#cloud-config\n")
+	if user == "root" {
+		u.WriteString("disable_root: false\nssh_authorized_keys:\n  - " + key + "\n")
+	} else {
+		fmt.Fprintf(&u, "users:\n  - name: %q\n    sudo: \"ALL=(ALL) NOPASSWD:ALL\"\n    shell: /bin/sh\n    lock_passwd: true\n    ssh_authorized_keys:\n      - %s\n", user, key)
+	}
+	u.WriteString("ssh_pwauth: false\npackage_update: false\npackage_upgrade: false\n")
+	return map[string]string{
+		"user-data":      u.String(),
+		"meta-data":      "instance-id: iotax-" + instance + "\nlocal-hostname: guest\n",
+		"network-config": "version: 2\nethernets:\n  all:\n    match: {name: \"e*\"}\n    dhcp4: true\n",
+	}
+}
+
+// line takes one line of the console.
+func (b *booting) line(at time.Time, line string) {
+	m, ok := guest.ParseMark(line)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	if m.Name == "init" {
+		// The kernel itself says nothing; the guest's clock tells when it started.
+		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
+	}
+	if m.Name == "init" || m.Name == "network" {
+		b.phases = append(b.phases, iotax.Phase{Name: m.Name, At: at.Sub(b.spawned)})
+	}
+	b.mu.Unlock()
+	select {
+	case b.up <- m:
+	default:
+	}
+}
+
+func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machine, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it could not be logged into within %v", timeout))
+	defer cancel()
+	fail := func(err error, mend string) (iotax.Machine, error) {
+		return nil, &iotax.Error{Op: "start guest", On: b.name, Err: err, Mend: mend}
+	}
+	b.mu.Lock()
+	b.spawned = time.Now()
+	vm, err := qemu.Start(ctx, b.config, b.line)
+	if err == nil {
+		b.spawned = vm.Started
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	b.vm = vm
+	port, err := vm.HostPort(ctx)
+	if err != nil {
+		return fail(vm.Fail(err), "")
+	}
+	var hostKey string
+	if b.spec.Image == "" {
+		if hostKey, err = b.awaitMicro(ctx); err != nil {
+			return fail(err, "")
+		}
+	}
+	conn, err := b.login(ctx, port, hostKey)
+	if err != nil {
+		mend := ""
+		if b.spec.Image != "" {
+			mend = "the image must run an SSH server that lets user " + b.spec.User + " in: by cloud-init, or with identity:"
+		}
+		return fail(err, mend)
+	}
+	b.mu.Lock()
+	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
+	b.mu.Unlock()
+	phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
+	g := &qemuGuest{Client: sshx.New(conn, b.name), name: b.name, vm: vm, dir: b.dir, facts: b.facts, boot: phases}
+	if b.sockets != b.dir {
+		g.dir = b.sockets
+		if err := os.RemoveAll(b.dir); err != nil {
+			g.dir = b.dir
+		}
+	}
+	b.describe(ctx, g)
+	return g, nil
+}
+
+// awaitMicro waits until the micro-guest says that it is ready, and returns its host key.
+func (b *booting) awaitMicro(ctx context.Context) (hostKey string, err error) {
+	for {
+		select {
+		case m := <-b.up:
+			switch m.Name {
+			case "hostkey":
+				hostKey = m.Detail
+			case "ready":
+				return hostKey, nil
+			case "failed":
+				return "", fmt.Errorf("its init gave up: %s\nlast lines of its console:\n%s", m.Detail, b.vm.Tail(15))
+			}
+		case <-b.vm.Done():
+			return "", b.vm.Err()
+		case <-ctx.Done():
+			return "", b.vm.Fail(context.Cause(ctx))
+		}
+	}
+}
+
+// login connects to the guest's SSH server. An image may take its time to have one.
+func (b *booting) login(ctx context.Context, port int, hostKey string) (*ssh.Client, error) {
+	user := "root"
+	if b.spec.Image != "" {
+		user = b.spec.User
+	}
+	config := &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(b.signer)},
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			// The port is one that QEMU, which is ours, listens on, so an image whose host key
+			// nobody knows can be no other.
+			if hostKey != "" && strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) != hostKey {
+				return errors.New("the host key is not the one that the guest wrote to its console")
+			}
+			return nil
+		},
+	}
+	if b.spec.Image == "" {
+		// The handshake is the dearest thing an emulated CPU does until it is ready.
+		config.KeyExchanges = []string{ssh.KeyExchangeCurve25519}
+	}
+	addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+	for {
+		conn, err := dialSSH(ctx, addr, config)
+		if err == nil {
+			return conn, nil
+		}
+		if b.spec.Image == "" {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return nil, b.vm.Fail(err)
+		}
+		select {
+		case <-b.vm.Done():
+			return nil, b.vm.Err()
+		case <-ctx.Done():
+			return nil, b.vm.Fail(fmt.Errorf("%w: %w", context.Cause(ctx), err))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// QEMU accepts before anyone in the guest listens; a banner that never comes must not hang us.
+	patience, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(patience, func() { conn.Close() })
+	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
+	if !stop() && err == nil {
+		c.Close()
+		err = patience.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return ssh.NewClient(c, chans, reqs), nil
+}
+
+// describe collects the facts that only a running guest can tell.
+func (b *booting) describe(ctx context.Context, g *qemuGuest) {
+	f := b.facts
+	f["qemu"] = b.vm.Monitor.Version
+	c := b.config
+	f["cpus"] = fmt.Sprint(c.CPUs)
+	f["memory"] = plan.Size(c.Memory).String()
+	args := c.Args()
+	for i := 0; i+1 < len(args); i++ {
+		switch args[i] {
+		case "-machine":
+			f["machine"] = args[i+1]
+		case "-cpu":
+			f["cpu"] = args[i+1]
+		}
+	}
+	if b.vm.Daemons != "" {
+		f["virtiofsd"] = b.vm.Daemons
+	}
+	// A guest that cannot tell is still a guest.
+	out, err := iotax.Output(ctx, g, "sh", "-c", "uname -r; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if err == nil {
+		if l := strings.Fields(string(out)); len(l) == 2 {
+			f["kernel"], f["clocksource"] = l[0], l[1]
+		}
+	}
+	f["boot"] = time.Since(b.vm.Started).Round(time.Millisecond).String()
+}
