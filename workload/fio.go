@@ -1,0 +1,538 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/plan"
+)
+
+// Fio is the spec of `fio: {rw: randread, bs: 4k}`: a fio job by fio's own options, or a section of
+// a job file, with options of its own that win over the file's.
+//
+// Sizes are in the plan's units, standard whatever fio thinks of them: 1MiB is 1048576 bytes, 1MB is
+// 1000000, and fio's bare 1m is 1048576. Inside a job file fio's own rules hold.
+//
+// Every job (numjobs) gets a file of its own, as fio does it; `size` is per job, as in fio. Where
+// nothing is said, a job is rw=randread bs=4k iodepth=1 numjobs=1 direct=1 on 1 GiB in all, and one
+// that writes ends with a flush that counts (end_fsync=1).
+type Fio struct {
+	File    string            `yaml:"file" doc:"fio job file, relative to the plan"`
+	Section string            `yaml:"section" doc:"section of the job file; may be left out if there is only one"`
+	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file, and in place of fio's $ncpus, $mb_memory and $pagesize"`
+	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
+
+	settings []fio.Setting
+}
+
+func newFio() any { return &Fio{} }
+
+// defaultTotal is the size of all test files together where the plan gives none.
+const defaultTotal = 1 << 30
+
+// decided are the options that iotax sets itself, with what to write instead.
+var decided = map[string]string{
+	"name":                "the workload's name in the plan",
+	"filename":            "the target says where",
+	"directory":           "the target says where",
+	"filename_format":     "the target says where",
+	"opendir":             "the target says where",
+	"unique_filename":     "the target says where",
+	"runtime":             "measure: {trial: 10s}",
+	"time_based":          "measure: {trial: 10s}",
+	"ramp_time":           "measure: {ramp: 2s}",
+	"startdelay":          "measure: {settle: 1s}",
+	"loops":               "measure: {blocks: {min: 6}}",
+	"randseed":            "measure: {seed: 1}",
+	"randrepeat":          "measure: {seed: 1}",
+	"allrandrepeat":       "measure: {seed: 1}",
+	"group_reporting":     "it is always on",
+	"per_job_logs":        "the one-second series are always kept",
+	"write_bw_log":        "the one-second series are always kept",
+	"write_iops_log":      "the one-second series are always kept",
+	"write_lat_log":       "the one-second series are always kept",
+	"write_hist_log":      "the histograms are always kept",
+	"log_avg_msec":        "the one-second series are always kept",
+	"log_hist_msec":       "the histograms are always kept",
+	"log_offset":          "the one-second series are always kept",
+	"log_unix_epoch":      "the one-second series are always kept",
+	"log_alternate_epoch": "the one-second series are always kept",
+	"log_compression":     "the one-second series are always kept",
+	"stats":               "nothing could be measured without",
+	"lat_percentiles":     "quantiles of the total latency are always kept",
+	"clat_percentiles":    "quantiles of the total latency are always kept",
+	"percentile_list":     "quantiles come from the histogram",
+	"unlink":              "the test file is shared by the trials, and removed at the end",
+	"unlink_each_loop":    "the test file is shared by the trials, and removed at the end",
+	"create_only":         "files are written before the first trial",
+	"file_append":         "the test file has a fixed size",
+	"fill_device":         "iotax never fills a place",
+	"fill_fs":             "iotax never fills a place",
+	"read_iolog":          "replaying a log is not supported",
+	"verify_only":         "it does no timed I/O",
+	"kb_base":             "sizes in a plan are in standard units",
+	"allow_file_create":   "files are written before the first trial",
+}
+
+// alone are options that order jobs of one file among each other; a section that runs alone has no
+// use for them.
+var alone = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_on_error", "exit_what", "description"}
+
+var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
+
+// OptionNames lists fio's options, for suggestions.
+func (f *Fio) OptionNames() []string {
+	return slices.DeleteFunc(fio.OptionNames(), func(n string) bool { _, no := decided[fio.Canonical(n)]; return no })
+}
+
+// SetOption sets one of fio's options; an empty value is an option without "=value".
+func (f *Fio) SetOption(key, value string) error {
+	o, ok := fio.LookupOption(key)
+	if !ok {
+		e := &plan.FieldError{Field: key, Msg: "fio has no option " + key}
+		if n := fio.Nearest(key, f.OptionNames()); n != "" {
+			e.Mend = fmt.Sprintf("did you mean %q?", n)
+		}
+		return e
+	}
+	if instead, no := decided[o.Name]; no {
+		return &plan.FieldError{Field: key, Msg: "iotax sets this option itself", Mend: "instead: " + instead}
+	}
+	s := fio.Setting{Key: o.Name, Value: strings.TrimSpace(value)}
+	if strings.Contains(o.Type, "boolean") {
+		switch strings.ToLower(s.Value) {
+		case "true", "yes", "on":
+			s.Value = "1"
+		case "false", "no", "off":
+			s.Value = "0"
+		}
+	}
+	s.Bare = s.Value == ""
+	if err := checkOption(o.Name, s.Value); err != nil {
+		return &plan.FieldError{Field: key, Msg: err.Error()}
+	}
+	f.set(s)
+	return nil
+}
+
+func (f *Fio) set(s fio.Setting) {
+	if i := slices.IndexFunc(f.settings, func(o fio.Setting) bool { return o.Key == s.Key }); i >= 0 {
+		f.settings[i] = s
+		return
+	}
+	f.settings = append(f.settings, s)
+}
+
+// checkOption refuses the slips that can be seen before fio is asked.
+func checkOption(name, value string) error {
+	switch name {
+	case "rw":
+		mode, _, _ := strings.Cut(value, ":")
+		if !slices.Contains(directions, mode) {
+			msg := fmt.Sprintf("%q is none of %s", value, strings.Join(directions, ", "))
+			if n := fio.Nearest(mode, directions); n != "" {
+				msg += fmt.Sprintf("; did you mean %q?", n)
+			}
+			return errors.New(msg)
+		}
+	case "iodepth", "numjobs", "nrfiles":
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 1<<20 {
+			return fmt.Errorf("%q is no whole number above 0", value)
+		}
+	case "bs", "size", "filesize", "io_size", "offset", "offset_increment":
+		if name != "bs" && strings.HasSuffix(value, "%") {
+			return errors.New("give a size, not a share: places differ in size")
+		}
+		for part := range strings.FieldsFuncSeq(standardSizes(value), func(r rune) bool { return r == ',' || r == '-' }) {
+			n, err := fio.ParseSize(part, 1024)
+			if err != nil || n < 0 || n == 0 && !strings.HasPrefix(name, "offset") {
+				return fmt.Errorf("%q is no size; write it as in 4k, 64KiB or 1GiB", part)
+			}
+		}
+	}
+	return nil
+}
+
+var standardSize = regexp.MustCompile(`\b([0-9]+)([KMGTPkmgtp])([iI][bB]?|[bB])`)
+
+// standardSizes replaces sizes in standard units by bytes, because fio takes MiB for a power of 1000
+// and MB for a power of 1024. Bare k, m, g stay: both agree on them.
+func standardSizes(s string) string {
+	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
+		n, err := fio.ParseSize(m, 1000)
+		if err != nil {
+			return m
+		}
+		return strconv.FormatInt(n, 10)
+	})
+}
+
+// Validate fills the defaults that depend on other options.
+func (f *Fio) Validate() error {
+	if f.File == "" {
+		switch {
+		case f.Section != "":
+			return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Mend: "add file: NAME.fio"}
+		case len(f.Env) > 0:
+			return &plan.FieldError{Field: "env", Msg: "the values are for a job file, and none is given", Mend: "add file: NAME.fio"}
+		}
+		f.fillDefaults()
+	}
+	return nil
+}
+
+// headline is the order in which the first options are shown.
+var headline = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "end_fsync"}
+
+func (f *Fio) fillDefaults() {
+	def := func(key, value string, unless ...string) {
+		if !slices.ContainsFunc(f.settings, func(s fio.Setting) bool { return s.Key == key || slices.Contains(unless, s.Key) }) {
+			f.settings = append(f.settings, fio.Setting{Key: key, Value: value})
+		}
+	}
+	def("rw", "randread")
+	def("bs", "4k", "bsrange", "bssplit")
+	def("iodepth", "1")
+	def("numjobs", "1")
+	def("size", plan.Size(f.defaultSize()).String(), "filesize")
+	def("direct", "1", "buffered")
+	if mode, _ := f.get("rw"); writes(mode) {
+		def("end_fsync", "1", "fsync", "fdatasync", "sync", "fsync_on_close")
+	}
+	place := func(s fio.Setting) int {
+		if i := slices.Index(headline, s.Key); i >= 0 {
+			return i
+		}
+		return len(headline)
+	}
+	slices.SortStableFunc(f.settings, func(a, b fio.Setting) int { return place(a) - place(b) })
+}
+
+func (f *Fio) get(key string) (string, bool) {
+	for _, s := range f.settings {
+		if s.Key == key {
+			return s.Value, true
+		}
+	}
+	return "", false
+}
+
+// defaultSize shares defaultTotal among the jobs, in whole MiB.
+func (f *Fio) defaultSize() int64 {
+	v, _ := f.get("numjobs")
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 {
+		n = 1
+	}
+	return max(defaultTotal/n>>20, 1) << 20
+}
+
+// Options lists what was set and, once validated, the defaults.
+func (f *Fio) Options() []plan.Option {
+	var out []plan.Option
+	for _, s := range f.settings {
+		out = append(out, plan.Option{Key: s.Key, Value: s.Value})
+	}
+	return out
+}
+
+// openFio reads the job file, if there is one, and makes the workload.
+func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
+	spec, ok := w.Spec.(*Fio)
+	if !ok {
+		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
+	}
+	j := &fioJob{name: w.Name, env: e, spec: spec, kbBase: 1024, states: map[*iotax.Target]*fioState{}}
+	if spec.File == "" {
+		copied := &Fio{settings: slices.Clone(spec.settings)} // Validate may not have been called
+		copied.fillDefaults()
+		for _, s := range copied.settings {
+			s.Value = standardSizes(s.Value)
+			j.settings = append(j.settings, s)
+		}
+		return j, nil
+	}
+	if err := j.readFile(w); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *fioJob) readFile(w plan.Workload) error {
+	path := j.spec.File
+	if !filepath.IsAbs(path) && w.Pos.File != "" {
+		path = filepath.Join(filepath.Dir(w.Pos.File), path)
+	}
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "read job file", On: path, Err: err, Mend: mend}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		mend := ""
+		if errors.Is(err, os.ErrNotExist) {
+			mend = "the path counts from the folder of the plan"
+			err = os.ErrNotExist
+		}
+		return fail(err, mend)
+	}
+	file, err := fio.ParseJob(string(text))
+	if err != nil {
+		return fail(err, "")
+	}
+	all, err := file.Job(j.spec.Section)
+	if err != nil {
+		mend := ""
+		if names := file.Names(); len(names) > 0 {
+			mend = "section: " + names[0]
+			if n := fio.Nearest(j.spec.Section, names); n != "" {
+				mend = "section: " + n
+			}
+		}
+		return fail(err, mend)
+	}
+	for _, s := range all {
+		o, known := fio.LookupOption(s.Key)
+		if known {
+			s.Key = o.Name
+		} // the fio over there may know options that this one does not: it is asked before the run
+		_, ours := decided[s.Key]
+		switch {
+		case s.Key == "kb_base":
+			if n, err := strconv.Atoi(s.Value); err != nil || n != 1000 && n != 1024 {
+				return fail(&fio.JobError{Line: s.Line, Msg: "kb_base is 1000 or 1024"}, "")
+			}
+			j.kbBase, _ = strconv.Atoi(s.Value)
+			j.settings = slices.Insert(j.settings, 0, s) // fio reads the line from the left
+		case s.Key == "read_iolog" || s.Key == "verify_only" || s.Key == "create_only" || s.Key == "fill_device" || s.Key == "opendir":
+			return fail(&fio.JobError{Line: s.Line, Msg: s.Key + ": " + decided[s.Key]}, "")
+		case s.Key == "filename":
+			j.sharedFile = true
+			j.overridden = append(j.overridden, strings.TrimPrefix(s.String(), "--"))
+		case ours:
+			j.overridden = append(j.overridden, strings.TrimPrefix(s.String(), "--"))
+		case slices.Contains(alone, s.Key):
+		default:
+			j.settings = append(j.settings, s)
+		}
+	}
+	for _, s := range j.spec.settings {
+		s.Value = standardSizes(s.Value)
+		if j.kbBase == 1000 && sizeOption(s.Key) { // the plan's 4k is 4096 all the same
+			if n, err := fio.ParseSize(s.Value, 1024); err == nil {
+				s.Value = strconv.FormatInt(n, 10)
+			}
+		}
+		if i := slices.IndexFunc(j.settings, func(o fio.Setting) bool { return o.Key == s.Key }); i >= 0 {
+			j.settings[i] = s
+		} else {
+			j.settings = append(j.settings, s)
+		}
+	}
+	return nil
+}
+
+func sizeOption(key string) bool {
+	return slices.Contains([]string{"bs", "ba", "size", "filesize", "io_size", "offset", "offset_increment", "rate", "rate_min"}, key)
+}
+
+func writes(rw string) bool {
+	mode, _, _ := strings.Cut(rw, ":")
+	return strings.Contains(mode, "write") || strings.Contains(mode, "trim") || mode == "rw" || mode == "randrw"
+}
+
+func reads(rw string) bool {
+	mode, _, _ := strings.Cut(rw, ":")
+	return strings.Contains(mode, "read") || mode == "rw" || mode == "randrw"
+}
+
+// A resolved job has every variable replaced.
+type resolved struct {
+	settings []fio.Setting
+	layout   layout
+	rw       string
+	bs       int64 // smallest block size
+	direct   bool
+	engine   string // asked for; "" leaves it to iotax
+}
+
+// resolve replaces variables by what vars has, the plan's env before it.
+func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
+	vars = maps.Clone(vars)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	maps.Copy(vars, j.spec.Env)
+	r := &resolved{settings: slices.Clone(j.settings), rw: "read", bs: 4096}
+	get := map[string]string{}
+	for i := range r.settings {
+		s := &r.settings[i]
+		v, err := fio.Expand(s.Value, func(n string) (string, bool) { v, ok := vars[n]; return v, ok })
+		if err != nil {
+			e := &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: err}
+			if s.Line > 0 {
+				e.Err = &fio.JobError{Line: s.Line, Msg: err.Error()}
+			}
+			e.Mend = "give it under env: in the plan"
+			return nil, e
+		}
+		s.Value = v
+		get[s.Key] = v
+	}
+	fail := func(key string, err error) error {
+		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: err}
+	}
+	size := func(key string) (n int64, err error) {
+		v, ok := get[key]
+		if !ok {
+			return 0, nil
+		}
+		if strings.HasSuffix(v, "%") {
+			return 0, fail(key, fmt.Errorf("%q is a share of something that differs between targets: give a size", v))
+		}
+		if n, err = fio.ParseSize(v, j.kbBase); err != nil || n < 0 {
+			return 0, fail(key, fmt.Errorf("%q is no size", v))
+		}
+		return n, nil
+	}
+	whole := func(key string) (int, error) {
+		v, ok := get[key]
+		if !ok {
+			return 1, nil
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			return 0, fail(key, fmt.Errorf("%q is no whole number above 0", v))
+		}
+		return n, nil
+	}
+	if v, ok := get["rw"]; ok {
+		r.rw = v
+	}
+	r.engine = get["ioengine"]
+	r.direct = isOn(get, "direct")
+	if v, ok := get["buffered"]; ok && v == "0" {
+		r.direct = true
+	}
+	for _, key := range []string{"bs", "bsrange", "bssplit"} {
+		if v := get[key]; v != "" {
+			r.bs = smallest(v, j.kbBase, r.bs)
+		}
+	}
+
+	l := &r.layout
+	var err error
+	var perJob, fileSize, offset, increment int64
+	if l.jobs, err = whole("numjobs"); err != nil {
+		return nil, err
+	}
+	if l.files, err = whole("nrfiles"); err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(get["filesize"], "-,:") {
+		return nil, fail("filesize", errors.New("a range of sizes is not supported: give one size"))
+	}
+	for key, dst := range map[string]*int64{"size": &perJob, "filesize": &fileSize, "offset": &offset, "offset_increment": &increment} {
+		if *dst, err = size(key); err != nil {
+			return nil, err
+		}
+	}
+	if perJob == 0 {
+		perJob = fileSize * int64(l.files)
+	}
+	switch {
+	case diskless(r.engine):
+		l.jobs = 0
+	case perJob == 0:
+		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Mend: "add size: 1GiB"}
+	}
+	if fileSize == 0 {
+		fileSize = perJob / int64(l.files)
+	}
+	l.shared = (j.sharedFile || increment > 0) && l.files == 1
+	if l.shared && l.jobs > 0 {
+		if increment > (1<<62)/int64(l.jobs) {
+			return nil, fail("offset_increment", errors.New("the file would be too large"))
+		}
+		fileSize += increment * int64(l.jobs-1)
+	}
+	if offset > 1<<62 || fileSize > 1<<62 {
+		return nil, fail("size", errors.New("the file would be too large"))
+	}
+	l.bytes = (fileSize + offset + 4095) &^ 4095
+	if l.jobs > 0 && l.bytes > (1<<62)/int64(l.jobs*l.files) {
+		return nil, fail("size", errors.New("the files would be too large"))
+	}
+	if writes(r.rw) {
+		l.tag = dataTag(r.settings)
+	}
+	return r, nil
+}
+
+func isOn(get map[string]string, key string) bool {
+	v, ok := get[key]
+	return ok && v != "0"
+}
+
+// smallest is the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50".
+func smallest(v string, kbBase int, otherwise int64) int64 {
+	least := int64(0)
+	for part := range strings.FieldsFuncSeq(v, func(r rune) bool { return strings.ContainsRune(",-:", r) }) {
+		part, _, _ = strings.Cut(part, "/")
+		if n, err := fio.ParseSize(part, kbBase); err == nil && n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	if least == 0 {
+		return otherwise
+	}
+	return least
+}
+
+// diskless engines touch no file.
+func diskless(engine string) bool { return engine == "null" || engine == "cpuio" }
+
+// Metrics are the rates of the directions: bandwidth for sequential I/O in large blocks, else IOPS.
+func (j *fioJob) Metrics() []string {
+	get := func(key, def string) string {
+		for _, s := range j.settings {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+		return def
+	}
+	rw := get("rw", "read")
+	rate := "iops"
+	if !strings.HasPrefix(rw, "rand") && smallest(get("bs", "4k"), j.kbBase, 4096) >= 64<<10 {
+		rate = "bandwidth"
+	}
+	var out []string
+	if reads(rw) {
+		out = append(out, "read."+rate)
+	}
+	if strings.Contains(rw, "write") || strings.HasPrefix(rw, "rw") || strings.HasPrefix(rw, "randrw") {
+		out = append(out, "write."+rate)
+	}
+	if strings.Contains(rw, "trim") {
+		out = append(out, "trim."+rate)
+	}
+	return out
+}
+
+// Space is the size of the test files. Workloads with files of the same size share them.
+func (j *fioJob) Space() int64 {
+	r, err := j.resolve(hostVars())
+	if err != nil {
+		return 0 // Check says why
+	}
+	return r.layout.total()
+}

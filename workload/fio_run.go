@@ -1,0 +1,807 @@
+package workload
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/plan"
+)
+
+// fioJob is the workload: one fio job on any number of targets.
+type fioJob struct {
+	name       string
+	env        Env
+	spec       *Fio
+	settings   []fio.Setting // of the job, without what iotax decides
+	kbBase     int
+	sharedFile bool     // the job file names one file for all jobs
+	overridden []string // what the job file says and iotax decides
+
+	states map[*iotax.Target]*fioState
+}
+
+// fioState is what is known of the job on one target.
+type fioState struct {
+	survey  survey
+	tool    tool
+	job     *resolved
+	engine  string
+	engines map[string]error // what was probed; nil works
+	held    []string         // files that this workload keeps alive
+	err     error            // why the target can't do it; Check says it
+}
+
+// survey is what there is on a machine.
+type survey struct {
+	os, arch string
+	key      string // identifies this boot of this machine for this user
+	fio      string // path, or ""
+	version  string
+	shell    bool
+	vars     map[string]string
+}
+
+const surveyScript = `
+echo "os $(uname -s)"
+echo "arch $(uname -m)"
+echo "key $(cat /proc/sys/kernel/random/boot_id 2>/dev/null) $(id -u) $(grep ^Seccomp: /proc/self/status 2>/dev/null) $(hostname 2>/dev/null)"
+echo "ncpus $(getconf _NPROCESSORS_ONLN 2>/dev/null || nproc 2>/dev/null)"
+echo "pagesize $(getconf PAGESIZE 2>/dev/null || getconf PAGE_SIZE 2>/dev/null)"
+echo "memory $(while read -r k v _; do [ "$k" = MemTotal: ] && echo "$v"; done </proc/meminfo 2>/dev/null)"
+p=$(command -v fio) && v=$(fio --version) && echo "fio $p" && echo "version $v"
+true
+`
+
+func takeSurvey(ctx context.Context, m iotax.Machine) (survey, error) {
+	s := survey{vars: map[string]string{}}
+	var out, stderr bytes.Buffer
+	err := m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", surveyScript}, Stdout: &out, Stderr: &stderr})
+	if err != nil {
+		if ctx.Err() != nil {
+			return s, err
+		}
+		if !iotax.IsLocal(m) {
+			return s, &iotax.Error{Op: "look for fio on", On: m.String(), Err: err}
+		}
+		// This host without a POSIX shell: Windows.
+		v, verr := iotax.Output(ctx, m, "fio", "--version")
+		s.os, s.arch = runtime.GOOS, runtime.GOARCH
+		if verr == nil {
+			s.fio, s.version = "fio", strings.TrimSpace(string(v))
+		}
+		return s, ctx.Err()
+	}
+	s.shell = true
+	for l := range strings.Lines(out.String()) {
+		key, v, _ := strings.Cut(strings.TrimSpace(l), " ")
+		switch key {
+		case "os":
+			s.os = strings.ToLower(v)
+		case "arch":
+			s.arch = v
+		case "key":
+			s.key = v
+		case "fio":
+			s.fio = v
+		case "version":
+			s.version = v
+		case "ncpus", "pagesize":
+			if v != "" {
+				s.vars[key] = v
+			}
+		case "memory":
+			if kb, err := strconv.ParseInt(v, 10, 64); err == nil {
+				s.vars["mb_memory"] = strconv.FormatInt(kb/1024, 10)
+			}
+		}
+	}
+	return s, nil
+}
+
+// hostVars are the variables of this host, for sizes that must be known before a target is open.
+func hostVars() map[string]string {
+	vars := map[string]string{"ncpus": strconv.Itoa(runtime.NumCPU()), "pagesize": strconv.Itoa(os.Getpagesize())}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kb int64
+		if _, err := fmt.Sscanf(string(text), "MemTotal: %d", &kb); err == nil {
+			vars["mb_memory"] = strconv.FormatInt(kb/1024, 10)
+		}
+	}
+	return vars
+}
+
+// state finds out, once for each target, what the job needs to know of it.
+func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) {
+	if st := j.states[t]; st != nil {
+		return st, st.err
+	}
+	st := &fioState{engines: map[string]error{}}
+	st.err = func() (err error) {
+		if err := j.suits(t); err != nil {
+			return err
+		}
+		if st.survey, err = shared.survey(ctx, t.Machine); err != nil {
+			return err
+		}
+		if st.job, err = j.resolve(st.survey.vars); err != nil {
+			return err
+		}
+		if t.Place.ReadOnly && writes(st.job.rw) && st.job.layout.jobs > 0 {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
+				Mend: "rw: randread, or a target that can be written"}
+		}
+		if t.Place.Kind == iotax.PlaceDevice && writes(st.job.rw) {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
+				Mend: "rw: randread, or a directory on a file system of the device"}
+		}
+		st.tool, err = provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
+		return err
+	}()
+	if err := ctx.Err(); err != nil && st.err != nil {
+		return st, st.err // a cancelled look is not remembered
+	}
+	j.states[t] = st
+	return st, st.err
+}
+
+func (j *fioJob) suits(t *iotax.Target) error {
+	switch {
+	case t.Place.Kind == iotax.PlaceDir || t.Place.Kind == iotax.PlaceDevice:
+		return nil
+	default:
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory or on a block device, not at a %s", t.Place.Kind)}
+	}
+}
+
+// candidates are the engines of an operating system, best first.
+func candidates(os string) []string {
+	switch os {
+	case "linux":
+		return []string{"io_uring", "libaio", "posixaio", "psync"}
+	case "windows":
+		return []string{"windowsaio", "psync"}
+	}
+	return []string{"posixaio", "psync"}
+}
+
+// engineless are the engines that wait for each I/O, whatever the depth.
+var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
+
+// first returns the first engine among those from index from that works on t.
+func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from int) (int, error) {
+	list := candidates(st.survey.os)
+	var errs []error
+	for i := from; i < len(list); i++ {
+		err := j.probe(ctx, t, st, list[i])
+		if err == nil {
+			return i, nil
+		}
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
+	}
+	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...),
+		Mend: "if the file system refuses direct I/O: direct: 0"}
+}
+
+// probe tells whether fio can do I/O through the engine at the place, by doing some.
+func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engine string) error {
+	if err, known := st.engines[engine]; known {
+		return err
+	}
+	err := shared.probe(ctx, j.env, t, st, engine)
+	if ctx.Err() == nil {
+		st.engines[engine] = err
+	}
+	return err
+}
+
+// Settle chooses one engine that works on every target, because another engine is another workload.
+// A target that can't do the job at all is left to Check.
+func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
+	type candidate struct {
+		t     *iotax.Target
+		st    *fioState
+		index int
+	}
+	var open []candidate
+	var found []iotax.Finding
+	versions := map[string][]string{}
+	for _, t := range targets {
+		st, err := j.state(ctx, t)
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if err != nil {
+			continue
+		}
+		versions[st.tool.version] = append(versions[st.tool.version], t.Name)
+		if st.job.engine != "" {
+			st.engine = st.job.engine
+			continue
+		}
+		i, err := j.first(ctx, t, st, 0)
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if err != nil {
+			st.err = err
+			continue
+		}
+		st.engine = candidates(st.survey.os)[i]
+		open = append(open, candidate{t, st, i})
+	}
+	if len(versions) > 1 {
+		var parts []string
+		for v, names := range versions {
+			parts = append(parts, v+" on "+strings.Join(names, ", "))
+		}
+		slices.Sort(parts)
+		found = append(found, iotax.Finding{Rule: "fio-version-differs", Severity: iotax.Warning, Evidence: strings.Join(parts, "; "),
+			Mend: "install the same version everywhere"})
+	}
+	if len(open) < 2 {
+		return found, nil
+	}
+	worst := slices.MaxFunc(open, func(a, b candidate) int { return cmp.Compare(a.index, b.index) })
+	best := slices.MinFunc(open, func(a, b candidate) int { return cmp.Compare(a.index, b.index) })
+	if best.st.engine == worst.st.engine {
+		return found, nil
+	}
+	why := fmt.Sprintf("%s on %s: %v", best.st.engine, worst.t.Name, worst.st.engines[best.st.engine])
+	for _, engine := range candidates(worst.st.survey.os)[worst.index:] {
+		works := true
+		for _, c := range open {
+			if works = slices.Contains(candidates(c.st.survey.os), engine) && j.probe(ctx, c.t, c.st, engine) == nil; !works {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if works {
+			for _, c := range open {
+				c.st.engine = engine
+			}
+			return append(found, iotax.Finding{Rule: "engine-common", Severity: iotax.Info,
+				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why)}), nil
+		}
+	}
+	var parts []string
+	for _, c := range open {
+		parts = append(parts, c.st.engine+" on "+c.t.Name)
+	}
+	return append(found, iotax.Finding{Rule: "engine-differs", Severity: iotax.Warning,
+		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Mend: "ioengine: one that works on all of them"}), nil
+}
+
+// checkScript changes into the place and tells its free space and the sizes of the files named.
+const checkScript = `
+p=$1; shift
+[ -d "$p" ] || { echo "missing"; exit 0; }
+cd -- "$p" || { echo "denied"; exit 0; }
+if [ "$1" = w ]; then
+	if : 2>&1 >"iotax-write.$$"; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
+fi
+shift
+df -Pk . 2>/dev/null | while read -r _ _ _ free _; do
+	case $free in *[!0-9]*|'') ;; *) echo "free $free";; esac
+done
+for f; do
+	[ -f "$f" ] || continue
+	n=$(stat -c %s -- "$f" 2>/dev/null || stat -f %z -- "$f" 2>/dev/null) && echo "have $n $f"
+done
+true
+`
+
+// Check tells what t lacks: fio, an engine, a place that can be written, options that the fio over
+// there knows, space.
+func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if st.engine == "" {
+		st.engine = st.job.engine
+	}
+	l := st.job.layout
+	onDir := t.Place.Kind == iotax.PlaceDir && l.jobs > 0
+	if n := l.jobs * l.files; n > maxFiles {
+		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
+	}
+	if onDir && st.survey.shell {
+		if err := j.checkPlace(ctx, t, st, on); err != nil {
+			return err
+		}
+	}
+	if st.engine == "" {
+		i, err := j.first(ctx, t, st, 0)
+		if err != nil {
+			return err
+		}
+		st.engine = candidates(st.survey.os)[i]
+	}
+	args := append(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), "--parse-only")
+	var out, stderr bytes.Buffer
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		msg := fioMessage(stderr.String() + out.String())
+		if msg == "" {
+			return on(err, "")
+		}
+		return on(fmt.Errorf("%s says: %s", st.tool.version, msg), "remove or correct the option")
+	}
+	if t.Facts == nil {
+		t.Facts = map[string]string{}
+	}
+	t.Facts["fio"] = st.tool.version
+	if st.tool.pushed != "" {
+		t.Facts["fio.pushed"] = st.tool.pushed
+	}
+	return nil
+}
+
+// maxFiles bounds the test files of a job: all their names are on a command line.
+const maxFiles = 1000
+
+func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState, on func(error, string) error) error {
+	l := st.job.layout
+	mode := "w"
+	if t.Place.ReadOnly {
+		mode = "r"
+	}
+	out, err := iotax.Output(ctx, t.Machine, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, l.names()...)...)
+	if err != nil {
+		return on(err, "")
+	}
+	free, have := int64(-1), int64(0)
+	for line := range strings.Lines(string(out)) {
+		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
+		case "missing":
+			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrNotExist), "make the directory, or name another")
+		case "denied":
+			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
+		case "unwritable":
+			return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
+		case "free":
+			if n, err := strconv.ParseInt(rest, 10, 64); err == nil {
+				free = n * 1024
+			}
+		case "have":
+			size, _, _ := strings.Cut(rest, " ")
+			if n, err := strconv.ParseInt(size, 10, 64); err == nil && n == l.bytes {
+				have += n
+			}
+		}
+	}
+	need := l.total() - have
+	if t.Place.ReadOnly {
+		if need > 0 {
+			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, l.names()[0]), "a target that can be written")
+		}
+		return nil
+	}
+	if free >= 0 && need > free {
+		return on(fmt.Errorf("%s needed in %s, %s available", plan.Size(need), t.Place.Path, approx(free)),
+			fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(l.total())))
+	}
+	return nil
+}
+
+// approx rounds a size down so that it is short to read.
+func approx(n int64) string {
+	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
+		if n >= unit {
+			return plan.Size(n / unit * unit).String()
+		}
+	}
+	return plan.Size(n).String()
+}
+
+func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
+	length := out.Length
+	if length <= 0 {
+		length = time.Duration(plan.Defaults().Trial)
+	}
+	return line{
+		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice,
+		engine: st.engine, seed: out.Seed, runtime: max(length.Milliseconds(), 1), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold,
+	}
+}
+
+// Prepare writes the test files with random data, through a temporary name: what has the real name
+// and the right size is whole. Files that are there already are used as they are.
+func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	l := st.job.layout
+	if t.Place.Kind != iotax.PlaceDir || l.jobs == 0 {
+		return nil
+	}
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if !st.survey.shell {
+		return on(errors.New("the machine has no POSIX shell"), "")
+	}
+	st.held = shared.hold(t, l.names())
+	sizes, err := fileSizes(ctx, t, l.names())
+	if err != nil {
+		return on(err, "")
+	}
+	var missing []string
+	for _, n := range l.names() {
+		if sizes[n] != l.bytes {
+			missing = append(missing, n)
+		}
+	}
+	if len(missing) > 0 && t.Place.ReadOnly {
+		return on(errors.New("the place is read-only"), "")
+	}
+	// One process writes a few files at once: each costs fio's start, and many at once would
+	// interleave on the disk.
+	for batch := range slices.Chunk(missing, 8) {
+		if err := j.fill(ctx, t, st, batch); err != nil {
+			return on(err, mendSpace(err, l))
+		}
+	}
+	return nil
+}
+
+func mendSpace(err error, l layout) string {
+	if strings.Contains(err.Error(), "No space left") {
+		return fmt.Sprintf("%s are needed: a smaller size, or a place with more space", plan.Size(l.total()))
+	}
+	return ""
+}
+
+const part = ".part"
+
+func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names []string) (err error) {
+	l := st.job.layout
+	parts := make([]string, len(names))
+	for i, n := range names {
+		parts[i] = n + part
+	}
+	defer func() {
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+			defer cancel()
+			err = errors.Join(err, removeFiles(ctx, t, parts))
+		}
+	}()
+	engine := st.engine
+	if engine == "" || slices.Contains([]string{"mmap", "splice", "exec"}, engine) {
+		engine = "psync"
+	}
+	var out, stderr bytes.Buffer
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: fillArgs(st.tool.argv, t.Place.Path, engine, st.job.direct, parts, l.bytes), Stdout: &out, Stderr: &stderr})
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	r, perr := fio.Parse(out.Bytes())
+	switch msg := fioMessage(stderr.String() + "\n" + strings.Join(r.Notes, "\n")); {
+	case err != nil && msg != "":
+		return errors.New(msg)
+	case err != nil:
+		return err
+	case perr != nil:
+		return perr
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	var written uint64
+	for i := range r.Jobs {
+		written += r.Jobs[i].Write.Bytes
+	}
+	if want := uint64(l.bytes) * uint64(len(names)); written != want {
+		return fmt.Errorf("fio wrote %d bytes in place of %d", written, want)
+	}
+	sizes, err := fileSizes(ctx, t, parts)
+	if err != nil {
+		return err
+	}
+	for _, n := range parts {
+		if sizes[n] != l.bytes {
+			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], l.bytes)
+		}
+	}
+	return runIn(ctx, t, `for f; do mv -f -- "$f" "${f%`+part+`}" || exit; done`, parts, nil)
+}
+
+// runIn runs a script in the place, with files as its arguments.
+func runIn(ctx context.Context, t *iotax.Target, script string, files []string, out *bytes.Buffer) error {
+	c := &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, files...)}
+	if out != nil {
+		c.Stdout = out
+	}
+	return t.Machine.Run(ctx, c)
+}
+
+// fileSizes returns the sizes of those of the files that exist.
+func fileSizes(ctx context.Context, t *iotax.Target, names []string) (map[string]int64, error) {
+	var out bytes.Buffer
+	err := runIn(ctx, t, `for f; do [ -f "$f" ] || continue; stat -c '%s %n' -- "$f" 2>/dev/null || stat -f '%z %N' -- "$f" || exit; done`, names, &out)
+	sizes := map[string]int64{}
+	for line := range strings.Lines(out.String()) {
+		size, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, perr := strconv.ParseInt(size, 10, 64); perr == nil {
+			sizes[name] = n
+		}
+	}
+	return sizes, err
+}
+
+func removeFiles(ctx context.Context, t *iotax.Target, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return runIn(ctx, t, `rm -f -- "$@"`, names, nil)
+}
+
+// Cleanup removes the test files, unless another workload on the target still has a use for them.
+func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
+	st := j.states[t]
+	if st == nil {
+		return nil
+	}
+	files := shared.release(t, st.held)
+	st.held = nil
+	if len(files) == 0 {
+		return nil
+	}
+	if err := removeFiles(ctx, t, files); err != nil {
+		return &iotax.Error{Op: "remove test files of " + j.name + " on", On: t.Name, Err: err}
+	}
+	return nil
+}
+
+// logMark separates what fio prints from its one-second logs.
+const logMark = "\x1eiotax-log "
+
+// runScript runs a fio command line with logs of one-second averages. fio keeps them in memory and
+// writes them when it ends, so they cost the I/O nothing (status-interval would print the whole
+// histogram each second), and they come home on the same stream, so a trial is one command. They are
+// never at the place that is measured.
+const runScript = `
+d=$(mktemp -d "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
+trap 'rm -rf -- "$d"' EXIT
+trap 'exit 143' HUP INT TERM
+"$@" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000
+rc=$?
+for f in "$d"/s_*.log; do
+	[ -f "$f" ] || continue
+	printf '\n\036iotax-log %s\n' "${f##*/}"
+	cat -- "$f"
+done
+exit $rc
+`
+
+// Run runs one fio process and fills out.
+func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	l := j.line(t, st, out)
+	args := l.args()
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	j.facts(out.Facts, st, out)
+	out.Facts["command"] = iotax.QuoteAll(args)
+
+	var stdout, stderr bytes.Buffer
+	c := &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr}
+	if st.survey.shell {
+		c.Args = append([]string{"sh", "-c", runScript, "sh"}, args...)
+	}
+	err = t.Machine.Run(ctx, c)
+	raw, logs := splitLogs(stdout.Bytes())
+	out.Raw = raw
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
+	}
+	r, perr := fio.Parse(raw)
+	msg := fioMessage(stderr.String() + "\n" + strings.Join(r.Notes, "\n"))
+	switch {
+	case err != nil && msg != "":
+		return fail(fmt.Errorf("%s (%s)", msg, exitStatus(err)))
+	case err != nil:
+		return fail(err)
+	case perr != nil:
+		return fail(perr)
+	}
+	if err := r.Err(); err != nil {
+		if msg != "" {
+			err = errors.New(msg)
+		}
+		return fail(err)
+	}
+	out.Values = append(out.Values, r.Values()...)
+	out.Histograms = append(out.Histograms, r.Histograms()...)
+	out.Findings = append(out.Findings, r.Findings()...)
+	series, err := logs.series()
+	out.Series = append(out.Series, series...)
+	if err != nil {
+		return fail(err)
+	}
+	out.Facts["fio"] = r.Version
+	out.Facts["latency"] = r.Latencies
+	var ios uint64
+	for i := range r.Jobs {
+		ios += r.Jobs[i].Read.IOs + r.Jobs[i].Write.IOs + r.Jobs[i].Trim.IOs + r.Jobs[i].Mixed.IOs
+	}
+	if ios == 0 {
+		return fail(errors.New("fio completed no I/O in the measured window"))
+	}
+	return nil
+}
+
+// facts are what a reader wants to know of the job without its command line.
+func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
+	facts["fio"] = st.tool.version
+	facts["ioengine"] = st.engine
+	facts["ramp"] = out.Ramp.String()
+	facts["rw"] = st.job.rw
+	for _, s := range st.job.settings {
+		if slices.Contains([]string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}, s.Key) {
+			facts[s.Key] = s.Value
+		}
+	}
+	for _, key := range []string{"iodepth", "numjobs"} {
+		if facts[key] == "" {
+			facts[key] = "1"
+		}
+	}
+	if len(j.overridden) > 0 {
+		facts["overridden"] = strings.Join(j.overridden, ", ")
+	}
+	if n, _ := strconv.Atoi(facts["iodepth"]); n > 1 && slices.Contains(waiting, st.engine) {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Mend: "an asynchronous engine, or numjobs: " + facts["iodepth"]})
+	}
+}
+
+// logs are the one-second logs by kind.
+type logs map[fio.LogKind][][]byte
+
+func splitLogs(out []byte) (raw []byte, l logs) {
+	l = logs{}
+	head, rest, ok := bytes.Cut(out, []byte("\n"+logMark))
+	for ok {
+		var one []byte
+		one, rest, ok = bytes.Cut(rest, []byte("\n"+logMark))
+		name, text, _ := bytes.Cut(one, []byte("\n"))
+		switch {
+		case bytes.HasPrefix(name, []byte("s_bw.")):
+			l[fio.BandwidthLog] = append(l[fio.BandwidthLog], text)
+		case bytes.HasPrefix(name, []byte("s_iops.")):
+			l[fio.IOPSLog] = append(l[fio.IOPSLog], text)
+		}
+	}
+	return head, l
+}
+
+func (l logs) series() ([]iotax.Series, error) {
+	var out []iotax.Series
+	for _, kind := range []fio.LogKind{fio.IOPSLog, fio.BandwidthLog} {
+		var jobs [][]fio.Sample
+		for _, text := range l[kind] {
+			s, err := fio.ParseLog(text)
+			if err != nil {
+				return out, err
+			}
+			jobs = append(jobs, s)
+		}
+		out = append(out, fio.Rates(kind, 1, jobs...)...)
+	}
+	return out, nil
+}
+
+// fioMessage picks what fio says about an error out of its output: the lines with its name first.
+func fioMessage(text string) string {
+	var own, other []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || slices.Contains(own, line) || slices.Contains(other, line):
+		case strings.HasPrefix(line, "fio: pid="):
+			// "fio: pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
+			if _, why, ok := strings.Cut(line, "error="); ok {
+				line = "fio: " + why
+			}
+			if !slices.Contains(own, line) {
+				own = append(own, line)
+			}
+		case strings.HasPrefix(line, "fio:"):
+			own = append(own, line)
+		default:
+			other = append(other, line)
+		}
+	}
+	if len(own) == 0 {
+		own = other
+	}
+	return strings.Join(own[:min(len(own), 5)], "; ")
+}
+
+func exitStatus(err error) string {
+	var e *iotax.ExitError
+	if errors.As(err, &e) {
+		if e.Signal != "" {
+			return "signal " + e.Signal
+		}
+		return "exit status " + strconv.Itoa(e.Code)
+	}
+	return err.Error()
+}
+
+// shared is what the workloads of one process share about machines and places: a plan with ten
+// workloads looks at each machine once, and a test file that two of them use is written once and
+// removed by the last.
+var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}}
+
+type sharedState struct {
+	mu      sync.Mutex
+	surveys map[any]survey
+	tools   map[any]tool
+	probes  map[probeKey]error
+	users   map[string]int
+}
+
+func fileKey(t *iotax.Target, name string) string {
+	return t.Machine.String() + "\x00" + path.Join(t.Place.Path, name)
+}
+
+// hold counts a user more of the files.
+func (s *sharedState) hold(t *iotax.Target, names []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range names {
+		s.users[fileKey(t, n)]++
+	}
+	return names
+}
+
+// release counts a user less and returns the files that have none left.
+func (s *sharedState) release(t *iotax.Target, names []string) (unused []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range names {
+		key := fileKey(t, n)
+		if s.users[key]--; s.users[key] <= 0 {
+			delete(s.users, key)
+			unused = append(unused, n, n+part)
+		}
+	}
+	return unused
+}

@@ -1,0 +1,184 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax/fio"
+	"iotax/plan"
+)
+
+// A layout says which test files a job has. They are named by their size, so that workloads with
+// files of one size on one target share them, and written once.
+//
+// Each of fio's jobs has files of its own, as fio would do it: jobs that shared one would wait for
+// each other's inode lock and write over each other's blocks. Only a job that names a file for all of
+// them, or uses offset_increment, gets one file.
+type layout struct {
+	jobs   int // 0: the job uses no files
+	files  int // of each job
+	bytes  int64
+	shared bool
+	tag    string // of files that are filled with special data
+}
+
+func (l layout) total() int64 { return l.bytes * int64(len(l.names())) }
+
+func (l layout) stem() string {
+	size := plan.Size(l.bytes).String()
+	if strings.ContainsAny(size, "./ ") {
+		size = strconv.FormatInt(l.bytes, 10)
+	}
+	return "iotax-" + size + l.tag
+}
+
+// format is fio's filename_format for the files.
+func (l layout) format() string { return l.stem() + ".$jobnum.$filenum.dat" }
+
+// names lists the files; the number of them is bounded by checkFiles.
+func (l layout) names() []string {
+	switch {
+	case l.jobs == 0:
+		return nil
+	case l.shared:
+		return []string{l.stem() + ".dat"}
+	}
+	names := make([]string, 0, l.jobs*l.files)
+	for j := range l.jobs {
+		for f := range l.files {
+			names = append(names, fmt.Sprintf("%s.%d.%d.dat", l.stem(), j, f))
+		}
+	}
+	return names
+}
+
+// special are options that fill a file with data of another sort than the random bytes it was
+// written with. Whoever reads such a file measures something else, so it is not shared.
+var special = []string{"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage", "scramble_buffers", "verify", "verify_pattern"}
+
+func dataTag(settings []fio.Setting) string {
+	var used []string
+	for _, s := range settings {
+		if slices.Contains(special, s.Key) || s.Key == "rw" && strings.Contains(s.Value, "trim") {
+			used = append(used, s.String())
+		}
+	}
+	if len(used) == 0 {
+		return ""
+	}
+	slices.Sort(used)
+	sum := sha256.Sum256([]byte(strings.Join(used, "\x00")))
+	return fmt.Sprintf("-%x", sum[:4])
+}
+
+// escape makes a path safe as a value of filename and directory, which fio splits at colons.
+func escape(p string) string { return strings.ReplaceAll(p, ":", `\:`) }
+
+// A line is what a fio command line is assembled from.
+type line struct {
+	fio      []string // the program, with its loader where it was pushed
+	job      *resolved
+	name     string
+	place    string // directory, or device
+	device   bool
+	engine   string
+	seed     uint64
+	runtime  int64 // ms
+	ramp     int64 // ms
+	keepWarm bool  // leave the page cache alone
+}
+
+// args assembles the command line of one trial.
+func (l line) args() []string {
+	args := slices.Clone(l.fio)
+	if l.onlyReads() {
+		args = append(args, "--readonly") // fio's own guard against writing
+	}
+	// kb_base stands before the sizes it governs.
+	set := func(key, value string) { args = append(args, "--"+key+"="+value) }
+	args = append(args, "--name="+jobName(l.name))
+	has := map[string]bool{}
+	for _, s := range l.job.settings {
+		if s.Key == "ioengine" || l.device && s.Key == "nrfiles" {
+			continue
+		}
+		has[s.Key] = true
+		args = append(args, s.String())
+	}
+	set("ioengine", l.engine)
+	switch {
+	case diskless(l.engine):
+	case l.device:
+		set("filename", escape(l.place))
+	case l.job.layout.shared:
+		set("filename", escape(path.Join(l.place, l.job.layout.names()[0])))
+		set("allow_file_create", "0")
+	default:
+		set("directory", escape(l.place))
+		set("filename_format", l.job.layout.format())
+		set("allow_file_create", "0") // a file that fio makes would be sparse
+	}
+	if l.keepWarm && !has["invalidate"] {
+		set("invalidate", "0")
+	}
+	set("runtime", strconv.FormatInt(l.runtime, 10)+"ms")
+	args = append(args, "--time_based=1")
+	if l.ramp > 0 {
+		set("ramp_time", strconv.FormatInt(l.ramp, 10)+"ms")
+	}
+	set("randrepeat", "0")
+	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))
+	// Quantiles of the total latency: where submitting blocks (9p, virtio-fs, sshfs), the completion
+	// latency is close to nothing. One histogram is as many as fio keeps by itself.
+	set("lat_percentiles", "1")
+	set("clat_percentiles", "0")
+	set("group_reporting", "1")
+	return append(args, "--output-format=json+", "--eta=never")
+}
+
+func (l line) onlyReads() bool { return !writes(l.job.rw) }
+
+// fioSeed maps a seed into what fio takes: it reads a signed number, and takes 0 for not set in some
+// versions.
+func fioSeed(seed uint64) uint64 {
+	if seed &= 1<<63 - 1; seed == 0 {
+		return 1
+	}
+	return seed
+}
+
+// jobName is the workload's name without what fio or a file name would trip over.
+func jobName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '-'
+	}, s)
+	if s == "" {
+		return "iotax"
+	}
+	return s[:min(len(s), 60)]
+}
+
+// fillArgs assembles the command line that writes the files names, each once, with random data.
+func fillArgs(tool []string, dir, engine string, direct bool, names []string, bytes int64) []string {
+	block := bytes & -bytes // the largest power of two in it: every byte must be written
+	block = min(max(block, 512), 1<<20)
+	d := "0"
+	if direct {
+		d = "1"
+	}
+	args := append(slices.Clone(tool), "--output-format=json", "--eta=never")
+	// Before the first --name, options are for all jobs.
+	args = append(args, "--rw=write", "--bs="+strconv.FormatInt(block, 10), "--size="+strconv.FormatInt(bytes, 10),
+		"--ioengine="+engine, "--iodepth=8", "--direct="+d, "--refill_buffers=1", "--randrepeat=0", "--end_fsync=1", "--group_reporting=1")
+	for i, n := range names {
+		args = append(args, "--name=fill"+strconv.Itoa(i), "--filename="+escape(path.Join(dir, n)))
+	}
+	return args
+}

@@ -1,0 +1,142 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+type probeKey struct {
+	machine any
+	place   string
+	fio     string
+	engine  string
+	direct  bool
+	write   bool
+}
+
+// identity is the machine itself where it can be a map key.
+func identity(m iotax.Machine) any {
+	if reflect.TypeOf(m).Comparable() {
+		return m
+	}
+	return m.String()
+}
+
+func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (survey, error) {
+	s.mu.Lock()
+	known, ok := s.surveys[identity(m)]
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	found, err := takeSurvey(ctx, m)
+	if err == nil && found.fio != "" { // without fio it may come, by being installed
+		s.mu.Lock()
+		s.surveys[identity(m)] = found
+		s.mu.Unlock()
+	}
+	return found, err
+}
+
+// probeTime bounds a probe: an engine that hangs (a FUSE file system whose server is stuck) does not
+// work.
+const probeTime = 20 * time.Second
+
+// probe does one small I/O through the engine at the place. What worked on this host stays known
+// until it boots, because a probe costs 0.3 s, most of it fio calibrating its clock.
+func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *fioState, engine string) error {
+	if diskless(engine) {
+		return nil
+	}
+	write := !t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDir
+	key := probeKey{identity(t.Machine), t.Place.Path, strings.Join(st.tool.argv, " "), engine, st.job.direct, write}
+	s.mu.Lock()
+	err, known := s.probes[key]
+	s.mu.Unlock()
+	if known {
+		return err
+	}
+	mark := ""
+	if env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.key != "" {
+		parts := []string{st.survey.key, st.tool.version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
+		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
+			parts = append(parts, k+"="+t.Place.Facts[k])
+		}
+		mark = filepath.Join(env.CacheDir, "engines", fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32])
+		if _, err := os.Stat(mark); err == nil {
+			return nil
+		}
+	}
+	inner, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
+	defer cancel()
+	err = probeEngine(inner, t, st, engine, write)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if inner.Err() != nil && err != nil {
+		err = context.Cause(inner)
+	}
+	s.mu.Lock()
+	s.probes[key] = err
+	s.mu.Unlock()
+	if mark != "" && err == nil {
+		if os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+			_ = os.WriteFile(mark, []byte(engine+"\n"), 0o600) // lost, it costs a probe
+		}
+	}
+	return err
+}
+
+func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine string, write bool) (err error) {
+	const size = "65536"
+	args := slices.Clone(st.tool.argv)
+	file := ""
+	if !write {
+		args = append(args, "--readonly")
+	}
+	args = append(args, "--name=probe", "--ioengine="+engine, "--bs=4096", "--io_size=4096", "--size="+size, "--eta=never", "--minimal")
+	if st.job.direct {
+		args = append(args, "--direct=1")
+	}
+	switch {
+	case write:
+		file = "iotax-probe." + engine + ".dat"
+		args = append(args, "--rw=write", "--filename="+escape(path.Join(t.Place.Path, file)))
+	case t.Place.Kind == iotax.PlaceDevice:
+		args = append(args, "--rw=read", "--filename="+escape(t.Place.Path))
+	default:
+		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+escape(path.Join(t.Place.Path, st.job.layout.names()[0])))
+	}
+	if file != "" {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+			defer cancel()
+			rm := t.Machine.Run(ctx, iotax.Command("rm", "-f", "--", path.Join(t.Place.Path, file)))
+			if st.survey.shell && rm != nil && err == nil {
+				err = rm
+			}
+		}()
+	}
+	var out, stderr bytes.Buffer
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
+	if err == nil {
+		return nil
+	}
+	if msg := fioMessage(stderr.String() + "\n" + out.String()); msg != "" && ctx.Err() == nil {
+		return errors.New(msg)
+	}
+	return err
+}

@@ -1,0 +1,382 @@
+package workload
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+
+	"iotax"
+)
+
+// A tool is fio on a machine.
+type tool struct {
+	argv    []string
+	version string
+	pushed  string // where this host's fio was copied to; "" when the machine has its own
+}
+
+var errNoFio = errors.New("fio is not installed")
+
+// provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
+// it, else by copying this host's fio with its shared libraries, which needs neither a network nor
+// root over there.
+func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env Env) (tool, error) {
+	if s.fio != "" {
+		return tool{argv: []string{s.fio}, version: s.version}, nil
+	}
+	shared.mu.Lock()
+	known, ok := shared.tools[identity(m)]
+	shared.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	var installErr error
+	if install {
+		env.logf("installing fio on %s", m)
+		if installErr = installFio(ctx, m); installErr == nil {
+			again, err := takeSurvey(ctx, m)
+			if err != nil {
+				return tool{}, err
+			}
+			if again.fio != "" {
+				return tool{argv: []string{again.fio}, version: again.version}, nil
+			}
+			installErr = errors.New("the package was installed, and brought no fio")
+		}
+		if ctx.Err() != nil {
+			return tool{}, installErr
+		}
+	}
+	if iotax.IsLocal(m) {
+		return tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.Join(errNoFio, installErr), Mend: installMend(runtime.GOOS)}
+	}
+	t, err := push(ctx, m, s, env)
+	if err != nil {
+		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Mend: installMend(s.os) + " on " + m.String()}
+	}
+	shared.mu.Lock()
+	shared.tools[identity(m)] = t
+	shared.mu.Unlock()
+	return t, nil
+}
+
+func installMend(goos string) string {
+	switch goos {
+	case "darwin":
+		return "brew install fio"
+	case "windows":
+		return "install fio from its releases page and add it to PATH"
+	}
+	return "apt install fio (dnf, zypper, apk and pacman call the package fio too)"
+}
+
+// installScript asks the first package manager there is. sudo must not ask for a password.
+const installScript = `
+as=
+if [ "$(id -u)" != 0 ]; then as="sudo -n"; fi
+has() { command -v "$1" >/dev/null 2>&1; }
+exec 2>&1 </dev/null
+if has apt-get; then
+	export DEBIAN_FRONTEND=noninteractive
+	$as apt-get install -y --no-install-recommends fio || { $as apt-get update && $as apt-get install -y --no-install-recommends fio; }
+elif has dnf; then $as dnf install -y fio
+elif has yum; then $as yum install -y fio
+elif has zypper; then $as zypper --non-interactive install fio
+elif has apk; then $as apk add fio
+elif has pacman; then $as pacman -Sy --noconfirm fio
+elif has pkg; then $as pkg install -y fio
+elif has brew; then brew install fio
+else echo "no package manager was found"; exit 1
+fi
+`
+
+func installFio(ctx context.Context, m iotax.Machine) error {
+	var out bytes.Buffer
+	err := m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", installScript}, Stdout: &out})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	text := strings.TrimSpace(out.String())
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	return fmt.Errorf("installing it failed: %s", text)
+}
+
+// A bundle is this host's fio with everything that it needs to start.
+type bundle struct {
+	files  []bundled
+	loader string // name in the bundle of the program that loads fio; "" for a static fio
+	hash   string
+	size   int64
+	arch   elf.Machine
+}
+
+type bundled struct {
+	name, path string
+	size       int64
+}
+
+var hostBundle = sync.OnceValues(func() (*bundle, error) { return makeBundle("fio") })
+
+func makeBundle(program string) (*bundle, error) {
+	exe, err := exec.LookPath(program)
+	if err != nil {
+		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: errNoFio, Mend: installMend(runtime.GOOS)}
+	}
+	f, err := elf.Open(exe)
+	if err != nil {
+		return nil, fmt.Errorf("this host's fio can't be copied: %s: %w", exe, err)
+	}
+	defer f.Close()
+	b := &bundle{arch: f.Machine}
+	add := func(name, path string) error {
+		st, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		b.files = append(b.files, bundled{name, path, st.Size()})
+		b.size += st.Size()
+		return nil
+	}
+	if err := add("fio", exe); err != nil {
+		return nil, err
+	}
+	if interp := interpreter(f); interp != "" {
+		b.loader = "ld.so"
+		if err := add(b.loader, interp); err != nil {
+			return nil, err
+		}
+		// The loader itself tells what it would load.
+		out, err := exec.Command(interp, "--list", exe).Output()
+		if err != nil {
+			return nil, fmt.Errorf("list the libraries of %s: %w", exe, err)
+		}
+		libs, err := parseLibraries(string(out), interp)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", exe, err)
+		}
+		for _, lib := range libs {
+			if err := add("lib/"+filepath.Base(lib[0]), lib[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	h := sha256.New()
+	for _, f := range b.files {
+		fmt.Fprintf(h, "%s\x00%d\x00", f.name, f.size)
+		if err := copyFile(h, f.path); err != nil {
+			return nil, err
+		}
+	}
+	b.hash = fmt.Sprintf("%x", h.Sum(nil)[:8])
+	return b, nil
+}
+
+func copyFile(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+func interpreter(f *elf.File) string {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
+			b := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(b, 0); err == nil {
+				return strings.TrimRight(string(b), "\x00")
+			}
+		}
+	}
+	return ""
+}
+
+// parseLibraries reads lines such as "libz.so.1 => /lib/libz.so.1 (0x7f…)" into name and path.
+func parseLibraries(list, interp string) ([][2]string, error) {
+	var libs [][2]string
+	for line := range strings.Lines(list) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok {
+			continue // the vdso, and the loader itself
+		}
+		if strings.HasPrefix(rest, "not found") {
+			return nil, fmt.Errorf("the library %s is missing", name)
+		}
+		path, _, _ := strings.Cut(rest, " (")
+		if path == interp || !filepath.IsAbs(path) {
+			continue
+		}
+		if !slices.Contains(libs, [2]string{name, path}) {
+			libs = append(libs, [2]string{name, path})
+		}
+	}
+	return libs, nil
+}
+
+// elfArch are the machine names of uname by ELF machine.
+var elfArch = map[elf.Machine][]string{
+	elf.EM_X86_64:  {"x86_64", "amd64"},
+	elf.EM_AARCH64: {"aarch64", "arm64"},
+	elf.EM_386:     {"i386", "i486", "i586", "i686", "x86_64"},
+	elf.EM_ARM:     {"armv6l", "armv7l", "armv8l"},
+	elf.EM_RISCV:   {"riscv64"},
+	elf.EM_PPC64:   {"ppc64le", "ppc64"},
+	elf.EM_S390:    {"s390x"},
+}
+
+// homeScript finds a directory of the user's own where programs may be run and $1 KiB fit, and says
+// whether fio-$2 is there already.
+const homeScript = `
+umask 077
+for d in "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax-tools-$(id -u)" "${TMPDIR:-/tmp}/iotax-tools-$(id -u)" "/run/iotax-tools-$(id -u)"; do
+	mkdir -p -- "$d" 2>/dev/null && [ -O "$d" ] && [ ! -L "$d" ] && [ -w "$d" ] || continue
+	x=$d/.x$$
+	printf '#!/bin/sh\nexit 0\n' >"$x" 2>/dev/null && chmod 700 "$x" && "$x" 2>/dev/null
+	ok=$?
+	rm -f -- "$x"
+	[ $ok = 0 ] || continue
+	if [ -d "$d/fio-$2" ]; then echo "have $d"; exit 0; fi
+	free=$(df -Pk "$d" 2>/dev/null | while read -r _ _ _ f _; do echo "$f"; done | tail -n 1)
+	case $free in *[!0-9]*|'') ;; *) [ "$free" -ge "$1" ] || continue;; esac
+	echo "dir $d"
+	command -v tar >/dev/null && echo "tar"
+	command -v gzip >/dev/null && echo "gzip"
+	exit 0
+done
+exit 1
+`
+
+// push copies this host's fio to m, unless the same one is there.
+func push(ctx context.Context, m iotax.Machine, s survey, env Env) (tool, error) {
+	if runtime.GOOS != "linux" || s.os != "linux" {
+		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.os)
+	}
+	b, err := hostBundle()
+	if err != nil {
+		return tool{}, err
+	}
+	if !slices.Contains(elfArch[b.arch], s.arch) {
+		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.arch)
+	}
+	out, err := iotax.Output(ctx, m, "sh", "-c", homeScript, "sh", fmt.Sprint(b.size*11/10>>10), b.hash)
+	if err != nil {
+		if ctx.Err() != nil {
+			return tool{}, err
+		}
+		return tool{}, fmt.Errorf("no directory there holds %d MiB and may run programs", b.size>>20)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	how, home, _ := strings.Cut(lines[0], " ")
+	dir := home + "/fio-" + b.hash
+	if how != "have" {
+		env.logf("copying fio to %s (%d MiB, once)", m, b.size>>20)
+		if err := b.send(ctx, m, dir, slices.Contains(lines, "tar"), slices.Contains(lines, "gzip")); err != nil {
+			return tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
+		}
+	}
+	t := tool{argv: []string{dir + "/fio"}, pushed: dir}
+	if b.loader != "" {
+		t.argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/fio"}
+	}
+	v, err := iotax.Output(ctx, m, append(slices.Clone(t.argv), "--version")...)
+	if err != nil {
+		return tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
+	}
+	t.version = strings.TrimSpace(string(v))
+	return t, nil
+}
+
+const unpackScript = `
+umask 077
+d=$1 t=$1.part$$
+trap 'rm -rf -- "$t"' EXIT
+trap 'exit 143' HUP INT TERM
+mkdir -- "$t" && eval "$2" && { [ -d "$d" ] || mv -- "$t" "$d"; }
+`
+
+func (b *bundle) send(ctx context.Context, m iotax.Machine, dir string, hasTar, hasGzip bool) error {
+	if !hasTar {
+		return b.sendFiles(ctx, m, dir)
+	}
+	unpack := `tar -xf - -C "$t"`
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		w.CloseWithError(b.archive(w, hasGzip))
+	}()
+	if hasGzip {
+		unpack = `gzip -dc | ` + unpack
+	}
+	err = m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", unpackScript, "sh", dir, unpack}, Stdin: r})
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+	<-done
+	return err
+}
+
+func (b *bundle) archive(w io.Writer, compress bool) error {
+	if !compress {
+		return b.archiveTar(w)
+	}
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.archiveTar(z), z.Close())
+}
+
+func (b *bundle) archiveTar(w io.Writer) error {
+	t := tar.NewWriter(w)
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "lib/", Mode: 0o700}); err != nil {
+		return err
+	}
+	for _, f := range b.files {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: f.size, Mode: 0o700}); err != nil {
+			return err
+		}
+		if err := copyFile(t, f.path); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// sendFiles is for machines without tar.
+func (b *bundle) sendFiles(ctx context.Context, m iotax.Machine, dir string) error {
+	part := dir + ".part"
+	if _, err := iotax.Output(ctx, m, "sh", "-c", `umask 077; rm -rf -- "$1" && mkdir -p -- "$1/lib"`, "sh", part); err != nil {
+		return err
+	}
+	for _, f := range b.files {
+		r, err := os.Open(f.path)
+		if err != nil {
+			return err
+		}
+		err = iotax.Put(ctx, m, r, part+"/"+f.name, "700")
+		_ = r.Close()
+		if err != nil {
+			return err
+		}
+	}
+	_, err := iotax.Output(ctx, m, "mv", "--", part, dir)
+	return err
+}

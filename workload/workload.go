@@ -1,0 +1,59 @@
+// Package workload does the work that is measured at a place. Each kind of workload is a file; all
+// are listed in Kinds.
+//
+// To add a kind, write its spec (a struct with yaml and doc tags, see package plan) and an
+// iotax.Workload, and add a line to Kinds.
+package workload
+
+import (
+	"fmt"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// A Kind is one way to write a workload in a plan, and how it is made from that.
+type Kind struct {
+	plan.Kind
+
+	// New makes the workload that w describes; w.Spec is what plan.Kind.New returned, filled.
+	New func(w plan.Workload, e Env) (iotax.Workload, error)
+}
+
+// Env is what a workload is made from besides its spec.
+type Env struct {
+	CacheDir string                           // kept between runs; "" keeps nothing
+	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+}
+
+func (e Env) logf(format string, args ...any) {
+	if e.Log != nil {
+		e.Log(format, args...)
+	}
+}
+
+// Kinds lists every kind there is.
+func Kinds() []Kind {
+	return []Kind{
+		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
+	}
+}
+
+// PlanKinds lists the same kinds as package plan wants them.
+func PlanKinds() []plan.Kind {
+	var ks []plan.Kind
+	for _, k := range Kinds() {
+		ks = append(ks, k.Kind)
+	}
+	return ks
+}
+
+// New makes the workload that w describes.
+func New(w plan.Workload, e Env) (iotax.Workload, error) {
+	for _, k := range Kinds() {
+		if k.Name == w.Kind {
+			return k.New(w, e)
+		}
+	}
+	return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("there is no kind %q of workload", w.Kind)}
+}
