@@ -8,18 +8,19 @@ import (
 
 // The facts of a trial that say what job it ran, as the fio workload leaves them.
 const (
-	factVersion = "fio.version"
-	factEngine  = "fio.ioengine"
-	factDirect  = "fio.direct"
-	factDepth   = "fio.iodepth"
-	factJobs    = "fio.numjobs"
+	factVersion = "fio" // its version
+	factEngine  = "ioengine"
+	factDirect  = "direct"
+	factDepth   = "iodepth"
+	factJobs    = "numjobs"
+	factCommand = "command"
 )
 
 // comparedFacts must be the same on all targets, or be what the plan varies.
-var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "fio.bs", "fio.rw", "fio.size"}
+var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "bs", "rw", "size"}
 
-// limits are the facts of a job that is told not to go as fast as it can.
-var limits = []string{"fio.rate", "fio.rate_iops", "fio.rate_process", "fio.thinktime"}
+// limits are the options of a job that is told not to go as fast as it can.
+var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
 // syncEngines finish each I/O before they start the next (fio HOWTO, ioengine).
 var syncEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete", "ftruncate"}
@@ -43,7 +44,7 @@ func (r reading) jobs() (float64, bool) {
 // limited reports whether the job holds itself back.
 func (r reading) limited() bool {
 	for _, l := range limits {
-		if v := r.fact(l); v != "" && v != "0" {
+		if strings.Contains(r.fact(factCommand), l) {
 			return true
 		}
 	}

@@ -40,6 +40,8 @@ func Rules() []Rule {
 		voided, unlikeDurability, unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline,
 		{ID: "fio-error", Severity: iotax.Invalid, Scope: OfRunning, Title: "fio reported an error",
 			Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause"},
+		{ID: "depth-of-sync-engine", Severity: iotax.Warning, Scope: OfRunning, Title: "a queue depth given to a synchronous engine",
+			Why: "sync, psync and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1.", Mend: "use an asynchronous engine (io_uring, libaio), or `numjobs`"},
 		{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
 			Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
 		{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",

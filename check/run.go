@@ -151,7 +151,7 @@ func (s *study) facts() []iotax.Finding {
 			label := false
 			for _, t := range s.targets {
 				for _, x := range s.good(t, w) {
-					_, named := x.Labels[key[strings.LastIndexByte(key, '.')+1:]]
+					_, named := x.Labels[key]
 					label = label || named
 					if v, ok := x.Facts[key]; ok && !slices.Contains(values, v) {
 						values = append(values, v)

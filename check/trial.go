@@ -167,8 +167,8 @@ func (r reading) device() []iotax.Finding {
 
 // direct reports whether the job bypassed the page cache where it ran.
 func (r reading) direct() bool {
-	d := r.fact(factDirect)
-	return d == "1" || d == "true"
+	d, ok := r.t.Facts[factDirect]
+	return ok && d != "0" && d != "false" // a bare "direct" of a job file is on
 }
 
 // warm reports whether warm caches were asked for; a cold trial whose caches could not be dropped

@@ -226,7 +226,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.mean", 8/get(t, "read.iops")) },
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "read.latency.mean", 8/get(t, "read.iops"))
-			t.Facts["fio.rate_iops"] = "20000"
+			t.Facts[factCommand] = "fio --rw=randread --rate_iops=20000"
 		}},
 	{"depth-not-reached", "8 of 4 × 8", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
