@@ -1,0 +1,32 @@
+package stat
+
+import (
+	"slices"
+	"testing"
+
+	"iotax"
+)
+
+func TestPairs(t *testing.T) {
+	trial := func(block int, target string, v float64) *iotax.Trial {
+		return &iotax.Trial{Workload: "w", Block: block, Target: target,
+			Values: []iotax.Value{{Name: "read.iops", Value: v, Better: iotax.Up}}}
+	}
+	void := trial(1, "c", 7)
+	void.Void = "clock"
+	failed := trial(2, "t", 7)
+	failed.Err = "fio died"
+	trials := []*iotax.Trial{
+		trial(3, "b", 30), trial(3, "t", 31), // out of order
+		trial(0, "t", 1), trial(0, "b", 2),
+		trial(1, "b", 10), trial(1, "t", 11), void, // a void trial of a third target voids the block
+		trial(2, "b", 20), failed,
+		trial(4, "b", 40), // the target has no trial here
+		{Workload: "w", Block: 5, Target: "t"}, trial(5, "b", 50),
+		{Workload: "other", Block: 6, Target: "t", Values: trial(0, "t", 9).Values},
+	}
+	b, o, better := Pairs(trials, "w", "read.iops", "b", "t")
+	if !slices.Equal(b, []float64{2, 30}) || !slices.Equal(o, []float64{1, 31}) || better != iotax.Up {
+		t.Errorf("Pairs = %v, %v, %q", b, o, better)
+	}
+}
