@@ -25,6 +25,8 @@ type Machine struct {
 	Spec   any    // what that kind's New returned, filled
 	Labels map[string]string
 	Pos    Pos
+
+	fresh any // spec as New made it: what is empty in both is not written by YAML
 }
 
 // A Target is one entry of `targets:`: a volume on a machine.
@@ -35,6 +37,8 @@ type Target struct {
 	Spec   any
 	Labels map[string]string // axis values this target stands for
 	Pos    Pos
+
+	fresh any
 }
 
 // A Workload is one entry of `workloads:`.
@@ -44,6 +48,8 @@ type Workload struct {
 	Spec   any
 	Labels map[string]string
 	Pos    Pos
+
+	fresh any
 }
 
 // Measure says how the plan is measured. See docs/method.md.
@@ -87,7 +93,28 @@ type Pos struct {
 type Kind struct {
 	Name string
 	Doc  string     // one sentence for the schema and for error messages
-	New  func() any // pointer to a fresh spec struct that holds the defaults; fields carry yaml and doc tags
+	New  func() any // pointer to a fresh spec struct that holds the defaults; see "Specs" below
+
+	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs
+	// qemu). Nil is any.
+	On []string
+}
+
+// Specs are structs. A field that can be written in a plan has the tags
+//
+//	yaml:"iodepth"          its key
+//	doc:"requests in flight" one phrase for the schema and for docs
+//	enum:"none,writeback"    the words it takes, if they are few (strings only)
+//
+// and is a string, bool, integer, float, Size, Duration, Percent or another type that reads and
+// writes text (encoding.TextUnmarshaler and TextMarshaler), a pointer to one of these (nil when not
+// written), a slice of them, a map[string]string, or a struct of such fields. Embedded structs are
+// flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
+// never sees it.
+
+// A Scalar is a spec that can also be written as one word (`dir: /var/tmp`).
+type Scalar interface {
+	SetScalar(string) error
 }
 
 // Kinds are the kinds a plan may use.
@@ -110,12 +137,27 @@ type Referrer interface {
 // An Optioner is a spec that takes keys beyond its fields (a fio job takes every fio option).
 // SetOption answers an error for a key or value it does not know; OptionNames lists the keys, for
 // suggestions.
+//
+// What was set must come back: either the spec is an OptionLister too, or it keeps the options in a
+// map[string]string field tagged `yaml:",inline"`.
 type Optioner interface {
 	SetOption(key, value string) error
 	OptionNames() []string
 }
 
-// FieldError says which field of a spec is wrong. Field is the yaml key.
+// An OptionLister tells what was set through SetOption, and the defaults of that sort, in the order
+// in which they should be shown.
+type OptionLister interface {
+	Options() []Option
+}
+
+// An Option is one key of an Optioner with its value.
+type Option struct {
+	Key, Value string
+}
+
+// FieldError says which field of a spec is wrong. Field is the yaml key; a field of a nested struct
+// is "blocks.min". Validate may join several with errors.Join.
 type FieldError struct {
 	Field string
 	Msg   string

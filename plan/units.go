@@ -1,6 +1,15 @@
 package plan
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Size is a number of bytes. It is written 4096, 4k, 1MiB or 1MB: KiB, MiB, GiB, TiB and fio's bare
 // k, m, g, t are powers of 1024; kB, MB, GB, TB are powers of 1000.
@@ -11,3 +20,341 @@ type Duration time.Duration
 
 // Percent is a ratio written as a percentage: 5% is 0.05.
 type Percent float64
+
+// A ValueError says why a text is not a value of its type, and what would be.
+type ValueError struct {
+	Msg  string
+	Mend string // "" when nothing better is known
+}
+
+func (e *ValueError) Error() string {
+	if e.Mend == "" {
+		return e.Msg
+	}
+	return e.Msg + ", " + e.Mend
+}
+
+// sizeUnits has the canonical spelling of each unit first.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"B", 1},
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+}
+
+var durationUnits = []struct {
+	name string
+	unit time.Duration
+}{
+	{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"ms", time.Millisecond},
+	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"µs", time.Microsecond}, {"μs", time.Microsecond},
+}
+
+// What people write for a unit of time; the nearest spelling alone would turn "sec" into "us".
+var durationWords = map[string]string{
+	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
+	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m",
+	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "H": "h",
+	"msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "usecs": "us", "nsec": "ns", "nsecs": "ns",
+}
+
+// The number of digits is bounded so that no text makes a huge rational.
+var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(\S*)$`)
+
+// split cuts s into a number and the unit behind it.
+func split(s, what, example string) (number, unit string, err error) {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "-") {
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is negative", quote(s)), Mend: "a " + what + " is 0 or more"}
+	}
+	m := numberUnit.FindStringSubmatch(s)
+	if m == nil {
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is not a %s", quote(s), what), Mend: "write a number and a unit, as in " + example}
+	}
+	return m[1], m[2], nil
+}
+
+// ParseSize reads a size: a number, which may have a fraction when whole bytes come out, and a
+// unit; no unit is bytes.
+func ParseSize(s string) (Size, error) {
+	number, unit, err := split(s, "size", "1GiB")
+	if err != nil {
+		return 0, err
+	}
+	factor := int64(0)
+	if unit == "" {
+		factor = 1
+	}
+	var names []string
+	for _, u := range sizeUnits {
+		names = append(names, u.name)
+		if u.name == unit {
+			factor = u.bytes
+		}
+	}
+	if factor == 0 {
+		return 0, unknownUnit(unit, sizeUnit(unit, names), "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, or fio's k, m, g, t")
+	}
+	r, ok := new(big.Rat).SetString(number)
+	if !ok {
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a size", quote(s)), Mend: "write a number and a unit, as in 1GiB"}
+	}
+	r.Mul(r, new(big.Rat).SetInt64(factor))
+	if !r.IsInt() {
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a whole number of bytes", quote(s)), Mend: "use a smaller unit"}
+	}
+	if !r.Num().IsInt64() {
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is too large", quote(s)), Mend: "the largest size is just under 8388608TiB"}
+	}
+	return Size(r.Num().Int64()), nil
+}
+
+// sizeUnit finds the unit that was meant. Letter case and a plural s come first: "GiBs" and "gib"
+// are GiB, "mb" is MB.
+func sizeUnit(unit string, names []string) string {
+	plain := strings.TrimSuffix(unit, "s")
+	for _, n := range names {
+		if plain == n {
+			return n
+		}
+	}
+	for _, n := range names {
+		if strings.EqualFold(plain, n) {
+			return n
+		}
+	}
+	return Nearest(unit, names)
+}
+
+// ParseDuration reads numbers with units, largest first or not: 10s, 1m30s, 250ms, 1.5h. A bare 0
+// needs no unit. The resolution is one nanosecond, the range 0 to about 292 years.
+func ParseDuration(s string) (Duration, error) {
+	t := strings.TrimSpace(s)
+	if t == "0" {
+		return 0, nil
+	}
+	number, unit, err := split(t, "duration", "10s")
+	if err != nil {
+		return 0, err
+	}
+	if unit == "" {
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", quote(s)), Mend: fmt.Sprintf("did you mean %q?", number+"s")}
+	}
+	var sum time.Duration
+	for rest := number + unit; rest != ""; {
+		end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+		if end <= 0 {
+			if end < 0 {
+				return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Mend: "write it as in 1m30s"}
+			}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Mend: "write it as in 1m30s"}
+		}
+		n := rest[:end]
+		rest = rest[end:]
+		stop := strings.IndexFunc(rest, func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
+		if stop < 0 {
+			stop = len(rest)
+		}
+		u := rest[:stop]
+		rest = rest[stop:]
+		var names []string
+		known := false
+		for _, d := range durationUnits {
+			names = append(names, d.name)
+			known = known || d.name == u
+		}
+		if !known {
+			near := durationWords[u]
+			if near == "" {
+				near = durationWords[strings.ToLower(u)]
+			}
+			if near == "" {
+				near = Nearest(u, names)
+			}
+			return 0, unknownUnit(u, near, "ns, us, ms, s, m, h")
+		}
+		d, err := time.ParseDuration(n + u)
+		if err != nil || sum > math.MaxInt64-d {
+			if strings.Count(n, ".") > 1 || n == "." {
+				return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Mend: "write it as in 1m30s"}
+			}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", quote(s)), Mend: "the longest duration is about 292 years"}
+		}
+		sum += d
+	}
+	return Duration(sum), nil
+}
+
+// ParsePercent reads a percentage with its sign: 5%, 0.5%, 100%.
+func ParsePercent(s string) (Percent, error) {
+	number, unit, err := split(s, "percentage", "5%")
+	if err != nil {
+		return 0, err
+	}
+	switch unit {
+	case "%":
+	case "":
+		// 0.05 may be meant as a ratio or as a percentage: ask instead of guessing.
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Mend: fmt.Sprintf("write 5%% for a ratio of 0.05, or %q if that is meant", number+"%")}
+	default:
+		return 0, unknownUnit(unit, "%", "%")
+	}
+	// The exponent moves the point in decimal, so that String gives back what was written.
+	f, err := strconv.ParseFloat(number+"e-2", 64)
+	if err != nil {
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", quote(s)), Mend: "write it as in 5%"}
+	}
+	return Percent(f), nil
+}
+
+func unknownUnit(unit, near, all string) error {
+	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", quote(unit)), Mend: "units are " + all}
+	if near != "" {
+		e.Mend = fmt.Sprintf("did you mean %q?", near)
+	}
+	return e
+}
+
+// String is the shortest exact form; at equal length the binary unit.
+func (s Size) String() string {
+	best := strconv.FormatInt(int64(s), 10) + "B"
+	for _, u := range sizeUnits[1:9] {
+		if s != 0 && int64(s)%u.bytes == 0 {
+			if t := strconv.FormatInt(int64(s)/u.bytes, 10) + u.name; len(t) < len(best) {
+				best = t
+			}
+		}
+	}
+	return best
+}
+
+// String is Go's form without the zeros behind it: 20m, not 20m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// String is the shortest decimal that reads back as the same ratio.
+func (p Percent) String() string {
+	s := strconv.FormatFloat(float64(p), 'f', -1, 64)
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	if strings.ContainsAny(s, "IN") { // infinity, not a number
+		return sign + s + "%"
+	}
+	whole, frac, _ := strings.Cut(s, ".")
+	frac += "00"
+	whole = strings.TrimLeft(whole+frac[:2], "0")
+	frac = strings.TrimRight(frac[2:], "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if frac != "" {
+		whole += "." + frac
+	}
+	return sign + whole + "%"
+}
+
+// Duration returns d as a time.Duration.
+func (d Duration) Duration() time.Duration { return time.Duration(d) }
+
+// The text forms serve YAML, JSON and flags.
+
+func (s Size) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (p Percent) MarshalText() ([]byte, error)  { return []byte(p.String()), nil }
+
+func (s *Size) UnmarshalText(b []byte) (err error) { *s, err = keep(*s, b, ParseSize); return err }
+func (d *Duration) UnmarshalText(b []byte) (err error) {
+	*d, err = keep(*d, b, ParseDuration)
+	return err
+}
+func (p *Percent) UnmarshalText(b []byte) (err error) {
+	*p, err = keep(*p, b, ParsePercent)
+	return err
+}
+
+// keep leaves the old value in place when the text is refused.
+func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
+	v, err := parse(string(b))
+	if err != nil {
+		return old, err
+	}
+	return v, nil
+}
+
+// Set and Type make the types flags (github.com/spf13/pflag Value).
+
+func (s *Size) Set(t string) error     { return s.UnmarshalText([]byte(t)) }
+func (d *Duration) Set(t string) error { return d.UnmarshalText([]byte(t)) }
+func (p *Percent) Set(t string) error  { return p.UnmarshalText([]byte(t)) }
+
+func (*Size) Type() string     { return "size" }
+func (*Duration) Type() string { return "duration" }
+func (*Percent) Type() string  { return "percent" }
+
+// ParseBlocks reads "6" (exactly six) or "6..30".
+func ParseBlocks(s string) (Blocks, error) {
+	low, high, ranged := strings.Cut(strings.TrimSpace(s), "..")
+	if !ranged {
+		high = low
+	}
+	lo, err1 := strconv.Atoi(strings.TrimSpace(low))
+	hi, err2 := strconv.Atoi(strings.TrimSpace(high))
+	if err1 != nil || err2 != nil {
+		return Blocks{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of blocks", quote(s)), Mend: "write 6, or 6..30 for a least and a most"}
+	}
+	b := Blocks{Min: lo, Max: hi}
+	if bad := b.check(); len(bad) > 0 {
+		return Blocks{}, &ValueError{Msg: bad[0].Msg, Mend: bad[0].Mend}
+	}
+	return b, nil
+}
+
+// SetScalar lets a plan say `blocks: 6` or `blocks: 6..30`.
+func (b *Blocks) SetScalar(s string) error {
+	n, err := ParseBlocks(s)
+	if err == nil {
+		*b = n
+	}
+	return err
+}
+
+func (b *Blocks) Set(s string) error { return b.SetScalar(s) }
+func (*Blocks) Type() string         { return "blocks" }
+
+func (b Blocks) String() string {
+	if b.Min == b.Max {
+		return strconv.Itoa(b.Min)
+	}
+	return fmt.Sprintf("%d..%d", b.Min, b.Max)
+}
+
+func (b Blocks) check() []*FieldError {
+	var bad []*FieldError
+	const why = "an interval needs at least 6 blocks; from 1 to 5 only values are shown"
+	if b.Min < 1 {
+		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d blocks measure nothing", b.Min), Mend: why})
+	}
+	if b.Min >= 1 && b.Max < b.Min {
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d blocks is less than at least %d", b.Max, b.Min), Mend: "make max at least min"})
+	}
+	if b.Max > maxBlocks {
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d blocks are too many", b.Max), Mend: fmt.Sprintf("at most %d", maxBlocks)})
+	}
+	return slices.Clip(bad)
+}
+
+const maxBlocks = 100000

@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
+	"github.com/mattn/go-runewidth"
+)
+
+// An Error is one thing wrong with a plan, with the place in the user's own text.
+type Error struct {
+	Pos    Pos    // zero when it was a word of the command line
+	Word   string // "target 2", "workload 1": which word, when Pos is zero
+	Source string // the line, or the word
+	Column int    // from 1, in characters: where the bad token starts in Source; 0 is unknown
+	Width  int    // length of the bad token in characters
+	Msg    string
+	Mend   string // "" when nothing is known
+}
+
+// Error is the position and message, the source line, a caret line, and the mend:
+//
+//	plan.yaml:9:12: unknown key "iodeph" of fio
+//	  random: {fio: {iodeph: 32}}
+//	                 ^^^^^^
+//	  mend: did you mean "iodepth"?
+func (e *Error) Error() string {
+	var b strings.Builder
+	switch {
+	case e.Pos.Line > 0:
+		fmt.Fprintf(&b, "%s:%d:%d: ", printable(e.Pos.File), e.Pos.Line, e.Pos.Column)
+	case e.Pos.File != "":
+		b.WriteString(printable(e.Pos.File) + ": ")
+	case e.Word != "":
+		b.WriteString(printable(e.Word) + ": ")
+	}
+	b.WriteString(printable(e.Msg))
+	if e.Column > 0 {
+		line, caret := window(e.Source, e.Column, e.Width)
+		b.WriteString("\n  " + line + "\n  " + caret)
+	}
+	if e.Mend != "" {
+		// A mend may show a few lines to write.
+		for i, line := range strings.Split(e.Mend, "\n") {
+			if i == 0 {
+				b.WriteString("\n  mend: ")
+			} else {
+				b.WriteString("\n        ")
+			}
+			b.WriteString(printable(line))
+		}
+	}
+	return b.String()
+}
+
+// Errors are all the errors of a plan, in the order of the text.
+type Errors []*Error
+
+// A plan made by a program may be wrong in ten thousand places.
+const maxPrinted = 20
+
+func (es Errors) Error() string {
+	var b strings.Builder
+	for i, e := range es {
+		if i == maxPrinted {
+			fmt.Fprintf(&b, "\nand %d more errors", len(es)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(e.Error())
+	}
+	return b.String()
+}
+
+// Unwrap lets errors.As and errors.Is reach each.
+func (es Errors) Unwrap() []error {
+	out := make([]error, len(es))
+	for i, e := range es {
+		out[i] = e
+	}
+	return out
+}
+
+// printable escapes what would move the cursor, ring, hide or reorder text on a terminal.
+func printable(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		b.WriteString(printableRune(r, s[i:i+n]))
+		i += n
+	}
+	return b.String()
+}
+
+func printableRune(r rune, raw string) string {
+	switch {
+	case r == utf8.RuneError && len(raw) == 1:
+		return fmt.Sprintf(`\x%02x`, raw[0])
+	case strconv.IsPrint(r):
+		return raw
+	}
+	q := strconv.QuoteRune(r)
+	return q[1 : len(q)-1]
+}
+
+// quote is %q cut to a length that fits a line.
+func quote(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// window renders the part of line around the token, and the carets under it, in terminal columns.
+func window(line string, column, width int) (text, carets string) {
+	const before, most = 60, 110
+	// Columns beyond any line are of no use, and the line may be a megabyte.
+	var runes []string
+	i, first, n := 0, max(0, column-1-before), 0
+	for i < len(line) && len(runes) < most {
+		r, size := utf8.DecodeRuneInString(line[i:])
+		if n >= first {
+			raw := line[i : i+size]
+			if r == '\t' {
+				raw = "\t"
+			}
+			runes = append(runes, printableRune(r, raw))
+		}
+		i += size
+		n++
+	}
+	var t, c strings.Builder
+	if first > 0 {
+		t.WriteString("…")
+		c.WriteString(" ")
+	}
+	at := column - 1 - first
+	for k, r := range runes {
+		t.WriteString(r)
+		w := runewidth.StringWidth(r)
+		switch {
+		case k < at:
+			c.WriteString(strings.Repeat(" ", w))
+		case k < at+max(1, width):
+			c.WriteString(strings.Repeat("^", w))
+		}
+	}
+	if at >= len(runes) { // the end of the line
+		c.WriteString("^")
+	}
+	if i < len(line) {
+		t.WriteString("…")
+	}
+	return strings.TrimRight(t.String(), " "), c.String()
+}
+
+// Nearest returns the candidate that word was probably meant to be, or "" when none is near. The
+// first of equally near ones wins.
+func Nearest(word string, candidates []string) string {
+	// The distance takes the product of the lengths; no key is that long.
+	if word == "" || len(word) > 64 {
+		return ""
+	}
+	best, bestD := "", 0
+	fold := strings.ToLower(word)
+	limit := max(1, (utf8.RuneCountInString(word)+1)/3) // from five letters on two may be swapped
+	for _, c := range candidates {
+		d := levenshtein.Distance(fold, strings.ToLower(c), nil)
+		if d <= limit && (best == "" || d < bestD) {
+			best, bestD = c, d
+		}
+	}
+	return best
+}
+
+// didYouMean is the mend of an unknown word: the nearest, or the list when it is short.
+func didYouMean(word string, candidates []string) string {
+	if n := Nearest(word, candidates); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	if len(candidates) == 0 || len(candidates) > 24 {
+		return ""
+	}
+	return "known are " + strings.Join(candidates, ", ")
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The kinds of these tests: every sort of field and of interface once.
+
+type hostSpec struct{}
+
+type guestSpec struct {
+	Memory Size   `yaml:"memory" doc:"memory of the guest"`
+	CPUs   int    `yaml:"cpus" doc:"virtual CPUs"`
+	Image  string `yaml:"image" doc:"disk image"`
+	Fast   *bool  `yaml:"fast" doc:"a pointer: not said is nil"`
+}
+
+func (g *guestSpec) Validate() error {
+	var errs []error
+	if g.CPUs < 1 {
+		errs = append(errs, &FieldError{Field: "cpus", Msg: "a guest has at least one", Mend: "write cpus: 1"})
+	}
+	if g.Memory < 64<<20 {
+		errs = append(errs, &FieldError{Field: "memory", Msg: fmt.Sprintf("%s is too little", g.Memory), Mend: "give 64MiB or more"})
+	}
+	return errors.Join(errs...)
+}
+
+type sshSpec struct {
+	Host string `yaml:"host" doc:"name or address"`
+	Port int    `yaml:"port" doc:"TCP port"`
+	User string `yaml:"user" doc:"login name"`
+}
+
+func (s *sshSpec) SetScalar(v string) error { s.Host = v; return nil }
+
+func (s *sshSpec) Validate() error {
+	if s.Host == "" {
+		return &FieldError{Field: "host", Msg: "is missing", Mend: "write ssh: HOST"}
+	}
+	return nil
+}
+
+type dirSpec struct {
+	Path string `yaml:"path" doc:"directory"`
+}
+
+func (d *dirSpec) SetScalar(v string) error { d.Path = v; return nil }
+
+func (d *dirSpec) Validate() error {
+	if d.Path == "" {
+		return &FieldError{Field: "path", Msg: "is missing", Mend: "write dir: /path"}
+	}
+	return nil
+}
+
+type common struct {
+	Size Size `yaml:"size" doc:"size of the disk"`
+}
+
+type diskSpec struct {
+	common
+	Bus    string   `yaml:"bus" doc:"how the guest sees it" enum:"virtio-blk,virtio-scsi,nvme"`
+	Format string   `yaml:"format" doc:"image format" enum:"raw,qcow2"`
+	Cache  string   `yaml:"cache" doc:"page cache of the host" enum:"none,writeback,unsafe"`
+	AIO    string   `yaml:"aio" doc:"how the host does I/O" enum:"threads,native,io_uring"`
+	Thread bool     `yaml:"iothread" doc:"thread of its own"`
+	Base   string   `yaml:"of" doc:"target it stands on"`
+	Limit  throttle `yaml:"limit" doc:"upper limits"`
+}
+
+type throttle struct {
+	IOPS  int     `yaml:"iops" doc:"per second"`
+	Burst float64 `yaml:"burst" doc:"factor"`
+}
+
+func (d *diskSpec) Of() string          { return d.Base }
+func (d *diskSpec) SetOf(target string) { d.Base = target }
+
+type shareSpec struct {
+	Type     string `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
+	Cache    string `yaml:"cache" doc:"cache mode" enum:",none,auto,loose"`
+	MSize    Size   `yaml:"msize" doc:"largest message"`
+	Security string `yaml:"security" doc:"9p security model"`
+	Base     string `yaml:"of" doc:"target it stands on"`
+}
+
+func (s *shareSpec) Of() string          { return s.Base }
+func (s *shareSpec) SetOf(target string) { s.Base = target }
+
+type fioSpec struct {
+	File    string            `yaml:"file" doc:"job file"`
+	Engines []string          `yaml:"engines" doc:"tried in order"`
+	Env     map[string]string `yaml:"env" doc:"environment of the job file"`
+	Warm    Percent           `yaml:"warm" doc:"part read before"`
+	Think   Duration          `yaml:"think" doc:"pause"`
+	options []Option
+}
+
+var fioOptions = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "rwmixread"}
+
+func (f *fioSpec) OptionNames() []string { return fioOptions }
+func (f *fioSpec) Options() []Option     { return f.options }
+
+func (f *fioSpec) SetOption(key, value string) error {
+	if !slices.Contains(fioOptions, key) {
+		return fmt.Errorf("fio has no option %s", key)
+	}
+	if key == "rw" && !slices.Contains([]string{"read", "write", "rw", "randread", "randwrite", "randrw"}, value) {
+		return &FieldError{Field: key, Msg: fmt.Sprintf("%q is no pattern of fio", value), Mend: "write randread"}
+	}
+	if strings.ContainsAny(value, "\n") {
+		return errors.New("an option is one line")
+	}
+	for i := range f.options {
+		if f.options[i].Key == key {
+			f.options[i].Value = value
+			return nil
+		}
+	}
+	f.options = append(f.options, Option{key, value})
+	return nil
+}
+
+// noteSpec keeps its options in an inline map.
+type noteSpec struct {
+	Text    string            `yaml:"text" doc:"what to say"`
+	Options map[string]string `yaml:",inline"`
+}
+
+func (n *noteSpec) OptionNames() []string { return nil }
+
+func (n *noteSpec) SetOption(key, value string) error {
+	if n.Options == nil {
+		n.Options = map[string]string{}
+	}
+	n.Options[key] = value
+	return nil
+}
+
+func testKinds() Kinds {
+	return Kinds{
+		Machines: []Kind{
+			{Name: "host", Doc: "this host", New: func() any { return new(hostSpec) }},
+			{Name: "ssh", Doc: "another host", New: func() any { return new(sshSpec) }},
+			{Name: "qemu", Doc: "a guest", New: func() any { return &guestSpec{Memory: 1 << 30, CPUs: 1} }},
+		},
+		Volumes: []Kind{
+			{Name: "dir", Doc: "a directory", New: func() any { return new(dirSpec) }},
+			{Name: "device", Doc: "a block device", New: func() any { return new(dirSpec) }},
+			{Name: "disk", Doc: "a disk of a guest", On: []string{"qemu"}, New: func() any {
+				return &diskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads"}
+			}},
+			{Name: "share", Doc: "a shared folder", On: []string{"qemu"}, New: func() any { return &shareSpec{Type: "virtiofs"} }},
+		},
+		Workloads: []Kind{
+			{Name: "fio", Doc: "a fio job", New: func() any { return new(fioSpec) }},
+			{Name: "note", Doc: "says something", New: func() any { return new(noteSpec) }},
+		},
+	}
+}

@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Adaptive is the protocol that stops when the result is precise enough.
+const Adaptive = "adaptive"
+
+// Fixed reports whether exactly the blocks of the protocol are run, whatever the precision.
+func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
+
+// parseProtocol reads "adaptive" (n is 0) or "fixed:5x60s".
+func parseProtocol(s string) (n int, trial Duration, err error) {
+	const mend = "write adaptive, or fixed:NxLENGTH as in fixed:5x60s"
+	if s == Adaptive {
+		return 0, 0, nil
+	}
+	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", quote(s)), Mend: mend}
+	rest, ok := strings.CutPrefix(s, "fixed:")
+	if !ok {
+		if near := Nearest(s, []string{Adaptive}); near != "" {
+			bad.Mend = fmt.Sprintf("did you mean %q?", near)
+		}
+		return 0, 0, bad
+	}
+	count, length, ok := strings.Cut(rest, "x")
+	if !ok {
+		return 0, 0, bad
+	}
+	n, err = strconv.Atoi(count)
+	if err != nil || n < 1 || n > maxBlocks {
+		bad.Msg = fmt.Sprintf("%s: %s is no number of blocks from 1 to %d", quote(s), quote(count), maxBlocks)
+		return 0, 0, bad
+	}
+	trial, err = ParseDuration(length)
+	if err != nil {
+		bad.Msg = fmt.Sprintf("%s: %s", quote(s), err)
+		return 0, 0, bad
+	}
+	if trial <= 0 {
+		bad.Msg = fmt.Sprintf("%s: a trial of no length measures nothing", quote(s))
+		return 0, 0, bad
+	}
+	return n, trial, nil
+}
+
+// Check applies a fixed protocol to Blocks and Trial, and says what does not go together: *FieldError
+// values joined. Call it after changing fields.
+func (m *Measure) Check() error {
+	var bad []error
+	fail := func(field, mend, format string, args ...any) {
+		bad = append(bad, &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	}
+	ratio := func(name string, p Percent) {
+		if !(p > 0 && p <= 1) { // not a number too
+			fail(name, "write more than 0% and at most 100%, as in 5%", "%s is out of range", p)
+		}
+	}
+	ratio("precision", m.Precision)
+	ratio("margin", m.Margin)
+	n, trial, err := parseProtocol(m.Protocol)
+	if err != nil {
+		bad = append(bad, err)
+	} else if n > 0 {
+		m.Trial, m.Blocks = trial, Blocks{Min: n, Max: n}
+	}
+	for _, f := range []struct {
+		name string
+		d    Duration
+	}{{"ramp", m.Ramp}, {"settle", m.Settle}, {"budget", m.Budget}} {
+		if f.d < 0 {
+			fail(f.name, "write 0 or more", "%s is negative", f.d)
+		}
+		if f.d > maxTime {
+			fail(f.name, "write at most "+Duration(maxTime).String(), "%s is too long", f.d)
+		}
+	}
+	switch {
+	case m.Trial <= 0:
+		fail("trial", "write a length, as in 10s", "%s measures nothing", m.Trial)
+	case m.Trial > maxTime:
+		fail("trial", "write at most "+Duration(maxTime).String(), "%s is too long", m.Trial)
+	case m.Ramp >= m.Trial:
+		fail("ramp", "make the ramp shorter, or the trial longer", "%s is not shorter than the trial of %s", m.Ramp, m.Trial)
+	case m.Budget > 0 && m.Budget < m.Settle+m.Ramp+m.Trial:
+		fail("budget", "give more time, or 0 for no limit", "%s is less than one trial takes (%s)", m.Budget, m.Settle+m.Ramp+m.Trial)
+	}
+	for _, e := range m.Blocks.check() {
+		e.Field = "blocks." + e.Field
+		bad = append(bad, e)
+	}
+	return errors.Join(bad...)
+}
+
+// No trial and no run takes longer; sums of these do not overflow.
+const maxTime = Duration(366 * 24 * time.Hour)
+
+// measure binds the section; it takes no axes.
+func (b *builder) measure(m *Measure, n *node) {
+	v := &variant{spec: m}
+	b.mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
+}
+
+func (b *builder) checkMeasure(m *Measure, n *node) {
+	asked := *m
+	err := m.Check()
+	v := &variant{}
+	if err != nil {
+		joined := err.(interface{ Unwrap() []error })
+		for _, e := range joined.Unwrap() {
+			fe := e.(*FieldError)
+			// `blocks: 0..3` has one place for both bounds, and a default has none: then what was
+			// written against it is the place.
+			outer, _, _ := strings.Cut(fe.Field, ".")
+			at := n
+			for _, name := range append([]string{fe.Field, outer}, against[outer]...) {
+				if found := v.at(n, name); found != nil {
+					at = found
+					break
+				}
+			}
+			b.fail(at, fe.Mend, "%s: %s", fe.Field, fe.Msg)
+		}
+		return
+	}
+	if !m.Fixed() {
+		return
+	}
+	// What was written beside a fixed protocol may repeat it, not contradict it.
+	if at := v.at(n, "trial"); at != nil && asked.Trial != m.Trial {
+		b.fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
+	}
+	if at := v.at(n, "blocks"); at != nil && asked.Blocks != m.Blocks {
+		b.fail(at, "remove one", "the blocks %s contradict the protocol %s", asked.Blocks, m.Protocol)
+	}
+}
+
+// against lists the fields that make another one wrong.
+var against = map[string][]string{
+	"ramp":   {"trial", "protocol"},
+	"budget": {"trial", "protocol", "ramp", "settle"},
+}
+
+// mul multiplies a time by a count and stops at the largest.
+func mul(d time.Duration, n int) time.Duration {
+	if n > 0 && d > math.MaxInt64/time.Duration(n) {
+		return math.MaxInt64
+	}
+	return d * time.Duration(n)
+}

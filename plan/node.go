@@ -1,0 +1,560 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// A plan file is small. The bounds keep a hostile or broken one from taking the machine down: the
+// YAML parser is recursive (a stack overflow cannot be caught in Go), takes time in the square of
+// the number of keys, and stores the whole path of keys with every node.
+const (
+	maxBytes   = 1 << 20
+	maxTokens  = 100_000
+	maxDepth   = 16
+	maxKey     = 256     // bytes
+	maxNodes   = 200_000 // after aliases are resolved
+	maxEntries = 10_000  // machines, targets or workloads, after axes are expanded
+	maxAnchors = 1000
+)
+
+// A source is a text that errors point into.
+type source struct {
+	file  string
+	word  string // "target 2" for a word of the command line
+	lines []string
+}
+
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	return s.lines[n-1]
+}
+
+type nodeKind int
+
+const (
+	nullNode nodeKind = iota
+	scalarNode
+	listNode
+	mappingNode
+)
+
+// A node is a value of a plan with its place, aliases and merge keys resolved. Plan files and
+// command-line words both become nodes, so one binder serves both and points into both.
+type node struct {
+	kind      nodeKind
+	src       *source
+	line, col int // from 1, in characters
+	width     int // of the token
+	text      string
+	items     []*node
+	entries   []pair
+}
+
+type pair struct {
+	key, val *node
+}
+
+func (n *node) get(key string) (pair, bool) {
+	for _, e := range n.entries {
+		if e.key.text == key {
+			return e, true
+		}
+	}
+	return pair{}, false
+}
+
+func (n *node) pos() Pos {
+	if n == nil || n.src == nil || n.src.word != "" {
+		return Pos{}
+	}
+	return Pos{File: n.src.file, Line: n.line, Column: n.col}
+}
+
+func (n *node) what() string {
+	switch n.kind {
+	case scalarNode:
+		return quote(n.text)
+	case listNode:
+		return "a list"
+	case mappingNode:
+		return "a mapping"
+	}
+	return "nothing"
+}
+
+// collector gathers errors; the same error at the same place (an axis value bound many times) is
+// one error.
+type collector struct {
+	errs Errors
+	seen map[string]bool
+}
+
+func (c *collector) fail(n *node, mend, format string, args ...any) {
+	e := &Error{Msg: fmt.Sprintf(format, args...), Mend: mend}
+	if n != nil {
+		e.Pos = n.pos()
+		e.Column, e.Width = n.col, n.width
+		if n.src != nil {
+			e.Source, e.Word = n.src.line(n.line), n.src.word
+			e.Pos.File = n.src.file
+		}
+	}
+	c.add(e)
+}
+
+func (c *collector) add(e *Error) {
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+	}
+	id := fmt.Sprint(e.Pos, e.Word, e.Column, e.Msg)
+	if !c.seen[id] {
+		c.seen[id] = true
+		c.errs = append(c.errs, e)
+	}
+}
+
+// err returns nil rather than an empty Errors.
+func (c *collector) err() error {
+	if len(c.errs) == 0 {
+		return nil
+	}
+	return c.errs
+}
+
+// read turns the text of a plan file into nodes.
+func read(file string, text []byte, c *collector) *node {
+	src := &source{file: file}
+	whole := func(mend, format string, args ...any) *node {
+		c.add(&Error{Pos: Pos{File: file}, Msg: fmt.Sprintf(format, args...), Mend: mend})
+		return nil
+	}
+	if len(text) > maxBytes {
+		return whole("a plan file is text of at most 1 MiB", "the file is %s long", Size(len(text)))
+	}
+	s := strings.TrimPrefix(string(text), "\ufeff")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	src.lines = strings.Split(s, "\n")
+	if !clean(src, c) {
+		return nil
+	}
+
+	tokens, err := tokenize(s)
+	if err != nil {
+		return whole("", "the YAML cannot be read: %v", err)
+	}
+	if !bounded(src, tokens, c) {
+		return nil
+	}
+	f, err := parse(tokens)
+	if err != nil {
+		syntaxError(src, err, c)
+		return nil
+	}
+
+	const empty = "the smallest plan:\ntargets:\n  disk: {dir: /var/tmp}\n  memory: {dir: /dev/shm}\nworkloads:\n  4k random read: {fio: {rw: randread, bs: 4k}}"
+	var body ast.Node
+	docs := 0
+	for _, d := range f.Docs {
+		switch d.Body.(type) {
+		case nil, *ast.DirectiveNode, *ast.CommentGroupNode:
+			continue
+		}
+		docs++
+		if docs == 2 {
+			tk := d.Start // nil after "..."
+			if tk == nil {
+				tk = d.Body.GetToken()
+			}
+			c.fail(at(src, tk), "one plan a file: move the second one", "a second document begins")
+			return nil
+		}
+		body = d.Body
+	}
+	if body == nil {
+		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Mend: empty})
+		return nil
+	}
+	r := resolver{src: src, c: c, anchors: anchors(body), open: map[string]bool{}}
+	n := r.node(body, 0)
+	if n == nil || len(c.errs) > 0 {
+		return nil
+	}
+	if n.kind == nullNode || n.kind == mappingNode && len(n.entries) == 0 {
+		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Mend: empty})
+		return nil
+	}
+	return n
+}
+
+// tokenize and parse guard against a panic of the YAML package on a text nobody has thought of.
+
+func tokenize(s string) (t token.Tokens, err error) {
+	defer recovered(&err)
+	return lexer.Tokenize(s), nil
+}
+
+func parse(t token.Tokens) (f *ast.File, err error) {
+	defer recovered(&err)
+	return parser.Parse(t, 0, parser.AllowDuplicateMapKey())
+}
+
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%v", r)
+	}
+}
+
+// clean reports text that is no plan file: other encodings and control characters.
+func clean(src *source, c *collector) bool {
+	for i, line := range src.lines {
+		col := 0
+		for k := 0; k < len(line); {
+			r, size := utf8.DecodeRuneInString(line[k:])
+			col++
+			n := &node{src: src, line: i + 1, col: col, width: 1}
+			switch {
+			case r == utf8.RuneError && size == 1:
+				c.fail(n, "save the file as UTF-8", "the byte 0x%02x is not UTF-8", line[k])
+				return false
+			case r < ' ' && r != '\t' || r == 0x7f || r == 0xfeff || r == 0xfffe || r == 0xffff:
+				c.fail(n, "remove it; in a quoted text it can be written as \\x"+fmt.Sprintf("%02X", r), "the control character U+%04X", r)
+				return false
+			}
+			k += size
+		}
+	}
+	return true
+}
+
+// bounded refuses what the parser could not survive.
+func bounded(src *source, tokens token.Tokens, c *collector) bool {
+	if len(tokens) > maxTokens {
+		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Mend: "split it into several plans"})
+		return false
+	}
+	var columns []int // of the open block collections
+	flow, run, marks := 0, 0, 0
+	for i, tk := range tokens {
+		depth := flow
+		switch tk.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType:
+			if flow > 0 {
+				break
+			}
+			col := tk.Position.Column
+			if tk.Type == token.MappingValueType && i > 0 && tokens[i-1].Position.Line == tk.Position.Line {
+				col = tokens[i-1].Position.Column
+			}
+			for len(columns) > 0 && columns[len(columns)-1] >= col {
+				columns = columns[:len(columns)-1]
+			}
+			columns = append(columns, col)
+		}
+		if tk.Type == token.MappingValueType && i > 0 && len(tokens[i-1].Value) > maxKey {
+			c.fail(at(src, tokens[i-1]), "", "this key is longer than %d bytes", maxKey)
+			return false
+		}
+		// "& & &" and "!!a !!b" nest without any bracket.
+		switch tk.Type {
+		case token.AnchorType, token.TagType, token.AliasType:
+			run++
+			marks++
+		case token.StringType:
+		default:
+			run = 0
+		}
+		depth += len(columns)
+		if depth > maxDepth || run > maxDepth {
+			c.fail(at(src, tk), "a plan is at most 6 deep", "nested more than %d deep", maxDepth)
+			return false
+		}
+		if marks > maxAnchors {
+			c.fail(at(src, tk), "", "more than %d anchors, aliases and tags", maxAnchors)
+			return false
+		}
+	}
+	return true
+}
+
+// at makes a node that stands for a token, for its position.
+func at(src *source, tk *token.Token) *node {
+	n := &node{src: src, line: 1, col: 1, width: 1}
+	if tk == nil || tk.Position == nil {
+		return n
+	}
+	n.line, n.col = max(1, tk.Position.Line), max(1, tk.Position.Column)
+	first, _, _ := strings.Cut(tk.Value, "\n")
+	n.width = utf8.RuneCountInString(first)
+	switch tk.Type {
+	case token.SingleQuoteType, token.DoubleQuoteType:
+		// The token's value is unquoted; its origin is as written, with the space around it.
+		first, _, _ = strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n")
+		n.width = utf8.RuneCountInString(strings.TrimRight(first, " \t"))
+	case token.StringType:
+		// A plain text over several lines.
+		if first, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more {
+			n.width = utf8.RuneCountInString(strings.TrimRight(first, " \t"))
+		}
+	}
+	// The token of a block text stands on the line after its "|".
+	line := src.line(n.line)
+	n.width = max(1, min(n.width, utf8.RuneCountInString(line)-n.col+1))
+	return n
+}
+
+// syntaxError explains the parser's error in terms of a plan.
+func syntaxError(src *source, err error, c *collector) {
+	msg, n := err.Error(), &node{src: src, line: 1, col: 1, width: 1}
+	var se *yaml.SyntaxError
+	if errors.As(err, &se) {
+		msg, n = se.Message, at(src, se.Token)
+	}
+	mend := ""
+	line := src.line(n.line)
+	switch {
+	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t") || strings.Contains(msg, "tab character") || strings.Contains(msg, "character '\t'"):
+		msg, mend = "a tab where YAML takes only spaces", "indent with spaces"
+		if i := strings.IndexByte(line, '\t'); i >= 0 {
+			n.col, n.width = utf8.RuneCountInString(line[:i])+1, 1
+		}
+	case strings.Contains(msg, "mapping value is not allowed"):
+		msg, mend = "a second \": \" in one value", "quote the text, or check the indentation of this line and the next"
+	case strings.Contains(msg, "reserved character"), strings.Contains(msg, "unexpected directive value"):
+		msg, mend = "a plain text cannot begin with this character", "quote the text"
+	case strings.Contains(msg, "end token '}'"), strings.Contains(msg, "',' or '}'"):
+		msg, mend = "this mapping is not closed, or a comma is missing", "write it as {a: 1, b: 2}"
+	case strings.Contains(msg, "end token ']'"), strings.Contains(msg, "',' or ']'"):
+		msg, mend = "this list is not closed, or a comma is missing", "write it as [a, b]"
+	case strings.Contains(msg, "end character of"):
+		msg, mend = "this quote is not closed", "end the text with the same quote"
+	case strings.Contains(msg, "invalid key for this map"):
+		msg, mend = "a key must be one text", "write key: value"
+	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"), strings.Contains(msg, "unexpected key name"):
+		mend = "check the indentation of this line, and the colon and space behind a key"
+	}
+	c.fail(n, mend, "bad YAML: %s", msg)
+}
+
+// anchors finds what aliases stand for; a name defined twice means the later one, which is what a
+// reader of the whole file would call an error, so it is left to the resolver to see.
+func anchors(body ast.Node) map[string][]*ast.AnchorNode {
+	found := anchorVisitor{}
+	ast.Walk(found, body)
+	return found
+}
+
+type anchorVisitor map[string][]*ast.AnchorNode
+
+func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
+	if a, ok := n.(*ast.AnchorNode); ok {
+		if name := tokenText(a.Name); name != "" {
+			v[name] = append(v[name], a)
+		}
+	}
+	return v
+}
+
+func tokenText(n ast.Node) string {
+	if n == nil || n.GetToken() == nil {
+		return ""
+	}
+	return n.GetToken().Value
+}
+
+type resolver struct {
+	src     *source
+	c       *collector
+	anchors map[string][]*ast.AnchorNode
+	open    map[string]bool // anchors being resolved
+	outer   *node           // the outermost alias being resolved
+	count   int
+	stopped bool
+}
+
+func (r *resolver) stop(n *node, mend, format string, args ...any) *node {
+	if !r.stopped {
+		r.c.fail(n, mend, format, args...)
+	}
+	r.stopped = true
+	return n
+}
+
+func (r *resolver) node(a ast.Node, depth int) *node {
+	if a == nil {
+		return &node{src: r.src, line: 1, col: 1, width: 1}
+	}
+	n := at(r.src, a.GetToken())
+	if r.stopped {
+		return n
+	}
+	if r.count++; r.count > maxNodes {
+		if r.outer != nil {
+			n = r.outer
+		}
+		return r.stop(n, "write out less through aliases", "the plan has more than %d values", maxNodes)
+	}
+	if depth > 4*maxDepth {
+		return r.stop(n, "a plan is at most 6 deep", "nested more than %d deep", 4*maxDepth)
+	}
+	switch a := a.(type) {
+	case *ast.NullNode:
+	case *ast.StringNode:
+		n.kind, n.text = scalarNode, a.Value
+	case *ast.LiteralNode:
+		n.kind = scalarNode
+		if a.Value != nil {
+			n.text = a.Value.Value
+		}
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode, *ast.MergeKeyNode:
+		n.kind, n.text = scalarNode, a.GetToken().Value
+	case *ast.TagNode:
+		// A tag says what is plain here anyhow; the spec's own types decide.
+		if a.Value == nil {
+			return n
+		}
+		return r.node(a.Value, depth+1)
+	case *ast.AnchorNode:
+		name := tokenText(a.Name)
+		if len(r.anchors[name]) > 1 {
+			return r.stop(at(r.src, a.Name.GetToken()), "give each its own name", "the anchor &%s is defined %d times", name, len(r.anchors[name]))
+		}
+		r.open[name] = true
+		defer delete(r.open, name)
+		return r.node(a.Value, depth+1)
+	case *ast.AliasNode:
+		return r.alias(a, depth)
+	case *ast.SequenceNode:
+		n.kind = listNode
+		for _, v := range a.Values {
+			n.items = append(n.items, r.node(v, depth+1))
+		}
+	case *ast.MappingNode:
+		n.kind = mappingNode
+		r.mapping(n, a.Values, depth)
+	case *ast.MappingValueNode:
+		n.kind = mappingNode
+		r.mapping(n, []*ast.MappingValueNode{a}, depth)
+	default:
+		r.c.fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
+	}
+	// The token of a block mapping is the colon of its first key; its place is that key.
+	if n.kind == mappingNode && len(n.entries) > 0 && a.GetToken().Type == token.MappingValueType {
+		k := n.entries[0].key
+		n.line, n.col, n.width = k.line, k.col, k.width
+	}
+	return n
+}
+
+func (r *resolver) alias(a *ast.AliasNode, depth int) *node {
+	name := tokenText(a.Value)
+	n := at(r.src, a.Value.GetToken())
+	switch found := r.anchors[name]; {
+	case len(found) == 0:
+		var names []string
+		for k := range r.anchors {
+			names = append(names, k)
+		}
+		return r.stop(n, didYouMean(name, sorted(names)), "there is no anchor &%s", name)
+	case r.open[name]:
+		return r.stop(n, "an anchor cannot contain its own alias", "the alias *%s stands inside its own anchor", name)
+	case found[0].GetToken().Position.Offset > a.GetToken().Position.Offset:
+		return r.stop(n, "move the anchor above its first use", "the anchor &%s is defined below", name)
+	default:
+		if r.outer == nil {
+			r.outer = n
+			defer func() { r.outer = nil }()
+		}
+		return r.node(found[0], depth+1)
+	}
+}
+
+// mapping fills n. A merge key (<<) brings in keys that are not written out.
+func (r *resolver) mapping(n *node, values []*ast.MappingValueNode, depth int) {
+	own := map[string]*node{}
+	index := map[string]int{} // in n.entries
+	merged := map[string]bool{}
+	put := func(key, val *node, merging bool) {
+		i, there := index[key.text]
+		switch {
+		case !there:
+			index[key.text] = len(n.entries)
+			n.entries = append(n.entries, pair{key, val})
+			merged[key.text] = merging
+		case merged[key.text] && !merging:
+			n.entries[i] = pair{key, val}
+			merged[key.text] = false
+		}
+	}
+	for _, v := range values {
+		if r.stopped {
+			return
+		}
+		if _, ok := v.Key.(*ast.MergeKeyNode); ok {
+			val := r.node(v.Value, depth+1)
+			from := []*node{val}
+			if val.kind == listNode {
+				from = val.items
+			}
+			for _, m := range from {
+				if m.kind != mappingNode {
+					if !r.stopped {
+						r.c.fail(at(r.src, v.Key.GetToken()), "write <<: *anchor of a mapping", "a merge key takes a mapping, not %s", m.what())
+					}
+					continue
+				}
+				for _, e := range m.entries {
+					put(e.key, e.val, true)
+				}
+			}
+			continue
+		}
+		key := r.key(v.Key, depth)
+		if key == nil {
+			continue
+		}
+		if first := own[key.text]; first != nil {
+			r.c.fail(key, "remove one, or make the second a different name", "the key %s is already on line %d", quote(key.text), first.line)
+			continue
+		}
+		own[key.text] = key
+		val := r.node(v.Value, depth+1)
+		if val.kind == nullNode {
+			// What is missing has no place of its own.
+			val.line, val.col, val.width = key.line, key.col, key.width
+		}
+		put(key, val, false)
+	}
+}
+
+func (r *resolver) key(k ast.Node, depth int) *node {
+	if mk, ok := k.(*ast.MappingKeyNode); ok { // "? key"
+		if mk.Value == nil {
+			r.c.fail(at(r.src, mk.GetToken()), "", "this key is empty")
+			return nil
+		}
+		k = mk.Value
+	}
+	n := r.node(k, depth+1)
+	if n.kind != scalarNode {
+		if !r.stopped {
+			r.c.fail(n, "", "a key must be a text, not %s", n.what())
+		}
+		return nil
+	}
+	return n
+}

@@ -1,0 +1,585 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Host is the name of the machine that iotax runs on. It need not be declared.
+const Host = "host"
+
+// Parse reads a plan file. file is its name in errors. Every error is reported, as Errors, in the
+// order of the text.
+func Parse(file string, src []byte, k Kinds) (*Plan, error) {
+	c := &collector{}
+	root := read(file, src, c)
+	if root == nil {
+		return nil, c.err()
+	}
+	if root.kind != mappingNode {
+		c.fail(root, "begin with targets: and workloads:", "a plan is a mapping, not %s", root.what())
+		return nil, c.err()
+	}
+	b := &builder{binder: binder{c}, kinds: k}
+	p := b.plan(root, Defaults())
+	p.File = file
+	if p.Name == "" {
+		base := filepath.Base(file)
+		p.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	if len(c.errs) > 0 {
+		slices.SortStableFunc(c.errs, func(a, b *Error) int {
+			if a.Pos.Line != b.Pos.Line {
+				return a.Pos.Line - b.Pos.Line
+			}
+			return a.Pos.Column - b.Pos.Column
+		})
+		return nil, c.err()
+	}
+	return p, nil
+}
+
+// builder turns nodes into a plan.
+type builder struct {
+	binder
+	kinds    Kinds
+	machines []*entry
+	targets  []*entry
+	works    []*entry
+	// byMachine has the expanded entries behind each name that was written.
+	byMachine map[string][]*entry
+	byTarget  map[string][]*entry
+}
+
+// An entry is one expanded machine, target or workload.
+type entry struct {
+	name    string
+	key     *node // of the written name
+	kind    Kind
+	kindKey *node
+	val     *node // of the spec
+	variant
+	on     *node
+	where  *entry            // the machine of a target
+	labels []label           // axis values, the machine's first
+	own    map[string]string // labels written in the plan
+}
+
+var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure"}
+
+func (b *builder) plan(root *node, m Measure) *Plan {
+	p := &Plan{Measure: m}
+	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
+	var baseline *node
+	section := map[string]*node{}
+	for _, e := range root.entries {
+		switch key := e.key.text; key {
+		case "name":
+			if b.word(e) {
+				p.Name = e.val.text
+				b.checkName(e.val, "a plan")
+			}
+		case "baseline":
+			if b.word(e) {
+				baseline = e.val
+			}
+		case "machines", "targets", "workloads", "measure":
+			if e.val.kind == nullNode {
+				continue
+			}
+			if e.val.kind != mappingNode {
+				b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
+				section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
+				continue
+			}
+			section[key] = e.val
+		default:
+			// "x-…" is a place for anchors, as in Compose files.
+			if !strings.HasPrefix(key, "x-") {
+				b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
+				if near := Nearest(key, topKeys); section[near] == nil {
+					section[near] = &node{kind: mappingNode} // and so not missing
+				}
+			}
+		}
+	}
+	b.addMachines(section["machines"])
+	b.addTargets(section["targets"])
+	b.addWorkloads(section["workloads"])
+	before := len(b.errs)
+	if n := section["measure"]; n != nil {
+		b.measure(&p.Measure, n)
+	}
+	if len(b.errs) == before {
+		b.checkMeasure(&p.Measure, section["measure"])
+	}
+	missing := func(key, mend string) {
+		if n := section[key]; n == nil || n.src != nil && len(n.entries) == 0 {
+			b.fail(b.top(root, key), mend, "the plan has no %s", key)
+		}
+	}
+	missing("targets", "add targets: {disk: {dir: /var/tmp}}")
+	missing("workloads", "add workloads: {4k random read: {fio: {rw: randread, bs: 4k}}}")
+
+	p.Baseline = b.baseline(baseline)
+	b.references(p.Baseline)
+	b.fill(p)
+	return p
+}
+
+// top is where a missing section would stand.
+func (b *builder) top(root *node, key string) *node {
+	if e, ok := root.get(key); ok {
+		return e.key
+	}
+	return &node{src: root.src, line: root.line, col: root.col, width: root.width}
+}
+
+// word checks that the value of e is one word.
+func (b *builder) word(e pair) bool {
+	if e.val.kind != scalarNode {
+		b.fail(orKey(e.val, e.key), "write "+e.key.text+": and a word", "%s takes a word, not %s", e.key.text, e.val.what())
+		return false
+	}
+	return true
+}
+
+const maxName = 200 // characters; names are table headings
+
+// checkName refuses names that could not be shown or said on a command line.
+func (b *builder) checkName(n *node, what string) bool {
+	switch {
+	case strings.TrimSpace(n.text) == "":
+		b.fail(n, "give it a name", "%s has an empty name", what)
+	case strings.TrimSpace(n.text) != n.text:
+		b.fail(n, "remove the space", "the name %s begins or ends with a space", quote(n.text))
+	case strings.ContainsFunc(n.text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		b.fail(n, "use printable characters", "the name %s has a character that cannot be shown", quote(n.text))
+	case len([]rune(n.text)) > maxName:
+		b.fail(n, fmt.Sprintf("use at most %d", maxName), "the name of %s has more than %d characters", what, maxName)
+	default:
+		return true
+	}
+	return false
+}
+
+// parts are what an entry of machines, targets or workloads is made of.
+type parts struct {
+	kind    Kind
+	kindKey *node
+	val     *node
+	on      *node
+	labels  map[string]string
+}
+
+// split finds the one kind in an entry.
+func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
+	extra := []string{"labels"}
+	if what == "target" {
+		extra = []string{"on", "labels"}
+	}
+	names := slices.Clone(extra)
+	var kindNames []string
+	for _, k := range kinds {
+		kindNames = append(kindNames, k.Name)
+	}
+	names = append(kindNames, names...)
+
+	out := parts{}
+	if !b.checkName(name.key, "a "+what) {
+		return out, false
+	}
+	if name.val.kind != mappingNode {
+		b.fail(orKey(name.val, name.key), "write {KIND: …} with one of "+list(kindNames), "a %s takes a mapping, not %s", what, name.val.what())
+		return out, false
+	}
+	ok := true
+	for _, e := range name.val.entries {
+		key := e.key.text
+		if what == "target" && key == "on" {
+			out.on = e.val
+			if e.val.kind == nullNode || e.val.kind == mappingNode {
+				b.fail(orKey(e.val, e.key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.val.what())
+				ok = false
+			}
+			continue
+		}
+		if key == "labels" {
+			before := len(b.errs)
+			if e.val.kind != nullNode {
+				b.strings(reflect.ValueOf(&out.labels).Elem(), field{name: "labels"}, e.val)
+			}
+			ok = ok && len(b.errs) == before
+			continue
+		}
+		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == key })
+		if i < 0 {
+			mend := didYouMean(key, names)
+			if Nearest(key, names) == "" {
+				// A key of the kind at the wrong level is the commonest slip.
+				for _, k := range kinds {
+					if slices.Contains(keysOf(k.New()), key) {
+						mend = fmt.Sprintf("%s is a key of %s: write %s: {%s: …}", key, k.Name, k.Name, key)
+						break
+					}
+				}
+			}
+			b.fail(e.key, mend, "unknown key %s of a %s", quote(key), what)
+			ok = false
+			continue
+		}
+		if out.kindKey != nil {
+			b.fail(e.key, fmt.Sprintf("make two %ss of it", what), "a %s has one kind; this one has %s and %s", what, out.kind.Name, key)
+			ok = false
+			continue
+		}
+		out.kind, out.kindKey, out.val = kinds[i], e.key, e.val
+	}
+	if ok && out.kindKey == nil {
+		b.fail(name.key, "add one of "+strings.Join(kindNames, ", "), "the %s %s has no kind", what, quote(name.key.text))
+		ok = false
+	}
+	return out, ok && out.kindKey != nil
+}
+
+// variants expands one written entry.
+func (b *builder) variants(p parts, name *node, room int) []*entry {
+	var out []*entry
+	for _, v := range b.bind(p.kind, p.kindKey, p.val, room) {
+		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, labels: v.labels, own: p.labels})
+	}
+	return out
+}
+
+// suffix is what the axes add to a name.
+func suffix(labels []label) string {
+	var b strings.Builder
+	for _, l := range labels {
+		b.WriteString(" " + l.String())
+	}
+	return b.String()
+}
+
+// labelled joins the axis values with the labels that were written.
+func (b *builder) labelled(e *entry) map[string]string {
+	out := maps.Clone(e.own)
+	for _, l := range e.labels {
+		if out == nil {
+			out = map[string]string{}
+		}
+		if old, there := out[l.key]; there && old != l.value {
+			b.fail(e.key, "rename it", "the label %s of %s is already made by its list", quote(l.key), quote(e.key.text))
+		}
+		out[l.key] = l.value
+	}
+	return out
+}
+
+func (b *builder) room(have []*entry, key *node, what string) (int, bool) {
+	if len(have) >= maxEntries {
+		b.fail(key, "split the plan", "more than %d %ss", maxEntries, what)
+		return 0, false
+	}
+	return maxEntries - len(have), true
+}
+
+// unique says when an expanded name is taken.
+func (b *builder) unique(taken map[string]bool, e *entry, what string) {
+	if taken[e.name] {
+		b.fail(e.key, "rename one", "there are two %ss named %s", what, quote(e.name))
+	}
+	taken[e.name] = true
+}
+
+func (b *builder) addMachines(section *node) {
+	taken := map[string]bool{}
+	if section != nil {
+		for _, name := range section.entries {
+			room, ok := b.room(b.machines, name.key, "machine")
+			if !ok {
+				return
+			}
+			p, ok := b.split("machine", b.kinds.Machines, name)
+			if !ok {
+				b.byMachine[name.key.text] = nil // known, though wrong
+				continue
+			}
+			if name.key.text == Host && p.kind.Name != Host {
+				b.fail(name.key, "give it another name", "the machine %q is always this host", Host)
+			}
+			b.byMachine[name.key.text] = nil
+			for _, e := range b.variants(p, name.key, room) {
+				e.name += suffix(e.labels)
+				b.unique(taken, e, "machine")
+				b.machines = append(b.machines, e)
+				b.byMachine[name.key.text] = append(b.byMachine[name.key.text], e)
+			}
+		}
+	}
+	if _, there := b.byMachine[Host]; there {
+		return
+	}
+	if i := slices.IndexFunc(b.kinds.Machines, func(k Kind) bool { return k.Name == Host }); i >= 0 {
+		k := b.kinds.Machines[i]
+		b.byMachine[Host] = []*entry{{name: Host, kind: k, variant: variant{spec: k.New()}}}
+	}
+}
+
+// on resolves the machines of a target; false when one is unknown (said) or wrong (said there).
+func (b *builder) on(p parts) (found []*entry, listed, ok bool) {
+	var names []*node
+	switch {
+	case p.on == nil:
+		return b.byMachine[Host], false, true
+	case p.on.kind == listNode:
+		listed = true
+		if _, ok := b.expand([]axis{{"on", p.on}}, maxEntries); !ok {
+			return nil, true, false
+		}
+		names = p.on.items
+	default:
+		names = append(names, p.on)
+	}
+	ok = true
+	for _, n := range names {
+		if n.kind != scalarNode {
+			b.fail(n, "write the name of a machine", "on takes the name of a machine, not %s", n.what())
+			ok = false
+			continue
+		}
+		machines, known := b.byMachine[n.text]
+		if !known {
+			// A variant can be named too: "guest memory=1GiB".
+			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.text }); i >= 0 {
+				machines, known = b.machines[i:i+1], true
+			}
+		}
+		if !known {
+			all := sorted(slices.Collect(maps.Keys(b.byMachine)))
+			mend := didYouMean(n.text, all)
+			if Nearest(n.text, all) == "" {
+				mend = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))
+			}
+			b.fail(n, mend, "there is no machine %s", quote(n.text))
+			ok = false
+			continue
+		}
+		ok = ok && len(machines) > 0
+		found = append(found, machines...)
+	}
+	return found, listed, ok
+}
+
+func (b *builder) addTargets(section *node) {
+	if section == nil {
+		return
+	}
+	taken := map[string]bool{}
+	for _, name := range section.entries {
+		room, ok := b.room(b.targets, name.key, "target")
+		if !ok {
+			return
+		}
+		written := name.key.text
+		b.byTarget[written] = nil
+		p, ok := b.split("target", b.kinds.Volumes, name)
+		if !ok {
+			continue
+		}
+		machines, listed, found := b.on(p)
+		vars := b.variants(p, name.key, room)
+		if !found {
+			continue
+		}
+		if len(machines)*len(vars) > room {
+			b.fail(name.key, "use fewer values, or split the plan", "more than %d targets", maxEntries)
+			return
+		}
+		for _, m := range machines {
+			if p.kind.On != nil && !slices.Contains(p.kind.On, m.kind.Name) {
+				at := p.kindKey
+				if p.on != nil {
+					at = p.on
+					for _, it := range p.on.items {
+						if it.text == m.written() || it.text == m.name {
+							at = it
+						}
+					}
+				}
+				b.fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s", p.kind.Name, quote(m.name), m.kind.Name)
+			}
+			for _, v := range vars {
+				e := *v
+				e.where = m
+				e.labels = nil
+				if listed {
+					e.labels = append(e.labels, label{"on", m.written()})
+				}
+				for _, l := range m.labels {
+					// The same key on both sides is told apart by the machine's name.
+					if slices.ContainsFunc(v.labels, func(x label) bool { return x.key == l.key }) {
+						l.key = m.written() + "." + l.key
+					}
+					e.labels = append(e.labels, l)
+				}
+				e.labels = append(e.labels, v.labels...)
+				e.name = written + suffix(e.labels)
+				b.unique(taken, &e, "target")
+				b.targets = append(b.targets, &e)
+				b.byTarget[written] = append(b.byTarget[written], &e)
+			}
+		}
+	}
+}
+
+// written is the name without axis values.
+func (e *entry) written() string {
+	if e.key != nil {
+		return e.key.text
+	}
+	return e.name
+}
+
+func (b *builder) addWorkloads(section *node) {
+	if section == nil {
+		return
+	}
+	taken := map[string]bool{}
+	for _, name := range section.entries {
+		room, ok := b.room(b.works, name.key, "workload")
+		if !ok {
+			return
+		}
+		p, ok := b.split("workload", b.kinds.Workloads, name)
+		if !ok {
+			continue
+		}
+		for _, e := range b.variants(p, name.key, room) {
+			e.name += suffix(e.labels)
+			b.unique(taken, e, "workload")
+			b.works = append(b.works, e)
+		}
+	}
+}
+
+// target finds the one target of a name. It says what is wrong, unless the entry itself was wrong.
+func (b *builder) target(n *node, what string) (*entry, bool) {
+	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.text }); i >= 0 {
+		return b.targets[i], true
+	}
+	group, known := b.byTarget[n.text]
+	if len(group) > 1 {
+		b.fail(n, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d targets", what, quote(n.text), len(group))
+		return nil, false
+	}
+	if len(group) == 1 {
+		return group[0], true
+	}
+	if known {
+		return nil, false
+	}
+	var names []string
+	for _, e := range b.targets {
+		names = append(names, e.name)
+	}
+	b.fail(n, didYouMean(n.text, names), "%s: there is no target %s", what, quote(n.text))
+	return nil, false
+}
+
+// baseline finds the baseline, the first target when none is named, and puts it first.
+func (b *builder) baseline(n *node) string {
+	if n == nil {
+		if len(b.targets) == 0 {
+			return ""
+		}
+		return b.targets[0].name
+	}
+	if len(b.byTarget) == 0 {
+		return "" // that there are no targets has been said
+	}
+	e, ok := b.target(n, "baseline")
+	if !ok {
+		return ""
+	}
+	i := slices.Index(b.targets, e)
+	b.targets = slices.Insert(slices.Delete(b.targets, i, i+1), 0, e)
+	return e.name
+}
+
+// references fills in and checks what targets stand on.
+func (b *builder) references(baseline string) {
+	next := map[string]*entry{} // by target name
+	for _, e := range b.targets {
+		r, ok := e.spec.(Referrer)
+		if !ok {
+			continue
+		}
+		at := e.at(e.val, "of")
+		if at == nil {
+			at = e.kindKey
+		}
+		if r.Of() == "" {
+			if baseline == "" {
+				continue // said
+			}
+			if e.name == baseline {
+				b.fail(at, "put a directory of this host first, or say `of:`", "%s stands on the baseline, and it is the baseline", quote(e.name))
+				continue
+			}
+			r.SetOf(baseline)
+		}
+		ref := *at
+		ref.text = r.Of()
+		if to, ok := b.target(&ref, "of"); ok {
+			r.SetOf(to.name)
+			next[e.name] = to
+		}
+	}
+	done := map[string]bool{}
+	for _, e := range b.targets {
+		var path []string
+		for at := e; at != nil && !done[at.name]; at = next[at.name] {
+			if i := slices.Index(path, at.name); i >= 0 {
+				b.cycle(append(path[i:], at.name))
+				break
+			}
+			path = append(path, at.name)
+		}
+		for _, n := range path {
+			done[n] = true
+		}
+	}
+}
+
+func (b *builder) cycle(names []string) {
+	i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == names[0] })
+	e := b.targets[i]
+	at := e.at(e.val, "of")
+	if at == nil {
+		at = e.kindKey
+	}
+	b.fail(at, "let one of them stand on a directory of this host", "the targets stand on each other: %s", strings.Join(names, " → "))
+}
+
+// fill writes the entries into the plan.
+func (b *builder) fill(p *Plan) {
+	used := false
+	for _, e := range b.targets {
+		used = used || e.where.name == Host
+		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+	}
+	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
+		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].spec, fresh: h[0].kind.New()})
+	}
+	for _, e := range b.machines {
+		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+	}
+	for _, e := range b.works {
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+	}
+}

@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of plan files, for the completion and checks of an
+// editor. It is made from the kinds' Go types. References between entries, and what a spec's
+// Validate says, are beyond it.
+//
+// The types of jsonschema are used and its reflector is not: kinds are keys, fields take lists as
+// axes, and scalars have shorthands, none of which it could see in the types.
+func Schema(k Kinds) ([]byte, error) {
+	s := schemer{defs: jsonschema.Definitions{}}
+	root := object("what is compared, under which workloads, and how it is measured")
+	root.Version = jsonschema.Version
+	root.Title = "iotax plan"
+	root.Properties.Set("name", &jsonschema.Schema{Type: "string", Description: "name of the plan; the file's name without its ending when left out"})
+	root.Properties.Set("baseline", &jsonschema.Schema{Type: "string", Description: "name of the target that the others are compared with; the first when left out"})
+	root.Properties.Set("machines", s.section("machine", "where commands run; the machine \"host\" is this one and need not be declared", k.Machines))
+	root.Properties.Set("targets", s.section("target", "a volume on a machine", k.Volumes))
+	root.Properties.Set("workloads", s.section("workload", "what is done on every target", k.Workloads))
+	measure := s.structure(reflect.TypeFor[Measure](), reflect.ValueOf(Defaults()), false)
+	measure.Description = "how it is measured"
+	root.Properties.Set("measure", nullable(measure))
+	root.PatternProperties = map[string]*jsonschema.Schema{"^x-": {Description: "ignored; a place for YAML anchors"}}
+	root.Required = []string{"targets", "workloads"}
+	root.Definitions = s.defs
+	return json.MarshalIndent(root, "", "  ")
+}
+
+type schemer struct {
+	defs jsonschema.Definitions
+}
+
+func object(doc string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Description: doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+}
+
+// types writes several types; the library's field holds one.
+func types(s *jsonschema.Schema, t ...string) *jsonschema.Schema {
+	s.Type = ""
+	if s.Extras == nil {
+		s.Extras = map[string]any{}
+	}
+	s.Extras["type"] = t
+	return s
+}
+
+// nullable lets a key stand without a value.
+func nullable(s *jsonschema.Schema) *jsonschema.Schema { return types(s, "object", "null") }
+
+func one() *uint64 { n := uint64(1); return &n }
+
+func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
+	e := object("")
+	if what == "target" {
+		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
+	}
+	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))
+	for _, k := range kinds {
+		name := what + "." + k.Name
+		s.defs[name] = s.kind(k)
+		e.Properties.Set(k.Name, &jsonschema.Schema{Ref: "#/$defs/" + name, Description: k.Doc})
+		// Exactly one kind an entry.
+		e.OneOf = append(e.OneOf, &jsonschema.Schema{Required: []string{k.Name}})
+	}
+	s.defs[what] = e
+	size := uint64(maxName)
+	sec := &jsonschema.Schema{Description: "name → " + what + ": " + doc, AdditionalProperties: &jsonschema.Schema{Ref: "#/$defs/" + what},
+		PropertyNames: &jsonschema.Schema{MinLength: one(), MaxLength: &size}}
+	if what == "machine" {
+		return nullable(sec)
+	}
+	sec.Type, sec.MinProperties = "object", one()
+	return sec
+}
+
+func (s *schemer) kind(k Kind) *jsonschema.Schema {
+	spec := k.New()
+	body := s.structure(elem(spec), reflect.Indirect(reflect.ValueOf(spec)), true)
+	body.Description = k.Doc
+	if o, ok := spec.(Optioner); ok {
+		opt := axisOf(word(""))
+		s.defs["option"] = opt
+		body.AdditionalProperties = &jsonschema.Schema{Ref: "#/$defs/option"}
+		for _, name := range slices.Sorted(slices.Values(o.OptionNames())) {
+			if _, there := body.Properties.Get(name); !there {
+				body.Properties.Set(name, body.AdditionalProperties)
+			}
+		}
+	}
+	if _, ok := spec.(Scalar); !ok {
+		return nullable(body)
+	}
+	short := axisOf(word(k.Doc))
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{short, nullable(body)}}
+}
+
+// structure describes a struct type; its defaults are read from v.
+func (s *schemer) structure(t reflect.Type, v reflect.Value, axes bool) *jsonschema.Schema {
+	o := object("")
+	known, _ := fields(t)
+	for _, f := range known {
+		fv := reflect.Value{}
+		if v.IsValid() {
+			fv = v.FieldByIndex(f.index)
+		}
+		o.Properties.Set(f.name, s.field(f, fv, axes))
+	}
+	return o
+}
+
+func (s *schemer) field(f field, v reflect.Value, axes bool) *jsonschema.Schema {
+	t := f.typ
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+		v = reflect.Value{}
+	}
+	var out *jsonschema.Schema
+	switch {
+	case isText(t):
+		out = text(t, f)
+		if v.IsValid() && !v.IsZero() {
+			if d, err := textOf(v); err == nil {
+				out.Default = d
+			}
+			switch v.Kind() {
+			case reflect.Bool:
+				out.Default = v.Bool()
+			case reflect.Int, reflect.Int64:
+				if t.PkgPath() == "" {
+					out.Default = v.Int()
+				}
+			}
+		}
+		if axes {
+			out = axisOf(out)
+		}
+	case t.Kind() == reflect.Slice:
+		item := text(t.Elem(), field{enum: f.enum})
+		out = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{item, {Type: "array", Items: item}}}
+		if axes {
+			out.AnyOf = append(out.AnyOf, &jsonschema.Schema{Type: "array", MinItems: one(),
+				Items: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{item, {Type: "array", Items: item}}}})
+		}
+	case t.Kind() == reflect.Map:
+		out = &jsonschema.Schema{Type: "object", AdditionalProperties: word("")}
+		if axes {
+			out = axisOf(out)
+		}
+	case t.Kind() == reflect.Struct:
+		out = s.structure(t, v, axes)
+		if reflect.PointerTo(t).Implements(scalarType) {
+			out = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{word(""), out}}
+		}
+	default:
+		out = &jsonschema.Schema{}
+	}
+	out.Description = f.doc
+	return out
+}
+
+// axisOf lets a list of values stand where one is taken.
+func axisOf(v *jsonschema.Schema) *jsonschema.Schema {
+	out := &jsonschema.Schema{Description: v.Description, Default: v.Default}
+	v.Description, v.Default = "", nil
+	out.AnyOf = []*jsonschema.Schema{v, {Type: "array", Items: v, MinItems: one(), UniqueItems: true}}
+	return out
+}
+
+// word is any scalar: YAML reads 4096 as a number and off as a word, and a spec gets its text.
+func word(doc string) *jsonschema.Schema {
+	return types(&jsonschema.Schema{Description: doc}, "string", "number", "boolean")
+}
+
+func text(t reflect.Type, f field) *jsonschema.Schema {
+	out := &jsonschema.Schema{Description: f.doc}
+	switch t {
+	case reflect.TypeFor[Size]():
+		out.Pattern = `^[0-9]+(\.[0-9]+)? ?(B|[KMGT]iB|[kMGT]B|[kmgtKMGT])?$`
+		out.Examples = []any{"4KiB", "1GiB"}
+		out.Minimum = "0"
+		return types(out, "string", "integer")
+	case reflect.TypeFor[Duration]():
+		out.Pattern = `^(0|[0-9.]+ ?(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*)$`
+		out.Examples = []any{"10s", "1m30s"}
+		out.Minimum, out.Maximum = "0", "0"
+		return types(out, "string", "integer")
+	case reflect.TypeFor[Percent]():
+		out.Type = "string"
+		out.Pattern = `^[0-9]+(\.[0-9]+)? ?%$`
+		out.Examples = []any{"5%"}
+		return out
+	}
+	if len(f.enum) > 0 {
+		for _, e := range f.enum {
+			out.Enum = append(out.Enum, e)
+		}
+		return out
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		out.Type = "boolean"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		out.Type = "integer"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		out.Type, out.Minimum = "integer", "0"
+	case reflect.Float32, reflect.Float64:
+		out.Type = "number"
+	default:
+		types(out, "string", "number", "boolean")
+	}
+	return out
+}

@@ -1,0 +1,650 @@
+package plan
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A field is one way to write into a spec.
+type field struct {
+	name, doc string
+	enum      []string
+	index     []int
+	typ       reflect.Type
+}
+
+var (
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	scalarType      = reflect.TypeFor[Scalar]()
+)
+
+// fields lists the tagged fields of a struct type in order of declaration, and the index of the
+// map that keeps the options of an Optioner, or nil.
+func fields(t reflect.Type) (list []field, inline []int) {
+	if t.Kind() != reflect.Struct {
+		return nil, nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, tagged := f.Tag.Lookup("yaml")
+		name, opts, _ := strings.Cut(tag, ",")
+		switch {
+		case !f.IsExported() && !f.Anonymous, name == "-":
+		case f.Type.Kind() == reflect.Map && opts == "inline":
+			inline = f.Index
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			inner, in := fields(f.Type)
+			for _, g := range inner {
+				g.index = append(slices.Clone(f.Index), g.index...)
+				list = append(list, g)
+			}
+			if in != nil {
+				inline = append(slices.Clone(f.Index), in...)
+			}
+		case tagged && name != "":
+			g := field{name: name, doc: f.Tag.Get("doc"), index: f.Index, typ: f.Type}
+			if e := f.Tag.Get("enum"); e != "" {
+				g.enum = strings.Split(e, ",")
+			}
+			list = append(list, g)
+		}
+	}
+	return list, inline
+}
+
+func findField(list []field, name string) (field, bool) {
+	i := slices.IndexFunc(list, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return field{}, false
+	}
+	return list[i], true
+}
+
+func fieldNames(list []field) []string {
+	var names []string
+	for _, f := range list {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// isText reports whether values of t are one word: everything but lists, maps and structs.
+func isText(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(textUnmarshaler) {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
+		return false
+	}
+	return true
+}
+
+// elem is the struct type behind the pointer that Kind.New returns.
+func elem(spec any) reflect.Type {
+	t := reflect.TypeOf(spec)
+	if t != nil && t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return reflect.TypeFor[struct{}]()
+}
+
+// keysOf lists every key a spec takes: its fields, then its options.
+func keysOf(spec any) []string {
+	list, _ := fields(elem(spec))
+	names := fieldNames(list)
+	if o, ok := spec.(Optioner); ok {
+		names = append(names, o.OptionNames()...)
+	}
+	return names
+}
+
+// An axis is a list that stands where one value is taken.
+type axis struct {
+	key  string // label
+	list *node
+}
+
+// A label is one axis value of a variant.
+type label struct {
+	key, value string
+}
+
+func (l label) String() string { return l.key + "=" + l.value }
+
+// A variant is a spec bound with one value of every axis.
+type variant struct {
+	spec   any
+	labels []label
+	subst  map[*node]*node // the values chosen
+}
+
+// at finds the node that a dotted field path was written with, and the key before it.
+func (v *variant) at(n *node, path string) *node {
+	if n == nil || path == "" {
+		return nil
+	}
+	if s := v.subst[n]; s != nil {
+		n = s
+	}
+	head, rest, nested := strings.Cut(path, ".")
+	e, ok := n.get(head)
+	if !ok {
+		return nil
+	}
+	if nested {
+		if deep := v.at(e.val, rest); deep != nil {
+			return deep
+		}
+		return e.key
+	}
+	val := e.val
+	if s := v.subst[val]; s != nil {
+		val = s
+	}
+	if val.kind == mappingNode || val.kind == listNode || val.kind == nullNode {
+		return e.key
+	}
+	return val
+}
+
+// binder fills specs from nodes.
+type binder struct {
+	*collector
+}
+
+// axes finds the lists in val that are no list by type. key is the label of val itself.
+func (b *binder) axes(spec any, key string, val *node) (found []axis) {
+	if val.kind == listNode {
+		return []axis{{key, val}}
+	}
+	list, _ := fields(elem(spec))
+	_, optioner := spec.(Optioner)
+	return b.structAxes(list, optioner, "", val)
+}
+
+func (b *binder) structAxes(list []field, optioner bool, prefix string, val *node) (found []axis) {
+	for _, e := range val.entries {
+		f, ok := findField(list, e.key.text)
+		if !ok {
+			if optioner && e.val.kind == listNode {
+				found = append(found, axis{e.key.text, e.val})
+			}
+			continue
+		}
+		t := f.typ
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch {
+		case e.val.kind == listNode:
+			nested := slices.ContainsFunc(e.val.items, func(n *node) bool { return n.kind == listNode })
+			if isText(f.typ) || t.Kind() != reflect.Slice || nested {
+				found = append(found, axis{prefix + f.name, e.val})
+			}
+		case e.val.kind == mappingNode && t.Kind() == reflect.Struct && !isText(f.typ):
+			inner, _ := fields(t)
+			found = append(found, b.structAxes(inner, false, prefix+f.name+".", e.val)...)
+		}
+	}
+	return found
+}
+
+// expand gives every combination of the axes' values, the first axis varying slowest; no axes give
+// one combination of nothing. It fails with false.
+func (b *binder) expand(axes []axis, limit int) ([][]*node, bool) {
+	combos := [][]*node{nil}
+	for _, a := range axes {
+		if len(a.list.items) == 0 {
+			b.fail(a.list, "write one value, or several", "the list of %s is empty", a.key)
+			return nil, false
+		}
+		seen := map[string]bool{}
+		for _, it := range a.list.items {
+			id := valueText(it)
+			if seen[id] {
+				b.fail(it, "write it once", "the value %s stands twice in the list of %s", quote(id), a.key)
+				return nil, false
+			}
+			seen[id] = true
+		}
+		if len(combos)*len(a.list.items) > limit {
+			b.fail(a.list, "use fewer values", "the lists here make more than %d combinations", limit)
+			return nil, false
+		}
+		next := make([][]*node, 0, len(combos)*len(a.list.items))
+		for _, c := range combos {
+			for _, it := range a.list.items {
+				next = append(next, append(slices.Clip(c), it))
+			}
+		}
+		combos = next
+	}
+	return combos, true
+}
+
+// valueText writes a value on one line, for a label and a name.
+func valueText(n *node) string {
+	switch n.kind {
+	case scalarNode:
+		return n.text
+	case listNode:
+		var parts []string
+		for _, it := range n.items {
+			parts = append(parts, valueText(it))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case mappingNode:
+		var parts []string
+		for _, e := range n.entries {
+			parts = append(parts, e.key.text+":"+valueText(e.val))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	return ""
+}
+
+// bind fills fresh specs of kind from val, one for each combination of axis values. key is where
+// the kind's name stands.
+func (b *binder) bind(k Kind, key, val *node, limit int) []variant {
+	spec := k.New()
+	axes := b.axes(spec, k.Name, val)
+	combos, ok := b.expand(axes, limit)
+	if !ok {
+		return nil
+	}
+	var out []variant
+	for _, c := range combos {
+		v := variant{spec: k.New(), subst: map[*node]*node{}}
+		for i, it := range c {
+			v.subst[axes[i].list] = it
+			v.labels = append(v.labels, label{axes[i].key, valueText(it)})
+		}
+		b.spec(&v, k, key, val)
+		out = append(out, v)
+	}
+	return out // also when something was wrong: what refers to these is still checked
+}
+
+func (b *binder) spec(v *variant, k Kind, key, val *node) {
+	if s := v.subst[val]; s != nil {
+		val = s
+	}
+	before := len(b.errs)
+	switch val.kind {
+	case scalarNode:
+		s, ok := v.spec.(Scalar)
+		if !ok {
+			b.fail(val, fmt.Sprintf("write %s: {…} with keys of %s", k.Name, list(keysOf(v.spec))), "%s takes a mapping, not %s", k.Name, val.what())
+			return
+		}
+		if err := s.SetScalar(val.text); err != nil {
+			b.explain(v, val, val, nil, err)
+			return
+		}
+		val = &node{src: val.src, line: val.line, col: val.col, width: val.width}
+		key = val
+	case listNode:
+		b.fail(val, "", "%s takes a mapping, not a list of lists", k.Name)
+		return
+	case mappingNode:
+		b.mapping(v, reflect.ValueOf(v.spec).Elem(), v.spec, k.Name, val)
+	}
+	if len(b.errs) == before {
+		b.validate(v, key, val)
+	}
+}
+
+func (b *binder) validate(v *variant, key, val *node) {
+	if s, ok := v.spec.(Validator); ok {
+		if err := s.Validate(); err != nil {
+			b.explain(v, key, nil, val, err)
+		}
+	}
+}
+
+// explain turns an error of a spec into errors at the field that it names: at itself when that
+// cannot be found, or at value when there is one.
+func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			b.explain(v, itself, value, mapping, e)
+		}
+		return
+	}
+	n, msg, mend := itself, err.Error(), ""
+	var fe *FieldError
+	var ve *ValueError
+	switch {
+	case errors.As(err, &fe):
+		msg, mend = fe.Msg, fe.Mend
+		if fe.Field != "" {
+			msg = fe.Field + ": " + fe.Msg
+		}
+		if at := v.at(mapping, fe.Field); at != nil {
+			n = at
+		}
+	case errors.As(err, &ve):
+		msg, mend = ve.Msg, ve.Mend
+	}
+	if value != nil {
+		n = value
+	}
+	b.fail(n, mend, "%s", msg)
+}
+
+// mapping binds the entries of val to the struct dst; spec is not nil at the top, where options may
+// stand too.
+func (b *binder) mapping(v *variant, dst reflect.Value, spec any, what string, val *node) {
+	if dst.Kind() != reflect.Struct {
+		return
+	}
+	known, _ := fields(dst.Type())
+	names := fieldNames(known)
+	o, optioner := spec.(Optioner)
+	if optioner {
+		names = append(names, o.OptionNames()...)
+	}
+	for _, e := range val.entries {
+		item := e.val
+		if s := v.subst[item]; s != nil {
+			item = s
+		}
+		f, ok := findField(known, e.key.text)
+		switch {
+		case ok:
+			b.value(v, dst.FieldByIndex(f.index), f, e.key, item)
+		case optioner:
+			b.option(v, o, what, names, e.key, item)
+		default:
+			b.fail(e.key, didYouMean(e.key.text, names), "unknown key %s of %s", quote(e.key.text), what)
+		}
+	}
+}
+
+func (b *binder) option(v *variant, o Optioner, what string, names []string, key, val *node) {
+	if val.kind != scalarNode {
+		b.fail(orKey(val, key), "write one word", "%s takes a word or a number, not %s", quote(key.text), val.what())
+		return
+	}
+	err := o.SetOption(key.text, val.text)
+	if err == nil {
+		return
+	}
+	if slices.Contains(names, key.text) {
+		var fe *FieldError
+		if errors.As(err, &fe) {
+			b.fail(val, fe.Mend, "%s: %s", key.text, fe.Msg)
+			return
+		}
+		b.explain(v, val, val, nil, err)
+		return
+	}
+	mend := ""
+	var fe *FieldError
+	if errors.As(err, &fe) {
+		mend = fe.Mend
+	}
+	if n := Nearest(key.text, names); n != "" || mend == "" {
+		mend = didYouMean(key.text, names)
+	}
+	b.fail(key, mend, "unknown key %s of %s", quote(key.text), what)
+}
+
+func orKey(val, key *node) *node {
+	if val.kind == nullNode {
+		return key
+	}
+	return val
+}
+
+// value sets one field.
+func (b *binder) value(v *variant, dst reflect.Value, f field, key, val *node) {
+	if val.kind == nullNode {
+		b.fail(key, "give it one, or leave the key out", "%s has no value", f.name)
+		return
+	}
+	t := dst.Type()
+	if t.Kind() == reflect.Pointer {
+		p := reflect.New(t.Elem())
+		f.typ = t.Elem()
+		b.value(v, p.Elem(), f, key, val)
+		dst.Set(p)
+		return
+	}
+	switch {
+	case isText(t):
+		if val.kind != scalarNode {
+			b.fail(val, "write "+example(t, f), "%s takes %s, not %s", f.name, typeName(t), val.what())
+			return
+		}
+		b.text(dst, f, val)
+	case t.Kind() == reflect.Slice:
+		items := []*node{val}
+		if val.kind == listNode {
+			items = val.items
+		}
+		out := reflect.MakeSlice(t, 0, len(items))
+		for _, it := range items {
+			x := reflect.New(t.Elem()).Elem()
+			if it.kind != scalarNode {
+				b.fail(it, "", "each of %s is %s, not %s", f.name, typeName(t.Elem()), it.what())
+				continue
+			}
+			b.text(x, f, it)
+			out = reflect.Append(out, x)
+		}
+		dst.Set(out)
+	case t.Kind() == reflect.Map:
+		b.strings(dst, f, val)
+	case t.Kind() == reflect.Struct:
+		if val.kind == scalarNode && dst.CanAddr() && reflect.PointerTo(t).Implements(scalarType) {
+			if err := dst.Addr().Interface().(Scalar).SetScalar(val.text); err != nil {
+				b.explain(v, val, val, nil, err)
+			}
+			return
+		}
+		if val.kind != mappingNode {
+			known, _ := fields(t)
+			b.fail(val, fmt.Sprintf("write %s: {…} with %s", f.name, list(fieldNames(known))), "%s takes a mapping, not %s", f.name, val.what())
+			return
+		}
+		b.mapping(v, dst, nil, f.name, val)
+	}
+}
+
+// strings fills a map[string]string.
+func (b *binder) strings(dst reflect.Value, f field, val *node) {
+	if val.kind != mappingNode {
+		b.fail(val, fmt.Sprintf("write %s: {NAME: value}", f.name), "%s takes a mapping, not %s", f.name, val.what())
+		return
+	}
+	t := dst.Type()
+	out := reflect.MakeMap(t)
+	for _, e := range val.entries {
+		if e.val.kind != scalarNode {
+			b.fail(orKey(e.val, e.key), "write one word", "%s of %s takes a word, not %s", quote(e.key.text), f.name, e.val.what())
+			continue
+		}
+		x := reflect.New(t.Elem()).Elem()
+		b.text(x, f, e.val)
+		out.SetMapIndex(reflect.ValueOf(e.key.text).Convert(t.Key()), x)
+	}
+	dst.Set(out)
+}
+
+// text reads one word into dst.
+func (b *binder) text(dst reflect.Value, f field, val *node) {
+	s := val.text
+	if dst.CanAddr() {
+		if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			if err := u.UnmarshalText([]byte(s)); err != nil {
+				msg, mend := err.Error(), ""
+				var ve *ValueError
+				if errors.As(err, &ve) {
+					msg, mend = ve.Msg, ve.Mend
+				}
+				b.fail(val, mend, "%s: %s", f.name, msg)
+			}
+			return
+		}
+	}
+	t := dst.Type()
+	bad := func() {
+		b.fail(val, "write "+example(t, f), "%s takes %s, not %s", f.name, typeName(t), quote(s))
+	}
+	switch t.Kind() {
+	case reflect.String:
+		if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
+			b.fail(val, didYouMean(s, named(f.enum)), "%s has no %s", f.name, quote(s))
+			return
+		}
+		dst.SetString(s)
+	case reflect.Bool:
+		switch s {
+		case "true", "false", "True", "False", "TRUE", "FALSE":
+			dst.SetBool(strings.EqualFold(s, "true"))
+		default:
+			bad()
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, err := strconv.ParseInt(s, 10, t.Bits())
+		if errors.Is(err, strconv.ErrRange) {
+			b.fail(val, "", "%s: %s is too large", f.name, quote(s))
+		} else if err != nil {
+			bad()
+		}
+		dst.SetInt(i)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		i, err := strconv.ParseUint(s, 10, t.Bits())
+		if errors.Is(err, strconv.ErrRange) {
+			b.fail(val, "", "%s: %s is too large", f.name, quote(s))
+		} else if err != nil {
+			bad()
+		}
+		dst.SetUint(i)
+	case reflect.Float32, reflect.Float64:
+		x, err := strconv.ParseFloat(s, t.Bits())
+		// "inf" and "nan" parse, and no field means them.
+		if err != nil || x-x != 0 {
+			bad()
+			return
+		}
+		dst.SetFloat(x)
+	default:
+		b.fail(val, "", "%s cannot be written in a plan (it is a Go %s)", f.name, t)
+	}
+}
+
+// named leaves out the empty word, which an enum may hold for "not said".
+func named(enum []string) []string {
+	return slices.DeleteFunc(slices.Clone(enum), func(s string) bool { return s == "" })
+}
+
+func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[Size]():
+		return "a size"
+	case reflect.TypeFor[Duration]():
+		return "a duration"
+	case reflect.TypeFor[Percent]():
+		return "a percentage"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a word"
+}
+
+func example(t reflect.Type, f field) string {
+	word := "…"
+	switch {
+	case t == reflect.TypeFor[Size]():
+		word = "1GiB"
+	case t == reflect.TypeFor[Duration]():
+		word = "10s"
+	case t == reflect.TypeFor[Percent]():
+		word = "5%"
+	case len(named(f.enum)) > 0:
+		word = named(f.enum)[0]
+	case t.Kind() == reflect.Bool:
+		word = "true"
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64:
+		word = "1"
+	}
+	return f.name + ": " + word
+}
+
+// list joins words for a sentence, not all of three hundred.
+func list(words []string) string {
+	const most = 12
+	if len(words) == 0 {
+		return "nothing"
+	}
+	if len(words) > most {
+		return strings.Join(words[:most], ", ") + ", …"
+	}
+	return strings.Join(words, ", ")
+}
+
+func sorted(words []string) []string {
+	slices.Sort(words)
+	return words
+}
+
+// optionsOf lists the options set in an Optioner, in order.
+func optionsOf(spec any) []Option {
+	if l, ok := spec.(OptionLister); ok {
+		return l.Options()
+	}
+	v := reflect.ValueOf(spec)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	_, inline := fields(v.Elem().Type())
+	if inline == nil {
+		return nil
+	}
+	m, ok := v.Elem().FieldByIndex(inline).Interface().(map[string]string)
+	if !ok {
+		return nil
+	}
+	var out []Option
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, Option{k, m[k]})
+	}
+	return out
+}
+
+// textOf writes a value that isText.
+func textOf(v reflect.Value) (string, error) {
+	if v.Type().Implements(textMarshaler) {
+		b, err := v.Interface().(encoding.TextMarshaler).MarshalText()
+		return string(b), err
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, v.Type().Bits()), nil
+	}
+	return fmt.Sprint(v.Interface()), nil
+}
