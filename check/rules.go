@@ -27,32 +27,63 @@ const (
 	OfTrial   Scope = "trial"   // one trial, as soon as it is over
 	OfRun     Scope = "run"     // all trials together, at the end
 	OfRunning Scope = "running" // told by the package that meets it while it works
+	OfReport  Scope = "report"  // told by the report, beside the verdict
 )
 
 // Rules lists every rule, in the order of docs/rules.md. A rule that voids never looks at the ratio
 // of a target to the baseline: throwing away what does not fit would make any result come true.
 func Rules() []Rule {
-	return []Rule{
+	return append([]Rule{
 		noIO, clockInsane, clockDrift,
 		cacheServed, writeAbsorbed, foreignIO,
 		shortTrial, shortWindow, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached,
-		voided, unlikeDurability, unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline,
-		{ID: "fio-error", Severity: iotax.Invalid, Scope: OfRunning, Title: "fio reported an error",
-			Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause"},
-		{ID: "depth-of-sync-engine", Severity: iotax.Warning, Scope: OfRunning, Title: "a queue depth given to a synchronous engine",
-			Why: "sync, psync and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1.", Mend: "use an asynchronous engine (io_uring, libaio), or `numjobs`"},
-		{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
-			Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
-		{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",
-			Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget`, `--blocks`), longer trials (`--trial`) or a quieter machine"},
-		{ID: "cell-not-measured", Severity: iotax.Invalid, Scope: OfRunning, Title: "a workload could not run on a target",
-			Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
-		{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
-			Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
-		{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
-			Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
-	}
+		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline,
+	}, told...)
+}
+
+// told are the rules of other packages: what they meet while they work, and what the report tells
+// beside a verdict. They stand here so that every id has its page.
+var told = []Rule{
+	{ID: "fio-error", Severity: iotax.Invalid, Scope: OfRunning, Title: "fio reported an error",
+		Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause"},
+	{ID: "fio-version-differs", Severity: iotax.Warning, Scope: OfRunning, Title: "targets run different versions of fio",
+		Why: "Engines and defaults change between versions; a difference may be fio's.", Mend: "install the same version everywhere, or let iotax push this host's"},
+	{ID: "engine-common", Severity: iotax.Info, Scope: OfRunning, Title: "all targets use the engine that works on all of them",
+		Why: "The best engine does not work on every target (io_uring is often forbidden in containers), and unlike engines would be compared otherwise.", Mend: "nothing, if you can live with that engine"},
+	{ID: "engine-differs", Severity: iotax.Warning, Scope: OfRunning, Title: "targets use different engines",
+		Why: "No engine works on all targets. A part of the difference is theirs.", Mend: "give `ioengine:` one that works on all of them"},
+	{ID: "depth-of-sync-engine", Severity: iotax.Warning, Scope: OfRunning, Title: "a queue depth given to a synchronous engine",
+		Why: "sync, psync and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1.", Mend: "use an asynchronous engine (io_uring, libaio), or `numjobs`"},
+	{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
+		Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
+	{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",
+		Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget`, `--blocks`), longer trials (`--trial`) or a quieter machine"},
+	{ID: "cell-not-measured", Severity: iotax.Invalid, Scope: OfRunning, Title: "a workload could not run on a target",
+		Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
+	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
+		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
+	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
+		Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
+
+	{ID: "target-not-opened", Severity: iotax.Warning, Scope: OfReport, Title: "a target could not be opened",
+		Why: "The note says why; the other targets were measured without it.", Mend: "do what the error says"},
+	{ID: "trial-failed", Severity: iotax.Warning, Scope: OfReport, Title: "trials failed",
+		Why: "A failed trial is a row that says why. Its pair is not used; the rest of its block stands.", Mend: "do what the error says"},
+	{ID: "trial-void", Severity: iotax.Warning, Scope: OfReport, Title: "trials are void",
+		Why: "They broke a rule that voids, and their blocks were run again.", Mend: "see the rule that the note names"},
+	{ID: "blocks-void", Severity: iotax.Info, Scope: OfReport, Title: "the ratio with void blocks included",
+		Why: "Leaving blocks out changes a result; this says by how much.", Mend: "nothing, if the two agree"},
+	{ID: "too-many-void", Severity: iotax.Invalid, Scope: OfReport, Title: "more than 20 % of a cell's trials are void",
+		Why: "What voids so often is no accident: the cell is invalid.", Mend: "find out why before quoting any of it"},
+	{ID: "durability-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a flush does not mean the same on both sides",
+		Why: "On one side it reaches the device, on the other it is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). The two are not ranked.", Mend: "compare targets with the same promise, or read the numbers without the verdict"},
+	{ID: "precision-not-reached", Severity: iotax.Info, Scope: OfReport, Title: "the interval is wider than asked for",
+		Why: "The interval is right, and says how much is known.", Mend: "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine"},
+	{ID: "few-trials", Severity: iotax.Info, Scope: OfReport, Title: "too few trials for an interval of the median",
+		Why: "An order-statistic interval at 95 % needs six values.", Mend: "measure at least six blocks (`--blocks 6`)"},
+	{ID: "no-ratio", Severity: iotax.Invalid, Scope: OfReport, Title: "the ratio could not be computed",
+		Why: "A value is zero, negative or not a number, so that it has no logarithm.", Mend: "look at the trials (`iotax show`)"},
 }
 
 // Explain returns the rule of that id.
@@ -147,12 +178,6 @@ var (
 		Why:  "By Little's law, the sum of IOPS × mean latency is the number of I/Os in flight. It is less than 80 % of iodepth × numjobs.",
 		Mend: "see whether the engine blocks at submission or its CPU is the limit; compare targets at the depth they reach"}
 
-	voided = Rule{ID: "voided", Severity: iotax.Warning, Scope: OfRun, Title: "trials were voided",
-		Why:  "Trials that were not valid for a reason that has nothing to do with the result were run again. Over 20 % of a cell, the cell is invalid.",
-		Mend: "mend what the voided trials name"}
-	unlikeDurability = Rule{ID: "unlike-durability", Severity: iotax.Warning, Scope: OfRun, Title: "flushes do not mean the same",
-		Why:  "The target and the baseline give unlike promises for a flush: one reaches the device, another is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). They are not ranked beside each other.",
-		Mend: "compare targets of one class, or read the numbers without the verdict"}
 	unlikeFacts = Rule{ID: "unlike-facts", Severity: iotax.Warning, Scope: OfRun, Title: "targets differ in something the plan does not vary",
 		Why:  "A version of the tool, its engine or its job differ between targets (or between trials of one) and no label says so. The difference measured may be theirs.",
 		Mend: "use the same on all targets, or make it an axis of the plan"}

@@ -11,7 +11,8 @@ import (
 )
 
 // Run judges all trials of a run together. Its findings name the cell in their evidence; they come
-// in the order of the plan.
+// in the order of the plan. What a verdict depends on (void blocks, unlike durability) is told by
+// the report, beside the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
 		return nil
@@ -19,15 +20,12 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	s := sort(run, trials)
 	var fs []iotax.Finding
 	for _, check := range []func() []iotax.Finding{
-		s.voided, s.durability, s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache,
+		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache,
 	} {
 		fs = append(fs, check()...)
 	}
 	return fs
 }
-
-// maxVoided is the share of void trials above which a cell is invalid.
-const maxVoided = stat.MaxVoided
 
 // study is a run with its trials in order.
 type study struct {
@@ -106,47 +104,15 @@ func (s *study) told(target, workload, rule string) bool {
 	return false
 }
 
-func (s *study) voided() []iotax.Finding {
-	var fs []iotax.Finding
-	for _, w := range s.workloads {
-		for _, t := range s.targets {
-			cell := s.cells[[2]string{t, w}]
-			n, why := 0, ""
-			for _, x := range cell {
-				if x.Void != "" {
-					n, why = n+1, x.Void
-				}
-			}
-			if n == 0 {
-				continue
-			}
-			rule := voided
-			if float64(n) > maxVoided*float64(len(cell)) {
-				rule = rule.as(iotax.Invalid)
-			}
-			fs = append(fs, rule.finding("%s / %s: %d of %d trials (%s)", t, w, n, len(cell), why))
-		}
-	}
-	return fs
-}
-
-func (s *study) durability() []iotax.Finding {
-	base := s.info(s.run.Baseline)
-	var fs []iotax.Finding
-	for _, t := range s.others() {
-		if d := s.info(t).Durability; d != "" && base.Durability != "" && d != base.Durability {
-			fs = append(fs, unlikeDurability.finding("%s is %s, %s is %s", t, d, base.Name, base.Durability))
-		}
-	}
-	return fs
-}
-
 // facts finds what differs between the trials of a workload and is no label.
 func (s *study) facts() []iotax.Finding {
 	var fs []iotax.Finding
 	seen := map[string]bool{} // a version that differs does so under every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
+			if s.toldOfRun(toldBefore[key]) {
+				continue
+			}
 			var values, said []string
 			label := false
 			for _, t := range s.targets {
@@ -167,6 +133,13 @@ func (s *study) facts() []iotax.Finding {
 		}
 	}
 	return fs
+}
+
+// toldBefore are the findings of the fio workload, made before the first trial, about the same facts.
+var toldBefore = map[string]string{factVersion: "fio-version-differs", factEngine: "engine-differs"}
+
+func (s *study) toldOfRun(rule string) bool {
+	return slices.ContainsFunc(s.run.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
 }
 
 func (s *study) noisy() []iotax.Finding {

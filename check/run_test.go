@@ -59,21 +59,6 @@ var plantedRuns = []struct {
 	fault    func(*iotax.Run, []*iotax.Trial)
 	twin     func(*iotax.Run, []*iotax.Trial)
 }{
-	{"voided", "one of eight", iotax.Warning,
-		func(_ *iotax.Run, ts []*iotax.Trial) { ts[3].Void = "no-io: no I/O was done" },
-		func(_ *iotax.Run, ts []*iotax.Trial) { ts[3].Err = "fio: exit status 1" }},
-	{"voided", "three of eight", iotax.Invalid,
-		func(_ *iotax.Run, ts []*iotax.Trial) {
-			for _, i := range []int{1, 5, 9} {
-				ts[i].Void = "clock-insane: the target's clock ran at 1.5 times the host's"
-			}
-		},
-		func(*iotax.Run, []*iotax.Trial) {}},
-	{"unlike-durability", "cache=unsafe", iotax.Warning,
-		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Durability = iotax.FlushIgnored },
-		func(r *iotax.Run, _ []*iotax.Trial) {
-			r.Targets[0].Durability, r.Targets[1].Durability = iotax.Volatile, iotax.Volatile
-		}},
 	{"unlike-facts", "another fio in the guest", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factVersion] = "fio-3.28" })
@@ -90,6 +75,14 @@ var plantedRuns = []struct {
 				t.Facts[factEngine] = "libaio"
 				t.Labels = map[string]string{"ioengine": "libaio"}
 			})
+		}},
+	{"unlike-facts", "as many jobs as the guest has CPUs", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factJobs] = "2" })
+		},
+		func(r *iotax.Run, ts []*iotax.Trial) { // told before the first trial
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factEngine] = "libaio" })
+			r.Findings = []iotax.Finding{{Rule: "engine-differs"}}
 		}},
 	{"unlike-depth", "the host ran at 898", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {

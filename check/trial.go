@@ -11,7 +11,8 @@ import (
 )
 
 // Trial judges one trial on what it and its target (which may be nil: an imported result has none)
-// say. void is why the trial, and so its block, does not count, or "".
+// say. void is why the trial, and so its block, does not count, or ""; it begins with the rule's id.
+// A void trial has no findings: it is no evidence for anything, least of all against its cell.
 //
 // A trial with an Err is left alone: it is a row that says why it failed, its pair is not used, and
 // the rest of its block stands.
@@ -21,21 +22,20 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void st
 	}
 	r := reading{t: t, tgt: tgt}
 	if r.bytes() == 0 && r.ios() == 0 {
-		f := noIO.finding("no I/O was done")
-		return []iotax.Finding{f}, "no-io: " + f.Evidence
+		return nil, noIO.ID + ": no I/O was done"
 	}
 	if f := r.clock(); f != nil {
-		findings = append(findings, *f)
 		if f.Rule == clockInsane.ID {
-			void = f.Rule + ": " + f.Evidence
+			return nil, f.Rule + ": " + f.Evidence
 		}
+		findings = append(findings, *f)
 	}
 	for _, check := range []func() []iotax.Finding{
 		r.device, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth,
 	} {
 		findings = append(findings, check()...)
 	}
-	return findings, void
+	return findings, ""
 }
 
 // directions are what a value's name may begin with; "mixed" is their sum.

@@ -272,14 +272,17 @@ func TestPlanted(t *testing.T) {
 			x, tgt := clean()
 			c.fault(x, tgt)
 			found, void := Trial(x, tgt)
-			if len(found) != 1 || found[0].Rule != c.rule {
+			switch {
+			case rule.Void:
+				if !strings.HasPrefix(void, c.rule+": ") || len(found) > 0 {
+					t.Errorf("void %q, found %+v", void, found)
+				}
+			case void != "":
+				t.Errorf("void %q", void)
+			case len(found) != 1 || found[0].Rule != c.rule:
 				t.Fatalf("found %+v, want only %s", found, c.rule)
-			}
-			if f := found[0]; f.Severity != c.severity || f.Evidence == "" || f.Mend == "" {
-				t.Errorf("finding %+v, want severity %s, evidence and mend", f, c.severity)
-			}
-			if (void != "") != rule.Void {
-				t.Errorf("void %q, and the rule says %v", void, rule.Void)
+			case found[0].Severity != c.severity || found[0].Evidence == "" || found[0].Mend == "":
+				t.Errorf("finding %+v, want severity %s, evidence and mend", found[0], c.severity)
 			}
 			x, tgt = clean()
 			c.twin(x, tgt)
