@@ -80,7 +80,7 @@ func quote(s string) string {
 // there is no /proc (macOS, BSD), descent from the group stands in for the tag. One that has ended
 // and waits to be reaped counts as gone: in a container nobody may ever reap it.
 func endScript(pid int, tag string) string {
-	const text = `g=%d; t=%s; grace=%d; limit=%d; seen=
+	const text = `g=%d; t=%s=%s; grace=%d; limit=%d; seen=
 alive() {
 	l=
 	if [ -r /proc/self/stat ]; then
@@ -90,10 +90,13 @@ alive() {
 			case $1 in Z | X) continue ;; esac
 			if [ "$3" = "$g" ]; then l="$l ${d#/proc/}"; fi
 		done
-		for f in $(grep -lF "$t" /proc/[0-9]*/environ 2>/dev/null); do
-			f=${f#/proc/}
-			f=${f%%/environ}
-			case "$l " in *" $f "*) ;; *) l="$l $f" ;; esac
+		# head, because it names each file before what is in it; tr, because busybox's grep stops at NUL.
+		p=
+		for w in $(head -c 1000000 /proc/[0-9]*/environ 2>/dev/null | tr "\000" "\n" | grep -F -e "==> /proc/" -e "$t"); do
+			case $w in
+			/proc/*/environ) p=${w#/proc/} p=${p%%/environ} ;;
+			*"$t"*) case "$l " in *" $p "*) ;; *) l="$l $p" ;; esac ;;
+			esac
 		done
 	else
 		l=$(ps -A -o pid= -o ppid= -o pgid= -o stat= | awk -v g="$g" -v seen="$seen" '
@@ -107,16 +110,23 @@ alive() {
 	fi
 	[ -n "${l# }" ]
 }
-n=0
+now() {
+	if IFS=. read -r now rest </proc/uptime; then :; else now=$(date +%%s); fi
+} 2>/dev/null
+now
+start=$now n=0
 if alive; then kill -s TERM $l 2>/dev/null; fi
 while alive; do
-	if [ $n -gt $grace ]; then kill -s KILL $l 2>/dev/null; fi
-	if [ $n -gt $limit ]; then break; fi
-	if sleep 0.02 2>/dev/null; then n=$((n + 20)); else sleep 1; n=$((n + 1000)); fi
+	now
+	if [ $((now - start)) -gt $grace ]; then kill -s KILL $l 2>/dev/null; fi
+	if [ $((now - start)) -gt $limit ]; then break; fi
+	n=$((n + 1))
+	if [ $n -lt 10 ]; then p=0.02; else p=0.1; fi
+	sleep $p 2>/dev/null || sleep 1
 done
 echo "left:$l"
 `
-	return fmt.Sprintf(text, pid, tag, proc.Grace.Milliseconds(), (proc.Grace + proc.Patience).Milliseconds())
+	return fmt.Sprintf(text, pid, proc.TagName, tag, int(proc.Grace.Seconds()), int((proc.Grace + proc.Patience).Seconds()))
 }
 
 // A report is the standard error of a session: it takes the prologue's line out and passes the rest

@@ -50,6 +50,9 @@ func Check(c *iotax.Cmd, on string) error {
 	if c == nil || len(c.Args) == 0 {
 		return bad("there is no command")
 	}
+	if c.Args[0] == "" {
+		return bad("the program has an empty name")
+	}
 	for i, a := range c.Args {
 		if strings.ContainsRune(a, 0) {
 			return bad("argument %d holds a NUL byte: %q", i, a)

@@ -1,0 +1,215 @@
+//go:build unix
+
+package sshx_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+)
+
+// A server is an SSH server in this process, for what a real one cannot be made to do: other login
+// shells, few sessions, no process groups, silence. The real one is tested in package machine.
+type server struct {
+	shell       []string // login shell and its "-c"
+	env         []string // nil is the test's own
+	sameGroup   bool     // do not start a session for each command, as Dropbear
+	maxSessions int32    // 0 is no limit
+
+	sessions, most atomic.Int32
+	frozen         atomic.Bool // answer nothing any more, and keep the connection
+	conns, pids    sync.Map
+}
+
+// dial starts the server and returns a connection to it.
+func (s *server) dial(t *testing.T) *ssh.Client {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(signer)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		s.drop()
+		s.pids.Range(func(pid, _ any) bool { // what nobody ended, as the suite's machine that dies
+			unix.Kill(-pid.(int), unix.SIGKILL)
+			unix.Kill(pid.(int), unix.SIGKILL)
+			return true
+		})
+		served.Wait()
+	})
+	served.Go(func() {
+		for {
+			raw, err := l.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() { s.serve(raw, config) })
+		}
+	})
+	conn, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{User: "test", HostKeyCallback: ssh.FixedHostKey(signer.PublicKey())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// drop cuts every connection.
+func (s *server) drop() {
+	s.conns.Range(func(c, _ any) bool {
+		c.(net.Conn).Close()
+		return true
+	})
+}
+
+func (s *server) serve(raw net.Conn, config *ssh.ServerConfig) {
+	s.conns.Store(raw, true)
+	conn, chans, reqs, err := ssh.NewServerConn(raw, config)
+	if err != nil {
+		raw.Close()
+		return
+	}
+	defer conn.Close()
+	go func() {
+		for r := range reqs {
+			if !s.frozen.Load() {
+				r.Reply(false, nil)
+			}
+		}
+	}()
+	var running sync.WaitGroup
+	defer running.Wait()
+	for nc := range chans {
+		if s.frozen.Load() {
+			continue
+		}
+		if n := s.sessions.Add(1); s.maxSessions > 0 && n > s.maxSessions {
+			s.sessions.Add(-1)
+			nc.Reject(ssh.ConnectionFailed, "open failed")
+			continue
+		} else if n > s.most.Load() {
+			s.most.Store(n)
+		}
+		ch, reqs, err := nc.Accept()
+		if err != nil {
+			s.sessions.Add(-1)
+			continue
+		}
+		running.Go(func() {
+			defer s.sessions.Add(-1)
+			s.session(ch, reqs)
+		})
+	}
+}
+
+func (s *server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
+	var cmd *exec.Cmd
+	done := make(chan struct{})
+	for {
+		select {
+		case <-done:
+			ch.Close()
+			return
+		case r, ok := <-reqs:
+			switch {
+			case !ok:
+				if cmd != nil {
+					<-done // as OpenSSH: the session lives as long as its command
+				}
+				return
+			case s.frozen.Load():
+			case r.Type == "exec" && cmd == nil:
+				var p struct{ Command string }
+				ssh.Unmarshal(r.Payload, &p)
+				cmd = exec.Command(s.shell[0], append(s.shell[1:len(s.shell):len(s.shell)], p.Command)...)
+				cmd.Env = s.env
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !s.sameGroup}
+				cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
+				in, err := cmd.StdinPipe()
+				if err == nil {
+					err = cmd.Start()
+				}
+				r.Reply(err == nil, nil)
+				if err != nil {
+					ch.Close()
+					return
+				}
+				s.pids.Store(cmd.Process.Pid, true)
+				go func() { io.Copy(in, ch); in.Close() }()
+				go func() {
+					defer close(done)
+					err := cmd.Wait()
+					s.pids.Delete(cmd.Process.Pid)
+					s.exit(ch, err)
+				}()
+			case r.Type == "signal" && cmd != nil:
+				var p struct{ Signal string }
+				ssh.Unmarshal(r.Payload, &p)
+				unix.Kill(-cmd.Process.Pid, unix.SignalNum("SIG"+p.Signal))
+			case r.WantReply:
+				r.Reply(false, nil)
+			}
+		}
+	}
+}
+
+func (s *server) exit(ch ssh.Channel, err error) {
+	if s.frozen.Load() {
+		return
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if w := exit.Sys().(syscall.WaitStatus); w.Signaled() {
+			ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+				Name string
+				Core bool
+				Msg  string
+				Lang string
+			}{Name: unix.SignalName(w.Signal())[3:]}))
+			return
+		}
+		ch.SendRequest("exit-status", false, ssh.Marshal(struct{ N uint32 }{uint32(exit.ExitCode())}))
+		return
+	}
+	ch.SendRequest("exit-status", false, ssh.Marshal(struct{ N uint32 }{}))
+}
+
+// busyboxPath makes a directory with nothing but busybox's applets in it and returns it.
+func busyboxPath(t *testing.T) string {
+	t.Helper()
+	bin, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("needs busybox")
+	}
+	dir, err := os.MkdirTemp("", "busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if out, err := exec.Command(bin, "--install", "-s", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
