@@ -335,6 +335,9 @@ func (d *decoder) float() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if bytes.EqualFold(raw, []byte("-nan")) { // printf writes it, ParseFloat refuses it
+		return 0, nil
+	}
 	f, err := strconv.ParseFloat(string(bytes.TrimSuffix(raw, []byte("%"))), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		if c == '"' { // a text where a number was: a key with another meaning in some version
@@ -839,9 +842,7 @@ func (d *decoder) steadyState(j *Job) error {
 			return d.object(func(key []byte) error {
 				switch string(key) {
 				case "bw_mean":
-					f, err := d.float()
-					s.Bandwidth = f * 1024
-					return err
+					return set(&s.Bandwidth, d.float) // bytes here, unlike bw elsewhere
 				case "iops_mean":
 					return set(&s.IOPS, d.float)
 				}

@@ -8,8 +8,8 @@ import (
 )
 
 // ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base: with 1024, fio's
-// default, k, kB, m, MB… are powers of 1024 and Ki, KiB, Mi, MiB… powers of 1000, the reverse of the
-// standard; with 1000 they are as in the standard. A value in parentheses is arithmetic.
+// default, k, kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… powers of 1000, the reverse of the
+// standard; with 1000 the two change places. A value in parentheses is arithmetic.
 func ParseSize(s string, kbBase int) (int64, error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "(") {
@@ -144,8 +144,9 @@ func (p *expression) number() (int64, error) {
 	if s != "" {
 		if power := powers[s[0]|0x20]; power > 0 {
 			s = s[1:]
-			iec := s != "" && s[0]|0x20 == 'i'
-			if iec {
+			// Only "KiB" in full is the other base; "Ki" is "K" to fio.
+			iec := len(s) > 1 && s[0]|0x20 == 'i' && s[1]|0x20 == 'b'
+			if s != "" && s[0]|0x20 == 'i' {
 				s = s[1:]
 			}
 			base := int64(1024)

@@ -1,0 +1,198 @@
+package fio
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const jobText = `; the usual four
+[global]
+size=2*1024*1024*$mb_memory ; of memory
+bs = 4k
+  ioengine=null
+direct=1
+group_reporting
+
+[random-read]
+rw=randread
+numjobs=$ncpus
+
+# writes
+[global]
+blocksize=8k
+[random-write]
+stonewall
+rw=randwrite
+iodepth=4	# deep
+name with spaces=1`
+
+func TestJobRoundTrip(t *testing.T) {
+	for _, text := range []string{jobText, "", "\r\n[a]\r\nrw=read\r\n", "; only a comment"} {
+		f, err := ParseJob(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.String(); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+}
+
+func TestJobSections(t *testing.T) {
+	f, err := ParseJob(jobText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.Names()); got != "[random-read random-write]" {
+		t.Error(got)
+	}
+	show := func(name string) string {
+		s, err := f.Job(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words []string
+		for _, o := range s {
+			words = append(words, o.String())
+		}
+		return strings.Join(words, " ")
+	}
+	if got, want := show("random-read"), "--size=2*1024*1024*$mb_memory --bs=4k --ioengine=null --direct=1 --group_reporting --rw=randread --numjobs=$ncpus"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	// A later [global] holds for the jobs after it, and an alias is the same option.
+	if got := show("random-write"); !strings.Contains(got, "--blocksize=8k") || strings.Contains(got, "--bs=4k") || !strings.Contains(got, "--iodepth=4 ") {
+		t.Error(got)
+	}
+	for name, want := range map[string]string{"": "several sections: random-read, random-write", "random": `no section "random"; it has random-read`} {
+		if _, err := f.Job(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestJobSet(t *testing.T) {
+	f, err := ParseJob("[a]\nrw=read\nbs=4k ; small\n\n[b]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Sections[0].Set("blocksize", "64k")
+	f.Sections[0].Set("iodepth", "2")
+	f.Sections[1].Set("rw", "write")
+	if got, want := f.String(), "[a]\nrw=read\nblocksize=64k\niodepth=2\n\n[b]\nrw=write\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestJobErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"rw=read\n":                "line 1: rw stands before the first [section]",
+		"[a]\n[b\n":                `line 2: "[b" is no section header`,
+		"[a]\n=4k\n":               `line 2: "=4k" has no option name`,
+		"[a]\ninclude other.fio\n": "line 2: include is not supported",
+	} {
+		if _, err := ParseJob(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	vars := map[string]string{"ncpus": "4", "mb_memory": "2000", "pagesize": "4096", "DIR": "/mnt/a b"}
+	lookup := func(n string) (string, bool) { v, ok := vars[n]; return v, ok }
+	for in, want := range map[string]string{
+		"4k":                     "4k",
+		"${DIR}/x":               "/mnt/a b/x",
+		"$ncpus":                 "4",
+		"2*1024*1024*$mb_memory": "4194304000",
+		"($ncpus+1)*3 - 2":       "13",
+		"$pagesize/1k":           "4",
+		"iotax.$jobnum.$filenum": "iotax.$jobnum.$filenum",
+		"0-1":                    "0-1",
+		"4k/50:64k/50":           "4k/50:64k/50",
+		"$":                      "$",
+		"7%$ncpus":               "3",
+	} {
+		if got, err := Expand(in, lookup); err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"${NO}": "the variable NO", "${DIR": "no closing }", "$ncpus/0": "division by zero", "($ncpus": "a ) is missing",
+		"9000000000000*9000000000000*$ncpus": "out of range", "$ncpus*": "no number",
+	} {
+		if got, err := Expand(in, lookup); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v", in, got, err)
+		}
+	}
+}
+
+// The installed fio is the judge of sizes: its debug output has them in bytes.
+func TestSizesAgreeWithFio(t *testing.T) {
+	sizes := []string{"4096", "8k", "8K", "8kb", "8ki", "8KiB", "3m", "3MiB", "3MB", "2g", "2GB", "2Gi", "2GiB", "1t", "1TiB"}
+	for _, kb := range []int{1024, 1000} {
+		text := fmt.Sprintf("[global]\nioengine=null\nkb_base=%d\n", kb)
+		for i, size := range sizes {
+			text += fmt.Sprintf("[job%d]\nsize=%s\n", i, size)
+		}
+		job := filepath.Join(t.TempDir(), "a.fio")
+		if err := os.WriteFile(job, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("fio", "--debug=parse", "--parse-only", job).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		judged := regexp.MustCompile(`handle_option=size, .*ptr=(\S+)\n.*ret=0, out=(\d+)`).FindAllSubmatch(out, -1)
+		if len(judged) != len(sizes) {
+			t.Fatalf("%d of %d sizes found in\n%s", len(judged), len(sizes), out)
+		}
+		for _, m := range judged {
+			if got, err := ParseSize(string(m[1]), kb); err != nil || fmt.Sprint(got) != string(m[2]) {
+				t.Errorf("kb_base %d: %s is %d, %v; fio says %s", kb, m[1], got, err, m[2])
+			}
+		}
+	}
+	for _, bad := range []string{"", "k", "4x", "-1", "99999999999g", "4kk", "4 k 4", "("} {
+		if n, err := ParseSize(bad, 1024); err == nil {
+			t.Errorf("%q is taken for %d", bad, n)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, want := range map[string]string{"blocksize": "bs", "readwrite": "rw", "bs": "bs", "timeout": "runtime", "sqthread_poll": "sqthread_poll", "sqthread-poll": "sqthread_poll"} {
+		if got := Canonical(name); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	if _, ok := LookupOption("iodeph"); ok {
+		t.Error("iodeph is known")
+	}
+	for in, want := range map[string]string{"iodeph": "iodepth", "blocksise": "blocksize", "zzzzzzzz": "", "": ""} {
+		if got := Nearest(in, OptionNames()); got != want {
+			t.Errorf("nearest to %q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzParseJob(f *testing.F) {
+	f.Add(jobText)
+	f.Add("[a]\n[global]\nx\n=\n;[")
+	f.Fuzz(func(t *testing.T, text string) {
+		j, _ := ParseJob(text)
+		if got := j.String(); got != text {
+			t.Fatalf("got %q, want %q", got, text)
+		}
+		for _, n := range j.Names() {
+			_, _ = j.Job(n)
+		}
+		_, _ = Expand(text, func(string) (string, bool) { return text, true })
+		_, _ = ParseSize(text, 1024)
+	})
+}
