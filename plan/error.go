@@ -19,6 +19,8 @@ type Error struct {
 	Width  int    // length of the bad token in characters
 	Msg    string
 	Mend   string // "" when nothing is known
+
+	index int // of the word
 }
 
 // Error is the position and message, the source line, a caret line, and the mend:
@@ -169,7 +171,7 @@ func Nearest(word string, candidates []string) string {
 	}
 	best, bestD := "", 0
 	fold := strings.ToLower(word)
-	limit := max(1, (utf8.RuneCountInString(word)+1)/3) // from five letters on two may be swapped
+	limit := (utf8.RuneCountInString(word) + 1) / 3 // from five letters on two may be swapped
 	for _, c := range candidates {
 		d := levenshtein.Distance(fold, strings.ToLower(c), nil)
 		if d <= limit && (best == "" || d < bestD) {

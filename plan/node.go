@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -30,6 +32,7 @@ const (
 type source struct {
 	file  string
 	word  string // "target 2" for a word of the command line
+	index int    // of the word
 	lines []string
 }
 
@@ -108,6 +111,7 @@ func (c *collector) fail(n *node, mend, format string, args ...any) {
 		if n.src != nil {
 			e.Source, e.Word = n.src.line(n.line), n.src.word
 			e.Pos.File = n.src.file
+			e.index = n.src.index
 		}
 	}
 	c.add(e)
@@ -122,6 +126,14 @@ func (c *collector) add(e *Error) {
 		c.seen[id] = true
 		c.errs = append(c.errs, e)
 	}
+}
+
+// sorted returns the errors in the order of the text.
+func (c *collector) sorted() Errors {
+	slices.SortStableFunc(c.errs, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return c.errs
 }
 
 // err returns nil rather than an empty Errors.
@@ -173,6 +185,9 @@ func read(file string, text []byte, c *collector) *node {
 		docs++
 		if docs == 2 {
 			tk := d.Start // nil after "..."
+			if m, ok := d.Body.(*ast.MappingNode); ok && tk == nil && len(m.Values) > 0 {
+				tk = m.Values[0].Key.GetToken()
+			}
 			if tk == nil {
 				tk = d.Body.GetToken()
 			}
@@ -298,23 +313,40 @@ func at(src *source, tk *token.Token) *node {
 		return n
 	}
 	n.line, n.col = max(1, tk.Position.Line), max(1, tk.Position.Column)
-	first, _, _ := strings.Cut(tk.Value, "\n")
-	n.width = utf8.RuneCountInString(first)
+	line := src.line(n.line)
+	rest := []rune(line)
+	rest = rest[min(n.col-1, len(rest)):]
 	switch tk.Type {
 	case token.SingleQuoteType, token.DoubleQuoteType:
-		// The token's value is unquoted; its origin is as written, with the space around it.
-		first, _, _ = strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n")
-		n.width = utf8.RuneCountInString(strings.TrimRight(first, " \t"))
-	case token.StringType:
-		// A plain text over several lines.
-		if first, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more {
-			n.width = utf8.RuneCountInString(strings.TrimRight(first, " \t"))
+		// The token's value is unquoted, and its origin has lost the escapes: the text says where it
+		// ends.
+		n.width = quotedWidth(rest)
+	default:
+		// A plain text may go over several lines; its value joins them.
+		first, _, _ := strings.Cut(tk.Value, "\n")
+		if o, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more && tk.Type == token.StringType {
+			first = strings.TrimRight(o, " \t")
+		}
+		n.width = utf8.RuneCountInString(first)
+	}
+	n.width = max(1, min(n.width, len(rest)))
+	return n
+}
+
+// quotedWidth is the length of the quoted text that rest begins with, to the end of the line at
+// most.
+func quotedWidth(rest []rune) int {
+	for i := 1; i < len(rest); i++ {
+		switch {
+		case rest[i] == '\\' && rest[0] == '"':
+			i++
+		case rest[i] == rest[0] && rest[0] == '\'' && i+1 < len(rest) && rest[i+1] == '\'':
+			i++
+		case rest[i] == rest[0]:
+			return i + 1
 		}
 	}
-	// The token of a block text stands on the line after its "|".
-	line := src.line(n.line)
-	n.width = max(1, min(n.width, utf8.RuneCountInString(line)-n.col+1))
-	return n
+	return len(rest)
 }
 
 // syntaxError explains the parser's error in terms of a plan.

@@ -33,13 +33,7 @@ func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 		p.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	if len(c.errs) > 0 {
-		slices.SortStableFunc(c.errs, func(a, b *Error) int {
-			if a.Pos.Line != b.Pos.Line {
-				return a.Pos.Line - b.Pos.Line
-			}
-			return a.Pos.Column - b.Pos.Column
-		})
-		return nil, c.err()
+		return nil, c.sorted()
 	}
 	return p, nil
 }
@@ -330,12 +324,29 @@ func (b *builder) addMachines(section *node) {
 	}
 }
 
+// A place is one machine that a target is on, as it was asked for.
+type place struct {
+	*entry
+	asked  *node   // nil when nothing was written
+	labels []label // of the machine's axes, unless the one variant was named
+}
+
+func (p place) text() string {
+	if p.asked == nil {
+		return p.name
+	}
+	return p.asked.text
+}
+
 // on resolves the machines of a target; false when one is unknown (said) or wrong (said there).
-func (b *builder) on(p parts) (found []*entry, listed, ok bool) {
+func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	var names []*node
 	switch {
 	case p.on == nil:
-		return b.byMachine[Host], false, true
+		for _, m := range b.byMachine[Host] {
+			found = append(found, place{entry: m})
+		}
+		return found, false, true
 	case p.on.kind == listNode:
 		listed = true
 		if _, ok := b.expand([]axis{{"on", p.on}}, maxEntries); !ok {
@@ -353,10 +364,14 @@ func (b *builder) on(p parts) (found []*entry, listed, ok bool) {
 			continue
 		}
 		machines, known := b.byMachine[n.text]
+		for _, m := range machines {
+			found = append(found, place{m, n, m.labels})
+		}
 		if !known {
 			// A variant can be named too: "guest memory=1GiB".
 			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.text }); i >= 0 {
 				machines, known = b.machines[i:i+1], true
+				found = append(found, place{entry: machines[0], asked: n})
 			}
 		}
 		if !known {
@@ -370,7 +385,6 @@ func (b *builder) on(p parts) (found []*entry, listed, ok bool) {
 			continue
 		}
 		ok = ok && len(machines) > 0
-		found = append(found, machines...)
 	}
 	return found, listed, ok
 }
@@ -402,28 +416,23 @@ func (b *builder) addTargets(section *node) {
 		}
 		for _, m := range machines {
 			if p.kind.On != nil && !slices.Contains(p.kind.On, m.kind.Name) {
-				at := p.kindKey
-				if p.on != nil {
-					at = p.on
-					for _, it := range p.on.items {
-						if it.text == m.written() || it.text == m.name {
-							at = it
-						}
-					}
+				at := m.asked
+				if at == nil {
+					at = p.kindKey
 				}
 				b.fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s", p.kind.Name, quote(m.name), m.kind.Name)
 			}
 			for _, v := range vars {
 				e := *v
-				e.where = m
+				e.where = m.entry
 				e.labels = nil
 				if listed {
-					e.labels = append(e.labels, label{"on", m.written()})
+					e.labels = append(e.labels, label{"on", m.text()})
 				}
 				for _, l := range m.labels {
 					// The same key on both sides is told apart by the machine's name.
 					if slices.ContainsFunc(v.labels, func(x label) bool { return x.key == l.key }) {
-						l.key = m.written() + "." + l.key
+						l.key = m.text() + "." + l.key
 					}
 					e.labels = append(e.labels, l)
 				}
@@ -435,14 +444,6 @@ func (b *builder) addTargets(section *node) {
 			}
 		}
 	}
-}
-
-// written is the name without axis values.
-func (e *entry) written() string {
-	if e.key != nil {
-		return e.key.text
-	}
-	return e.name
 }
 
 func (b *builder) addWorkloads(section *node) {
@@ -528,7 +529,11 @@ func (b *builder) references(baseline string) {
 				continue // said
 			}
 			if e.name == baseline {
-				b.fail(at, "put a directory of this host first, or say `of:`", "%s stands on the baseline, and it is the baseline", quote(e.name))
+				mend := "say `of:` and a target of this host, or let another target be the baseline"
+				if at.src.word != "" {
+					mend = "put a directory of this host first, as in dir:/var/tmp"
+				}
+				b.fail(at, mend, "%s stands on the baseline, and it is the baseline", quote(e.name))
 				continue
 			}
 			r.SetOf(baseline)

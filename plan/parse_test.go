@@ -5,9 +5,16 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -67,4 +74,237 @@ func TestErrors(t *testing.T) {
 			golden(t, strings.TrimSuffix(f, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
+}
+
+// Every file of testdata/plans is right, and its .txt is the resolved plan.
+func TestPlans(t *testing.T) {
+	files, err := filepath.Glob("testdata/plans/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			src, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Parse(f, src, testKinds())
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(f, ".yaml")+".txt", roundTrip(t, p))
+		})
+	}
+}
+
+// roundTrip returns the plan as YAML after it was read back as the same plan.
+func roundTrip(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, p *Plan,
+) string {
+	t.Helper()
+	y, err := p.YAML()
+	if err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	again, err := Parse(p.File, y, testKinds())
+	if err != nil {
+		t.Fatalf("read back: %v\n%s", err, y)
+	}
+	z, err := again.YAML()
+	if err != nil || string(z) != string(y) {
+		t.Fatalf("reads back as\n%s\nnot\n%s\n%v", z, y, err)
+	}
+	if a, b := withoutPlaces(p), withoutPlaces(again); !reflect.DeepEqual(a, b) {
+		t.Fatalf("not the same plan: %+v\n%+v\n%s", a, b, y)
+	}
+	return string(y)
+}
+
+func withoutPlaces(p *Plan) Plan {
+	q := *p
+	q.Machines, q.Targets, q.Workloads = slices.Clone(p.Machines), slices.Clone(p.Targets), slices.Clone(p.Workloads)
+	for i := range q.Machines {
+		q.Machines[i].Pos = Pos{}
+	}
+	for i := range q.Targets {
+		q.Targets[i].Pos = Pos{}
+	}
+	for i := range q.Workloads {
+		q.Workloads[i].Pos = Pos{}
+	}
+	return q
+}
+
+func TestPositions(t *testing.T) {
+	p, err := Parse("p.yaml", []byte("targets:\n  a: {dir: /x}\n  日本: {dir: /y}\nworkloads: {w: {fio: {rw: read}}, v: {fio: {rw: [read, write]}}}\n"), testKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Pos{{"p.yaml", 2, 3}, {"p.yaml", 3, 3}, {"p.yaml", 4, 13}, {"p.yaml", 4, 35}, {"p.yaml", 4, 35}}
+	got := []Pos{p.Targets[0].Pos, p.Targets[1].Pos, p.Workloads[0].Pos, p.Workloads[1].Pos, p.Workloads[2].Pos}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if p.File != "p.yaml" || p.Name != "p" {
+		t.Errorf("file %q, name %q", p.File, p.Name)
+	}
+}
+
+// Names and values of any sort survive being written and read.
+func TestRoundTripOfAnything(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+		"", " ", "a", "true", "No", "null", "~", "1e3", "0x10", "- a", "a: b", "a #b", "#", "{a}", "[a]", "&a", "*a", "!a", "|", ">", "%", "@", "`",
+		"'", "\"", "\\", "a\nb", "a\n", "\ta", "\u2028", "\u0085", "\ufeff", "\x00", "\x1b[0m", "...", "---", "--- a", "... ", "?", "? a", ":", "a:", "<<", "=", ".", ".inf", "12:30", "2001-01-01", "日本", "é", "on", "x-y",
+	}))
+	rapid.Check(t, func(t *rapid.T) {
+		name := func(s string) string {
+			s = strings.TrimSpace(strings.Map(func(r rune) rune {
+				if unicode.IsPrint(r) {
+					return r
+				}
+				return -1
+			}, strings.ToValidUTF8(s, "")))
+			if len([]rune(s)) > 50 {
+				s = string([]rune(s)[:50])
+			}
+			return strings.TrimSpace("n" + s)
+		}
+		// What YAML text can hold at all: valid UTF-8.
+		value := func(s string) string { return strings.ToValidUTF8(s, "?") }
+		p := &Plan{Name: name(text.Draw(t, "plan")), File: "f", Measure: Defaults()}
+		p.Measure.Trial = Duration(rapid.Int64Range(int64(3*time.Second), int64(10*time.Minute)).Draw(t, "trial"))
+		p.Measure.Precision = Percent(rapid.Float64Range(1e-9, 1).Draw(t, "precision"))
+		p.Measure.Seed = rapid.Uint64().Draw(t, "seed")
+		k := testKinds()
+		yes := rapid.Bool().Draw(t, "fast")
+		p.Machines = []Machine{
+			{Name: "host", Kind: "host", Spec: k.Machines[0].New(), fresh: k.Machines[0].New()},
+			{Name: name("g" + text.Draw(t, "guest")), Kind: "qemu", fresh: k.Machines[2].New(), Spec: &guestSpec{
+				Memory: Size(rapid.Int64Range(64<<20, 1<<62).Draw(t, "memory")), CPUs: 3, Image: value(text.Draw(t, "image")), Fast: &yes}},
+		}
+		base := name("d" + text.Draw(t, "dir"))
+		p.Baseline = base
+		dir := value(text.Draw(t, "path"))
+		if dir == "" {
+			dir = "/"
+		}
+		p.Targets = []Target{
+			{Name: base, On: "host", Kind: "dir", Spec: &dirSpec{dir}, fresh: k.Volumes[0].New(), Labels: map[string]string{value(text.Draw(t, "label")): value(text.Draw(t, "labelled"))}},
+			{Name: name("s" + text.Draw(t, "disk")), On: p.Machines[1].Name, Kind: "disk", fresh: k.Volumes[2].New(), Spec: &diskSpec{
+				Bus: "nvme", Format: "raw", Cache: "none", AIO: "native", Base: base, Limit: throttle{IOPS: 4, Burst: rapid.Float64Range(-1e300, 1e300).Draw(t, "burst")}}},
+		}
+		p.Workloads = []Workload{
+			{Name: name(text.Draw(t, "workload")), Kind: "fio", fresh: k.Workloads[0].New(), Spec: &fioSpec{
+				File: value(text.Draw(t, "file")), Engines: rapid.SliceOfN(rapid.Map(text, value), 1, 3).Draw(t, "engines"),
+				Env: map[string]string{value(text.Draw(t, "variable")): value(text.Draw(t, "content"))}, Warm: 0.125, Think: 7, options: []Option{{"bs", "4k"}}}},
+			{Name: name("z" + text.Draw(t, "note")), Kind: "note", fresh: k.Workloads[1].New(), Spec: &noteSpec{
+				Text: value(text.Draw(t, "text")), Options: map[string]string{"o" + value(text.Draw(t, "option")): value(text.Draw(t, "set"))}}},
+		}
+		if p.Workloads[0].Name == p.Workloads[1].Name || p.Targets[0].Name == p.Targets[1].Name {
+			t.Skip("needs names of their own")
+		}
+		roundTrip(t, p)
+	})
+}
+
+// A plan is refused in a moment, whatever it is made of.
+func TestHugePlans(t *testing.T) {
+	repeat := strings.Repeat
+	for name, src := range map[string]string{
+		"spaces": repeat(" ", maxBytes), "lines": repeat("\n", maxBytes), "comments": repeat("#\n", maxBytes/2),
+		"keys": repeat("a:\n", maxBytes/3), "list": repeat("- a\n", maxBytes/4), "flow": "[" + repeat("a,", maxBytes/2-1) + "]",
+		"open": repeat("[", maxBytes), "open mappings": repeat("{", maxBytes), "mixed": repeat("[{a: ", maxBytes/5),
+		"dashes": repeat("- ", maxBytes/2), "questions": repeat("? ", maxBytes/2), "anchors": repeat("&a ", maxBytes/3),
+		"tags": repeat("!a ", maxBytes/3), "aliases": repeat("*a ", maxBytes/3), "quotes": repeat("\"", maxBytes),
+		"key": repeat("k", maxBytes-3) + ": v", "text": "name: " + repeat("x", maxBytes-6), "block": "name: |\n" + repeat("  x\n", maxBytes/4-4),
+		"colons": repeat("a: ", maxBytes/3), "too long": repeat("a", maxBytes+1), "merges": repeat("<<: {}\n", maxBytes/7),
+		"stairs": stairs(2000), "percent": repeat("%", maxBytes), "documents": repeat("---\n", maxBytes/4), "dots": repeat("...\n", maxBytes/4),
+		"long path": longPath(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Parse("plan.yaml", []byte(src), testKinds())
+			if err == nil {
+				t.Error("no error")
+			} else if len(err.Error()) > 20_000 {
+				t.Errorf("the error is %d bytes long", len(err.Error()))
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func stairs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat(" ", i%500) + "a:\n")
+	}
+	return b.String()
+}
+
+// longPath nests keys of the greatest length as deep as is allowed, over many values: the parser
+// keeps the path of each.
+func longPath() string {
+	var b strings.Builder
+	key := strings.Repeat("k", maxKey)
+	for range maxDepth - 2 {
+		b.WriteString("{" + key + ": ")
+	}
+	b.WriteString("[" + strings.Repeat("a,", 40_000) + "]" + strings.Repeat("}", maxDepth-2))
+	return b.String()
+}
+
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/errors/*.yaml", "testdata/plans/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(src)
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		p, err := Parse("plan.yaml", src, testKinds())
+		if err == nil {
+			roundTrip(t, p)
+			return
+		}
+		var all Errors
+		if !errors.As(err, &all) || len(all) == 0 || p != nil {
+			t.Fatalf("plan %v, error %T %v", p, err, err)
+		}
+		if s := err.Error(); strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) || !utf8.ValidString(s) {
+			t.Fatalf("not printable: %q", s)
+		}
+		for _, e := range all {
+			if e.Pos.Line > 0 && (e.Column != e.Pos.Column || e.Column > utf8.RuneCountInString(e.Source)+1) {
+				t.Fatalf("column %d (%d) of %q", e.Pos.Column, e.Column, e.Source)
+			}
+		}
+	})
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("dir:/var/tmp", "qemu:virtio-blk,cache=none,memory=2GiB", "randread-4k-qd4-j2-1GiB")
+	f.Add("ssh://me@db1:22/mnt?port=22&path=/x", "qemu:9p,of=a", "seqrw-1m")
+	f.Add("/x", "qemu:disk,limit=5,fast,iothread", "randread-")
+	f.Fuzz(func(t *testing.T, one, two, w string) {
+		p, err := FromWords([]string{one, two}, []string{w}, Defaults(), testKinds())
+		if err == nil {
+			roundTrip(t, p)
+			return
+		}
+		if s := err.Error(); strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) || !utf8.ValidString(s) {
+			t.Fatalf("not printable: %q", s)
+		}
+	})
 }

@@ -68,8 +68,8 @@ type Measure struct {
 
 // Blocks bounds the number of blocks of a cell.
 type Blocks struct {
-	Min int `yaml:"min"`
-	Max int `yaml:"max"`
+	Min int `yaml:"min" doc:"least blocks of a cell; an interval needs 6"`
+	Max int `yaml:"max" doc:"most blocks of a cell"`
 }
 
 // Defaults returns the measure of a plan that says nothing.

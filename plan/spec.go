@@ -506,7 +506,7 @@ func (b *binder) text(dst reflect.Value, f field, val *node) {
 	switch t.Kind() {
 	case reflect.String:
 		if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
-			b.fail(val, didYouMean(s, named(f.enum)), "%s has no %s", f.name, quote(s))
+			b.fail(val, didYouMean(s, named(f.enum)), "unknown value %s of %s", quote(s), f.name)
 			return
 		}
 		dst.SetString(s)

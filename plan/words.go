@@ -74,8 +74,8 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 			p.Targets[i].Labels = wordLabels(e)
 		}
 	}
-	if err := c.err(); err != nil {
-		return nil, err
+	if len(c.errs) > 0 {
+		return nil, c.sorted()
 	}
 	return p, nil
 }
@@ -116,14 +116,18 @@ type words struct {
 	*builder
 	guests                   map[string]string // canonical spec → name of the machine
 	machines, targets, works *node
-	base                     []*node // keys that both sides of a word might have
+	begun                    int
 }
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
+// secret finds the password of a URL.
+var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
+
 // begin makes the node of a whole word.
 func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
-	src := &source{word: what, lines: []string{text}}
+	w.begun++
+	src := &source{word: what, index: w.begun, lines: []string{text}}
 	if of > 1 {
 		src.word = fmt.Sprintf("%s %d", what, i+1)
 	}
@@ -135,6 +139,13 @@ func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 	}
 	if len(text) > maxWord {
 		w.fail(n, "", "the word is longer than %d bytes", maxWord)
+		return nil, false
+	}
+	if at := secret.FindStringSubmatchIndex(text); at != nil {
+		// Neither shown nor kept: the word is a name in every report.
+		src.lines[0] = text[:at[2]] + "…" + text[at[3]:]
+		n.col, n.width = utf8.RuneCountInString(text[:at[2]])+1, 1
+		w.fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
 		return nil, false
 	}
 	col := 0
@@ -252,10 +263,16 @@ func (w *words) forms() string {
 func (w *words) unknown(n *node, name string) {
 	var names []string
 	for _, k := range append(slices.Clone(w.kinds.Volumes), w.kinds.Machines...) {
-		names = append(names, k.Name)
+		if k.Name != Host {
+			names = append(names, k.Name)
+		}
 	}
 	mend := "a target begins with " + w.forms() + " or is a path that begins with / or ./"
-	if near := Nearest(name, append(names, slices.Sorted(maps.Keys(planned))...)); near != "" {
+	if name == Host {
+		mend = "write dir:/path for a directory of this host"
+	} else if name == n.text && strings.Contains(name, "/") {
+		mend = "a path begins with / or ./"
+	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(planned))...)); near != "" {
 		mend = fmt.Sprintf("did you mean %q?", near)
 	}
 	w.fail(n, mend, "%s is no kind of target", quote(name))
@@ -367,6 +384,10 @@ func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
 	volKeys, machineKeys := keysOf(vol.New()), keysOf(m.New())
 	seen := map[string]bool{}
 	for _, part := range parts {
+		if part.text == "" {
+			w.fail(part, "write key=value", "an empty word behind a separator")
+			continue
+		}
 		key, value, found := strings.Cut(part.text, "=")
 		k := part.sub(0, len(key))
 		known := slices.Contains(volKeys, key) || slices.Contains(machineKeys, key)
@@ -469,13 +490,6 @@ func (w *words) ssh(n *node) {
 	case strings.HasPrefix(u.Hostname(), "-"):
 		w.fail(host, form, "a host name does not begin with -")
 		return
-	case u.User != nil && hasPassword(u):
-		// Neither shown nor kept.
-		hidden := *host
-		hidden.src = &source{word: host.src.word, lines: []string{"ssh://…"}}
-		hidden.col, hidden.width = 7, 1
-		w.fail(&hidden, "use a key or the agent", "a password does not belong into a URL")
-		return
 	case path.text == "":
 		w.fail(host, form+"; ~ is not expanded", "the URL names no directory")
 		return
@@ -506,11 +520,6 @@ func (w *words) ssh(n *node) {
 	}
 	name := w.machine(n, m, "ssh://"+host.text, spec)
 	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
-}
-
-func hasPassword(u *url.URL) bool {
-	_, ok := u.User.Password()
-	return ok
 }
 
 func cause(err error) error {
