@@ -3,7 +3,9 @@ package check
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,5 +90,27 @@ func TestEveryRuleIsTested(t *testing.T) {
 		if (r.Scope == OfTrial || r.Scope == OfRun) && !tested[r.ID] {
 			t.Errorf("no test plants %s", r.ID)
 		}
+	}
+}
+
+// Every id that the program uses has its page.
+func TestEveryIDIsExplained(t *testing.T) {
+	literal := regexp.MustCompile(`\bRule:\s*"([^"]+)"`)
+	n := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range literal.FindAllSubmatch(text, -1) {
+			n++
+			if _, ok := Explain(string(m[1])); !ok {
+				t.Errorf("%s uses the id %s: add it to the list in check/rules.go", path, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil || n < 10 {
+		t.Errorf("%d ids found, %v", n, err)
 	}
 }

@@ -121,9 +121,9 @@ d=/sys/dev/block/$1
 [ -d "$d" ] || exit 0
 [ -d "$d/queue" ] || d=$d/..
 for k in scheduler nr_requests write_cache rotational logical_block_size physical_block_size max_sectors_kb read_ahead_kb; do
-	if [ -r "$d/queue/$k" ]; then echo "queue.$k $(cat "$d/queue/$k")"; fi
+	if [ -r "$d/queue/$k" ]; then read -r v <"$d/queue/$k"; echo "queue.$k $v"; fi
 done
-if [ -r "$d/device/model" ]; then echo "device.model $(cat "$d/device/model")"; fi
+if [ -r "$d/device/model" ]; then read -r v <"$d/device/model"; echo "device.model $v"; fi
 true
 `
 

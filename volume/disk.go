@@ -258,13 +258,18 @@ func (d *disk) Devices() []iotax.Device {
 // in page 0x80 of its vital product data, behind four bytes of header.
 const findDisk = `
 for b in /sys/block/*; do
-	for f in "$b/serial" "$b/device/serial" "$b/device/vpd_pg80"; do
-		[ -r "$f" ] || continue
-		if [ "$(tr -dc 'a-z0-9-' <"$f" 2>/dev/null)" = "$1" ]; then
-			echo "${b##*/} $(cat "$b/dev") $(cat "$b/size")"
-			exit 0
-		fi
-	done
+	case ${b##*/} in loop*|ram*|zram*) continue;; esac
+	s=
+	if [ -r "$b/serial" ]; then read -r s <"$b/serial"
+	elif [ -r "$b/device/serial" ]; then read -r s <"$b/device/serial"
+	elif [ -r "$b/device/vpd_pg80" ]; then s=$(tr -dc 'a-z0-9-' <"$b/device/vpd_pg80")
+	fi
+	if [ "$s" = "$1" ]; then
+		read -r n <"$b/dev"
+		read -r z <"$b/size"
+		echo "${b##*/} $n $z"
+		exit 0
+	fi
 done
 ls /sys/block >&2
 exit 41
@@ -272,7 +277,7 @@ exit 41
 
 // appear is how long a disk may take to be seen by a guest that is up: hot-plugged ones take up to
 // a quarter of a second, and emulation on a busy host multiplies it.
-const appear = 15 * time.Second
+var appear = 15 * time.Second
 
 // find waits until the guest sees the disk with a size.
 func (d *disk) find(ctx context.Context, m iotax.Machine) (name, number string, err error) {

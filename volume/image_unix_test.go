@@ -1,0 +1,64 @@
+//go:build unix
+
+package volume
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// blocks is the space that a file takes, in bytes.
+func blocks(st fs.FileInfo) int64 { return int64(st.Sys().(*syscall.Stat_t).Blocks) * 512 }
+
+// The image of a bare disk holds what does not compress; that of a file system holds its space.
+func TestImages(t *testing.T) {
+	of := hostDir(t)
+	for _, c := range []struct {
+		name  string
+		spec  *DiskSpec
+		used  bool // its blocks are allocated
+		bytes bool // and hold data
+	}{
+		{"falloc", diskSpec(func(s *DiskSpec) {}), true, false},
+		{"off", diskSpec(func(s *DiskSpec) { s.Preallocation = "off" }), false, false},
+		{"full", diskSpec(func(s *DiskSpec) { s.Preallocation = "full" }), true, false},
+		{"bare", diskSpec(func(s *DiskSpec) { s.Filesystem = "none" }), true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.spec.Size = 16 << 20
+			v, err := prepare(t, "disk", c.spec, Env{Of: of, Need: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := v.Devices()[0].Disk.Path
+			st, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if used := blocks(st) >= 16<<20; st.Size() != 16<<20 || used != c.used {
+				t.Errorf("size %d, allocated %d", st.Size(), blocks(st))
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			zeroes := 0
+			for _, x := range b {
+				if x == 0 {
+					zeroes++
+				}
+			}
+			if random := zeroes < len(b)/100; random != c.bytes {
+				t.Errorf("%d of %d bytes are zero", zeroes, len(b))
+			}
+			if err := v.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(path); !os.IsNotExist(err) {
+				t.Errorf("%s is still there", path)
+			}
+		})
+	}
+}

@@ -1,0 +1,308 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+)
+
+// unix is a guest in words: it knows the scripts of this package, keeps what they would have changed,
+// and loses the answer of one of them.
+type unix struct {
+	done   []string // what happened, in order
+	mounts []string
+	dirs   []string
+	n      int
+	failAt int
+	before bool // the command is lost before it takes effect
+}
+
+var errLost = errors.New("connection lost")
+
+func (u *unix) String() string              { return "guest" }
+func (u *unix) Close(context.Context) error { return nil }
+
+func (u *unix) Run(ctx context.Context, c *iotax.Cmd) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	u.n++
+	if u.n == u.failAt && u.before {
+		return errLost
+	}
+	args := c.Args[4:] // sh -c SCRIPT sh …
+	script := strings.TrimPrefix(c.Args[2], prologue)
+	if script == asRoot {
+		script, args = strings.TrimPrefix(args[0], prologue), args[2:]
+	}
+	out := ""
+	gone := func(s string) func(string) bool { return func(x string) bool { return x == s } }
+	switch script {
+	case findDisk:
+		out = "vda 254:0 4096"
+	case makeExt4:
+		u.done = append(u.done, "mkfs "+args[0])
+	case doMount:
+		u.done = append(u.done, "mount "+args[2])
+		u.mounts = append(u.mounts, args[2])
+	case unmount:
+		if slices.Contains(u.mounts, args[0]) {
+			u.done = append(u.done, "umount "+args[0])
+		}
+		u.mounts = slices.DeleteFunc(u.mounts, gone(args[0]))
+	case surveyDir:
+		out = "real " + args[0] + "\nspace 1000000 1000000\nmounts\n1 0 254:0 / " + args[0] + " rw - ext4 /dev/vda rw\n"
+	case makeDir:
+		u.done = append(u.done, "mkdir")
+		u.dirs = append(u.dirs, args[0]+"/"+args[1])
+	case removeDir:
+		if slices.Contains(u.dirs, args[0]) {
+			u.done = append(u.done, "rm")
+		}
+		u.dirs = slices.DeleteFunc(u.dirs, gone(args[0]))
+	case readQueue:
+		out = "queue.scheduler none [mq-deadline] kyber\nqueue.nr_requests 256\n"
+	default:
+		return fmt.Errorf("unknown script %q", script)
+	}
+	if u.n == u.failAt {
+		return errLost
+	}
+	if c.Stdout != nil {
+		fmt.Fprint(c.Stdout, out)
+	}
+	return nil
+}
+
+// Whichever command is lost, before or after it took effect, Detach leaves nothing, in the order in
+// which it must go.
+func TestHalfAttached(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		spec func() any
+	}{
+		{"disk", newDiskSpec}, {"share", newShareSpec},
+	} {
+		of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir(), Durability: iotax.Durable}
+		for _, before := range []bool{true, false} {
+			for at := 0; ; at++ {
+				v, err := prepare(t, c.kind, c.spec(), Env{Of: of, Need: 1 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				u := &unix{failAt: at, before: before}
+				_, err = v.Attach(t.Context(), u)
+				last := at > u.n
+				u.failAt = 0
+				if at == 0 && err != nil {
+					t.Fatalf("%s: %v", c.kind, err)
+				}
+				var x *iotax.Error
+				if err != nil && (!errors.Is(err, errLost) && !strings.Contains(err.Error(), errLost.Error()) || !errors.As(err, &x)) {
+					t.Errorf("%s, command %d: %v", c.kind, at, err)
+				}
+				if err := v.Detach(t.Context()); err != nil {
+					t.Errorf("%s, command %d: Detach: %v", c.kind, at, err)
+				}
+				if len(u.mounts)+len(u.dirs) > 0 {
+					t.Errorf("%s, command %d (before: %v): left %v %v", c.kind, at, before, u.mounts, u.dirs)
+				}
+				if done := strings.Join(u.done, " "); at == 0 && !strings.HasSuffix(done, "mount /mnt/iotax-t0 mkdir rm umount /mnt/iotax-t0") {
+					t.Errorf("%s: done %s", c.kind, done)
+				}
+				if err := v.Detach(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := v.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if left, _ := os.ReadDir(of.Path); len(left) > 0 {
+					t.Errorf("left on the host: %v", left)
+				}
+				if last {
+					break
+				}
+			}
+		}
+	}
+}
+
+// A guest that is gone is reported, and the host's side goes all the same.
+func TestDetachFromDeadGuest(t *testing.T) {
+	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
+	v, err := prepare(t, "share", newShareSpec(), Env{Of: of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &machine.Fake{Name: "guest", Under: &unix{}}
+	if _, err := v.Attach(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	f.Die()
+	err = v.Detach(t.Context())
+	wantError(t, err, "remove /mnt/iotax-t0/iotax-", "by hand")
+	if !strings.Contains(err.Error(), "unmount /mnt/iotax-t0") {
+		t.Errorf("the mount is not reported: %v", err)
+	}
+	if err := v.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(of.Path); len(left) > 0 {
+		t.Errorf("left on the host: %v", left)
+	}
+}
+
+func TestServedFrom(t *testing.T) {
+	dir := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
+	full := iotax.Place{Kind: iotax.PlaceDir, Path: tmpfs(t, "size=1m")}
+	for _, c := range []struct {
+		name, kind  string
+		spec        any
+		env         Env
+		cause, mend string
+	}{
+		{"on a device", "disk", newDiskSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/x"}}, "not a directory", "dir:"},
+		{"on nothing", "share", newShareSpec(), Env{}, "not a directory", "dir:"},
+		{"read-only", "share", newShareSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDir, Path: "/x", ReadOnly: true}}, "read-only", "written"},
+		{"gone", "share", newShareSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDir, Path: dir.Path + "/gone"}}, "No such file", ""},
+		{"no space", "disk", newDiskSpec(), Env{Of: full}, "not enough space", "smaller"},
+		{"too small", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 64 << 20},
+			Env{Of: dir, Need: 1 << 30}, "less than the 1 GiB", "at least 1.5 GiB"},
+		{"no O_DIRECT", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 16 << 20},
+			Env{Of: full}, "O_DIRECT", "cache: writeback"},
+		{"a wrong id", "disk", newDiskSpec(), Env{Of: dir, ID: "Not/Good"}, "1 to 12", ""},
+		{"no such kind", "disc", newDiskSpec(), Env{Of: dir}, "no kind", "device, dir, disk, share"},
+		{"another's spec", "disk", newShareSpec(), Env{Of: dir}, "spec is a *volume.ShareSpec", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := prepare(t, c.kind, c.spec, c.env)
+			if err == nil {
+				t.Cleanup(func() { v.Close(context.Background()) })
+			}
+			if c.name == "no O_DIRECT" && err == nil {
+				t.Skip("needs a kernel whose tmpfs refuses O_DIRECT")
+			}
+			var x *iotax.Error
+			if !errors.As(err, &x) || !strings.Contains(err.Error(), c.cause) || !strings.Contains(x.Mend, c.mend) {
+				t.Errorf("got %v\nwant cause %q and mend %q", err, c.cause, c.mend)
+			}
+			for _, p := range []iotax.Place{dir, full} {
+				if left, _ := os.ReadDir(p.Path); len(left) > 0 {
+					t.Errorf("left behind: %v", left)
+				}
+			}
+		})
+	}
+}
+
+// An image that is there already belongs to someone else: it is neither used nor removed.
+func TestForeignImageStays(t *testing.T) {
+	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
+	for _, c := range []struct {
+		kind, file string
+		spec       any
+	}{
+		{"disk", "disk-t0.raw", newDiskSpec()},
+		{"disk", "disk-t0.qcow2", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" })},
+		{"disk", "disk-t0.raw", diskSpec(func(s *DiskSpec) { s.Filesystem = "none" })},
+		{"share", "share-t0", newShareSpec()},
+	} {
+		file := filepath.Join(of.Path, c.file)
+		if err := os.WriteFile(file, []byte("precious"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := prepare(t, c.kind, c.spec, Env{Of: of, Need: 16 << 20})
+		wantError(t, err, "", "another run")
+		if b, _ := os.ReadFile(file); string(b) != "precious" {
+			t.Errorf("%s is %q", c.file, b)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDiskSize(t *testing.T) {
+	for need, want := range map[int64]int64{0: 1 << 30, 1: 320 << 20, 256 << 20: 576 << 20, 1 << 30: 1536 << 20, 100 << 30: 125<<30 + 256<<20} {
+		if got := diskSize(need); got != want {
+			t.Errorf("diskSize(%d) is %d, want %d", need, got, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		spec   plan.Validator
+		fields string // of the errors
+		mend   string // of the first
+	}{
+		{diskSpec(func(s *DiskSpec) {}), "", ""},
+		{diskSpec(func(s *DiskSpec) { s.AIO = "native" }), "", ""},
+		{diskSpec(func(s *DiskSpec) { s.AIO, s.Cache = "native", "writeback" }), "aio", "cache: none or directsync"},
+		{diskSpec(func(s *DiskSpec) { s.Bus, s.Format = "ide", "vmdk" }), "bus format", "virtio-blk, virtio-scsi, nvme"},
+		{diskSpec(func(s *DiskSpec) { s.Bus, s.IOThread = "nvme", true }), "iothread", "leave iothread out"},
+		{diskSpec(func(s *DiskSpec) { s.Preallocation = "metadata" }), "preallocation", "qcow2"},
+		{diskSpec(func(s *DiskSpec) { s.Size = 1 }), "size", "16MiB"},
+		{shareSpec(func(s *ShareSpec) {}), "", ""},
+		{shareSpec(func(s *ShareSpec) { s.Type = "nfs" }), "type", "virtiofs, 9p"},
+		{shareSpec(func(s *ShareSpec) { s.Cache = "loose" }), "cache", "none, auto, always"},
+		{shareSpec(func(s *ShareSpec) { s.MSize, s.Security = 4096, "none" }), "msize security", "type: 9p"},
+		{shareSpec(func(s *ShareSpec) { s.Type, s.Cache = "9p", "auto" }), "cache", "none, loose, fscache, mmap"},
+		{shareSpec(func(s *ShareSpec) { s.Type, s.MSize = "9p", 100 }), "msize", "4096 or more"},
+	} {
+		err := c.spec.Validate()
+		var fields []string
+		mend := ""
+		all := []error{err}
+		if j, ok := err.(interface{ Unwrap() []error }); ok {
+			all = j.Unwrap()
+		}
+		for _, e := range all {
+			var f *plan.FieldError
+			if errors.As(e, &f) {
+				if fields = append(fields, f.Field); mend == "" {
+					mend = f.Mend
+				}
+			}
+		}
+		if strings.Join(fields, " ") != c.fields || !strings.Contains(mend, c.mend) {
+			t.Errorf("%+v: %v, fields %v, mend %q", c.spec, err, fields, mend)
+		}
+	}
+	s := shareSpec(func(s *ShareSpec) { s.Type = "9p" })
+	if err := s.Validate(); err != nil || s.Cache != "none" || s.MSize != 512000 || s.Security != "mapped-xattr" {
+		t.Errorf("defaults of 9p: %+v %v", s, err)
+	}
+}
+
+// Every kind makes specs that plan can read: a pointer to a struct whose fields have a key and a doc.
+func TestKinds(t *testing.T) {
+	var names []string
+	for _, k := range PlanKinds() {
+		names = append(names, k.Name)
+		if _, ok := k.New().(plan.Validator); !ok || k.Doc == "" {
+			t.Errorf("%s: %T %q", k.Name, k.New(), k.Doc)
+		}
+		s, ok := k.New().(interface{ SetScalar(string) error })
+		if !ok {
+			t.Errorf("%s has no short form", k.Name)
+			continue
+		}
+		_, refers := s.(plan.Referrer)
+		if want := k.Name == "disk" || k.Name == "share"; refers != want || want != (len(k.On) > 0) {
+			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
+		}
+	}
+	if got := strings.Join(names, " "); got != "dir device disk share" {
+		t.Errorf("kinds %s", got)
+	}
+}
