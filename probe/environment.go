@@ -1,0 +1,302 @@
+// Package probe finds what surrounds a trial: the facts of a machine and of a place on it, and what
+// else happened while a trial ran, namely the I/O that reached the device, the CPU time of this host and of
+// the processes that serve a guest, and how fast the guest's clock went.
+//
+// What a machine does not tell (no sysfs, no permission, another system) is left out; it is never
+// guessed.
+package probe
+
+import (
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"iotax"
+)
+
+// environmentScript prints the files behind the facts of a machine. Of /proc/cpuinfo the first
+// processor is enough; on a large machine the whole is hundreds of kilobytes.
+const environmentScript = `
+s uname; uname -s; uname -r; uname -m; uname -n
+if [ "$(uname -s)" = Darwin ]; then
+	s darwin; sw_vers -productVersion; sysctl -n machdep.cpu.brand_string hw.ncpu hw.memsize kern.hv_vmm_present 2>/dev/null
+	exit 0
+fi
+f release /etc/os-release
+[ -r /etc/os-release ] || f release /usr/lib/os-release
+if [ -r /proc/cpuinfo ]; then s cpuinfo; sed '/^$/q' /proc/cpuinfo; grep -E '^(Hardware|Model|Processor)[[:space:]]*:' /proc/cpuinfo; fi
+f online /sys/devices/system/cpu/online
+if [ ! -r /sys/devices/system/cpu/online ]; then s processors; grep -c '^processor' /proc/cpuinfo 2>/dev/null; fi
+s governor; cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null
+f no_turbo /sys/devices/system/cpu/intel_pstate/no_turbo
+f boost /sys/devices/system/cpu/cpufreq/boost
+s vulnerabilities; for v in /sys/devices/system/cpu/vulnerabilities/*; do [ -r "$v" ] && echo "${v##*/} $(cat "$v")"; done
+f cmdline /proc/cmdline
+f meminfo /proc/meminfo
+f clocksource /sys/devices/system/clocksource/clocksource0/current_clocksource
+f clocksources /sys/devices/system/clocksource/clocksource0/available_clocksource
+f xen /sys/hypervisor/type
+f vendor /sys/class/dmi/id/sys_vendor
+f product /sys/class/dmi/id/product_name
+f devicetree /proc/device-tree/model
+if command -v systemd-detect-virt >/dev/null 2>&1; then s virt; systemd-detect-virt --vm; s container; systemd-detect-virt --container; fi
+if [ -e /run/.containerenv ]; then s container; echo podman; elif [ -e /.dockerenv ]; then s container; echo docker; fi
+if [ -n "$KUBERNETES_SERVICE_HOST" ]; then s container; echo kubernetes; fi
+f cpu.max /sys/fs/cgroup/cpu.max
+f memory.max /sys/fs/cgroup/memory.max
+exit 0
+`
+
+// Environment returns the facts of m, by one command over there: os, kernel, arch, hostname,
+// cpu.model, cpu.count, cpu.governor, cpu.turbo, cpu.mitigations, memory (for people) and
+// memory.bytes, swap, hypervisor, container, clocksource, and the limits of a control group,
+// cpu.limit (CPUs) and memory.limit. Facts that m does not tell are left out.
+func Environment(ctx context.Context, m iotax.Machine) (map[string]string, error) {
+	list, err := gather(ctx, m, environmentScript)
+	if err != nil && ctx.Err() == nil && runtime.GOOS == "windows" && iotax.IsLocal(m) {
+		return map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu.count": strconv.Itoa(runtime.NumCPU())}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return environment(gathered(list)), nil
+}
+
+// environment turns what environmentScript printed into facts.
+func environment(g map[string]string) map[string]string {
+	facts := map[string]string{}
+	uname := lines(g["uname"], 4)
+	set(facts, "kernel", uname[1])
+	set(facts, "arch", uname[2])
+	set(facts, "hostname", uname[3])
+	if uname[0] == "Darwin" {
+		d := lines(g["darwin"], 5)
+		set(facts, "os", "macOS "+d[0])
+		set(facts, "cpu.model", d[1])
+		set(facts, "cpu.count", d[2])
+		if n, err := strconv.ParseUint(d[3], 10, 64); err == nil {
+			setBytes(facts, "memory", n)
+		}
+		switch d[4] {
+		case "0":
+			facts["hypervisor"] = "none"
+		case "1":
+			facts["hypervisor"] = "unknown"
+		}
+		return facts
+	}
+	release := assignments(g["release"])
+	set(facts, "os", release["PRETTY_NAME"])
+	if facts["os"] == "" {
+		set(facts, "os", uname[0])
+	}
+	cpu := fields(g["cpuinfo"])
+	set(facts, "cpu.model", cpuModel(cpu, g["devicetree"]))
+	n := strings.TrimSpace(g["processors"])
+	if c := countList(g["online"]); c > 0 {
+		n = strconv.Itoa(c)
+	}
+	set(facts, "cpu.count", n)
+	set(facts, "cpu.governor", distinct(g["governor"]))
+	switch on := strings.TrimSpace(g["boost"]); {
+	case strings.TrimSpace(g["no_turbo"]) == "1", on == "0":
+		facts["cpu.turbo"] = "off"
+	case strings.TrimSpace(g["no_turbo"]) == "0", on == "1":
+		facts["cpu.turbo"] = "on"
+	}
+	set(facts, "cpu.mitigations", mitigations(g["vulnerabilities"], g["cmdline"]))
+	mem := fields(g["meminfo"])
+	if kb, err := strconv.ParseUint(strings.TrimSuffix(mem["MemTotal"], " kB"), 10, 53); err == nil {
+		setBytes(facts, "memory", kb*1024)
+	}
+	if kb, err := strconv.ParseUint(strings.TrimSuffix(mem["SwapTotal"], " kB"), 10, 53); err == nil && kb > 0 {
+		facts["swap"] = humanize.IBytes(kb * 1024)
+	} else if err == nil {
+		facts["swap"] = "none"
+	}
+	set(facts, "clocksource", g["clocksource"])
+	set(facts, "hypervisor", hypervisor(g, cpu, uname[1]))
+	if c := strings.TrimSpace(g["container"]); c != "none" && c != "wsl" {
+		set(facts, "container", c)
+	}
+	if quota, period, ok := strings.Cut(strings.TrimSpace(g["cpu.max"]), " "); ok && quota != "max" {
+		q, err1 := strconv.ParseFloat(quota, 64)
+		p, err2 := strconv.ParseFloat(period, 64)
+		if err1 == nil && err2 == nil && p > 0 {
+			facts["cpu.limit"] = strconv.FormatFloat(q/p, 'g', 4, 64)
+		}
+	}
+	if limit, err := strconv.ParseUint(strings.TrimSpace(g["memory.max"]), 10, 64); err == nil {
+		facts["memory.limit"] = humanize.IBytes(limit)
+	}
+	return facts
+}
+
+// setBytes stores a size twice: for tables, and exactly.
+func setBytes(facts map[string]string, name string, n uint64) {
+	facts[name], facts[name+".bytes"] = humanize.IBytes(n), strconv.FormatUint(n, 10)
+}
+
+// cpuModel: x86 and s390 say "model name", POWER "cpu", RISC-V "uarch" or "isa"; ARM gives codes of
+// the implementer and the part, and names the board in the device tree.
+func cpuModel(cpu map[string]string, tree string) string {
+	for _, k := range []string{"model name", "cpu", "uarch"} {
+		if v := cpu[k]; v != "" {
+			return v
+		}
+	}
+	if part := cpu["CPU part"]; part != "" {
+		return strings.TrimSpace("ARM implementer " + cpu["CPU implementer"] + " part " + part + " " + strings.Trim(tree, "\x00\n "))
+	}
+	for _, k := range []string{"Processor", "Hardware", "isa"} {
+		if v := cpu[k]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// mitigations sums up /sys/devices/system/cpu/vulnerabilities and the boot parameter.
+func mitigations(vulnerabilities, cmdline string) string {
+	var parts []string
+	for _, word := range strings.Fields(cmdline) {
+		if v, ok := strings.CutPrefix(word, "mitigations="); ok {
+			parts = append(parts, "mitigations="+v)
+		}
+	}
+	by := map[string][]string{}
+	for line := range strings.Lines(vulnerabilities) {
+		name, state, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(state, "Not affected"):
+			by["not affected"] = append(by["not affected"], name)
+		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // KVM prefixes some
+			by["mitigated"] = append(by["mitigated"], name)
+		case strings.Contains(state, "Vulnerable"):
+			by["vulnerable"] = append(by["vulnerable"], name)
+		}
+	}
+	for _, k := range []string{"mitigated", "vulnerable"} {
+		if len(by[k]) > 0 {
+			slices.Sort(by[k])
+			parts = append(parts, k+": "+strings.Join(by[k], " "))
+		}
+	}
+	if len(parts) == 0 && len(by) > 0 {
+		return "none needed"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// hypervisor names what the machine runs on: "none", a name, or "unknown" when the CPU says that
+// there is one and nothing tells which.
+func hypervisor(g, cpu map[string]string, kernel string) string {
+	if strings.Contains(strings.ToLower(kernel), "microsoft") {
+		return "wsl"
+	}
+	if v := strings.TrimSpace(g["virt"]); v != "" && v != "none" {
+		return v
+	}
+	if v := strings.TrimSpace(g["xen"]); v != "" {
+		return v
+	}
+	dmi := strings.TrimSpace(oneLine(g["vendor"]) + " " + oneLine(g["product"]))
+	for _, x := range []struct{ word, name string }{
+		{"QEMU", "qemu"}, {"KVM", "kvm"}, {"Amazon EC2", "amazon"}, {"VMware", "vmware"}, {"VirtualBox", "oracle"},
+		{"Google Compute", "google"}, {"Virtual Machine", "microsoft"}, {"Xen", "xen"}, {"Parallels", "parallels"},
+		{"Apple Virtualization", "apple"}, {"OpenStack", "openstack"}, {"BHYVE", "bhyve"},
+	} {
+		// EC2's bare metal has the same vendor; its product ends so.
+		if strings.Contains(dmi, x.word) && !strings.HasSuffix(dmi, ".metal") {
+			return x.name
+		}
+	}
+	// A paravirtual clock is only offered by the hypervisor it belongs to.
+	clocks := g["clocksources"]
+	for _, x := range []struct{ word, name string }{{"kvm-clock", "kvm"}, {"hyperv_clocksource", "microsoft"}, {"xen", "xen"}} {
+		if strings.Contains(clocks, x.word) {
+			return x.name
+		}
+	}
+	flags, known := cpu["flags"]
+	switch {
+	case slices.Contains(strings.Fields(flags), "hypervisor"):
+		return "unknown"
+	case known || strings.TrimSpace(g["virt"]) == "none":
+		return "none"
+	}
+	return ""
+}
+
+// lines returns the first n lines of s, empty ones where there are fewer.
+func lines(s string, n int) []string {
+	out := make([]string, n)
+	for i, l := range strings.SplitN(s, "\n", n+1) {
+		if i < n {
+			out[i] = strings.TrimSpace(l)
+		}
+	}
+	return out
+}
+
+// fields reads lines of the form "key : value", the first of each key.
+func fields(s string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(s) {
+		k, v, ok := strings.Cut(line, ":")
+		if k = strings.TrimSpace(k); ok && m[k] == "" {
+			m[k] = strings.TrimSpace(v)
+		}
+	}
+	return m
+}
+
+// assignments reads the lines of os-release(5).
+func assignments(s string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(s) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(k, "#") {
+			m[k] = strings.Trim(v, `"'`)
+		}
+	}
+	return m
+}
+
+// countList counts the numbers in a list as the kernel writes it: "0-3,8,10-11".
+func countList(s string) int {
+	n := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		from, to, ok := strings.Cut(part, "-")
+		a, err := strconv.Atoi(from)
+		if err != nil {
+			return 0
+		}
+		b := a
+		if ok {
+			if b, err = strconv.Atoi(to); err != nil || b < a {
+				return 0
+			}
+		}
+		n += b - a + 1
+	}
+	return n
+}
+
+// distinct joins the different lines of s.
+func distinct(s string) string {
+	seen := map[string]bool{}
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			seen[line] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
+}

@@ -1,0 +1,139 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"iotax"
+)
+
+func TestEnvironmentRecorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.out")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recordings", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			out, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// In the recordings "@@" stands for the separator, so that they can be read.
+			got, err := Environment(t.Context(), wordy{there, strings.ReplaceAll(string(out), "@@", "\x1e"), nil})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(strings.TrimSuffix(file, ".out") + ".facts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{}
+			for line := range strings.Lines(string(text)) {
+				k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+				want[k] = v
+			}
+			for k := range maps.All(got) {
+				if got[k] != want[k] {
+					t.Errorf("%s = %q, want %q", k, got[k], want[k])
+				}
+			}
+			for k := range want {
+				if _, ok := got[k]; !ok {
+					t.Errorf("%s is missing, want %q", k, want[k])
+				}
+			}
+		})
+	}
+}
+
+func TestHypervisor(t *testing.T) {
+	for _, x := range []struct {
+		g    map[string]string
+		cpu  string
+		kern string
+		want string
+	}{
+		{map[string]string{"virt": "kvm\n", "vendor": "Amazon EC2"}, "hypervisor", "", "kvm"},
+		{map[string]string{"vendor": "Amazon EC2\n", "product": "m5.metal\n"}, "fpu", "", "none"},
+		{map[string]string{"vendor": "Amazon EC2\n", "product": "m5.large\n"}, "fpu hypervisor", "", "amazon"},
+		{map[string]string{"vendor": "Microsoft Corporation", "product": "Virtual Machine"}, "hypervisor", "", "microsoft"},
+		{map[string]string{"vendor": "Microsoft Corporation", "product": "Surface Laptop"}, "fpu", "", "none"},
+		{map[string]string{"clocksources": "tsc kvm-clock acpi_pm"}, "hypervisor", "", "kvm"},
+		{map[string]string{"xen": "xen\n"}, "", "", "xen"},
+		{map[string]string{}, "fpu hypervisor vme", "", "unknown"},
+		{map[string]string{"virt": "none\n"}, "", "", "none"},
+		{map[string]string{}, "", "5.15.90.1-microsoft-standard-WSL2", "wsl"},
+		{map[string]string{}, "", "", ""},
+	} {
+		cpu := map[string]string{}
+		if x.cpu != "" {
+			cpu["flags"] = x.cpu
+		}
+		if got := hypervisor(x.g, cpu, x.kern); got != x.want {
+			t.Errorf("%v, flags %q, kernel %q: %q, want %q", x.g, x.cpu, x.kern, got, x.want)
+		}
+	}
+}
+
+func TestMitigations(t *testing.T) {
+	for _, x := range []struct{ files, cmdline, want string }{
+		{"", "", ""},
+		{"a Not affected\nb Not affected\n", "quiet", "none needed"},
+		{"b Mitigation: x\na Mitigation: y\nc Vulnerable: no microcode\n", "", "mitigated: a b; vulnerable: c"},
+		{"a Vulnerable\n", "ro mitigations=off quiet", "mitigations=off; vulnerable: a"},
+		{"itlb_multihit KVM: Mitigation: VMX disabled\n", "", "mitigated: itlb_multihit"},
+	} {
+		if got := mitigations(x.files, x.cmdline); got != x.want {
+			t.Errorf("%q: %q, want %q", x.files, got, x.want)
+		}
+	}
+}
+
+func TestCountList(t *testing.T) {
+	for s, want := range map[string]int{"0-3,8,10-11\n": 7, "0": 1, "": 0, "x": 0, "3-1": 0, "0-127": 128} {
+		if got := countList(s); got != want {
+			t.Errorf("countList(%q) = %d, want %d", s, got, want)
+		}
+	}
+}
+
+func TestEnvironmentFails(t *testing.T) {
+	dead := errors.New("connection lost")
+	if _, err := Environment(t.Context(), wordy{there, "", dead}); !errors.Is(err, dead) {
+		t.Errorf("dead machine: %v", err)
+	}
+	// Anything at all as an answer: facts that are not there, and no panic.
+	for _, out := range []string{"", "\x1e", "\x1euname", "\x1euname\nDarwin\n\x1edarwin\n", "\x1ecpuinfo\n:::\n\x1ememinfo\nMemTotal: x kB\n\x1ecpu.max\nmax\n\x1eonline\n-\n"} {
+		got, err := Environment(t.Context(), wordy{there, out, nil})
+		delete(got, "os")
+		if err != nil || len(got) > 0 {
+			t.Errorf("%q: %v, %v", out, got, err)
+		}
+	}
+}
+
+func TestDropCachesFails(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want string
+	}{
+		{&iotax.ExitError{Args: []string{"sh"}, Code: 1, Stderr: "sudo: a password is required\n"}, "sudo: a password is required\n  mend: run as root"},
+		{errors.New("connection lost"), "connection lost"},
+	} {
+		err := DropCaches(t.Context(), wordy{there, "", x.err})
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), x.want) || !strings.Contains(err.Error(), "there") {
+			t.Errorf("got %v, want %q", err, x.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := DropCaches(ctx, wordy{there, "", ctx.Err()}); !reflect.DeepEqual(err, context.Canceled) {
+		t.Errorf("after a cancel: %v", err)
+	}
+}

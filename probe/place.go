@@ -1,0 +1,218 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// A Mount is one line of /proc/self/mountinfo, see proc_pid_mountinfo(5). The libraries that parse
+// it read this host's only; these lines come from any machine.
+type Mount struct {
+	Device  string // "major:minor"; major 0 where no block device carries the file system
+	Point   string
+	Type    string // of the file system
+	Source  string
+	Options []string // of the mount point, then those of the file system that are not among them
+}
+
+// ParseMounts reads the text of a mountinfo. Lines it does not understand are left out.
+func ParseMounts(text string) []Mount {
+	var ms []Mount
+	for line := range strings.Lines(text) {
+		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		l, r := strings.Split(left, " "), strings.Split(right, " ") // a source may be an empty word
+		if !ok || len(l) < 6 || len(r) < 2 {
+			continue
+		}
+		m := Mount{Device: l[2], Point: unescape(l[4]), Type: r[0], Source: unescape(r[1])}
+		options := l[5]
+		if len(r) > 2 {
+			options += "," + r[2]
+		}
+		seen := map[string]bool{}
+		for o := range strings.SplitSeq(options, ",") {
+			if !seen[o] {
+				seen[o] = true
+				m.Options = append(m.Options, o)
+			}
+		}
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// Option returns the value of a "name=value" option, and whether name is among the options at all.
+func (m Mount) Option(name string) (string, bool) {
+	for _, o := range m.Options {
+		if k, v, _ := strings.Cut(o, "="); k == name {
+			return unescape(v), true
+		}
+	}
+	return "", false
+}
+
+// ReadOnly reports whether the mount point or the file system under it refuses writing.
+func (m Mount) ReadOnly() bool {
+	_, ro := m.Option("ro")
+	return ro
+}
+
+// MountOf returns the mount that the absolute path lies on: the one with the longest mount point
+// above it; of several on one point the last, which hides the others.
+func MountOf(ms []Mount, p string) (Mount, bool) {
+	var best Mount
+	found := false
+	for _, m := range ms {
+		if within(p, m.Point) && (!found || len(m.Point) >= len(best.Point)) {
+			best, found = m, true
+		}
+	}
+	return best, found
+}
+
+func within(p, dir string) bool {
+	return dir == "/" && path.IsAbs(p) || p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+// unescape undoes the octal escapes that the kernel writes for blanks, newlines and backslashes.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// placeScript resolves the path $1 and prints its device number, when it is a block device, and the
+// mounts. The number comes from sysfs: busybox's stat prints it in another way than GNU's.
+const placeScript = `
+p=$(readlink -f -- "$1") || p=$1
+if [ ! -e "$p" ]; then echo "no such file or directory" >&2; exit 2; fi
+s path; echo "$p"
+if [ -b "$p" ]; then s number; cat "/sys/class/block/$(basename "$p" | tr / !)/dev" 2>/dev/null; fi
+s mounts; cat /proc/self/mountinfo 2>/dev/null
+exit 0
+`
+
+// deviceScript prints what there is to know of the block device with the number $1, or the name $2
+// when the number says nothing (btrfs). A partition has the queue and the model of its disk.
+const deviceScript = `
+n=$1
+case $n in 0:*) n=; [ -b "$2" ] && n=$(cat "/sys/class/block/$(basename "$(readlink -f "$2")")/dev" 2>/dev/null); esac
+[ -n "$n" ] || exit 0
+d=$(readlink -f "/sys/dev/block/$n") && [ -d "$d" ] || exit 0
+disk=$d
+[ -e "$d/partition" ] && disk=$(dirname "$d")
+s device.name; basename "$d"
+s device.disk; basename "$disk"
+f size "$d/size"
+for k in scheduler rotational write_cache nr_requests logical_block_size physical_block_size max_sectors_kb read_ahead_kb; do f "queue.$k" "$disk/queue/$k"; done
+f model "$disk/device/model"
+f vendor "$disk/device/vendor"
+f dm "$disk/dm/name"
+f md "$disk/md/level"
+f backing "$disk/loop/backing_file"
+s slaves; ls "$disk/slaves" 2>/dev/null
+exit 0
+`
+
+// Place returns the facts of a path on m, a file, a directory or a block device: filesystem,
+// filesystem.source, filesystem.mount, filesystem.options and, where a block device carries it,
+// device.name, device.disk (a partition's disk), device.size (bytes), device.model, device.mapped
+// (name of a device mapper's or level of a RAID), device.on (what it is made of), and queue.scheduler, queue.rotational,
+// queue.write_cache, queue.nr_requests, queue.logical_block_size and further limits of the queue.
+// Of an overlay, the device is that of its upper directory, when that can be seen.
+func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
+	list, err := gather(ctx, m, placeScript, p)
+	if err != nil {
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 2 {
+			return nil, &iotax.Error{Op: "look at", On: p + " on " + m.String(), Err: errors.New("no such file or directory")}
+		}
+		return nil, err
+	}
+	g := gathered(list)
+	facts := map[string]string{}
+	number, source := strings.TrimSpace(g["number"]), ""
+	if _, block := g["number"]; !block {
+		ms := ParseMounts(g["mounts"])
+		mount, ok := MountOf(ms, strings.TrimSuffix(g["path"], "\n"))
+		if !ok {
+			return facts, nil // no Linux
+		}
+		set(facts, "filesystem", mount.Type)
+		set(facts, "filesystem.source", mount.Source)
+		set(facts, "filesystem.mount", mount.Point)
+		set(facts, "filesystem.options", strings.Join(mount.Options, ","))
+		if mount.Type == "overlay" {
+			mount, ok = upper(ms, mount)
+			if !ok {
+				return facts, nil
+			}
+			set(facts, "filesystem.upper", mount.Type)
+		}
+		number, source = mount.Device, mount.Source
+	}
+	if number == "" || strings.HasPrefix(number, "0:") && !path.IsAbs(source) {
+		return facts, nil // tmpfs, a network, the host of a guest
+	}
+	list, err = gather(ctx, m, deviceScript, number, source)
+	if err != nil {
+		return nil, err
+	}
+	device(facts, gathered(list))
+	return facts, nil
+}
+
+// upper returns the mount that an overlay's changes go to. In a container the upper directory is a
+// path of the host, which means nothing here: then it seems to lie on the overlay itself.
+func upper(ms []Mount, overlay Mount) (Mount, bool) {
+	dir, _ := overlay.Option("upperdir")
+	if !path.IsAbs(dir) {
+		return Mount{}, false
+	}
+	m, ok := MountOf(ms, dir)
+	return m, ok && m.Type != "overlay"
+}
+
+// device turns what deviceScript printed into facts.
+func device(facts, g map[string]string) {
+	for k, v := range g {
+		if k == "device.name" || k == "device.disk" || strings.HasPrefix(k, "queue.") {
+			set(facts, k, v)
+		}
+	}
+	if s, ok := facts["queue.scheduler"]; ok { // "none [mq-deadline] kyber": the one in brackets is in use
+		if _, rest, ok := strings.Cut(s, "["); ok {
+			facts["queue.scheduler"], _, _ = strings.Cut(rest, "]")
+		}
+	}
+	// sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
+	if n, err := strconv.ParseUint(strings.TrimSpace(g["size"]), 10, 54); err == nil {
+		facts["device.size"] = strconv.FormatUint(n*512, 10)
+	}
+	vendor := strings.TrimSpace(g["vendor"])
+	if strings.HasPrefix(vendor, "0x") { // a number of PCI or virtio, not a name
+		vendor = ""
+	}
+	set(facts, "device.model", vendor+" "+g["model"])
+	for _, k := range []string{"dm", "md"} {
+		set(facts, "device.mapped", g[k])
+	}
+	set(facts, "device.on", g["slaves"])
+	set(facts, "device.on", g["backing"])
+}

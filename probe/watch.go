@@ -1,0 +1,390 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/prometheus/procfs/blockdevice"
+
+	"iotax"
+)
+
+// A Watch observes one trial. It reads counters when it starts and when it stops and does nothing
+// in between: what it costs does not depend on the length of the trial, and falls outside of it.
+type Watch struct {
+	t       *iotax.Target
+	fs      system
+	devices []string // names in /sys/block of what carries Place.Backing
+	served  bool     // this host does work for the target
+	begin   snapshot
+	clock   reading
+	facts   map[string]string
+}
+
+// system is where the counters of this host are read; tests have their own.
+type system struct{ proc, sys string }
+
+// thisHost has neither directory on systems other than Linux: then there is nothing to read.
+var thisHost = system{"/proc", "/sys"}
+
+// A snapshot is the state of the counters at one moment. What could not be read is absent.
+type snapshot struct {
+	at        time.Time
+	disks     map[string]diskStat
+	cpu       procfs.CPUStat
+	cpuOK     bool
+	processes map[int]usage
+}
+
+// diskStat is the counters of a device; flushes are counted since Linux 5.5.
+type diskStat struct {
+	blockdevice.IOStats
+	flushes bool
+}
+
+// usage is what one process has used since it began.
+type usage struct {
+	own    float64 // s of CPU, in threads that live or lived
+	waited float64 // s of CPU of its children that ended and were waited for
+	peak   uint64  // B, the most that was resident
+	shmem  uint64  // B of that which is shared with other processes, now
+}
+
+// Start begins to watch what happens besides a trial on t:
+//
+//   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
+//     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
+//     with I/O under way, of the busiest one),
+//   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
+//     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
+//   - of the processes that serve an iotax.Accountant: cpu.serving (s), and memory.serving (B), the
+//     most that was resident since Start, memory shared between them counted once,
+//   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
+//     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
+//     of the readings.
+//
+// Counters of this host are left out for a machine that has nothing to do with this host. What
+// cannot be read is left out; Start fails only when ctx is done.
+func Start(ctx context.Context, t *iotax.Target) (*Watch, error) { return start(ctx, t, thisHost) }
+
+func start(ctx context.Context, t *iotax.Target, fs system) (*Watch, error) {
+	w := &Watch{t: t, fs: fs, facts: map[string]string{}}
+	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
+		w.devices = fs.devices(t.Place.Backing)
+		if len(w.devices) > 0 {
+			w.facts["watch.device"] = strings.Join(w.devices, " ")
+		}
+	}
+	_, accountant := t.Machine.(iotax.Accountant)
+	w.served = iotax.IsLocal(t.Machine) || accountant || t.Place.Backing != ""
+	if !iotax.IsLocal(t.Machine) {
+		w.clock = readClock(ctx, t.Machine)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for pid := range w.pids() {
+		w.fs.resetPeak(pid)
+	}
+	w.begin = w.snapshot()
+	return w, nil
+}
+
+// Stop ends the watch and returns what was seen since Start, also when the trial failed. The facts
+// name the devices that were watched. It fails only when ctx is done.
+func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, error) {
+	end := w.snapshot()
+	values := difference(w.begin, end)
+	if w.clock.ok {
+		values = append(values, w.clock.compare(readClock(ctx, w.t.Machine))...)
+	}
+	if ctx.Err() != nil {
+		return values, w.facts, context.Cause(ctx)
+	}
+	return values, w.facts, nil
+}
+
+func (w *Watch) pids() map[int]bool {
+	pids := map[int]bool{}
+	if a, ok := w.t.Machine.(iotax.Accountant); ok {
+		for _, list := range a.Processes() {
+			for _, pid := range list {
+				pids[pid] = true
+			}
+		}
+	}
+	return pids
+}
+
+func (w *Watch) snapshot() snapshot {
+	s := snapshot{disks: map[string]diskStat{}, processes: map[int]usage{}}
+	for pid := range w.pids() {
+		if u, ok := w.fs.usage(pid); ok {
+			s.processes[pid] = u
+		}
+	}
+	if w.served {
+		if proc, err := procfs.NewFS(w.fs.proc); err == nil {
+			if st, err := proc.Stat(); err == nil {
+				s.cpu, s.cpuOK = st.CPUTotal, true
+			}
+		}
+	}
+	if disks, err := blockdevice.NewFS(w.fs.proc, w.fs.sys); err == nil {
+		for _, d := range w.devices {
+			if st, err := w.fs.diskStat(disks, d); err == nil {
+				s.disks[d] = st
+			}
+		}
+	}
+	s.at = time.Now()
+	return s
+}
+
+// diskStat reads the counters of a disk or a partition.
+func (fs system) diskStat(disks blockdevice.FS, name string) (diskStat, error) {
+	st, n, err := disks.SysBlockDeviceStat(fs.inBlock(name))
+	return diskStat{st, n >= 17}, err
+}
+
+// inBlock is where the device stands under /sys/block: a partition stands under its disk.
+func (fs system) inBlock(name string) string {
+	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name)); err == nil {
+		if _, err := os.Stat(filepath.Join(real, "partition")); err == nil {
+			return filepath.Base(filepath.Dir(real)) + "/" + name
+		}
+	}
+	return name
+}
+
+// difference turns two snapshots into values. A counter that went backwards (a device that was
+// replaced) yields no value.
+func difference(a, b snapshot) []iotax.Value {
+	var values []iotax.Value
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		values = append(values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+	}
+	var read, written, reads, writes, flushes, busy float64
+	known, knowFlushes := len(a.disks) > 0, true
+	for d, x := range a.disks {
+		y, ok := b.disks[d]
+		if !ok || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
+			known = false
+			break
+		}
+		// Sectors are of 512 bytes here, whatever the device's blocks are (Documentation/block/stat.rst).
+		read += 512 * float64(y.ReadSectors-x.ReadSectors)
+		written += 512 * float64(y.WriteSectors-x.WriteSectors)
+		reads += float64(y.ReadIOs - x.ReadIOs)
+		writes += float64(y.WriteIOs - x.WriteIOs)
+		flushes += float64(y.FlushRequestsCompleted - x.FlushRequestsCompleted)
+		knowFlushes = knowFlushes && x.flushes
+		busy = max(busy, float64(y.IOsTotalTicks-x.IOsTotalTicks)/1e3)
+	}
+	if known {
+		add("device.read.bytes", read, iotax.Bytes, iotax.Neither)
+		add("device.write.bytes", written, iotax.Bytes, iotax.Neither)
+		add("device.read.ios", reads, iotax.Count, iotax.Neither)
+		add("device.write.ios", writes, iotax.Count, iotax.Neither)
+		if knowFlushes {
+			add("device.flushes", flushes, iotax.Count, iotax.Neither)
+		}
+		if s := b.at.Sub(a.at).Seconds(); s > 0 {
+			add("device.busy", min(1, busy/s), iotax.RatioUnit, iotax.Neither)
+		}
+	}
+	if a.cpuOK && b.cpuOK {
+		values = append(values, cpuShares(a.cpu, b.cpu)...)
+	}
+	if len(a.processes) > 0 && len(b.processes) > 0 {
+		add("cpu.serving", cpuSeconds(a.processes, b.processes), iotax.Seconds, iotax.Down)
+		add("memory.serving", resident(b.processes), iotax.Bytes, iotax.Down)
+	}
+	return values
+}
+
+// cpuShares says where the CPU time of this host went. Guests' time is in user and nice already
+// (proc_stat(5)), and is not added again.
+func cpuShares(a, b procfs.CPUStat) []iotax.Value {
+	// The kernel lets idle and iowait go backwards a little.
+	d := func(x, y float64) float64 { return max(0, y-x) }
+	user := d(a.User, b.User) + d(a.Nice, b.Nice)
+	system := d(a.System, b.System) + d(a.IRQ, b.IRQ) + d(a.SoftIRQ, b.SoftIRQ)
+	idle, iowait, steal := d(a.Idle, b.Idle), d(a.Iowait, b.Iowait), d(a.Steal, b.Steal)
+	total := user + system + idle + iowait + steal
+	if total <= 0 {
+		return nil // shorter than one tick of the counters
+	}
+	var values []iotax.Value
+	for _, x := range []struct {
+		name string
+		v    float64
+	}{
+		{"cpu.host.busy", user + system + steal}, {"cpu.host.user", user}, {"cpu.host.system", system},
+		{"cpu.host.iowait", iowait}, {"cpu.host.steal", steal},
+	} {
+		values = append(values, iotax.Value{Name: x.name, Value: x.v / total, Unit: iotax.RatioUnit})
+	}
+	return values
+}
+
+// cpuSeconds is the CPU time between two readings of a family of processes. Of one that ended
+// meanwhile the time is in its parent, once that has waited for it.
+func cpuSeconds(a, b map[int]usage) float64 {
+	var all, still float64
+	for pid, y := range b {
+		x := a[pid] // one that began meanwhile counts from zero
+		all += y.own + y.waited
+		still += max(0, y.own-x.own)
+	}
+	for _, x := range a {
+		all -= x.own + x.waited
+	}
+	// When the parent of one that ended is not in the family, its time is lost to the sum, which
+	// would then take away what the others used.
+	return max(all, still)
+}
+
+// resident is the memory of a family: what each has for itself, and once what they share, the
+// memory of a guest that QEMU shares with a file server.
+func resident(p map[int]usage) float64 {
+	var private, shared uint64
+	for _, u := range p {
+		private += u.peak - min(u.peak, u.shmem)
+		shared = max(shared, min(u.peak, u.shmem))
+	}
+	return float64(private + shared)
+}
+
+// usage reads the counters of a process. The time in stat is that of all threads, also of those
+// that ended, which the finer clocks under task/ forget; QEMU starts and ends threads for its I/O.
+func (fs system) usage(pid int) (usage, bool) {
+	proc, err := procfs.NewFS(fs.proc)
+	if err != nil {
+		return usage{}, false
+	}
+	p, err := proc.Proc(pid)
+	if err != nil {
+		return usage{}, false
+	}
+	st, err := p.Stat()
+	if err != nil {
+		return usage{}, false
+	}
+	const hz = 100 // USER_HZ, a constant of the kernel's interface
+	u := usage{own: st.CPUTime(), waited: float64(st.CUTime+st.CSTime) / hz}
+	if status, err := p.NewStatus(); err == nil {
+		u.peak, u.shmem = status.VmHWM, status.RssShmem
+	}
+	return u, true
+}
+
+// resetPeak makes the peak of resident memory begin anew (proc_pid_clear_refs(5)); without the
+// right to do so the peak is that of the process's life.
+func (fs system) resetPeak(pid int) {
+	os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
+}
+
+// devices returns the names of the block devices whose counters see the I/O on path: the partition
+// or disk under its file system, or path itself when it is a block device. Device mappers and RAIDs
+// are counted at the top, where other volumes on the same disks do not add to them; a loop device
+// is followed to the disk under its file, because it has a cache of its own in between. The result
+// is empty for a file system without a block device, and where it is not known.
+func (fs system) devices(path string) []string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil
+	}
+	// The mount of a path may change during a run, and a mount made by a volume is new: read it now.
+	text, err := os.ReadFile(filepath.Join(fs.proc, "self/mountinfo"))
+	if err != nil {
+		return nil
+	}
+	return fs.carriers(ParseMounts(string(text)), real, 0)
+}
+
+func (fs system) carriers(ms []Mount, path string, depth int) []string {
+	if depth > 8 { // a loop device on a loop device … that leads back to itself
+		return nil
+	}
+	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
+		return fs.under(ms, fs.byNode(path), depth)
+	}
+	m, ok := MountOf(ms, path)
+	if !ok {
+		return nil
+	}
+	switch {
+	case m.Type == "overlay":
+		if m, ok = upper(ms, m); !ok {
+			return nil
+		}
+		return fs.carriers(ms, m.Point, depth+1)
+	case !strings.HasPrefix(m.Device, "0:"):
+		link, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", m.Device))
+		if err != nil {
+			return nil
+		}
+		return fs.under(ms, filepath.Base(link), depth)
+	case filepath.IsAbs(m.Source):
+		// btrfs numbers its own devices; it may be spread over several.
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return nil
+		}
+		name := fs.byNode(source)
+		var all []string
+		for _, n := range fs.siblings(name) {
+			all = append(all, fs.under(ms, n, depth)...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return nil
+}
+
+// byNode is the name of the device whose node is path, as the kernel knows it, or "".
+func (fs system) byNode(path string) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(path, "/dev/"), "/", "!")
+	if _, err := os.Stat(filepath.Join(fs.sys, "class/block", name)); err != nil {
+		return ""
+	}
+	return name
+}
+
+// under replaces a loop device by what carries its file.
+func (fs system) under(ms []Mount, name string, depth int) []string {
+	if name == "" {
+		return nil
+	}
+	disk, _, _ := strings.Cut(fs.inBlock(name), "/")
+	backing, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "loop/backing_file"))
+	if err == nil {
+		return fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1)
+	}
+	return []string{name}
+}
+
+// siblings are the devices of the btrfs that name belongs to.
+func (fs system) siblings(name string) []string {
+	if name == "" {
+		return nil
+	}
+	found, _ := filepath.Glob(filepath.Join(fs.sys, "fs/btrfs/*/devices", name))
+	for _, f := range found {
+		if entries, err := os.ReadDir(filepath.Dir(f)); err == nil {
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names
+		}
+	}
+	return []string{name}
+}

@@ -1,0 +1,420 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"iotax"
+)
+
+// talker is a machine whose clock is told by a function of this host's time.
+type talker struct {
+	remoteMachine
+	clock func(host time.Time) string
+	delay time.Duration // of each way
+}
+
+func (m talker) Run(_ context.Context, c *iotax.Cmd) error {
+	buf := make([]byte, 1)
+	for {
+		if _, err := c.Stdin.Read(buf); err != nil {
+			return nil
+		}
+		time.Sleep(m.delay)
+		s := m.clock(time.Now())
+		time.Sleep(m.delay)
+		if s == "" {
+			return errors.New("gone")
+		}
+		if _, err := io.WriteString(c.Stdout, s+"\n"); err != nil {
+			return nil
+		}
+	}
+}
+
+// writeDirect writes n bytes past the page cache and flushes them.
+func writeDirect(t *testing.T, path string, n int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20+4096)
+	if off := int(uintptr(unsafe.Pointer(&buf[0])) & 4095); off != 0 {
+		buf = buf[4096-off:]
+	}
+	for i := range buf {
+		buf[i] = byte(i * 7)
+	}
+	for ; n > 0; n -= 1 << 20 {
+		if _, err := f.Write(buf[:1<<20]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchDevice(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "iotax-probe-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if len(thisHost.devices(dir)) == 0 {
+		t.Skip("needs /var/tmp on a block device")
+	}
+	for _, m := range []iotax.Machine{here, there} {
+		w, err := Start(t.Context(), &iotax.Target{Machine: m, Place: iotax.Place{Backing: dir, Durability: iotax.Durable}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 16 << 20
+		writeDirect(t, filepath.Join(dir, "x"), n)
+		values, facts, err := w.Stop(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := byName(values)
+		if v["device.write.bytes"] < n || v["device.write.bytes"] > 20*n || v["device.write.ios"] < 1 {
+			t.Errorf("device.write.bytes = %v after %d were written; %v", v["device.write.bytes"], n, v)
+		}
+		for _, name := range []string{"device.read.bytes", "device.read.ios", "device.flushes", "device.busy"} {
+			if _, ok := v[name]; !ok {
+				t.Errorf("%s is missing", name)
+			}
+		}
+		if v["device.flushes"] < 1 {
+			t.Errorf("an fsync, but %v flushes", v["device.flushes"])
+		}
+		if facts["watch.device"] == "" {
+			t.Errorf("facts %v", facts)
+		}
+		if _, ok := v["clock.ratio"]; ok != (m == there) {
+			t.Errorf("%s: clock.ratio is there: %v", m, ok)
+		}
+		if _, ok := v["cpu.serving"]; ok {
+			t.Error("cpu.serving without an Accountant")
+		}
+	}
+}
+
+// A loop device has a cache between itself and the disk: the disk counts.
+func TestWatchThroughLoop(t *testing.T) {
+	for _, partition := range []bool{false, true} {
+		dir, device := loopMount(t, partition)
+		want := thisHost.devices(filepath.Dir(dir))
+		if got := thisHost.devices(dir); !slices.Equal(got, want) {
+			t.Errorf("devices under a file system on %s: %v, want %v", device, got, want)
+		}
+		if got := thisHost.devices("/dev/" + device); !slices.Equal(got, want) {
+			t.Errorf("devices under %s: %v, want %v", device, got, want)
+		}
+		facts, err := Place(t.Context(), there, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk := device
+		if partition {
+			disk = strings.TrimSuffix(device, "p1")
+		}
+		for k, v := range map[string]string{"device.name": device, "device.disk": disk, "filesystem": "ext4", "filesystem.source": "/dev/" + device, "filesystem.mount": dir} {
+			if facts[k] != v {
+				t.Errorf("partition %v: %s = %q, want %q", partition, k, facts[k], v)
+			}
+		}
+		if !strings.Contains(facts["filesystem.options"], "noatime") || facts["queue.logical_block_size"] == "" || !strings.HasSuffix(facts["device.on"], "/image") {
+			t.Errorf("facts %v", facts)
+		}
+		byDevice, err := Place(t.Context(), here, "/dev/"+device)
+		if err != nil || byDevice["device.name"] != device || byDevice["device.size"] != facts["device.size"] || byDevice["filesystem"] != "" {
+			t.Errorf("facts of the device: %v, %v", byDevice, err)
+		}
+	}
+}
+
+func TestPlaceHere(t *testing.T) {
+	facts, err := Place(t.Context(), there, "/proc/sys")
+	if err != nil || facts["filesystem"] != "proc" || facts["device.name"] != "" {
+		t.Errorf("/proc: %v, %v", facts, err)
+	}
+	dir := t.TempDir()
+	odd := filepath.Join(dir, "with ' and \n and $(x)")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(odd, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{odd, link} {
+		if facts, err := Place(t.Context(), here, p); err != nil || facts["filesystem"] == "" || facts["filesystem.mount"] == "" {
+			t.Errorf("%q: %v, %v", p, facts, err)
+		}
+	}
+	if _, err := Place(t.Context(), here, filepath.Join(dir, "missing")); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+		t.Errorf("missing path: %v", err)
+	}
+}
+
+func TestWatchProcesses(t *testing.T) {
+	// A family: the parent burns CPU, so does a child that lives on, and one that ends meanwhile.
+	cmd := exec.Command("sh", "-c", "sleep 600 & (i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done); while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	m := serving{remoteMachine{there}, map[string][]int{"sh": {cmd.Process.Pid}, "gone": {1 << 30}}}
+	w, err := Start(t.Context(), &iotax.Target{Machine: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	values, _, err := w.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := exec.Command("ps", "-o", "pid=", "--ppid", strconv.Itoa(cmd.Process.Pid)).Output()
+	for pid := range strings.FieldsSeq(string(out)) {
+		if n, err := strconv.Atoi(pid); err == nil {
+			syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
+	v := byName(values)
+	// The machine is shared with other work: less than all of the time is possible.
+	if v["cpu.serving"] < 0.05 || v["cpu.serving"] > 1.5 {
+		t.Errorf("cpu.serving = %v s of about 0.5", v["cpu.serving"])
+	}
+	if v["memory.serving"] < 100<<10 || v["memory.serving"] > 100<<20 {
+		t.Errorf("memory.serving = %v", v["memory.serving"])
+	}
+	if v["cpu.host.busy"] <= 0 || v["cpu.host.busy"] > 1 {
+		t.Errorf("cpu.host.busy = %v", v["cpu.host.busy"])
+	}
+}
+
+// This host's own clock, read as if it were a guest's, goes at its own rate.
+func TestClockHere(t *testing.T) {
+	w, err := Start(t.Context(), &iotax.Target{Machine: there})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * time.Millisecond)
+	values, _, err := w.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := byName(values)
+	if r, e := v["clock.ratio"], v["clock.error"]; math.Abs(r-1) > e || e <= 0 || e > 0.02 {
+		t.Errorf("clock.ratio = %v ± %v", r, e)
+	}
+	if _, ok := v["cpu.host.busy"]; ok {
+		t.Error("this host's CPU beside a machine that has nothing to do with it")
+	}
+}
+
+func TestClock(t *testing.T) {
+	start := time.Now()
+	uptime := func(rate float64) func(time.Time) string {
+		return func(now time.Time) string {
+			return strconv.FormatFloat(math.Floor((5000+now.Sub(start).Seconds()*rate)*100)/100, 'f', 2, 64)
+		}
+	}
+	for _, x := range []struct {
+		rate  float64
+		delay time.Duration
+	}{{1, 0}, {1.1, 0}, {0.5, 200 * time.Microsecond}, {40, 0}, {0, 0}, {1.05, 5 * time.Millisecond}} {
+		m := talker{remoteMachine{there}, uptime(x.rate), x.delay}
+		a := readClock(t.Context(), m)
+		time.Sleep(300 * time.Millisecond)
+		v := byName(a.compare(readClock(t.Context(), m)))
+		if len(v) != 2 || math.Abs(v["clock.ratio"]-x.rate) > v["clock.error"]+math.Abs(x.rate-1)*0.2 || v["clock.error"] < 0 {
+			t.Errorf("a clock at rate %v: %v", x.rate, v)
+		}
+		if x.rate == 1 && v["clock.error"] > 0.02 {
+			t.Errorf("error %v over 0.3 s and a short way", v["clock.error"])
+		}
+	}
+	for what, answer := range map[string]string{"gone": "", "no number": "cat: /proc/uptime: No such file"} {
+		m := talker{remoteMachine{there}, func(time.Time) string { return answer }, 0}
+		if r := readClock(t.Context(), m); r.ok || r.compare(r) != nil {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+	// One that never answers is given up.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if r := readClock(ctx, mute{there}); r.ok || time.Since(began) > 2*time.Second {
+		t.Errorf("mute machine: %+v after %s", r, time.Since(began))
+	}
+}
+
+type mute struct{ iotax.Machine }
+
+func (mute) Run(ctx context.Context, _ *iotax.Cmd) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestEnvironmentHere(t *testing.T) {
+	facts, err := Environment(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var u syscall.Utsname
+	if err := syscall.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var release strings.Builder
+	for _, c := range u.Release {
+		if c == 0 {
+			break
+		}
+		release.WriteByte(byte(c))
+	}
+	if facts["kernel"] != release.String() {
+		t.Errorf("kernel %q, want %q", facts["kernel"], release.String())
+	}
+	for _, k := range []string{"os", "arch", "hostname", "cpu.count", "memory", "memory.bytes", "clocksource"} {
+		if facts[k] == "" {
+			t.Errorf("no fact %s in %v", k, facts)
+		}
+	}
+	for k, v := range facts {
+		if strings.ContainsAny(v, "\n\x1e\x00") {
+			t.Errorf("%s = %q", k, v)
+		}
+	}
+}
+
+// The scripts must also run where there is nothing but busybox.
+func TestBusybox(t *testing.T) {
+	box, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("needs busybox")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command(box, "--install", "-s", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m := busybox{here, dir}
+	facts, err := Environment(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := Environment(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range same {
+		// Without systemd's tool the hypervisor is found in another way, or not at all.
+		if k != "hypervisor" && k != "container" && facts[k] != v {
+			t.Errorf("%s: %q by busybox, %q otherwise", k, facts[k], v)
+		}
+	}
+	a, err := Place(t.Context(), m, "/var/tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Place(t.Context(), here, "/var/tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range b {
+		if a[k] != v {
+			t.Errorf("%s: %q by busybox, %q otherwise", k, a[k], v)
+		}
+	}
+	if r := readClock(t.Context(), m); !r.ok || r.hi-r.lo > 0.05 {
+		t.Errorf("clock: %+v", r)
+	}
+}
+
+type busybox struct {
+	iotax.Machine
+	dir string
+}
+
+func (b busybox) Run(ctx context.Context, c *iotax.Cmd) error {
+	d := *c
+	d.Env = append(slices.Clone(c.Env), "PATH="+b.dir)
+	return b.Machine.Run(ctx, &d)
+}
+
+func TestDropCaches(t *testing.T) {
+	f, err := os.OpenFile("/proc/sys/vm/drop_caches", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs root to drop caches")
+	}
+	f.Close()
+	// Counted by the kernel: 3 drops page cache and slab once each.
+	count := func() int {
+		text, err := os.ReadFile("/proc/vmstat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			if n, ok := bytes.CutPrefix(line, []byte("drop_pagecache ")); ok {
+				v, err := strconv.Atoi(strings.TrimSpace(string(n)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+		}
+		t.Fatal("no drop_pagecache in /proc/vmstat")
+		return 0
+	}
+	for _, m := range []iotax.Machine{here, there} {
+		before := count()
+		if err := DropCaches(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if count() <= before {
+			t.Errorf("%s: the kernel has dropped nothing", m)
+		}
+	}
+}
+
+// What a watch costs: a start and a stop, with a process to account for.
+func BenchmarkWatch(b *testing.B) {
+	m := serving{remoteMachine{there}, map[string][]int{"self": {os.Getpid()}}}
+	for _, x := range []struct {
+		name string
+		m    iotax.Machine
+	}{{"host", here}, {"guest", m}} {
+		b.Run(x.name, func(b *testing.B) {
+			var before, after syscall.Rusage
+			syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			for b.Loop() {
+				w, err := Start(b.Context(), &iotax.Target{Machine: x.m, Place: iotax.Place{Backing: "/var/tmp"}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, _, err := w.Stop(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			cpu := time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
+			b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/trial")
+		})
+	}
+}
