@@ -1,7 +1,6 @@
 package fio
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -272,40 +271,4 @@ func Expand(value string, vars func(name string) (string, bool)) (string, error)
 		return fmt.Sprint(n), nil
 	}
 	return out, nil
-}
-
-// Nearest returns the word of words that needs the fewest edits to become s, or "" when none is
-// near. Ties go to the first in order.
-func Nearest(s string, words []string) string {
-	best, least := "", len(s)/3+2
-	for _, w := range slices.SortedFunc(slices.Values(words), cmp.Compare[string]) {
-		if d := distance(s, w, least); d < least {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance, or at least limit.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d >= limit || -d >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, diag+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -174,11 +174,6 @@ func TestOptions(t *testing.T) {
 	if _, ok := LookupOption("iodeph"); ok {
 		t.Error("iodeph is known")
 	}
-	for in, want := range map[string]string{"iodeph": "iodepth", "blocksise": "blocksize", "zzzzzzzz": "", "": ""} {
-		if got := Nearest(in, OptionNames()); got != want {
-			t.Errorf("nearest to %q: %q, want %q", in, got, want)
-		}
-	}
 }
 
 func FuzzParseJob(f *testing.F) {

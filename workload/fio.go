@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,17 +90,15 @@ var alone = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_o
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
-// OptionNames lists fio's options, for suggestions.
-func (f *Fio) OptionNames() []string {
-	return slices.DeleteFunc(fio.OptionNames(), func(n string) bool { _, no := decided[fio.Canonical(n)]; return no })
-}
+// OptionNames lists fio's options, those included that SetOption refuses: it says why.
+func (f *Fio) OptionNames() []string { return fio.OptionNames() }
 
 // SetOption sets one of fio's options; an empty value is an option without "=value".
 func (f *Fio) SetOption(key, value string) error {
 	o, ok := fio.LookupOption(key)
 	if !ok {
 		e := &plan.FieldError{Field: key, Msg: "fio has no option " + key}
-		if n := fio.Nearest(key, f.OptionNames()); n != "" {
+		if n := plan.Nearest(key, f.OptionNames()); n != "" {
 			e.Mend = fmt.Sprintf("did you mean %q?", n)
 		}
 		return e
@@ -118,7 +117,12 @@ func (f *Fio) SetOption(key, value string) error {
 	}
 	s.Bare = s.Value == ""
 	if err := checkOption(o.Name, s.Value); err != nil {
-		return &plan.FieldError{Field: key, Msg: err.Error()}
+		fe := &plan.FieldError{Field: key, Msg: err.Error()}
+		var ve *plan.ValueError
+		if errors.As(err, &ve) {
+			fe.Msg, fe.Mend = ve.Msg, ve.Mend
+		}
+		return fe
 	}
 	f.set(s)
 	return nil
@@ -137,42 +141,53 @@ func checkOption(name, value string) error {
 	switch name {
 	case "rw":
 		mode, _, _ := strings.Cut(value, ":")
-		if !slices.Contains(directions, mode) {
-			msg := fmt.Sprintf("%q is none of %s", value, strings.Join(directions, ", "))
-			if n := fio.Nearest(mode, directions); n != "" {
-				msg += fmt.Sprintf("; did you mean %q?", n)
-			}
-			return errors.New(msg)
+		if slices.Contains(directions, mode) {
+			return nil
 		}
+		e := &plan.ValueError{Msg: fmt.Sprintf("%q is no direction", value), Mend: "it is one of " + strings.Join(directions, ", ")}
+		if n := plan.Nearest(mode, directions); n != "" {
+			e.Mend = fmt.Sprintf("did you mean %q?", n)
+		}
+		return e
 	case "iodepth", "numjobs", "nrfiles":
 		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 1<<20 {
 			return fmt.Errorf("%q is no whole number above 0", value)
 		}
 	case "bs", "size", "filesize", "io_size", "offset", "offset_increment":
-		if name != "bs" && strings.HasSuffix(value, "%") {
-			return errors.New("give a size, not a share: places differ in size")
+		if strings.HasSuffix(value, "%") {
+			return &plan.ValueError{Msg: fmt.Sprintf("%q is a share of something that differs between targets", value), Mend: "give a size, as in 1GiB"}
 		}
-		for part := range strings.FieldsFuncSeq(standardSizes(value), func(r rune) bool { return r == ',' || r == '-' }) {
-			n, err := fio.ParseSize(part, 1024)
-			if err != nil || n < 0 || n == 0 && !strings.HasPrefix(name, "offset") {
-				return fmt.Errorf("%q is no size; write it as in 4k, 64KiB or 1GiB", part)
+		separators := "" // bs alone takes several: reads,writes,trims
+		if name == "bs" {
+			separators = ","
+		}
+		for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+			n, err := plan.ParseSize(part)
+			if err != nil {
+				return err
 			}
+			if n == 0 && !strings.HasPrefix(name, "offset") {
+				return errors.New("it can't be 0")
+			}
+		}
+		if value == "" {
+			return errors.New("it needs a value")
 		}
 	}
 	return nil
 }
 
-var standardSize = regexp.MustCompile(`\b([0-9]+)([KMGTPkmgtp])([iI][bB]?|[bB])`)
+var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
 // standardSizes replaces sizes in standard units by bytes, because fio takes MiB for a power of 1000
-// and MB for a power of 1024. Bare k, m, g stay: both agree on them.
+// and MB for a power of 1024, and knows no fractions. Bare k, m, g stay: both agree on them.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
-		n, err := fio.ParseSize(m, 1000)
+		n, err := plan.ParseSize(m)
 		if err != nil {
 			return m
 		}
-		return strconv.FormatInt(n, 10)
+		return strconv.FormatInt(int64(n), 10)
 	})
 }
 
@@ -293,7 +308,7 @@ func (j *fioJob) readFile(w plan.Workload) error {
 		mend := ""
 		if names := file.Names(); len(names) > 0 {
 			mend = "section: " + names[0]
-			if n := fio.Nearest(j.spec.Section, names); n != "" {
+			if n := plan.Nearest(j.spec.Section, names); n != "" {
 				mend = "section: " + n
 			}
 		}
@@ -512,7 +527,7 @@ func (j *fioJob) Metrics() []string {
 	}
 	rw := get("rw", "read")
 	rate := "iops"
-	if !strings.HasPrefix(rw, "rand") && smallest(get("bs", "4k"), j.kbBase, 4096) >= 64<<10 {
+	if !strings.HasPrefix(rw, "rand") && smallest(cmp.Or(get("bs", ""), get("bsrange", ""), get("bssplit", "4k")), j.kbBase, 4096) >= 64<<10 {
 		rate = "bandwidth"
 	}
 	var out []string

@@ -178,7 +178,7 @@ func candidates(os string) []string {
 	return []string{"posixaio", "psync"}
 }
 
-// engineless are the engines that wait for each I/O, whatever the depth.
+// waiting are the engines that wait for each I/O, whatever the depth.
 var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 
 // first returns the first engine among those from index from that works on t.
@@ -350,7 +350,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 		if msg == "" {
 			return on(err, "")
 		}
-		return on(fmt.Errorf("%s says: %s", st.tool.version, msg), "remove or correct the option")
+		return on(fmt.Errorf("%s: %s", st.tool.version, msg), "remove or correct the option")
 	}
 	if t.Facts == nil {
 		t.Facts = map[string]string{}
@@ -727,31 +727,30 @@ func (l logs) series() ([]iotax.Series, error) {
 	return out, nil
 }
 
-// fioMessage picks what fio says about an error out of its output: the lines with its name first.
+// fioMessage picks what fio says about an error out of its output. fio says it up to three times, the
+// same for every request in flight: the line that names the file is kept, once.
 func fioMessage(text string) string {
-	var own, other []string
+	var said []string
+	why := ""
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "fio:"))
 		switch {
-		case line == "" || slices.Contains(own, line) || slices.Contains(other, line):
-		case strings.HasPrefix(line, "fio: pid="):
-			// "fio: pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
-			if _, why, ok := strings.Cut(line, "error="); ok {
-				line = "fio: " + why
+		case line == "" || slices.Contains(said, line):
+		case strings.HasPrefix(line, "pid="):
+			// "pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
+			if _, w, ok := strings.Cut(line, "error="); ok && why == "" {
+				why = w
 			}
-			if !slices.Contains(own, line) {
-				own = append(own, line)
-			}
-		case strings.HasPrefix(line, "fio:"):
-			own = append(own, line)
+		case strings.HasPrefix(line, "io_u error") && slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "io_u error") }):
 		default:
-			other = append(other, line)
+			said = append(said, line)
 		}
 	}
-	if len(own) == 0 {
-		own = other
+	said = said[:min(len(said), 5)]
+	if why != "" && !strings.Contains(strings.Join(said, "\n"), why) {
+		said = append(said, why)
 	}
-	return strings.Join(own[:min(len(own), 5)], "; ")
+	return strings.Join(said, "; ")
 }
 
 func exitStatus(err error) string {

@@ -130,12 +130,12 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 			}
 		}()
 	}
-	var out, stderr bytes.Buffer
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
+	var stderr bytes.Buffer
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stderr: &stderr})
 	if err == nil {
 		return nil
 	}
-	if msg := fioMessage(stderr.String() + "\n" + out.String()); msg != "" && ctx.Err() == nil {
+	if msg := fioMessage(stderr.String()); msg != "" && ctx.Err() == nil {
 		return errors.New(msg)
 	}
 	return err
