@@ -25,6 +25,7 @@ import (
 var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
 	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
 	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
+	" pwd cksum mkfifo mknod tac shuf numfmt split comm paste fold nl install link unlink tty stty chgrp"+
 	" ps pgrep kill setsid sed grep awk find xargs tar gzip xz zstd which hexdump"+
 	" mountpoint findmnt lsblk blkid blockdev losetup fallocate flock dmesg fstrim taskset ionice chrt nice"+
 	" e2fsck tune2fs mkfs.xfs ip ss nbd-client mount.nfs hostname free lscpu", " ")

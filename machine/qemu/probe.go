@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"iotax"
 )
 
 // probeDeadline is how long a guest may take to its first sign of life before an accelerator counts
@@ -90,7 +92,14 @@ func mayAccelerate() (accel, why string) {
 
 func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(line string) bool) Accelerator {
 	fail := func(err error) Accelerator {
-		first, _, _ := strings.Cut(err.Error(), "\n")
+		var ie *iotax.Error
+		if errors.As(err, &ie) {
+			err = ie.Err
+		}
+		first := strings.Join(strings.Fields(err.Error()), " ")
+		if len(first) > 250 {
+			first = first[:250] + "…"
+		}
 		return Accelerator{Name: "tcg", Why: accel + " is there but does not work: " + first}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, probeDeadline, fmt.Errorf("no guest booted within %v", probeDeadline))
@@ -133,7 +142,7 @@ func tryBoot(ctx context.Context, c Config, accel, workDir string, alive func(li
 	case <-up:
 		return Accelerator{Name: accel, Why: fmt.Sprintf("a guest booted in %v", time.Since(start).Round(time.Millisecond))}
 	case <-v.Done():
-		return fail(errors.New(strings.ReplaceAll(v.Err().Error(), "\n", " ")))
+		return fail(v.Err())
 	case <-ctx.Done():
 		return fail(context.Cause(ctx))
 	}

@@ -59,7 +59,7 @@ func (c Config) Look() (string, error) {
 		if c.arch() == "arm64" {
 			pkg = "qemu-system-arm"
 		}
-		return "", &iotax.Error{Op: "start a guest", Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
+		return "", &iotax.Error{Op: "start guest", Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
 	}
 	return p, nil
 }
@@ -71,14 +71,14 @@ func (c Config) Look() (string, error) {
 // When this process ends, however that comes about, the guest does too (on Linux).
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
-		return nil, &iotax.Error{Op: "start a guest", On: c.Name, Err: err, Mend: mendOf(err)}
+		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: err, Mend: mendOf(err)}
 	}
 	path, err := c.Look()
 	if err != nil {
 		return nil, err
 	}
 	if c.QMP == "" {
-		return nil, &iotax.Error{Op: "start a guest", On: c.Name, Err: errors.New("no path for its control socket")}
+		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: errors.New("no path for its control socket")}
 	}
 	v := &VM{Config: c, console: &Log{line: line}, stderr: &Log{}, daemons: map[string]*process{}, logs: map[string]*Log{}}
 	defer func() {
@@ -112,8 +112,9 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	v.files = append(v.files, c.QMP)
 	v.Started = time.Now()
 	if v.qemu, err = spawn(cmd); err != nil {
-		return nil, &iotax.Error{Op: "start a guest", On: path, Err: err}
+		return nil, &iotax.Error{Op: "start guest", On: path, Err: err}
 	}
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	go func() {
@@ -124,12 +125,18 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 		}
 	}()
 	if v.Monitor, err = Dial(ctx, c.QMP, v.event); err != nil {
+		cause := fmt.Errorf("QEMU does not answer: %w", err)
 		select {
 		case <-v.qemu.done:
-			return nil, v.Err()
-		default:
+			cause = v.Err()
+		case <-time.After(200 * time.Millisecond): // its socket is gone before it is
+			select {
+			case <-parent.Done():
+				cause = context.Cause(parent)
+			default:
+			}
 		}
-		return nil, &iotax.Error{Op: "start a guest", On: c.Name, Err: fmt.Errorf("QEMU does not answer: %w", err)}
+		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: cause}
 	}
 	return v, nil
 }
@@ -179,9 +186,9 @@ func (v *VM) Err() error {
 	v.mu.Lock()
 	why := v.why
 	v.mu.Unlock()
-	console := v.Tail(tailLines)
-	if strings.Contains(console, "Kernel panic") {
-		why = "the guest's kernel panicked"
+	// The panic's own line is often further up than what is quoted below.
+	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
+		why = "the guest's kernel panicked: " + p
 	}
 	if v.qemu.err != nil {
 		why = strings.TrimPrefix(why+"; ", "; ") + "QEMU ended: " + v.qemu.err.Error()
@@ -189,6 +196,16 @@ func (v *VM) Err() error {
 		why = "QEMU ended"
 	}
 	return errors.New(why + v.quote())
+}
+
+// lastWith returns what follows mark on the last line that has it.
+func lastWith(text, mark string) string {
+	i := strings.LastIndex(text, mark)
+	if i < 0 {
+		return ""
+	}
+	line, _, _ := strings.Cut(text[i+len(mark):], "\n")
+	return strings.TrimPrefix(line, "not syncing: ")
 }
 
 // quote is what the guest and those that serve it said last, to follow an error.
