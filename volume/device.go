@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/probe"
 )
 
 // DeviceSpec is `device: PATH`: a block device that exists on its machine. It is only read.
@@ -90,18 +91,15 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("its size is 0: nothing is connected to it"), Mend: "connect it first (nbd-client, losetup, insert the medium)"}
 	}
 	p := iotax.Place{Kind: iotax.PlaceDevice, Path: found["path"], ReadOnly: true, Durability: iotax.Durable,
-		Facts: map[string]string{"device.size": strconv.FormatInt(size, 10)}}
-	for k, v := range queueFacts(ctx, m, found["number"]) {
-		p.Facts[k] = v
-	}
-	for _, mt := range parseMounts(mountText) {
-		if mt.device == found["number"] {
-			p.Facts["device.mounted"] = mt.point
+		Facts: facts(ctx, m, found["path"])}
+	p.Facts["device.size"] = strconv.FormatInt(size, 10)
+	for _, mt := range probe.ParseMounts(mountText) {
+		if mt.Device == found["number"] {
+			p.Facts["device.mounted"] = mt.Point
 		}
 	}
-	switch name := filepath.Base(found["path"]); {
-	case strings.HasPrefix(name, "ram"), strings.HasPrefix(name, "zram"), strings.HasPrefix(name, "nullb"), strings.HasPrefix(name, "pmem"):
-		if !strings.HasPrefix(name, "pmem") { // persistent memory keeps what it acknowledged
+	for _, memory := range []string{"ram", "zram", "nullb"} {
+		if strings.HasPrefix(filepath.Base(found["path"]), memory) {
 			p.Durability = iotax.Volatile
 		}
 	}
@@ -113,42 +111,3 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 
 func (d *device) Detach(context.Context) error { return nil }
 func (d *device) Close(context.Context) error  { return nil }
-
-// readQueue prints the settings of the block device with the number $1 that shape I/O; a partition
-// has its disk's.
-const readQueue = `
-d=/sys/dev/block/$1
-[ -d "$d" ] || exit 0
-[ -d "$d/queue" ] || d=$d/..
-for k in scheduler nr_requests write_cache rotational logical_block_size physical_block_size max_sectors_kb read_ahead_kb; do
-	if [ -r "$d/queue/$k" ]; then read -r v <"$d/queue/$k"; echo "queue.$k $v"; fi
-done
-if [ -r "$d/device/model" ]; then read -r v <"$d/device/model"; echo "device.model $v"; fi
-true
-`
-
-// queueFacts tells the queue settings of a block device by its number "major:minor". They explain a
-// result and decide nothing, so that a machine without sysfs simply has none.
-func queueFacts(ctx context.Context, m iotax.Machine, number string) map[string]string {
-	facts := map[string]string{}
-	if number == "" || strings.HasPrefix(number, "0:") { // no block device behind it
-		return facts
-	}
-	out, err := sh(ctx, m, quick, readQueue, number)
-	if err != nil {
-		return facts
-	}
-	for _, line := range strings.Split(out, "\n") {
-		k, v, ok := strings.Cut(line, " ")
-		if v = strings.TrimSpace(v); !ok || v == "" {
-			continue
-		}
-		if k == "queue.scheduler" { // "none [mq-deadline] kyber": the one in brackets is in use
-			if _, rest, ok := strings.Cut(v, "["); ok {
-				v, _, _ = strings.Cut(rest, "]")
-			}
-		}
-		facts[k] = v
-	}
-	return facts
-}

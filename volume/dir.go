@@ -12,6 +12,7 @@ import (
 
 	"iotax"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // DirSpec is `dir: PATH`: a directory on any machine.
@@ -122,7 +123,7 @@ type survey struct {
 	real       string
 	missing    []string // outermost first
 	size, free int64    // bytes; 0, -1 when df said nothing
-	mounts     []mount
+	mounts     []probe.Mount
 }
 
 func parseSurvey(out string) survey {
@@ -144,7 +145,7 @@ func parseSurvey(out string) survey {
 			}
 		}
 	}
-	s.mounts = parseMounts(mounts)
+	s.mounts = probe.ParseMounts(mounts)
 	return s
 }
 
@@ -214,14 +215,14 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	if s.real == "/" && len(s.missing) == 0 {
 		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp/iotax"}
 	}
-	fs, known := mountOf(s.mounts, s.real)
+	fs, known := probe.MountOf(s.mounts, s.real)
 	if known {
-		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.kind, fs.point)
-		if fs.pseudo() {
+		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.Type, fs.Point)
+		if pseudo(fs) {
 			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp/iotax"}
 		}
-		if hasOption(fs.options, "ro") {
-			return none, readOnly(op, on, fs.point)
+		if fs.ReadOnly() {
+			return none, readOnly(op, on, fs.Point)
 		}
 	}
 	if err := s.enough(op, on, d.need); err != nil {
@@ -248,7 +249,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		e := &iotax.Error{Op: op, On: on, Err: said(err)}
 		switch {
 		case says(err, "read-only"):
-			e = readOnly(op, on, fs.point)
+			e = readOnly(op, on, fs.Point)
 		case says(err, "no space", "quota"):
 			e.Mend = "free some space, or use another directory"
 		case says(err, "permission", "not permitted"):
@@ -261,18 +262,24 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, e
 	}
 
-	p := iotax.Place{Kind: iotax.PlaceDir, Path: path, Durability: iotax.Durable, Facts: map[string]string{}}
+	p := iotax.Place{Kind: iotax.PlaceDir, Path: path, Durability: iotax.Durable, Facts: facts(ctx, m, path)}
 	if known {
-		p.Durability = fs.durability()
-		p.Facts = fs.facts()
-		for k, v := range queueFacts(ctx, m, fs.device) {
-			p.Facts[k] = v
-		}
+		p.Durability = durability(fs)
 	}
 	if iotax.IsLocal(m) {
 		p.Backing = path
 	}
 	return p, nil
+}
+
+// facts are those of the path. They explain a result and decide nothing, so that a machine that
+// cannot tell simply has none.
+func facts(ctx context.Context, m iotax.Machine, path string) map[string]string {
+	f, err := probe.Place(ctx, m, path)
+	if err != nil || f == nil {
+		return map[string]string{}
+	}
+	return f
 }
 
 func readOnly(op, on, point string) *iotax.Error {

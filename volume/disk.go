@@ -253,7 +253,7 @@ func (d *disk) Devices() []iotax.Device {
 	}}}
 }
 
-// findDisk prints the name, number and size in sectors of the disk whose serial is $1. The serial of
+// findDisk prints the name and the size in sectors of the disk whose serial is $1. The serial of
 // virtio-blk is an attribute of the disk, that of nvme one of the controller, and a SCSI disk has it
 // in page 0x80 of its vital product data, behind four bytes of header.
 const findDisk = `
@@ -265,9 +265,8 @@ for b in /sys/block/*; do
 	elif [ -r "$b/device/vpd_pg80" ]; then s=$(tr -dc 'a-z0-9-' <"$b/device/vpd_pg80")
 	fi
 	if [ "$s" = "$1" ]; then
-		read -r n <"$b/dev"
 		read -r z <"$b/size"
-		echo "${b##*/} $n $z"
+		echo "${b##*/} $z"
 		exit 0
 	fi
 done
@@ -280,29 +279,29 @@ exit 41
 var appear = 15 * time.Second
 
 // find waits until the guest sees the disk with a size.
-func (d *disk) find(ctx context.Context, m iotax.Machine) (name, number string, err error) {
+func (d *disk) find(ctx context.Context, m iotax.Machine) (name string, err error) {
 	op, on := "find disk", fmt.Sprintf("%s in %v", d.id, m)
 	end := time.Now().Add(appear)
 	for {
 		out, err := sh(ctx, m, quick, findDisk, d.id)
 		f := strings.Fields(out)
-		if err == nil && len(f) == 3 && f[2] != "0" {
-			return f[0], f[1], nil
+		if err == nil && len(f) == 2 && f[1] != "0" {
+			return f[0], nil
 		}
 		if err != nil && exit(err) != 41 {
-			return "", "", &iotax.Error{Op: op, On: on, Err: err}
+			return "", &iotax.Error{Op: op, On: on, Err: err}
 		}
 		if time.Now().After(end) {
 			cause := fmt.Errorf("no disk has this serial after %v; the guest sees: %s", appear, strings.Join(strings.Fields(saidText(err)), " "))
 			if err == nil {
 				cause = fmt.Errorf("its size is still 0 after %v", appear)
 			}
-			return "", "", &iotax.Error{Op: op, On: on, Err: cause,
+			return "", &iotax.Error{Op: op, On: on, Err: cause,
 				Mend: "check that the guest's kernel has a driver for " + d.spec.Bus + " (" + drivers[d.spec.Bus] + ")"}
 		}
 		select {
 		case <-ctx.Done():
-			return "", "", &iotax.Error{Op: op, On: on, Err: ctx.Err()}
+			return "", &iotax.Error{Op: op, On: on, Err: ctx.Err()}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -327,7 +326,7 @@ mkfs.ext4 -q -F -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" ||
 // Attach finds the disk in the guest, makes the file system and mounts it.
 func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	name, number, err := d.find(ctx, m)
+	name, err := d.find(ctx, m)
 	if err != nil {
 		return none, err
 	}
@@ -338,7 +337,7 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 		if _, err := root(ctx, m, quick, `[ -b "$1" ] || { echo "there is no $1" >&2; exit 41; }; [ -z "${SUDO_UID:-}" ] || chown "$SUDO_UID" "$1"`, dev); err != nil {
 			return none, &iotax.Error{Op: "use disk", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}
 		}
-		p = iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: queueFacts(ctx, m, number)}
+		p = iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: facts(ctx, m, dev)}
 	} else {
 		if _, err := root(ctx, m, slow, makeExt4, dev); err != nil {
 			e := &iotax.Error{Op: "make ext4", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}

@@ -5,6 +5,8 @@ package volume
 import (
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -25,6 +27,10 @@ func TestImages(t *testing.T) {
 		{"off", diskSpec(func(s *DiskSpec) { s.Preallocation = "off" }), false, false},
 		{"full", diskSpec(func(s *DiskSpec) { s.Preallocation = "full" }), true, false},
 		{"bare", diskSpec(func(s *DiskSpec) { s.Filesystem = "none" }), true, true},
+		{"qcow2, off", diskSpec(func(s *DiskSpec) { s.Format, s.Preallocation = "qcow2", "off" }), false, false},
+		{"qcow2, metadata", diskSpec(func(s *DiskSpec) { s.Format, s.Preallocation = "qcow2", "metadata" }), false, false},
+		{"qcow2, falloc", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" }), true, false},
+		{"qcow2, bare", diskSpec(func(s *DiskSpec) { s.Format, s.Filesystem = "qcow2", "none" }), true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Size = 16 << 20
@@ -37,12 +43,21 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if used := blocks(st) >= 16<<20; st.Size() != 16<<20 || used != c.used {
+			if used := blocks(st) >= 16<<20; used != c.used || c.spec.Format == "raw" && st.Size() != 16<<20 {
 				t.Errorf("size %d, allocated %d", st.Size(), blocks(st))
 			}
 			b, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if c.spec.Format == "qcow2" { // as the guest sees it
+				raw := filepath.Join(t.TempDir(), "raw")
+				if out, err := exec.Command("qemu-img", "convert", "-O", "raw", path, raw).CombinedOutput(); err != nil {
+					t.Fatalf("qemu-img: %s", out)
+				}
+				if b, err = os.ReadFile(raw); err != nil {
+					t.Fatal(err)
+				}
 			}
 			zeroes := 0
 			for _, x := range b {

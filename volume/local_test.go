@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/machine"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // here is this host.
@@ -367,29 +368,21 @@ func TestDeviceRefuses(t *testing.T) {
 	}
 }
 
-func TestMounts(t *testing.T) {
-	ms := parseMounts(`22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro
-30 22 0:26 / /mnt/with\040blank rw,nosuid - tmpfs tmp\134fs rw,size=10k
-31 22 8:1 / /mnt/ro ro,relatime - xfs /dev/sda1 rw
-32 22 8:2 / /mnt/ro rw,relatime - ext4 /dev/sda2 ro,nobarrier
-broken line
-33 22 8:3 / /mnt`)
-	for _, c := range []struct {
-		path, source, options string
-		durability            iotax.Durability
-	}{
-		{"/home/me", "/dev/vda1", "rw,relatime,errors=remount-ro", iotax.Durable},
-		{"/mnt/with blank/a", `tmp\fs`, "rw,nosuid,size=10k", iotax.Volatile},
-		{"/mnt/with blanks", "/dev/vda1", "rw,relatime,errors=remount-ro", iotax.Durable},
-		{"/mnt/ro", "/dev/sda2", "ro,relatime,nobarrier", iotax.FlushIgnored},
+func TestDurability(t *testing.T) {
+	for line, want := range map[string]iotax.Durability{
+		"rw,relatime - ext4 /dev/vda1 rw,errors=remount-ro":       iotax.Durable,
+		"rw - ext4 /dev/vda1 rw,nobarrier":                        iotax.FlushIgnored,
+		"rw - ext4 /dev/vda1 rw,barrier=0":                        iotax.FlushIgnored,
+		"rw - ext4 /dev/vda1 rw,barrier=1":                        iotax.Durable,
+		"rw - overlay overlay rw,upperdir=/u,workdir=/w,volatile": iotax.FlushIgnored,
+		"rw - tmpfs tmpfs rw,size=10k":                            iotax.Volatile,
+		"rw - rootfs rootfs rw":                                   iotax.Volatile,
+		"rw - nfs4 server:/export rw,vers=4.2":                    iotax.Durable,
 	} {
-		m, ok := mountOf(ms, c.path)
-		if !ok || m.source != c.source || m.options != c.options || m.durability() != c.durability {
-			t.Errorf("%s: %+v (%v), durability %s", c.path, m, ok, m.durability())
+		ms := probe.ParseMounts("22 1 254:1 / / " + line + "\n")
+		if len(ms) != 1 || durability(ms[0]) != want {
+			t.Errorf("%s: %+v, want %s", line, ms, want)
 		}
-	}
-	if _, ok := mountOf(nil, "/"); ok {
-		t.Error("a mount was found among none")
 	}
 }
 
