@@ -26,6 +26,7 @@ const (
 	maxNodes   = 200_000 // after aliases are resolved
 	maxEntries = 10_000  // machines, targets or workloads, after axes are expanded
 	maxAnchors = 1000
+	maxPaths   = 100 << 20 // bytes of paths that the parser may come to store
 )
 
 // A source is a text that errors point into.
@@ -259,7 +260,7 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 		return false
 	}
 	var columns []int // of the open block collections
-	flow, run, marks := 0, 0, 0
+	flow, run, marks, deepest, longest := 0, 0, 0, 0, 0
 	for i, tk := range tokens {
 		depth := flow
 		switch tk.Type {
@@ -280,9 +281,11 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 			}
 			columns = append(columns, col)
 		}
-		if tk.Type == token.MappingValueType && i > 0 && len(tokens[i-1].Value) > maxKey {
-			c.fail(at(src, tokens[i-1]), "", "this key is longer than %d bytes", maxKey)
-			return false
+		if tk.Type == token.MappingValueType && i > 0 {
+			if longest = max(longest, len(tokens[i-1].Value)); longest > maxKey {
+				c.fail(at(src, tokens[i-1]), "", "this key is longer than %d bytes", maxKey)
+				return false
+			}
 		}
 		// "& & &" and "!!a !!b" nest without any bracket.
 		switch tk.Type {
@@ -294,6 +297,7 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 			run = 0
 		}
 		depth += len(columns)
+		deepest = max(deepest, depth)
 		if depth > maxDepth || run > maxDepth {
 			c.fail(at(src, tk), "a plan is at most 6 deep", "nested more than %d deep", maxDepth)
 			return false
@@ -302,6 +306,10 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 			c.fail(at(src, tk), "", "more than %d anchors, aliases and tags", maxAnchors)
 			return false
 		}
+	}
+	if longest*deepest*len(tokens) > maxPaths {
+		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, nested %d deep, and keys of up to %d bytes: too much together", len(tokens), deepest, longest), Mend: "use shorter names, or split it into several plans"})
+		return false
 	}
 	return true
 }

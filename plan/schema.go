@@ -85,7 +85,7 @@ func (s *schemer) kind(k Kind) *jsonschema.Schema {
 	body := s.structure(elem(spec), reflect.Indirect(reflect.ValueOf(spec)), true)
 	body.Description = k.Doc
 	if o, ok := spec.(Optioner); ok {
-		opt := axisOf(word(""))
+		opt := axisOf(types(word(""), "string", "number", "boolean", "null"))
 		s.defs["option"] = opt
 		body.AdditionalProperties = &jsonschema.Schema{Ref: "#/$defs/option"}
 		for _, name := range slices.Sorted(slices.Values(o.OptionNames())) {

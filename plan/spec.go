@@ -373,8 +373,9 @@ func (b *binder) mapping(v *variant, dst reflect.Value, spec any, what string, v
 }
 
 func (b *binder) option(v *variant, o Optioner, what string, names []string, key, val *node) {
-	if val.kind != scalarNode {
-		b.fail(orKey(val, key), "write one word", "%s takes a word or a number, not %s", quote(key.text), val.what())
+	// No value is an option that is switched on by its name alone.
+	if val.kind != scalarNode && val.kind != nullNode {
+		b.fail(val, "write one word", "%s takes a word or a number, not %s", quote(key.text), val.what())
 		return
 	}
 	err := o.SetOption(key.text, val.text)

@@ -63,7 +63,7 @@ var durationWords = map[string]string{
 }
 
 // The number of digits is bounded so that no text makes a huge rational.
-var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(\S*)$`)
+var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s]\S*)?$`)
 
 // split cuts s into a number and the unit behind it.
 func split(s, what, example string) (number, unit string, err error) {

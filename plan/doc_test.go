@@ -1,0 +1,114 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/volume"
+	"iotax/workload"
+)
+
+func realKinds() plan.Kinds {
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds()}
+}
+
+// What docs/plan.md shows is what the program does, with the kinds that ship.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	seen := map[string]int{}
+	wrong := ""
+	for _, b := range blocks {
+		seen[b[1]]++
+		name := fmt.Sprintf("%s %d", b[1], seen[b[1]])
+		switch b[1] {
+		case "yaml":
+			p, err := plan.Parse("plan.yaml", []byte(b[2]), realKinds())
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if strings.Contains(b[2], "memory: [512MiB, 2GiB]") && (len(p.Machines) != 3 || len(p.Targets) != 6 || len(p.Workloads) != 4) {
+				t.Errorf("%s: %d machines with the host, %d targets, %d workloads", name, len(p.Machines), len(p.Targets), len(p.Workloads))
+			}
+			sameAgain(t, name, p)
+		case "yaml wrong":
+			if _, err := plan.Parse("plan.yaml", []byte(b[2]), realKinds()); err != nil {
+				wrong = err.Error() + "\n"
+			}
+		case "text":
+			if wrong != b[2] {
+				t.Errorf("%s: the error is\n%s\nnot\n%s", name, wrong, b[2])
+			}
+		case "words":
+			for line := range strings.Lines(b[2]) {
+				targets, works, _ := strings.Cut(strings.TrimSpace(line), " -w ")
+				p, err := plan.FromWords(strings.Fields(targets), strings.Split(works, ","), plan.Defaults(), realKinds())
+				if err != nil {
+					t.Errorf("%s: %v", line, err)
+					continue
+				}
+				sameAgain(t, line, p)
+			}
+		default:
+			t.Errorf("the block %q is not tested", b[1])
+		}
+	}
+	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
+		t.Errorf("blocks %v", seen)
+	}
+	// The table of defaults.
+	m := plan.Defaults()
+	for key, want := range map[string]string{
+		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(),
+		"blocks": m.Blocks.String(), "budget": m.Budget.String(), "protocol": m.Protocol, "cold": fmt.Sprint(m.Cold), "seed": fmt.Sprint(m.Seed),
+	} {
+		if row := "| `" + key + "` | " + want + " |"; !strings.Contains(string(text), row) {
+			t.Errorf("no row %q", row)
+		}
+	}
+	if want := "`" + strings.Join(plan.DefaultWorkloads[:2], "`,\n`") + "`"; !strings.Contains(string(text), want) {
+		t.Errorf("the default workloads are not %s", want)
+	}
+}
+
+func sameAgain(t *testing.T, name string, p *plan.Plan) {
+	t.Helper()
+	y, err := p.YAML()
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	again, err := plan.Parse("plan.yaml", y, realKinds())
+	if err != nil {
+		t.Errorf("%s: the resolved plan does not read back: %v\n%s", name, err, y)
+		return
+	}
+	if z, err := again.YAML(); err != nil || string(z) != string(y) {
+		t.Errorf("%s: reads back as\n%s\nnot\n%s\n%v", name, z, y, err)
+	}
+}
+
+// Every field of every kind that ships can be bound and is documented.
+func TestRealKinds(t *testing.T) {
+	k := realKinds()
+	text, err := plan.Schema(k)
+	if err != nil || len(text) < 1000 {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	for _, kinds := range [][]plan.Kind{k.Machines, k.Volumes, k.Workloads} {
+		for _, kind := range kinds {
+			if kind.Doc == "" || !strings.Contains(string(text), "."+kind.Name+`"`) {
+				t.Errorf("%s has no doc, or is not in the schema", kind.Name)
+			}
+		}
+	}
+}

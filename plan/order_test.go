@@ -1,0 +1,140 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		n := rapid.IntRange(0, 40).Draw(t, "n")
+		block := rapid.IntRange(0, 1<<40).Draw(t, "block")
+		order := Order(seed, n, block)
+		if !slices.Equal(order, Order(seed, n, block)) {
+			t.Fatal("another order for the same arguments")
+		}
+		sorted := slices.Sorted(slices.Values(order))
+		for i, v := range sorted {
+			if i != v {
+				t.Fatalf("%v is no permutation of %d", order, n)
+			}
+		}
+		if len(order) != n {
+			t.Fatalf("%d of %d", len(order), n)
+		}
+		mirror := Order(seed, n, block^1)
+		slices.Reverse(mirror)
+		if !slices.Equal(order, mirror) {
+			t.Fatalf("block %d is %v and its pair reversed %v", block, order, mirror)
+		}
+	})
+}
+
+// The orders are pinned: a saved run that is resumed must meet the same ones.
+func TestOrderStays(t *testing.T) {
+	got := fmt.Sprint(Order(1, 4, 0), Order(1, 4, 1), Order(1, 4, 2), Order(2, 4, 0), BlockSeed(1, "4k", 0), BlockSeed(1, "4k", 1))
+	const want = "[1 2 0 3] [3 0 2 1] [1 2 3 0] [1 0 2 3] 3771040614390754 7026190997630644"
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if Order(1, 0, 0) != nil || Order(1, -3, -1) != nil || len(Order(1, 2, -5)) != 2 {
+		t.Error("no order of nothing")
+	}
+}
+
+// Every permutation of three comes about equally often over pairs of blocks, so no target is always
+// early.
+func TestOrderIsEven(t *testing.T) {
+	const pairs = 6000
+	count := map[string]int{}
+	for p := range pairs {
+		count[fmt.Sprint(Order(42, 3, 2*p))]++
+	}
+	if len(count) != 6 {
+		t.Fatalf("%v", count)
+	}
+	chi := 0.0
+	for _, n := range count {
+		chi += math.Pow(float64(n)-pairs/6, 2) / (pairs / 6)
+	}
+	if chi > 20.5 { // the 0.999 quantile of χ² with 5 degrees of freedom
+		t.Errorf("χ² = %.1f: %v", chi, count)
+	}
+}
+
+func TestBlockSeed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed, block := rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 1<<40).Draw(t, "block")
+		w := rapid.String().Draw(t, "workload")
+		s := BlockSeed(seed, w, block)
+		if s != BlockSeed(seed, w, block) || s < 1 || s > 1<<53-1 {
+			t.Fatalf("%d", s)
+		}
+		if s == BlockSeed(seed, w, block+1) || s == BlockSeed(seed+1, w, block) || s == BlockSeed(seed, w+"x", block) {
+			t.Fatalf("%d comes twice", s)
+		}
+	})
+}
+
+func samplePlan(targets, workloads int, m Measure) *Plan {
+	p := &Plan{Measure: m}
+	for i := range targets {
+		p.Targets = append(p.Targets, Target{Name: fmt.Sprint("t", i)})
+	}
+	for i := range workloads {
+		p.Workloads = append(p.Workloads, Workload{Name: fmt.Sprint("w", i)})
+	}
+	return p
+}
+
+func TestEstimate(t *testing.T) {
+	m := Defaults() // 12 s a trial
+	m.Settle = Duration(time.Second)
+	m.Budget = 0
+	for _, c := range []struct {
+		name        string
+		p           *Plan
+		least, most time.Duration
+	}{
+		{"no budget", samplePlan(4, 3, m), 6 * 4 * 3 * 13 * time.Second, 30 * 4 * 3 * 13 * time.Second},
+		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 20 * time.Minute},
+		{"nothing", samplePlan(0, 3, m), 0, 0},
+		{"huge", func() *Plan {
+			p := samplePlan(1000, 1000, m)
+			p.Measure.Blocks.Max, p.Measure.Trial = maxBlocks, maxTime
+			return p
+		}(), math.MaxInt64, math.MaxInt64},
+	} {
+		if least, most := c.p.Estimate(); least != c.least || most != c.most {
+			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	m := Defaults()
+	m.Seed = 7
+	p := samplePlan(3, 2, m)
+	s := p.Schedule(4)
+	if len(s) != 8 || len(p.Schedule(-1)) != 0 {
+		t.Fatalf("%d slots", len(s))
+	}
+	for i, slot := range s {
+		if slot.Block != i/2 || slot.Workload != fmt.Sprint("w", i%2) || slot.Seed != BlockSeed(7, slot.Workload, slot.Block) {
+			t.Errorf("slot %d is %+v", i, slot)
+		}
+		if i >= 2 && slot.Block%2 == 1 {
+			mirror := slices.Clone(s[i-2].Targets)
+			slices.Reverse(mirror)
+			if !slices.Equal(mirror, slot.Targets) {
+				t.Errorf("slot %d is %v after %v", i, slot.Targets, s[i-2].Targets)
+			}
+		}
+	}
+}
