@@ -44,8 +44,8 @@ f xen /sys/hypervisor/type
 f vendor /sys/class/dmi/id/sys_vendor
 f product /sys/class/dmi/id/product_name
 f devicetree /proc/device-tree/model
-if command -v systemd-detect-virt >/dev/null 2>&1; then s virt; systemd-detect-virt --vm; s container; systemd-detect-virt --container; fi
-if [ -e /run/.containerenv ]; then s container; echo podman; elif [ -e /.dockerenv ]; then s container; echo docker; fi
+if command -v systemd-detect-virt >/dev/null 2>&1; then s virt; systemd-detect-virt --vm; s container; systemd-detect-virt --container
+elif [ -e /run/.containerenv ]; then s container; echo podman; elif [ -e /.dockerenv ]; then s container; echo docker; fi
 if [ -n "$KUBERNETES_SERVICE_HOST" ]; then s container; echo kubernetes; fi
 f cpu.max /sys/fs/cgroup/cpu.max
 f memory.max /sys/fs/cgroup/memory.max

@@ -1,0 +1,267 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"iotax"
+)
+
+// read is the text of a file of the system, "" when there is none.
+func (e *examiner) read(name string) string {
+	b, _ := os.ReadFile(e.path(name))
+	return strings.TrimSpace(string(b))
+}
+
+func (e *examiner) ioUring(context.Context) Check {
+	switch e.read("proc/sys/kernel/io_uring_disabled") {
+	case "0":
+		return Check{Status: OK, Detail: "allowed for all"}
+	case "1":
+		c := Check{Status: OK, Detail: "allowed for root and one group"}
+		if os.Geteuid() != 0 {
+			c.Status, c.Mend = Warn, "run as root, or `sysctl kernel.io_uring_disabled=0`"
+		}
+		return c
+	case "2":
+		return Check{Status: Warn, Detail: "disabled on this host", Mend: "`sysctl kernel.io_uring_disabled=0`; else libaio is used"}
+	}
+	return Check{} // before Linux 6.6 there is no such switch; the engines are tried anyway
+}
+
+// Files of a small run: a guest's kernel and initramfs, test files of 1 GiB for some targets.
+const (
+	spaceNeeded = 1 << 30
+	spaceAdvice = 4 << 30
+)
+
+func (e *examiner) space(dir string) func(context.Context) Check {
+	if dir == "" {
+		return nil
+	}
+	return func(context.Context) Check {
+		// The directory may not be made yet: what counts is where it would be.
+		at := dir
+		for {
+			if _, err := os.Stat(at); err == nil || filepath.Dir(at) == at {
+				break
+			}
+			at = filepath.Dir(at)
+		}
+		free, err := freeBytes(at)
+		if err != nil {
+			return Check{Status: Warn, Detail: dir + ": " + err.Error()}
+		}
+		return judgeSpace(dir, free)
+	}
+}
+
+func judgeSpace(dir string, free uint64) Check {
+	c := Check{Status: OK, Detail: humanize.IBytes(free) + " free at " + dir}
+	switch {
+	case free < spaceNeeded:
+		c.Status, c.Mend = Missing, "free at least "+humanize.IBytes(spaceNeeded)
+	case free < spaceAdvice:
+		c.Status, c.Mend = Warn, "free some, or measure with a smaller --size"
+	}
+	return c
+}
+
+func (e *examiner) memory(context.Context) Check {
+	mem := meminfo(e.read("proc/meminfo"))
+	free, ok := mem["MemAvailable"]
+	if !ok {
+		return Check{}
+	}
+	c := Check{Status: OK, Detail: fmt.Sprintf("%s available of %s", humanize.IBytes(free), humanize.IBytes(mem["MemTotal"]))}
+	if free < 1<<30 {
+		c.Status, c.Mend = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 256MiB)"
+	}
+	return c
+}
+
+// meminfo reads /proc/meminfo, in bytes.
+func meminfo(text string) map[string]uint64 {
+	m := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		k, v, ok := strings.Cut(line, ":")
+		n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 53)
+		if ok && err == nil {
+			m[k] = n * 1024
+		}
+	}
+	return m
+}
+
+func (e *examiner) openFiles(context.Context) Check {
+	_, hard, ok := openFilesLimit()
+	if !ok {
+		return Check{}
+	}
+	// The soft limit does not matter: Go programs raise theirs, and give children what they were given.
+	c := Check{Status: OK, Detail: limitText(hard, "")}
+	if hard < 1024 {
+		c.Status, c.Mend = Warn, "`ulimit -Hn 4096`: many jobs on many files need more"
+	}
+	return c
+}
+
+func (e *examiner) lockedMemory(context.Context) Check {
+	soft, _, ok := lockedMemoryLimit()
+	if !ok {
+		return Check{}
+	}
+	c := Check{Status: OK, Detail: limitText(soft, "B")}
+	// Before Linux 5.12, rings of io_uring count as locked memory; registered buffers still do.
+	if soft < 1<<20 && os.Geteuid() != 0 {
+		c.Status, c.Mend = Warn, "`ulimit -l unlimited`, or LimitMEMLOCK=infinity: io_uring with registered buffers fails"
+	}
+	return c
+}
+
+func limitText(n uint64, unit string) string {
+	switch {
+	case n >= 1<<62: // RLIM_INFINITY differs between systems; all are about this large
+		return "unlimited"
+	case unit == "B":
+		return humanize.IBytes(n)
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func (e *examiner) dropCaches(ctx context.Context) Check {
+	const mend = "run as root, or allow `sudo -n`; else measure with --warm"
+	switch runtime.GOOS {
+	case "linux":
+		f, err := os.OpenFile(e.path("proc/sys/vm/drop_caches"), os.O_WRONLY, 0)
+		if err == nil {
+			f.Close()
+			return Check{Status: OK, Detail: "permitted"}
+		}
+		if os.IsNotExist(err) {
+			return Check{Status: Warn, Detail: "this kernel has no drop_caches", Mend: "measure with --warm"}
+		}
+	case "windows":
+		return Check{}
+	}
+	if err := e.Host.Run(ctx, iotax.Command("sudo", "-n", "true")); err == nil {
+		return Check{Status: OK, Detail: "permitted by sudo"}
+	}
+	return Check{Status: Warn, Detail: "not permitted: reads would come from caches", Mend: mend}
+}
+
+func (e *examiner) governor(context.Context) Check {
+	files, _ := filepath.Glob(e.path("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"))
+	if len(files) == 0 {
+		return Check{} // a guest, or a CPU that is not scaled by the kernel
+	}
+	var names []string
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil {
+			names = append(names, strings.TrimSpace(string(b)))
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	c := Check{Status: OK, Detail: strings.Join(names, ", ")}
+	if c.Detail != "performance" {
+		c.Status, c.Mend = Warn, "`cpupower frequency-set -g performance`: the clock follows the load, and latencies with it"
+	}
+	return c
+}
+
+// turbo is no fault: interleaved blocks share it. It explains why latencies vary.
+func (e *examiner) turbo(context.Context) Check {
+	boost, none := e.read("sys/devices/system/cpu/cpufreq/boost"), e.read("sys/devices/system/cpu/intel_pstate/no_turbo")
+	switch {
+	case boost == "1", none == "0":
+		return Check{Status: OK, Detail: "on: the clock varies with temperature and neighbours"}
+	case boost == "0", none == "1":
+		return Check{Status: OK, Detail: "off"}
+	}
+	return Check{}
+}
+
+func (e *examiner) clockSource(context.Context) Check {
+	s := e.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	switch s {
+	case "":
+		return Check{}
+	case "hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies":
+		return Check{Status: Warn, Detail: s + ": reading the clock takes microseconds, which fio does twice for each I/O",
+			Mend: "see `dmesg | grep -i clocksource` for why the CPU's own counter was given up"}
+	}
+	return Check{Status: OK, Detail: s}
+}
+
+func (e *examiner) swap(context.Context) Check {
+	mem := meminfo(e.read("proc/meminfo"))
+	total, ok := mem["SwapTotal"]
+	if !ok {
+		return Check{}
+	}
+	used := total - min(total, mem["SwapFree"])
+	switch {
+	case total == 0:
+		return Check{Status: OK, Detail: "none"}
+	case used > 64<<20:
+		return Check{Status: Warn, Detail: fmt.Sprintf("%s of %s in use: swapping adds I/O of its own", humanize.IBytes(used), humanize.IBytes(total)), Mend: "end other programs, or `swapoff -a` for the time of the run"}
+	}
+	return Check{Status: OK, Detail: humanize.IBytes(total) + ", not in use"}
+}
+
+func (e *examiner) load(context.Context) Check {
+	return judgeLoad(e.read("proc/loadavg"), runtime.NumCPU())
+}
+
+func judgeLoad(loadavg string, cpus int) Check {
+	one, _, _ := strings.Cut(loadavg, " ")
+	n, err := strconv.ParseFloat(one, 64)
+	if err != nil {
+		return Check{}
+	}
+	c := Check{Status: OK, Detail: fmt.Sprintf("%.2g on %d CPUs", n, cpus)}
+	// Half of the CPUs for others leaves too few for a load generator, a guest and its helpers.
+	if n > float64(cpus)/2 {
+		c.Status, c.Mend = Warn, "wait until the host is idle: other work takes CPU and I/O from all targets, and intervals get wide"
+	}
+	return c
+}
+
+func (e *examiner) virtualisation(ctx context.Context) Check {
+	facts, err := e.facts()
+	if err != nil {
+		return failed(ctx, Warn, err, "")
+	}
+	return judgeVirtualisation(facts)
+}
+
+func judgeVirtualisation(facts map[string]string) Check {
+	var in []string
+	switch h := facts["hypervisor"]; h {
+	case "", "none":
+	case "unknown":
+		in = append(in, "a virtual machine")
+	default:
+		in = append(in, "a virtual machine ("+h+")")
+	}
+	if c := facts["container"]; c != "" {
+		in = append(in, "a container ("+c+")")
+	}
+	switch {
+	case len(in) > 0:
+		return Check{Status: Warn, Detail: "this host is itself " + strings.Join(in, " and ") + ": neighbours share its disk and CPU, and guests are nested",
+			Mend: "for figures to publish, measure on bare metal; comparisons within a run stay fair"}
+	case facts["hypervisor"] == "none":
+		return Check{Status: OK, Detail: "none"}
+	}
+	return Check{}
+}

@@ -1,0 +1,337 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
+
+	"iotax"
+	"iotax/fio"
+)
+
+// packages names what to install where the package is not named like the tool.
+var packages = map[string]map[string]string{
+	"qemu":      {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "apk": "qemu-system-x86_64", "brew": "qemu"},
+	"qemu-arm":  {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "pacman": "qemu-system-aarch64", "apk": "qemu-system-aarch64", "brew": "qemu"},
+	"mke2fs":    {"": "e2fsprogs"},
+	"docker":    {"apt-get": "docker.io", "dnf": "moby-engine", "": "docker"},
+	"coreutils": {"": "coreutils"},
+}
+
+// install is the command that brings a tool, by the package manager of this host.
+func install(tool string) string {
+	for _, manager := range []string{"apt-get", "dnf", "zypper", "pacman", "apk", "brew"} {
+		if _, err := exec.LookPath(manager); err != nil {
+			continue
+		}
+		pkg := tool
+		if names := packages[tool]; names != nil {
+			if pkg = names[manager]; pkg == "" {
+				pkg = names[""]
+			}
+		}
+		switch manager {
+		case "pacman":
+			return "pacman -S " + pkg
+		case "apk":
+			return "apk add " + pkg
+		}
+		return manager + " install " + pkg
+	}
+	return "install " + tool
+}
+
+// output is the standard output of a command on this host. ok is whether the command was found.
+func (e *examiner) output(ctx context.Context, args ...string) (out string, ok bool, err error) {
+	b, err := iotax.Output(ctx, e.Host, args...)
+	exit := (*iotax.ExitError)(nil)
+	return string(b), !(errors.As(err, &exit) && exit.Code == 127), err
+}
+
+// version makes a check of a tool that prints its version.
+func (e *examiner) version(ctx context.Context, tool string, missing Status, mend string, args ...string) Check {
+	out, found, err := e.output(ctx, args...)
+	switch {
+	case !found:
+		return Check{Status: missing, Detail: "not found in PATH", Mend: mend}
+	case err != nil:
+		return failed(ctx, Warn, err, mend)
+	}
+	return Check{Status: OK, Detail: firstLine(out)}
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(s)
+}
+
+func (e *examiner) fio(ctx context.Context) Check {
+	c := e.version(ctx, "fio", Missing, install("fio"), "fio", "--version")
+	if c.Status != OK {
+		return c
+	}
+	// json+ came with 3.0.
+	version := strings.TrimPrefix(c.Detail, "fio-")
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 3 {
+		return Check{Status: Warn, Detail: c.Detail + " is too old: latency histograms need 3.0", Mend: install("fio")}
+	}
+	c.Detail = version
+	return c
+}
+
+// engineNames are the engines for asynchronous I/O, the best first, and the one that always works.
+func engineNames() []string {
+	switch runtime.GOOS {
+	case "linux":
+		return []string{"io_uring", "libaio", "posixaio", "psync"}
+	case "windows":
+		return []string{"windowsaio", "sync"}
+	}
+	return []string{"posixaio", "psync"}
+}
+
+// engines runs a tiny job with each engine: that fio was built with one does not say that the
+// kernel, a seccomp filter or a limit lets it work.
+func (e *examiner) engines(ctx context.Context) Check {
+	out, found, err := e.output(ctx, "fio", "--enghelp")
+	if !found {
+		return Check{} // the check of fio says it
+	}
+	if err != nil {
+		return failed(ctx, Warn, err, "")
+	}
+	built := strings.Fields(out)
+	dir, err := os.MkdirTemp(e.TempDir, "iotax-doctor-")
+	if err != nil {
+		return failed(ctx, Warn, err, "make "+e.TempDir+" writable")
+	}
+	defer os.RemoveAll(dir)
+	names := engineNames()
+	why := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		if !slices.Contains(built, name) {
+			why[i] = errors.New("not in this fio")
+			continue
+		}
+		wg.Go(func() { why[i] = e.engine(ctx, name, filepath.Join(dir, name)) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return failed(ctx, Warn, ctx.Err(), "")
+	}
+	var work, broken []string
+	for i, name := range names {
+		if why[i] == nil {
+			work = append(work, name)
+		} else {
+			broken = append(broken, name+" ("+why[i].Error()+")")
+		}
+	}
+	c := Check{Status: OK, Detail: strings.Join(work, ", ")}
+	if len(broken) > 0 {
+		c.Detail += "; not: " + strings.Join(broken, ", ")
+	}
+	switch best := names[0]; {
+	case len(work) == 0:
+		c.Status, c.Mend = Missing, "run `fio --name=x --ioengine=psync --rw=write --size=64k --filename="+filepath.Join(e.TempDir, "x")+"` and see what it says"
+	case why[0] != nil:
+		c.Status = Warn
+		c.Mend = work[0] + " is used instead"
+		if best == "io_uring" {
+			c.Mend = "allow io_uring (`sysctl kernel.io_uring_disabled=0`, or the container's seccomp profile); until then " + work[0] + " is used"
+		}
+	}
+	return c
+}
+
+// engine does 16 I/Os on a file of 64 KiB.
+func (e *examiner) engine(ctx context.Context, name, file string) error {
+	out, _, err := e.output(ctx, "fio", "--name=doctor", "--ioengine="+name, "--filename="+file, "--rw=randrw", "--bs=4k", "--size=64k", "--output-format=json")
+	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && strings.TrimSpace(exit.Stderr) != "" {
+		return errors.New(firstLine(exit.Stderr))
+	}
+	if err != nil {
+		return err
+	}
+	r, err := fio.Parse([]byte(out))
+	if err != nil {
+		return err
+	}
+	for _, j := range r.Jobs {
+		if j.Error != 0 {
+			return fmt.Errorf("error %d", j.Error)
+		}
+	}
+	return nil
+}
+
+func (e *examiner) qemu(ctx context.Context) Check {
+	arch, tool := "x86_64", "qemu"
+	switch runtime.GOARCH {
+	case "amd64":
+	case "arm64":
+		arch, tool = "aarch64", "qemu-arm"
+	default:
+		arch = runtime.GOARCH
+	}
+	name := "qemu-system-" + arch
+	c := e.version(ctx, name, Missing, install(tool), name, "--version")
+	c.Detail = strings.TrimPrefix(c.Detail, "QEMU emulator version ")
+	return c
+}
+
+func (e *examiner) busybox(ctx context.Context) Check {
+	c := e.version(ctx, "busybox", Missing, install("busybox"), "busybox")
+	c.Detail, _, _ = strings.Cut(c.Detail, " multi-call")
+	return c
+}
+
+func (e *examiner) mke2fs(ctx context.Context) Check {
+	if runtime.GOOS != "linux" {
+		return Check{}
+	}
+	// It prints its version on standard error, and for a user its directory may not be in PATH.
+	out, _, err := e.output(ctx, "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; command -v mke2fs >/dev/null || exit 3; mke2fs -V 2>&1`)
+	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 3 {
+		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Mend: install("mke2fs")}
+	}
+	if err != nil {
+		return failed(ctx, Warn, err, "")
+	}
+	return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out), "mke2fs ")}
+}
+
+func (e *examiner) iperf3(ctx context.Context) Check {
+	c := e.version(ctx, "iperf3", Missing, install("iperf3"), "iperf3", "--version")
+	c.Detail, _, _ = strings.Cut(strings.TrimPrefix(c.Detail, "iperf "), " (")
+	return c
+}
+
+func (e *examiner) docker(ctx context.Context) Check {
+	host := os.Getenv("DOCKER_HOST")
+	if host == "" {
+		host = "unix:///var/run/docker.sock"
+		if runtime.GOOS == "windows" {
+			return Check{}
+		}
+		if home, err := os.UserHomeDir(); err == nil {
+			// Docker Desktop and the rootless daemon keep theirs in the user's directories.
+			for _, s := range []string{"/var/run/docker.sock", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "docker.sock"), filepath.Join(home, ".docker/run/docker.sock")} {
+				if _, err := os.Stat(s); err == nil {
+					host = "unix://" + s
+					break
+				}
+			}
+		}
+	}
+	return e.engineAPI(ctx, host, "start it (`systemctl start docker`), or "+install("docker"))
+}
+
+func (e *examiner) podman(ctx context.Context) Check {
+	c := e.version(ctx, "podman", Missing, install("podman"), "podman", "--version")
+	if c.Status != OK {
+		return c
+	}
+	socket := "/run/podman/podman.sock"
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && dir != "" {
+		socket = filepath.Join(dir, "podman/podman.sock")
+	}
+	return e.engineAPI(ctx, "unix://"+socket, "start its API: `systemctl --user start podman.socket` (as root without --user)")
+}
+
+// engineAPI asks a container engine for its version.
+func (e *examiner) engineAPI(ctx context.Context, host, mend string) Check {
+	u, err := url.Parse(host)
+	if err != nil {
+		return Check{Status: Missing, Detail: "DOCKER_HOST is not a URL", Mend: "see `docker context`"}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	address := "http://" + u.Host
+	switch u.Scheme {
+	case "unix":
+		address = "http://engine"
+		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", u.Path)
+		}
+	case "tcp", "http":
+		if os.Getenv("DOCKER_TLS_VERIFY") != "" {
+			return Check{Status: OK, Detail: u.Redacted() + " (TLS, not tried)"}
+		}
+	default: // ssh://, npipe://
+		return Check{Status: OK, Detail: u.Redacted() + " (not tried)"}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/version", nil)
+	if err != nil {
+		return failed(ctx, Missing, err, mend)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		c := failed(ctx, Missing, errors.Unwrap(err), mend) // without the made-up URL
+		if errors.Is(err, os.ErrPermission) {
+			c.Mend = "run as a user who may write to " + u.Path + " (`usermod -aG docker $USER`)"
+		}
+		return c
+	}
+	defer resp.Body.Close()
+	var v struct{ Version string }
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&v); err != nil || v.Version == "" {
+		return Check{Status: Missing, Detail: fmt.Sprintf("%s answers %s, and no version", u.Redacted(), resp.Status), Mend: mend}
+	}
+	return Check{Status: OK, Detail: v.Version + " at " + u.Redacted()}
+}
+
+// kubernetes finds the configuration and its context; it does not call the cluster, which would
+// need the user's credentials.
+func (e *examiner) kubernetes(context.Context) Check {
+	files := filepath.SplitList(os.Getenv("KUBECONFIG"))
+	if len(files) == 0 {
+		if home, err := os.UserHomeDir(); err == nil {
+			files = []string{filepath.Join(home, ".kube", "config")}
+		}
+	}
+	var problem string
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			if !errors.Is(err, os.ErrNotExist) || os.Getenv("KUBECONFIG") != "" {
+				problem = err.Error()
+			}
+			continue
+		}
+		var config struct {
+			Context string `yaml:"current-context"`
+		}
+		if err := yaml.Unmarshal(text, &config); err != nil {
+			return Check{Status: Warn, Detail: f + " is not YAML: " + firstLine(err.Error())}
+		}
+		if config.Context == "" {
+			problem = f + " names no current context"
+			continue
+		}
+		return Check{Status: OK, Detail: "context " + config.Context + " in " + f}
+	}
+	if _, err := os.Stat(e.path("var/run/secrets/kubernetes.io/serviceaccount/token")); err == nil {
+		return Check{Status: OK, Detail: "in a pod, with a service account"}
+	}
+	if problem != "" {
+		return Check{Status: Warn, Detail: problem, Mend: "`kubectl config get-contexts` shows what there is"}
+	}
+	return Check{Status: Missing, Detail: "no kubeconfig", Mend: "set KUBECONFIG, or copy the cluster's to ~/.kube/config"}
+}
