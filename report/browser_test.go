@@ -115,7 +115,6 @@ func TestPageInBrowser(t *testing.T) {
 		}
 		if c.media == "print" {
 			save(t, c.name+".pdf", act(t, ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize())))
-			continue
 		}
 		size.Height = act(t, ctx, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
 		call(t, ctx, emulation.SetDeviceMetricsOverride, size)

@@ -49,7 +49,7 @@ func scaleOf(unit string, v float64) scale {
 	switch unit {
 	case iotax.PerSecond, iotax.Count, "":
 	default:
-		sc.unit = unit
+		sc.unit = clean(unit)
 	}
 	return sc
 }
@@ -171,7 +171,7 @@ func Label(metric string) string {
 	case "cpu.host":
 		return "host CPU"
 	}
-	words := strings.Split(metric, ".")
+	words := strings.Split(clean(metric), ".")
 	for i := 0; i < len(words); i++ {
 		// "p99.9" is one word.
 		if i > 0 && len(words[i-1]) > 1 && words[i-1][0] == 'p' && digits(words[i-1][1:]) && digits(words[i]) {
@@ -200,22 +200,14 @@ func clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")
 	}
-	s = ansi.Strip(strings.Map(func(r rune) rune {
+	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
-		case r == 0x1b:
-			return r // ansi.Strip takes it with what follows
 		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != 0x200d, r == 0x2028, r == 0x2029:
 			return -1
 		}
 		return r
-	}, s))
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, s)
+	}, ansi.Strip(s))
 	return strings.Join(strings.Fields(s), " ")
 }

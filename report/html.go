@@ -71,9 +71,9 @@ type groupView struct {
 }
 
 type sectionView struct {
-	Label, Direction, Caption string
-	Rows                      []rowView
-	Ticks                     []tickView
+	Label, Direction string
+	Rows             []rowView
+	Ticks            []tickView
 }
 
 type rowView struct {
@@ -125,7 +125,7 @@ type phaseView struct {
 	X, W  float64
 	Name  string
 	Class string
-	Took  string
+	At    string
 }
 
 type trialView struct {
@@ -155,8 +155,8 @@ func verdictClass(v stat.Verdict) string {
 func (r *Report) view() pageView {
 	v := pageView{
 		CSS:   template.CSS(pageCSS), // ours, from the binary
-		Title: clean(r.Run.Name), Answer: clean(r.Answer), Status: string(r.Run.Status),
-		Environment: clean(r.environmentLine()), Protocol: r.protocolLine(), Method: r.methodLine(),
+		Title: clean(r.Run.Name), Answer: clean(r.Answer), Status: clean(string(r.Run.Status)),
+		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.methodLine()),
 		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: percent(r.Margin),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}
@@ -166,7 +166,7 @@ func (r *Report) view() pageView {
 	if !r.Run.Start.IsZero() {
 		v.When = r.Run.Start.UTC().Format("2 January 2006, 15:04 UTC")
 		if d := r.Run.End.Sub(r.Run.Start); !r.Run.End.IsZero() && d > 0 {
-			v.When += ", " + d.Round(time.Second).String()
+			v.When += ", took " + d.Round(time.Second).String()
 		}
 	}
 	failed, void := 0, 0
@@ -203,9 +203,9 @@ func (r *Report) view() pageView {
 }
 
 func viewNote(n Note) noteView {
-	v := noteView{Number: n.Number, Rule: clean(n.Rule), Severity: string(n.Severity), Mend: clean(n.Mend)}
+	v := noteView{Number: n.Number, Rule: clean(n.Rule), Severity: clean(string(n.Severity)), Mend: clean(n.Mend)}
 	for _, s := range n.sentences(0) {
-		v.Lines = append(v.Lines, clean(s))
+		v.Lines = append(v.Lines, bind(clean(s)))
 	}
 	return v
 }
@@ -219,7 +219,7 @@ func sortedPairs(m map[string]string) []pairView {
 }
 
 func (r *Report) sectionView(s Section) sectionView {
-	v := sectionView{Label: s.Label, Caption: s.Workload + ", " + s.Label}
+	v := sectionView{Label: s.Label}
 	switch s.Better {
 	case iotax.Up:
 		v.Direction = "more is better"
@@ -400,7 +400,7 @@ func viewBoot(machine string, boot []iotax.Phase) bootView {
 	last := time.Duration(0)
 	for _, p := range boot {
 		if d := p.At - last; d > 0 {
-			b.Phases = append(b.Phases, phaseView{X: last.Seconds(), W: d.Seconds(), Name: clean(p.Name), Took: d.Round(time.Millisecond).String(),
+			b.Phases = append(b.Phases, phaseView{X: last.Seconds(), W: d.Seconds(), Name: clean(p.Name), At: p.At.Round(time.Millisecond).String(),
 				Class: fmt.Sprintf("p%d", len(b.Phases)%4)})
 		}
 		last = p.At
@@ -451,8 +451,8 @@ type forestShape struct {
 }
 
 var (
-	wideForest   = forestShape{ID: "wide", Width: 1040, Label: 260, Right: 290, Row: 28, Head: 40, Margin: 8, TickGap: 44}
-	narrowForest = forestShape{ID: "narrow", Width: 358, Label: 0, Right: 0, Row: 52, Head: 42, Margin: 6, TickGap: 40}
+	wideForest   = forestShape{ID: "wide", Width: 1040, Label: 250, Right: 318, Row: 28, Head: 40, Margin: 4, TickGap: 44}
+	narrowForest = forestShape{ID: "narrow", Width: 358, Label: 0, Right: 0, Row: 28, Head: 42, Margin: 4, TickGap: 40}
 )
 
 // A forest is the plot of all ratios on one logarithmic axis.
@@ -472,12 +472,20 @@ type forestHead struct {
 	Label string
 }
 
+type textLine struct {
+	Y    float64
+	Text string
+}
+
 type forestRow struct {
 	Y, X, Lo, Hi         float64
-	Name, Full           string
+	Full                 string
+	Lines                []textLine // of the name
+	TextY                float64    // of the figures
 	Ratio, Bounds        string
 	Verdict, Class       string
 	HasInterval, HasMark bool
+	Caps                 bool // the interval is wide enough for end marks beside the estimate's
 	CutLo, CutHi         bool
 	Diamond, Cross       bool
 	Points               string // of a diamond or an arrow
@@ -506,7 +514,12 @@ func (r *Report) forest(shape forestShape) *forest {
 	f.One, f.BandLo, f.BandHi = x(1), x(1/(1+r.Margin)), x(1+r.Margin)
 	last := math.Inf(-1)
 	for _, t := range ticks(lo, hi) {
-		if at := x(t); t == 1 || at-last >= f.TickGap && math.Abs(at-f.One) >= f.TickGap {
+		at := x(t)
+		// A label must not stick out of the plot.
+		if at < 20 || at > shape.Width-20 {
+			continue
+		}
+		if t == 1 || at-last >= f.TickGap && math.Abs(at-f.One) >= f.TickGap {
 			f.Ticks = append(f.Ticks, tickView{X: at, Label: strconv.FormatFloat(t, 'g', -1, 64) + "×"})
 			last = at
 		}
@@ -520,31 +533,61 @@ func (r *Report) forest(shape forestShape) *forest {
 			if row.Baseline {
 				continue
 			}
-			fr := forestRow{Y: y + f.Row/2, Full: clean(row.Target), Verdict: verdictWord(row.Verdict, true), Class: verdictClass(row.Verdict)}
-			room := (f.Label - 16) / 6.7
-			if f.Stacked {
-				fr.Y = y + 38
-				room = (f.Width - 150) / 6.7
-			}
-			fr.Name = ansi.Truncate(fr.Full, int(room), "…")
+			fr := forestRow{Full: clean(row.Target), Verdict: verdictWord(row.Verdict, true), Class: verdictClass(row.Verdict)}
 			if e := row.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 				fr.HasMark, fr.X = true, x(e.Estimate)
 				fr.Ratio, fr.Bounds = splitBounds(formatRatio(e.Interval))
 				if finite(e.Interval) && e.Lo > 0 {
 					fr.HasInterval, fr.Lo, fr.Hi = true, x(e.Lo), x(e.Hi)
+					fr.Caps = fr.Hi-fr.Lo > 16
 					fr.CutLo, fr.CutHi = e.Lo < lo, e.Hi > hi
 				}
 				said = append(said, fmt.Sprintf("%s, %s: %s, %s", subject(s.Workload, s.Label), row.Target, formatRatio(e.Interval), verdictWord(row.Verdict, false)))
 			}
+			y = fr.place(f, y)
 			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "void"
-			const d = 6.5
+			const d = 6
 			fr.Points = fmt.Sprintf("%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f", fr.X-d, fr.Y, fr.X, fr.Y-d, fr.X+d, fr.Y, fr.X, fr.Y+d)
 			f.Rows = append(f.Rows, fr)
-			y += f.Row
 		}
 	}
 	f.Bottom = y + 6
 	f.Height = f.Bottom + 26
 	f.Desc = clean(strings.Join(said, "; "))
 	return f
+}
+
+// lineHeight and perChar are those of the plot's 13 px text; the browser's font may be a little
+// narrower, never much wider.
+const (
+	lineHeight = 16.0
+	perChar    = 7.0
+)
+
+// place breaks the row's name into lines, since names from a matrix differ at their ends, and returns
+// where the next row starts.
+func (r *forestRow) place(f *forest, y float64) float64 {
+	room := f.Label - 12
+	if f.Stacked {
+		// The first line is shared with ratio and verdict.
+		said := ansi.StringWidth(strings.TrimSpace(r.Ratio + " " + r.Verdict))
+		room = f.Width - 3*f.Margin - perChar*float64(said+1)
+	}
+	lines := wrap(r.Full, int(room/perChar))
+	first := y + f.Row/2 + 4.5
+	for i, l := range lines {
+		r.Lines = append(r.Lines, textLine{first + lineHeight*float64(i), l})
+	}
+	extra := lineHeight * float64(max(0, len(lines)-1))
+	r.TextY = first
+	if !f.Stacked {
+		r.Y = y + (f.Row+extra)/2
+		r.TextY = r.Y + 4.5
+		return y + f.Row + extra
+	}
+	r.Y = first + extra + 14
+	if !r.HasMark {
+		return y + f.Row + extra
+	}
+	return y + f.Row + extra + 20
 }

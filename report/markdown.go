@@ -60,7 +60,7 @@ func (r *Report) Markdown(w io.Writer) error {
 			if len(refs) > 0 {
 				verdict = strings.TrimSpace(verdict + " <sup>" + strings.Join(refs, " ") + "</sup>")
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), plain(value), plain(ratio), verdict)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
 		}
 	}
 	if len(r.General) > 0 {
@@ -89,11 +89,8 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// plain makes brackets of our own safe: "[a, b]" must not become a link.
-func plain(s string) string { return strings.NewReplacer("[", "\\[", "]", "\\]").Replace(s) }
-
 func markdownNote(b *strings.Builder, n Note) {
-	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), n.Severity)
+	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), escapeMarkdown(string(n.Severity)))
 	b.WriteString(": " + escapeMarkdown(strings.Join(n.sentences(0), "; ")))
 	if n.Mend != "" {
 		b.WriteString(". *Mend:* " + escapeMarkdown(n.Mend))

@@ -480,7 +480,7 @@ func (b *builder) spreadBaseline(s *Section) {
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("a flush means %q here and %q on %s: the two do not do the same work", d, bd, base.Target),
+				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
 				Mend:     "compare with the same promise on both sides (cache=none or writeback in the guest)"}, Item{Cells: []Cell{{Target: r.Target}}})
 		}
 		if baseBad || b.condemned(r) {

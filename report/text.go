@@ -99,8 +99,11 @@ func bind(s string) string {
 func wrap(s string, width int) []string {
 	var lines []string
 	for _, l := range strings.Split(ansi.Wrap(s, max(1, width), ""), "\n") {
-		if l = strings.TrimSpace(l); l != "" {
-			lines = append(lines, l)
+		// Wrap counts some wide characters short at the edge; what it lets through is cut.
+		for l = strings.TrimSpace(l); l != ""; {
+			head := ansi.Truncate(l, max(2, width), "")
+			lines = append(lines, head)
+			l = strings.TrimSpace(l[len(head):])
 		}
 	}
 	return lines
@@ -270,8 +273,25 @@ func (t *textWriter) stacked(rows [][]textRow) {
 		t.para(s.Label, "  ", "  ", t.pal.dim)
 		for _, c := range rows[i] {
 			t.para(c.target, "  ", "    ", t.pal.bold)
-			t.para(strings.Join(slices.DeleteFunc([]string{c.value, c.ratio, strings.TrimSpace(c.verdict + " " + c.marks)},
-				func(s string) bool { return s == "" }), "  "), "    ", "    ", t.pal.verdict(""))
+			// Each part stays on one line where the width allows it.
+			line := "    "
+			for _, part := range []string{c.value, c.ratio, strings.TrimSpace(c.verdict + " " + c.marks)} {
+				switch {
+				case part == "":
+				case line == "    ":
+					line += part
+				case ansi.StringWidth(line+"  "+part) <= t.width:
+					line += "  " + part
+				default:
+					t.line(line)
+					line = "      " + part
+				}
+			}
+			if ansi.StringWidth(line) <= t.width {
+				t.line(line)
+			} else {
+				t.para(line, "    ", "      ", lipgloss.NewStyle())
+			}
 		}
 	}
 }

@@ -1,0 +1,608 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
+	"iotax"
+	"iotax/stat"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestGolden(t *testing.T) {
+	r := New(fixture())
+	for name, write := range map[string]func(io.Writer) error{
+		"report-80.txt":    func(w io.Writer) error { return r.Text(w, TextOptions{Width: 80}) },
+		"report-120.txt":   func(w io.Writer) error { return r.Text(w, TextOptions{Width: 120}) },
+		"report-50.txt":    func(w io.Writer) error { return r.Text(w, TextOptions{Width: 50}) },
+		"report-color.txt": func(w io.Writer) error { return r.Text(w, TextOptions{Width: 100, Color: true}) },
+		"report.md":        r.Markdown,
+		"report.json":      r.JSON,
+		"report.html":      r.HTML,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := write(&got); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", name)
+			if *update {
+				if err := os.MkdirAll("testdata", 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); d != "" {
+				t.Errorf("differs from %s (go test -update writes it anew):\n%s", path, d)
+			}
+		})
+	}
+}
+
+// row finds a row of the fixture's report.
+func row(t *testing.T, r *Report, workload, metric, target string) Row {
+	t.Helper()
+	for _, s := range r.Sections {
+		if s.Workload == workload && s.Metric == metric {
+			for _, row := range s.Rows {
+				if row.Target == target {
+					return row
+				}
+			}
+		}
+	}
+	t.Fatalf("no row %s / %s / %s", workload, metric, target)
+	return Row{}
+}
+
+func rules(r *Report, row Row) []string {
+	var out []string
+	for _, n := range row.Notes {
+		out = append(out, r.Notes[n-1].Rule)
+	}
+	return out
+}
+
+func TestVerdictsOfFixture(t *testing.T) {
+	r := New(fixture())
+	for _, c := range []struct {
+		workload, metric, target string
+		want                     stat.Verdict
+		n                        int
+		rule                     string
+	}{
+		{"4k random read", "read.iops", hostDisk, stat.NoVerdict, 6, ""},
+		{"4k random read", "read.iops", virtioFS, stat.Worse, 6, "blocks-void"},
+		{"4k random read", "read.iops", ninep, stat.Worse, 6, "trial-void"},
+		{"4k random read", "read.iops", unsafeDisk, stat.NotRanked, 6, "durability-differs"},
+		{"4k random read", "read.iops", notOpened, stat.NoResult, 0, "target-not-opened"},
+		{"4k random write", "write.iops", virtioFS, stat.Worse, 4, "trial-failed"},
+		{"4k random write", "write.iops", virtioBlk, stat.Inconclusive, 6, "not-steady"},
+		{"4k random write", "write.latency.p99", virtioFS, stat.Worse, 4, "few-trials"},
+		{"1M sequential read", "read.bandwidth", virtioBlk, stat.Equivalent, 6, ""},
+		{"1M sequential read", "read.bandwidth", virtioFS, stat.NotComparable, 6, "cache-served"},
+	} {
+		got := row(t, r, c.workload, c.metric, c.target)
+		if got.Verdict != c.want || got.Value.N != c.n {
+			t.Errorf("%s / %s / %s: %q from %d trials, want %q from %d", c.workload, c.metric, c.target, got.Verdict, got.Value.N, c.want, c.n)
+		}
+		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) {
+			t.Errorf("%s / %s: notes %q, want %s among them", c.workload, c.target, rules(r, got), c.rule)
+		}
+	}
+	// The fixture was made with these ratios; the intervals know.
+	for target, want := range map[string]float64{virtioBlk: .71, virtioFS: .31, ninep: .052} {
+		if e := row(t, r, "4k random read", "read.iops", target).Ratio; !e.Contains(want) {
+			t.Errorf("%s: %v does not contain %v", target, e.Interval, want)
+		}
+	}
+	if f := row(t, r, "4k random write", "write.iops", virtioFS); f.Failed != 2 || f.Ran != 6 || f.Ratio.N != 4 {
+		t.Errorf("failed trials: %+v", f)
+	}
+	v := row(t, r, "4k random read", "read.iops", virtioBlk)
+	if v.Voided != 1 || v.WithVoided == nil || v.WithVoided.N != 7 || v.Ratio.N != 6 {
+		t.Errorf("void block: voided %d, with them %+v", v.Voided, v.WithVoided)
+	}
+	if len(r.Notes) < 10 {
+		t.Errorf("%d notes: the fixture should need two digits", len(r.Notes))
+	}
+}
+
+func TestNotesAreShared(t *testing.T) {
+	r := New(fixture())
+	seen := map[string]bool{}
+	last := 0
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			for _, n := range row.Notes {
+				if n > last+1 {
+					t.Fatalf("note %d is met before note %d", n, last+1)
+				}
+				last = max(last, n)
+			}
+		}
+	}
+	for i, n := range r.Notes {
+		if n.Number != i+1 {
+			t.Errorf("note %d has number %d", i+1, n.Number)
+		}
+		key := n.Rule + n.Mend + string(n.Severity)
+		if seen[key] {
+			t.Errorf("%s is told twice", n.Rule)
+		}
+		seen[key] = true
+		switch n.Rule {
+		case "not-steady":
+			if n.Count() != 3 {
+				t.Errorf("not-steady: %d trials, want 3, however many metrics the workload has", n.Count())
+			}
+		case "cache-served":
+			if n.Count() != 6 || len(n.Items) != 1 || !n.Items[0].Varies {
+				t.Errorf("cache-served: %+v", n)
+			}
+		}
+	}
+}
+
+// small makes a run of one workload and two targets from the values of its blocks.
+func small(better iotax.Better, base, target []float64) (*iotax.Run, []*iotax.Trial) {
+	run := &iotax.Run{ID: "r", Baseline: "a", Margin: .05, Precision: .05,
+		Targets:   []iotax.TargetInfo{{Name: "a", Durability: iotax.Durable}, {Name: "b", Durability: iotax.Durable}},
+		Workloads: []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"m"}}}}
+	var trials []*iotax.Trial
+	for name, xs := range map[string][]float64{"a": base, "b": target} {
+		for i, x := range xs {
+			trials = append(trials, &iotax.Trial{Target: name, Workload: "w", Block: i, Seq: 2 * i, Values: []iotax.Value{{Name: "m", Value: x, Unit: iotax.PerSecond, Better: better}}})
+		}
+	}
+	slices.SortFunc(trials, func(x, y *iotax.Trial) int { return strings.Compare(x.Target, y.Target)*1000 + x.Block - y.Block })
+	return run, trials
+}
+
+var (
+	flat100 = []float64{100, 101, 99, 100, 102, 98}
+	flat50  = []float64{50, 50.4, 49.6, 50.1, 50.9, 49.1}
+)
+
+func TestVerdictRules(t *testing.T) {
+	bad := iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "x"}
+	for _, c := range []struct {
+		name   string
+		change func(run *iotax.Run, trials []*iotax.Trial)
+		better iotax.Better
+		want   stat.Verdict
+		rule   string
+	}{
+		{"plain", func(*iotax.Run, []*iotax.Trial) {}, iotax.Up, stat.Worse, ""},
+		{"less is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Down, stat.Better, ""},
+		{"neither is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Neither, stat.NotRanked, ""},
+		{"error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
+		{"error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
+		{"warning", func(_ *iotax.Run, ts []*iotax.Trial) {
+			ts[7].Findings = []iotax.Finding{{Rule: "x", Severity: iotax.Warning}}
+		}, iotax.Up, stat.Worse, "x"},
+		{"other durability", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Durability = iotax.Volatile }, iotax.Up, stat.NotRanked, "durability-differs"},
+		{"one of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void = "clock" }, iotax.Up, stat.Worse, "blocks-void"},
+		{"two of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void, ts[8].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
+		{"two of six void on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Void, ts[2].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
+		{"all failed", func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts[6:] {
+				t.Err, t.Values = "boom", nil
+			}
+		}, iotax.Up, stat.NoResult, "trial-failed"},
+		{"baseline failed", func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts[:6] {
+				t.Err, t.Values = "boom", nil
+			}
+		}, iotax.Up, stat.Inconclusive, ""},
+		{"a zero", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 }, iotax.Up, stat.NotComparable, "no-ratio"},
+		{"not opened", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" }, iotax.Up, stat.NoResult, "target-not-opened"},
+		{"no directions known, one block", func(r *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				t.Block = 0
+			}
+		}, iotax.Up, stat.Inconclusive, ""},
+	} {
+		run, trials := small(c.better, flat100, flat50)
+		c.change(run, trials)
+		r := New(run, trials)
+		got := row(t, r, "w", "m", "b")
+		if got.Verdict != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got.Verdict, c.want)
+		}
+		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) {
+			t.Errorf("%s: notes %q, want %s", c.name, rules(r, got), c.rule)
+		}
+		for _, write := range []func(io.Writer) error{r.JSON, r.HTML, r.Markdown, func(w io.Writer) error { return r.Text(w, TextOptions{}) }} {
+			if err := write(io.Discard); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	nothing := func(*iotax.Run, []*iotax.Trial) {}
+	for _, c := range []struct {
+		base, target []float64
+		better       iotax.Better
+		change       func(*iotax.Run, []*iotax.Trial)
+		want         string
+	}{
+		{flat100, flat50, iotax.Up, nothing, "b keeps 50.02 % [49.90–50.14] of a's w m."},
+		{flat50, flat100, iotax.Down, nothing, "b: w m is 1.999× [1.995–2.004] that of a."},
+		{flat50, flat100, iotax.Up, nothing, "b reaches 1.999× [1.995–2.004] a's w m."},
+		{flat100, flat100, iotax.Up, nothing, "Nothing is lost: the comparison with a is within ± 5 %."},
+		{flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No loss is sure: 1 of 1 comparisons with a need more blocks."},
+		{flat100, flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},
+		{flat100, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = r.Targets[:1] }, "Only a was measured: there is nothing to compare it with."},
+		{nil, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[0].Err = "gone" }, "Nothing was measured: a could not be opened."},
+		{nil, nil, iotax.Up, nothing, "Nothing was measured."},
+	} {
+		run, trials := small(c.better, c.base, c.target)
+		c.change(run, trials)
+		if got := New(run, trials).Answer; got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+// A plan with a fixed number of blocks looked once, so its intervals may be narrower.
+func TestAlphaOfPlan(t *testing.T) {
+	for plan, want := range map[string]float64{
+		"":                 stat.AlphaPerLook,
+		"measure: [broken": stat.AlphaPerLook,
+		"measure: {protocol: adaptive, blocks: {min: 6, max: 30}}": stat.AlphaPerLook,
+		"measure: {protocol: adaptive, blocks: {min: 6, max: 6}}":  stat.AlphaFixed,
+		"measure: {protocol: 'fixed:5x60s'}":                       stat.AlphaFixed,
+	} {
+		run, trials := small(iotax.Up, flat100, flat50)
+		run.Plan = []byte(plan)
+		if r := New(run, trials); r.Alpha != want {
+			t.Errorf("%s: alpha %v, want %v", plan, r.Alpha, want)
+		}
+	}
+}
+
+func TestSecondary(t *testing.T) {
+	r := New(fixture())
+	figures := map[string]Figure{}
+	for _, f := range row(t, r, "4k random read", "read.iops", virtioBlk).Secondary {
+		figures[f.Name] = f
+	}
+	for name, merged := range map[string]bool{"read.latency.p50": true, "read.latency.p99": true, "read.bandwidth": false, "cpu.serving.per-io": false} {
+		f, ok := figures[name]
+		if !ok || f.Merged != merged || !(f.Value.Estimate > 0) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	// 11.2 to 12.2 s of CPU over 12 s at 34k operations a second.
+	if f := figures["cpu.serving.per-io"]; f.Value.Estimate < 25e-6 || f.Value.Estimate > 32e-6 {
+		t.Errorf("CPU per I/O: %v", f.Value)
+	}
+	if f := row(t, r, "4k random read", "read.iops", hostDisk).Secondary; slices.ContainsFunc(f, func(f Figure) bool { return strings.HasPrefix(f.Name, "cpu.serving") }) {
+		t.Error("nobody serves the host's own disk")
+	}
+}
+
+func TestJSONContract(t *testing.T) {
+	run, trials := fixture()
+	// What must never reach JSON.
+	trials[0].Values[0].Value = math.Inf(1)
+	trials[5].Values[0].Value = math.NaN()
+	run.Margin = math.NaN()
+	var b bytes.Buffer
+	if err := New(run, trials).JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(b.Bytes(), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"version", "run", "environment", "cells"} {
+		if out[k] == nil {
+			t.Errorf("%s is missing", k)
+		}
+	}
+	if _, twice := out["run"].(map[string]any)["environment"]; twice {
+		t.Error("the environment stands twice")
+	}
+	cells := out["cells"].([]any)
+	if len(cells) != 24 { // 6 targets, 3 workloads, one of them with 2 metrics
+		t.Errorf("%d cells", len(cells))
+	}
+	for _, c := range cells {
+		for _, k := range []string{"target", "workload", "metric", "unit", "better", "value", "ratio", "verdict", "findings"} {
+			if _, ok := c.(map[string]any)[k]; !ok {
+				t.Errorf("a cell has no %s: %v", k, c)
+			}
+		}
+	}
+}
+
+// No bracket without an interval, no more digits than it supports.
+func TestPrecision(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		i    stat.Interval
+		unit string
+		want string
+	}{
+		{stat.Interval{Estimate: 11583.2, Lo: 11204, Hi: 11911, N: 6}, iotax.PerSecond, "11.6k [11.2k, 11.9k]"},
+		{stat.Interval{Estimate: 11583.2, Lo: 11580.1, Hi: 11586.9, N: 6}, iotax.PerSecond, "11.58k [11.58k, 11.59k]"},
+		{stat.Interval{Estimate: 11583.2, Lo: nan, Hi: nan, N: 3}, iotax.PerSecond, "12k"},
+		{stat.Interval{Estimate: 482, Lo: 440, Hi: 520, N: 6}, iotax.PerSecond, "480 [440, 520]"},
+		{stat.Interval{Estimate: 1.31 * (1 << 30), Lo: 1.27 * (1 << 30), Hi: 1.36 * (1 << 30), N: 6}, iotax.BytesPerSecond, "1.31 [1.27, 1.36] GiB/s"},
+		{stat.Interval{Estimate: 325e6, Lo: 310e6, Hi: 350e6, N: 6}, iotax.BytesPerSecond, "310 [296, 334] MiB/s"},
+		{stat.Interval{Estimate: 85e-6, Lo: 84.2e-6, Hi: 86.1e-6, N: 6}, iotax.Seconds, "85.0 [84.2, 86.1] µs"},
+		{stat.Interval{Estimate: .0042, Lo: .0040, Hi: .0045, N: 6}, iotax.Seconds, "4.2 [4.0, 4.5] ms"},
+		{stat.Interval{Estimate: 73, Lo: 70, Hi: 75, N: 6}, iotax.Seconds, "73 [70, 75] s"},
+		{stat.Interval{Estimate: .31, Lo: .30, Hi: .33, N: 6}, iotax.RatioUnit, "31.0 [30.0, 33.0] %"},
+		{stat.Interval{Estimate: nan, Lo: nan, Hi: nan}, iotax.PerSecond, "–"},
+		{stat.Interval{Estimate: 0, Lo: 0, Hi: 0, N: 6}, iotax.PerSecond, "0.000 [0.000, 0.000]"},
+	} {
+		if got := bounds(c.i, c.unit); got != c.want {
+			t.Errorf("%+v %s: %q, want %q", c.i, c.unit, got, c.want)
+		}
+	}
+	if got := formatRatio(stat.Interval{Estimate: .472, Lo: .449, Hi: .502, N: 6}); got != "0.47× [0.45, 0.50]" {
+		t.Errorf("ratio: %q", got)
+	}
+	if got := spread(stat.Interval{Estimate: 11600, Lo: 11200, Hi: 11900, N: 6}, iotax.PerSecond); got != "11.6k ±3 %" {
+		t.Errorf("spread: %q", got)
+	}
+	for metric, want := range map[string]string{"read.iops": "read IOPS", "write.latency.p99.9": "write latency p99.9", "mixed.bandwidth": "total bandwidth", "duration": "duration", "device.read.ios": "device read I/Os"} {
+		if got := Label(metric); got != want {
+			t.Errorf("%s: %q, want %q", metric, got, want)
+		}
+	}
+}
+
+// Whatever the width and the names, no line is wider than the terminal.
+func TestTextFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		run, trials := fixture()
+		name := rapid.StringMatching(`[a-z ]{0,20}[äß漢字🚀]{0,4}[a-z=,-]{1,60}`).Draw(t, "name")
+		for i := range run.Targets {
+			if run.Targets[i].Name == virtioFS {
+				run.Targets[i].Name = name
+			}
+		}
+		for _, tr := range trials {
+			if tr.Target == virtioFS {
+				tr.Target = name
+			}
+		}
+		width := rapid.IntRange(40, 180).Draw(t, "width")
+		color := rapid.Bool().Draw(t, "color")
+		var b bytes.Buffer
+		if err := New(run, trials).Text(&b, TextOptions{Width: width, Color: color}); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range strings.Split(b.String(), "\n") {
+			if w := ansi.StringWidth(l); w > width {
+				t.Fatalf("%d columns of %d: %q", w, width, l)
+			}
+		}
+		if !color && strings.ContainsRune(b.String(), 0x1b) {
+			t.Fatal("colour without being asked")
+		}
+	})
+}
+
+const evil = "<script>alert(1)</script>|`x`\x1b[31mred\x1b]0;title\x07\u202eoverride\u0085[a](javascript:b)\nnew line <img src=x onerror=y>"
+
+// Strings of a target are text, in every format.
+func TestHostileStrings(t *testing.T) {
+	run, trials := small(iotax.Up, flat100, flat50)
+	name := evil
+	run.Name, run.Version, run.ID = evil, evil, evil
+	run.Environment = map[string]string{evil: evil, "kernel": evil, "cpu": evil}
+	run.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Warning, Evidence: evil, Mend: evil}}
+	run.Targets[1] = iotax.TargetInfo{Name: name, Machine: evil, Place: evil, Durability: iotax.Durability(evil), Facts: map[string]string{evil: evil, "boot." + evil: "1s", "boot.a": "2s"}}
+	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "c", Err: evil})
+	run.Workloads[0].Name = evil
+	run.Workloads[0].Metrics = []string{evil}
+	for _, tr := range trials {
+		if tr.Target == "b" {
+			tr.Target = name
+		}
+		tr.Workload = evil
+		tr.Values[0].Name, tr.Values[0].Unit = evil, evil
+		tr.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Severity(evil), Evidence: evil, Mend: evil}}
+	}
+	trials[3].Void, trials[8].Err = evil, evil
+	r := New(run, trials)
+	for name, write := range map[string]func(io.Writer) error{"html": r.HTML, "md": r.Markdown, "text": func(w io.Writer) error { return r.Text(w, TextOptions{Width: 100}) }} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		s := b.String()
+		for _, c := range s {
+			if c < ' ' && c != '\n' || c >= 0x7f && c < 0xa0 || c == 0x202e {
+				t.Errorf("%s: control character %U", name, c)
+				break
+			}
+		}
+		if strings.Contains(s, "]0;title") {
+			t.Errorf("%s: the rest of a terminal sequence is shown", name)
+		}
+		switch name {
+		case "html":
+			elements := map[string]int{}
+			walk(t, s, func(n *html.Node) {
+				elements[n.Data]++
+				for _, a := range n.Attr {
+					if strings.HasPrefix(a.Key, "on") || strings.Contains(a.Val, "javascript:b") && (a.Key == "href" || a.Key == "src") {
+						t.Errorf("attribute %s=%q", a.Key, a.Val)
+					}
+				}
+			})
+			if elements["script"]+elements["img"] > 0 {
+				t.Errorf("elements of the target's making: %v", elements)
+			}
+		case "md":
+			for _, l := range strings.Split(s, "\n") {
+				if strings.HasPrefix(l, "|") && strings.Count(strings.ReplaceAll(l, `\|`, ""), "|") != 5 {
+					t.Errorf("a cell broke out of its table: %q", l)
+				}
+			}
+			for _, raw := range []string{"<script", "<img", "](javascript", "`x`"} {
+				if strings.Contains(strings.NewReplacer("\\`", "", `\]`, "").Replace(s), raw) {
+					t.Errorf("md: %q is not escaped", raw)
+				}
+			}
+		}
+	}
+}
+
+func walk(t *testing.T, page string, f func(*html.Node)) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode {
+			f(n)
+		}
+	}
+}
+
+// The page asks nobody for anything, its ids are unique and its links lead somewhere.
+func TestPageIsSelfContained(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(fixture()).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	ids, links, svgs := map[string]bool{}, []string{}, 0
+	walk(t, b.String(), func(n *html.Node) {
+		if n.Data == "script" || n.Data == "iframe" || n.Data == "object" {
+			t.Errorf("<%s> in the page", n.Data)
+		}
+		if n.Data == "svg" {
+			svgs++
+		}
+		for _, a := range n.Attr {
+			switch a.Key {
+			case "id":
+				if ids[a.Val] {
+					t.Errorf("id %q twice", a.Val)
+				}
+				ids[a.Val] = true
+			case "href", "src":
+				links = append(links, a.Val)
+			}
+		}
+	})
+	for _, l := range links {
+		if id, ok := strings.CutPrefix(l, "#"); ok && !ids[id] || !ok && !strings.HasPrefix(l, "data:") {
+			t.Errorf("link %q", l)
+		}
+	}
+	if svgs < 10 {
+		t.Errorf("%d charts", svgs)
+	}
+	for _, part := range []string{"NaN", "Inf", "ZgotmplZ", "&lt;nil"} {
+		if strings.Contains(b.String(), part) {
+			t.Errorf("%s in the page", part)
+		}
+	}
+}
+
+func TestNothing(t *testing.T) {
+	for name, r := range map[string]*Report{
+		"no run": New(nil, nil), "empty run": New(&iotax.Run{}, nil), "nil trial": New(&iotax.Run{}, []*iotax.Trial{nil}),
+		"unknown cell": New(&iotax.Run{}, []*iotax.Trial{{Target: "x", Workload: "y", Values: []iotax.Value{{Name: "read.iops", Value: 3}}}}),
+	} {
+		for _, write := range []func(io.Writer) error{r.JSON, r.HTML, r.Markdown, func(w io.Writer) error { return r.Text(w, TextOptions{Width: -3}) }} {
+			if err := write(io.Discard); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if r.Answer == "" {
+			t.Errorf("%s: no answer", name)
+		}
+	}
+}
+
+// The order in which trials are read does not matter.
+func TestOrderOfTrials(t *testing.T) {
+	run, trials := fixture()
+	var want, got bytes.Buffer
+	if err := New(run, trials).JSON(&want); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(trials)
+	if err := New(run, trials).JSON(&got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want.String(), got.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+func large(cells, blocks int) (*iotax.Run, []*iotax.Trial) {
+	run, trials := small(iotax.Up, nil, nil)
+	run.Workloads = nil
+	for c := range cells / 2 {
+		name := fmt.Sprint("workload ", c)
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
+		for b := range blocks {
+			for i, target := range []string{"a", "b"} {
+				trials = append(trials, &iotax.Trial{Target: target, Workload: name, Block: b, Seq: len(trials),
+					Values: []iotax.Value{{Name: "m", Unit: iotax.PerSecond, Better: iotax.Up, Value: 1000 * float64(2-i) * (1 + .01*float64((b*7+c*3+i*5)%11))}}})
+			}
+		}
+	}
+	return run, trials
+}
+
+func TestSizeOfLargePage(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(large(100, 30)).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 3<<20 {
+		t.Errorf("%d bytes for 100 cells of 30 blocks", b.Len())
+	}
+}
+
+func BenchmarkHTML100Cells(b *testing.B) {
+	run, trials := large(100, 30)
+	for b.Loop() {
+		if err := New(run, trials).HTML(io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNew100kTrials(b *testing.B) {
+	run, trials := large(200, 500)
+	for b.Loop() {
+		New(run, trials)
+	}
+}
