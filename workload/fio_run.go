@@ -148,6 +148,12 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
 				Mend: "rw: randread, or a directory on a file system of the device"}
 		}
+		// Before fio is run for the first time: it makes directories that are missing.
+		if t.Place.Kind == iotax.PlaceDir && st.job.layout.jobs > 0 && st.survey.shell {
+			if err := j.checkPlace(ctx, t, st); err != nil {
+				return err
+			}
+		}
 		st.tool, err = provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
 		return err
 	}()
@@ -293,10 +299,11 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 // checkScript changes into the place and tells its free space and the sizes of the files named.
 const checkScript = `
 p=$1; shift
-[ -d "$p" ] || { echo "missing"; exit 0; }
+[ -d "$p" ] || { if [ -e "$p" ]; then echo "file"; else echo "missing"; fi; exit 0; }
 cd -- "$p" || { echo "denied"; exit 0; }
 if [ "$1" = w ]; then
-	if : 2>&1 >"iotax-write.$$"; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
+	# In a subshell: a redirection that fails ends a shell under a builtin.
+	if (: >"iotax-write.$$") 2>/dev/null; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
 fi
 shift
 df -Pk . 2>/dev/null | while read -r _ _ _ free _; do
@@ -321,16 +328,6 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	if st.engine == "" {
 		st.engine = st.job.engine
-	}
-	l := st.job.layout
-	onDir := t.Place.Kind == iotax.PlaceDir && l.jobs > 0
-	if n := l.jobs * l.files; n > maxFiles {
-		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
-	}
-	if onDir && st.survey.shell {
-		if err := j.checkPlace(ctx, t, st, on); err != nil {
-			return err
-		}
 	}
 	if st.engine == "" {
 		i, err := j.first(ctx, t, st, 0)
@@ -365,8 +362,14 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 // maxFiles bounds the test files of a job: all their names are on a command line.
 const maxFiles = 1000
 
-func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState, on func(error, string) error) error {
+func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) error {
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
 	l := st.job.layout
+	if n := l.jobs * l.files; n > maxFiles {
+		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
+	}
 	mode := "w"
 	if t.Place.ReadOnly {
 		mode = "r"
@@ -381,6 +384,8 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState, 
 		switch key {
 		case "missing":
 			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrNotExist), "make the directory, or name another")
+		case "file":
+			return on(fmt.Errorf("%s is not a directory", t.Place.Path), "name a directory")
 		case "denied":
 			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
 		case "unwritable":

@@ -1,0 +1,149 @@
+package workload
+
+import (
+	"math"
+	"os/exec"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/machine"
+	"iotax/stat"
+)
+
+// rates are of one run of fio: I/Os a second, and I/Os a second of fio's own CPU time. The second is
+// the steadier where other processes share the cores.
+type rates struct{ wall, cpu float64 }
+
+func measured(t testing.TB, raw []byte) rates {
+	t.Helper()
+	r, err := fio.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := map[string]float64{}
+	for _, x := range r.Values() {
+		v[x.Name] = x.Value
+	}
+	return rates{v["read.iops"], v["read.ios"] / v["cpu.client"]}
+}
+
+// alternate runs the job under iotax and by hand (the options a user would type: no logs, fio's own
+// percentiles), in mirrored order, and returns both series.
+func alternate(t testing.TB, pairs int, length time.Duration, dir string, options ...string) (hand, ours []rates) {
+	t.Helper()
+	w := open(t, options...)
+	tg := target(machine.Local(), dir)
+	prepared(t, w, tg)
+	ctx := t.Context()
+	under := func() {
+		out := trial(length)
+		if err := w.Run(ctx, tg, out); err != nil {
+			t.Fatal(err)
+		}
+		ours = append(ours, measured(t, out.Raw))
+	}
+	byHand := func() {
+		st := w.states[tg]
+		args := append([]string{}, st.tool.argv...)
+		args = append(args, "--name=hand", "--ioengine="+st.engine, "--runtime="+length.String(), "--time_based", "--randrepeat=0", "--randseed=7", "--output-format=json+", "--group_reporting")
+		if l := st.job.layout; l.jobs > 0 {
+			args = append(args, "--directory="+dir, "--filename_format="+l.format())
+		}
+		for _, s := range st.job.settings {
+			if s.Key != "ioengine" {
+				args = append(args, s.String())
+			}
+		}
+		raw, err := exec.Command(args[0], args[1:]...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hand = append(hand, measured(t, raw))
+	}
+	for i := range pairs {
+		if i%2 == 0 {
+			under()
+			byHand()
+		} else {
+			byHand()
+			under()
+		}
+	}
+	return hand, ours
+}
+
+func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interval {
+	t.Helper()
+	var a, b []float64
+	for i := range hand {
+		a, b = append(a, of(hand[i])), append(b, of(ours[i]))
+	}
+	r, err := stat.Ratio(a, b, iotax.Up, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The bound is wide because the test is short and the machine may be busy; BenchmarkAgainstByHand
+// has the figure.
+func TestCostsNothing(t *testing.T) {
+	hand, ours := alternate(t, 6, 300*time.Millisecond, t.TempDir(), "size", "64MiB", "ioengine", "null", "iodepth", "4")
+	r := ratio(t, hand, ours, func(r rates) float64 { return r.cpu })
+	t.Logf("I/Os per CPU second, under iotax / by hand: %.4f [%.4f, %.4f]", r.Estimate, r.Lo, r.Hi)
+	if r.Hi < 0.9 || r.Lo > 1.1 {
+		t.Errorf("fio under iotax differs from fio by hand: %+v", r)
+	}
+}
+
+// BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand, with its 95 % interval
+// in percent. Run it alone: go test -run xxx -bench ByHand ./workload
+func BenchmarkAgainstByHand(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		parent  string
+		options []string
+	}{
+		{"null engine", "/dev/shm", []string{"size", "64MiB", "ioengine", "null", "iodepth", "4"}},
+		{"tmpfs", "/dev/shm", []string{"size", "64MiB", "ioengine", "psync"}},
+		{"disk", "/var/tmp", []string{"size", "256MiB", "iodepth", "16"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			dir := tempIn(b, c.parent)
+			for b.Loop() {
+				hand, ours := alternate(b, 20, time.Second, dir, c.options...)
+				for name, of := range map[string]func(rates) float64{"wall": func(r rates) float64 { return r.wall }, "cpu": func(r rates) float64 { return r.cpu }} {
+					r := ratio(b, hand, ours, of)
+					b.ReportMetric(r.Estimate, name+"-ratio")
+					b.ReportMetric(100*(math.Log(r.Hi)-math.Log(r.Lo))/2, name+"-±%")
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkCheck is what a local target costs before its first trial, apart from the test file. The
+// probe of the engine is known from the run before.
+func BenchmarkCheck(b *testing.B) {
+	dir := tempIn(b, "/var/tmp")
+	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{target(machine.Local(), dir)}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		shared.mu.Lock()
+		clear(shared.surveys)
+		clear(shared.probes)
+		shared.mu.Unlock()
+		w := open(b, "size", "16MiB")
+		tg := target(machine.Local(), dir)
+		if _, err := w.Settle(b.Context(), []*iotax.Target{tg}); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Check(b.Context(), tg); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
