@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,7 +175,8 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		if !ok || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
+		// No I/O since boot, not even of the mount: this driver does not count.
+		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break
 		}
@@ -367,6 +369,29 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 	backing, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "loop/backing_file"))
 	if err == nil {
 		return fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1)
+	}
+	return fs.counting(name, disk)
+}
+
+// nvmeHead is the name of an NVMe namespace, which may be reached over several paths.
+var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
+
+// counting returns the devices that count the I/O of name, which is disk or a partition of it.
+func (fs system) counting(name, disk string) []string {
+	// With queue/iostats at 0 the counters stand still.
+	if on, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
+		return nil
+	}
+	// Before Linux 6.4 an NVMe namespace with paths (nvme0c1n1) counted on the paths only.
+	if m := nvmeHead.FindStringSubmatch(disk); m != nil {
+		stat, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "stat"))
+		if err == nil && strings.Trim(string(stat), "0 \n") == "" {
+			paths, _ := filepath.Glob(filepath.Join(fs.sys, "block", "nvme"+m[1]+"c*n"+m[2]))
+			for i := range paths {
+				paths[i] = filepath.Base(paths[i])
+			}
+			return paths
+		}
 	}
 	return []string{name}
 }

@@ -40,7 +40,7 @@ func TestDifference(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 	// A device that was replaced, and one that is gone, say nothing rather than something wrong.
-	for _, disks := range []map[string]diskStat{{"sda": disk(0, 0, 0, 0, 0, 0), "sdb": disk(0, 0, 0, 0, 0, 0)}, {"sda": disk(110, 880, 6, 48, 6000, 3)}} {
+	for _, disks := range []map[string]diskStat{{"sda": disk(0, 0, 0, 0, 0, 0), "sdb": disk(0, 0, 0, 0, 0, 0)}, {"sda": disk(110, 880, 6, 48, 6000, 3)}, {}} {
 		c := b
 		c.disks = disks
 		for name := range byName(difference(a, c)) {
@@ -49,7 +49,11 @@ func TestDifference(t *testing.T) {
 			}
 		}
 	}
-	if got := difference(a, a); len(got) != 5 { // no time passed: no shares, and no division by zero
+	zero := snapshot{at: at, disks: map[string]diskStat{"sda": {}}}
+	if got := difference(zero, zero); got != nil {
+		t.Errorf("from a device that does not count: %v", got)
+	}
+	if got := difference(a, a); len(got) != 0 { // no time passed: no shares, and no division by zero
 		t.Errorf("no time: %v", got)
 	}
 	if got := difference(snapshot{}, snapshot{}); got != nil {
@@ -127,6 +131,19 @@ func TestDevices(t *testing.T) {
 		"sys/block/sda":                           "-> sys/devices/sda",
 		"sys/block/loop0":                         "-> sys/devices/loop0",
 		"sys/block/loop1":                         "-> sys/devices/loop1",
+		"sys/devices/nvme2n1/stat":                "0 0 0 0 0 0 0 0 0 0 0\n",
+		"sys/devices/nvme2n1/nvme2n1p1/partition": "1\n",
+		"sys/class/block/nvme2n1p1":               "-> sys/devices/nvme2n1/nvme2n1p1",
+		"sys/class/block/nvme2n1":                 "-> sys/devices/nvme2n1",
+		"sys/block/nvme2n1":                       "-> sys/devices/nvme2n1",
+		"sys/block/nvme2c0n1/stat":                "1 0 8 0\n",
+		"sys/block/nvme2c1n1/stat":                "1 0 8 0\n",
+		"sys/block/nvme2c0n2/stat":                "1 0 8 0\n",
+		"sys/devices/mute/queue/iostats":          "0\n",
+		"sys/class/block/mute":                    "-> sys/devices/mute",
+		"sys/block/mute":                          "-> sys/devices/mute",
+		"sys/dev/block/259:5":                     "-> sys/devices/nvme2n1/nvme2n1p1",
+		"sys/dev/block/259:6":                     "-> sys/devices/mute",
 		"sys/dev/block/8:1":                       "-> sys/devices/sda/sda1",
 		"sys/dev/block/7:1":                       "-> sys/devices/loop0/loop0p1",
 		"sys/dev/block/7:2":                       "-> sys/devices/loop1",
@@ -140,11 +157,14 @@ func TestDevices(t *testing.T) {
 5 1 0:10 / /merged rw - overlay overlay rw,upperdir=/loop/up
 6 1 7:2 / /deep rw - ext4 /dev/loop1 rw
 7 1 9:9 / /gone rw - ext4 /dev/md9 rw
+10 1 259:5 / /paths rw - xfs /dev/nvme2n1p1 rw
+11 1 259:6 / /mute rw - xfs /dev/mute rw
 8 1 0:11 / /nfs rw - nfs4 host:/x rw
 `)
 	for path, want := range map[string][]string{
 		"/data/x": {"sda1"}, "/loop/x": {"sda1"}, "/lv": {"dm-0"}, "/tmp/x": nil, "/merged/x": {"sda1"},
 		"/deep": nil, "/gone": nil, "/nfs/x": nil, "/elsewhere": nil,
+		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil,
 	} {
 		if got := fs.carriers(mounts, path, 0); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", path, got, want)

@@ -119,6 +119,49 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
+// Writers that are killed do not disturb one that lives, nor a reader.
+func TestKilledBesideWriter(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := open(t, path)
+	if err := s.Create(ctx, exampleRun("alive")); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := 0
+	for round := range 8 {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), "STORE_TEST_WRITER="+path, fmt.Sprint("STORE_TEST_RUN=victim", round))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end := time.Now().Add(50*time.Millisecond + rand.N(50*time.Millisecond))
+		for killed := false; !killed || time.Now().Before(end.Add(20*time.Millisecond)); seq++ {
+			if !killed && time.Now().After(end) {
+				cmd.Process.Kill()
+				killed = true
+			}
+			if err := s.Append(ctx, exampleTrial("alive", seq)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Wait()
+		if trials, err := s.Trials(ctx, "alive"); err != nil || len(trials) != seq {
+			t.Fatalf("%d trials of %d, %v", len(trials), seq, err)
+		}
+	}
+	var ok string
+	if err := s.db.QueryRow("PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+		t.Errorf("integrity_check: %q, %v", ok, err)
+	}
+	if runs, err := s.Runs(ctx); err != nil || len(runs) < 3 {
+		t.Errorf("%d runs, %v: the others were killed before they began", len(runs), err)
+	}
+}
+
 // A reader in this process and a writer in another one, at the same time.
 func TestTwoProcesses(t *testing.T) {
 	ctx := context.Background()
