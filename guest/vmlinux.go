@@ -118,10 +118,9 @@ func hasPVH(image []byte) bool {
 			continue
 		}
 		for len(notes) >= 12 {
-			name, desc := f.ByteOrder.Uint32(notes), f.ByteOrder.Uint32(notes[4:])
+			name, desc := int64(f.ByteOrder.Uint32(notes)), int64(f.ByteOrder.Uint32(notes[4:]))
 			kind := f.ByteOrder.Uint32(notes[8:])
-			descAt := 12 + int64(name+3)&^3
-			next := descAt + int64(desc+3)&^3
+			next := 12 + (name+3)&^3 + (desc+3)&^3
 			if next > int64(len(notes)) {
 				break
 			}

@@ -1,0 +1,410 @@
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+func TestArgs(t *testing.T) {
+	plain := Config{Arch: "amd64", Memory: 512 << 20, QMP: "/run/x/qmp"}
+	cases := []struct {
+		name   string
+		change func(*Config)
+		want   []string // each as consecutive arguments
+		not    []string
+	}{
+		{"defaults", func(*Config) {}, []string{
+			"-name guest,debug-threads=on", "-machine q35 -accel tcg,thread=multi -cpu max -smp 1 -m 512M",
+			"-chardev stdio,id=console,signal=off -serial chardev:console", "-qmp unix:/run/x/qmp,server=on,wait=off",
+			"-nodefaults -no-user-config -display none -no-reboot",
+		}, []string{"-kernel", "-netdev", "-object", "-drive", "-fsdev"}},
+		{"arm", func(c *Config) { c.Arch = "arm64" }, []string{"-machine virt"}, nil},
+		{"kvm", func(c *Config) { c.Accel = "kvm"; c.CPUs = 4 }, []string{"-accel kvm -cpu host -smp 4"}, nil},
+		{"own words", func(c *Config) {
+			c.Machine, c.CPU, c.Name, c.Extra = "pc", "qemu64", "a,b", []string{"-rtc", "base=utc"}
+		},
+			[]string{"-name a,,b,debug-threads=on", "-machine pc", "-cpu qemu64", "-rtc base=utc"}, nil},
+		{"kernel", func(c *Config) { c.Kernel, c.Initrd, c.Append = "/k", "/i", "console=ttyS0 quiet" },
+			[]string{"-kernel /k -initrd /i -append", "console=ttyS0 quiet"}, nil},
+		{"net", func(c *Config) { c.Net = true },
+			[]string{"-netdev user,id=net,hostfwd=tcp:127.0.0.1:0-:22 -device virtio-net-pci,netdev=net,romfile="}, nil},
+		{"disk by default", func(c *Config) { c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d"}}} },
+			[]string{"-drive if=none,id=d-a,file=/d,format=raw,cache=none,aio=threads -device virtio-blk-pci,drive=d-a,serial=a"}, []string{"iothread"}},
+		{"virtio-blk", func(c *Config) {
+			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d,1", Format: "qcow2", Bus: "virtio-blk", Cache: "directsync", AIO: "native", IOThread: true, ReadOnly: true}}}
+		}, []string{"-drive if=none,id=d-a,file=/d,,1,format=qcow2,cache=directsync,aio=native,readonly=on -object iothread,id=t-a -device virtio-blk-pci,drive=d-a,serial=a,iothread=t-a"}, nil},
+		{"virtio-scsi", func(c *Config) {
+			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "virtio-scsi", Cache: "writeback", AIO: "io_uring", IOThread: true}}}
+		}, []string{"-drive if=none,id=d-a,file=/d,format=raw,cache=writeback,aio=io_uring -object iothread,id=t-a -device virtio-scsi-pci,id=c-a,iothread=t-a -device scsi-hd,bus=c-a.0,drive=d-a,serial=a"}, nil},
+		{"nvme", func(c *Config) {
+			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe"}}}
+		},
+			[]string{"cache=unsafe,aio=threads -device nvme,drive=d-a,serial=a"}, nil},
+		{"order of disks", func(c *Config) {
+			c.Disks = []Disk{{ID: "b", Disk: iotax.Disk{Path: "/b"}}, {ID: "a", Disk: iotax.Disk{Path: "/a", Cache: "writethrough"}}}
+		}, []string{"serial=b -drive if=none,id=d-a,file=/a,format=raw,cache=writethrough"}, nil},
+		{"virtiofs", func(c *Config) { c.Shares = []Share{{ID: "s", Socket: "/run/x/fs0", Share: iotax.Share{Path: "/dir"}}} },
+			[]string{"-machine q35,memory-backend=mem", "-object memory-backend-memfd,id=mem,size=512M,share=on",
+				"-chardev socket,id=s-s,path=/run/x/fs0 -device vhost-user-fs-pci,chardev=s-s,tag=s,queue-size=1024"}, []string{"/dir"}},
+		{"9p", func(c *Config) {
+			c.Shares = []Share{{ID: "s", Share: iotax.Share{Path: "/a,b", Type: "9p", Security: "none", ReadOnly: true}}}
+		}, []string{"-fsdev local,id=f-s,path=/a,,b,security_model=none,multidevs=remap,readonly=on -device virtio-9p-pci,fsdev=f-s,mount_tag=s"}, []string{"memfd"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := plain
+			c.change(&cfg)
+			if err := cfg.Validate(); err != nil {
+				t.Errorf("it is refused: %v", err)
+			}
+			line := " " + strings.Join(cfg.Args(), " ") + " "
+			for _, w := range c.want {
+				if !strings.Contains(line, w) {
+					t.Errorf("no %q in\n%s", w, line)
+				}
+			}
+			for _, w := range c.not {
+				if strings.Contains(line, " "+w) {
+					t.Errorf("%q in\n%s", w, line)
+				}
+			}
+		})
+	}
+}
+
+// QEMU itself takes what Args writes, and answers.
+func TestStart(t *testing.T) {
+	dir := t.TempDir()
+	c := Config{Memory: 64 << 20, Net: true, QMP: filepath.Join(dir, "q")}
+	for i, bus := range buses {
+		file := filepath.Join(dir, bus)
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.Disks = append(c.Disks, Disk{ID: bus, Disk: iotax.Disk{Path: file, Bus: bus, ReadOnly: i == 0, Cache: caches[i], IOThread: bus != "nvme"}})
+	}
+	c.Shares = []Share{{ID: "p", Share: iotax.Share{Path: dir, Type: "9p"}}}
+	c.Extra = []string{"-S"}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	v, err := Start(ctx, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := v.Pid()
+	port, err := v.HostPort(ctx)
+	if err != nil || port <= 0 {
+		t.Errorf("port %d, %v", port, err)
+	}
+	var status struct{ Running bool }
+	if err := v.Monitor.Do(ctx, "query-status", nil, &status); err != nil || status.Running {
+		t.Errorf("status %+v, %v", status, err)
+	}
+	if err := v.Monitor.Do(ctx, "no-such-command", nil, nil); err == nil || !strings.Contains(err.Error(), "no-such-command") {
+		t.Errorf("a wrong command yields %v", err)
+	}
+	if v.Err() != nil {
+		t.Errorf("it runs, but Err is %v", v.Err())
+	}
+	if !slices.Contains(v.Processes()["qemu"], pid) {
+		t.Errorf("processes are %v, QEMU is %d", v.Processes(), pid)
+	}
+	if err := v.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(c.QMP); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+	if len(v.Processes()) != 0 || v.Err() == nil {
+		t.Errorf("after Close: %v, %v", v.Processes(), v.Err())
+	}
+	if err := v.Close(ctx); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Memory: 64 << 20}
+	disk := func(d iotax.Disk) func(*Config) {
+		if d.Path == "" {
+			d.Path = "/d"
+		}
+		return func(c *Config) { c.Disks = []Disk{{ID: "a", Disk: d}} }
+	}
+	share := func(s iotax.Share) func(*Config) {
+		s.Path = "/d"
+		return func(c *Config) { c.Shares = []Share{{ID: "a", Share: s}} }
+	}
+	for name, c := range map[string]struct {
+		change func(*Config)
+		field  string
+	}{
+		"native and the page cache":  {disk(iotax.Disk{Cache: "writeback", AIO: "native"}), "aio"},
+		"native and unsafe":          {disk(iotax.Disk{Cache: "unsafe", AIO: "native"}), "aio"},
+		"unknown bus":                {disk(iotax.Disk{Bus: "ide"}), "bus"},
+		"unknown format":             {disk(iotax.Disk{Format: "vmdk"}), "format"},
+		"unknown cache":              {disk(iotax.Disk{Cache: "off"}), "cache"},
+		"unknown aio":                {disk(iotax.Disk{AIO: "posix"}), "aio"},
+		"nvme with a thread":         {disk(iotax.Disk{Bus: "nvme", IOThread: true}), "iothread"},
+		"no path":                    {func(c *Config) { c.Disks = []Disk{{ID: "a"}} }, "path"},
+		"long serial":                {func(c *Config) { c.Disks = []Disk{{ID: strings.Repeat("a", 21), Disk: iotax.Disk{Path: "/d"}}} }, "id"},
+		"serial that injects":        {func(c *Config) { c.Disks = []Disk{{ID: "a,b=c", Disk: iotax.Disk{Path: "/d"}}} }, "id"},
+		"one id twice":               {func(c *Config) { disk(iotax.Disk{})(c); share(iotax.Share{Type: "9p"})(c) }, "id"},
+		"unknown share":              {share(iotax.Share{Type: "nfs"}), "type"},
+		"unknown security":           {share(iotax.Share{Type: "9p", Security: "mapped"}), "security"},
+		"unknown cache of the share": {share(iotax.Share{Cache: "mmap"}), "cache"},
+		"memory":                     {func(c *Config) { c.Memory = 1000 }, ""},
+		"cpus":                       {func(c *Config) { c.CPUs = 1000 }, ""},
+		"append without kernel":      {func(c *Config) { c.Append = "x" }, ""},
+		"long socket":                {func(c *Config) { c.QMP = "/" + strings.Repeat("x", 110) }, ""},
+	} {
+		cfg := good
+		c.change(&cfg)
+		err := cfg.Validate()
+		if err == nil {
+			t.Errorf("%s: it is accepted", name)
+			continue
+		}
+		var de *DeviceError
+		if c.field != "" && (!errors.As(err, &de) || de.Field != c.field) {
+			t.Errorf("%s: the error is %v, not about %s", name, err, c.field)
+		}
+	}
+	for _, d := range []iotax.Device{{ID: "x"}, {ID: "x", Disk: &iotax.Disk{Path: "/"}, Share: &iotax.Share{Path: "/"}}} {
+		if Check(d) == nil {
+			t.Errorf("%+v is accepted", d)
+		}
+	}
+}
+
+func TestModules(t *testing.T) {
+	c := Config{Disks: []Disk{{Disk: iotax.Disk{Bus: "nvme"}}, {Disk: iotax.Disk{Bus: "nvme"}}, {}}, Shares: []Share{{}, {Share: iotax.Share{Type: "9p"}}}}
+	if got := strings.Join(c.Modules(), " "); got != "9p 9pnet_virtio nvme virtiofs" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	const said = "Hub -1 (net):\r\n  Protocol[State]    FD  Source Address  Port   Dest. Address  Port RecvQ SendQ\r\n" +
+		"  TCP[HOST_FORWARD]  13       127.0.0.1 45719       10.0.2.15    22     0     0\r\n"
+	if p, err := hostPort(said); err != nil || p != 45719 {
+		t.Errorf("got %d, %v", p, err)
+	}
+	if _, err := hostPort(""); err == nil {
+		t.Error("nothing is accepted")
+	}
+}
+
+func TestDaemonVersion(t *testing.T) {
+	for said, want := range map[string]struct {
+		version string
+		rust    bool
+	}{
+		"virtiofsd version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright (c) 2003-2022 Fabrice Bellard": {"7.2.22", false},
+		"virtiofsd 1.13.0\n": {"1.13.0", true},
+		"virtiofsd 1.10.1":   {"1.10.1", true},
+	} {
+		if v, rust := daemonVersion(said); v != want.version || rust != want.rust {
+			t.Errorf("%q: got %s, %v", said, v, rust)
+		}
+	}
+}
+
+func TestVirtiofsdArgs(t *testing.T) {
+	s := Share{ID: "s", Socket: "/s", Share: iotax.Share{Path: "/d", Cache: "none", ReadOnly: true}}
+	for _, c := range []struct {
+		d    Virtiofsd
+		root bool
+		want string
+	}{
+		{Virtiofsd{}, true, "--socket-path=/s -o source=/d -o cache=none"},
+		{Virtiofsd{Rust: true}, true, "--socket-path /s --shared-dir /d --cache never --readonly"},
+		{Virtiofsd{Rust: true}, false, "--socket-path /s --shared-dir /d --cache never --sandbox none --readonly"},
+	} {
+		if got := strings.Join(c.d.Args(s, c.root), " "); got != c.want {
+			t.Errorf("got %s\nnot %s", got, c.want)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	_, err := Config{Binary: "qemu-system-none"}.Look()
+	var ie *iotax.Error
+	if !errors.As(err, &ie) || !strings.Contains(ie.Mend, "apt install") {
+		t.Errorf("without QEMU: %v", err)
+	}
+	t.Setenv("PATH", "/nonexistent")
+	defer func(d []string) { daemons = d }(daemons)
+	daemons = []string{"/nonexistent/virtiofsd"}
+	_, err = FindVirtiofsd(context.Background())
+	if !errors.As(err, &ie) || !strings.Contains(ie.Mend, "apt install") {
+		t.Errorf("without virtiofsd: %v", err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var lines []string
+	l := &Log{line: func(_ time.Time, s string) { lines = append(lines, s) }}
+	for i := range 1000 {
+		fmt.Fprintf(l, "line %d\r\n\n", i)
+	}
+	io.WriteString(l, "\x1b[31mred\x1b[0m\x07 par")
+	io.WriteString(l, "tial")
+	if len(lines) != 2000 || lines[0] != "line 0" {
+		t.Errorf("%d lines, the first %q", len(lines), lines[0])
+	}
+	if got := l.Tail(2); got != "line 999\nred partial" {
+		t.Errorf("the tail is %q", got)
+	}
+	if len(l.lines) > keepLines {
+		t.Errorf("%d lines are kept", len(l.lines))
+	}
+	io.WriteString(l, strings.Repeat("x", 200<<10))
+	if len(l.part) > 64<<10 {
+		t.Errorf("a line without an end grows to %d bytes", len(l.part))
+	}
+}
+
+// A server that breaks off, talks nonsense or answers late is an error and never a hang.
+func TestMonitor(t *testing.T) {
+	const greeting = `{"QMP":{"version":{"qemu":{"micro":1,"minor":2,"major":9},"package":""},"capabilities":[]}}` + "\n"
+	serve := func(t *testing.T, answer func(net.Conn, *bufio.Scanner)) string {
+		path := filepath.Join(t.TempDir(), "q")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				answer(c, bufio.NewScanner(c))
+				c.Close()
+			}
+		}()
+		return path
+	}
+	ok := func(c net.Conn, s *bufio.Scanner) {
+		io.WriteString(c, greeting)
+		for s.Scan() {
+			var q struct {
+				Execute string
+				ID      int
+			}
+			if json.Unmarshal(s.Bytes(), &q) != nil || q.Execute == "break" {
+				return
+			}
+			if q.Execute != "silent" {
+				fmt.Fprintf(c, "{\"event\":\"RESET\",\"data\":{\"guest\":true}}\n{\"return\":{\"n\":%d},\"id\":%d}\n", q.ID, q.ID)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	t.Run("talk", func(t *testing.T) {
+		events := make(chan Event, 10)
+		m, err := Dial(ctx, serve(t, ok), func(e Event) { events <- e })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if m.Version != "9.2.1" {
+			t.Errorf("version %q", m.Version)
+		}
+		var r struct{ N int }
+		if err := m.Do(ctx, "x", nil, &r); err != nil || r.N != 2 {
+			t.Errorf("got %v, %v", r, err)
+		}
+		if e := <-events; e.Name != "RESET" {
+			t.Errorf("event %+v", e)
+		}
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if err := m.Do(short, "silent", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("no answer yields %v", err)
+		}
+		if err := m.Do(ctx, "break", nil, nil); err == nil {
+			t.Error("a broken connection is no error")
+		}
+		if err := m.Do(ctx, "x", nil, nil); err == nil {
+			t.Error("a dead connection is no error")
+		}
+	})
+	for name, answer := range map[string]func(net.Conn, *bufio.Scanner){
+		"nonsense": func(c net.Conn, _ *bufio.Scanner) { io.WriteString(c, "HTTP/1.1 400\r\n") },
+		"other":    func(c net.Conn, _ *bufio.Scanner) { io.WriteString(c, "{}\n") },
+		"nothing":  func(net.Conn, *bufio.Scanner) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Dial(ctx, serve(t, answer), nil); err == nil {
+				t.Error("it is taken for QEMU")
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if _, err := Dial(short, filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// The counter's rate agrees with what a longer look at it says.
+func TestTSCKHz(t *testing.T) {
+	if TSCKHz() == 0 {
+		t.Skip("needs a time stamp counter")
+	}
+	if k := TSCKHz(); k < 500_000 || k > 10_000_000 {
+		t.Errorf("%d kHz", k)
+	}
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil || !strings.Contains(string(b), "constant_tsc") {
+		t.Skip("needs a CPU with a constant time stamp counter")
+	}
+	long := measureTSC(100 * time.Millisecond)
+	if r := float64(TSCKHz()) / float64(long); r < 0.99 || r > 1.01 {
+		t.Errorf("%d kHz in short, %d in long", TSCKHz(), long)
+	}
+}
+
+// A child that is spawned ends with its group, also when it ignores the request to.
+func TestSpawn(t *testing.T) {
+	log := &Log{}
+	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up; sleep 60 & wait; sleep 60")
+	cmd.Stdout = log
+	p, err := spawn(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for end := time.Now().Add(10 * time.Second); len(pids) < 2 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		pids = tree(cmd.Process.Pid)
+	}
+	if len(pids) < 2 || log.Tail(1) != "up" {
+		t.Errorf("the tree is %v; it said %q", pids, log.Tail(1))
+	}
+	p.end(100 * time.Millisecond)
+	select {
+	case <-p.done:
+	default:
+		t.Error("it has not ended")
+	}
+	if _, err := spawn(exec.Command("/nonexistent/program")); err == nil {
+		t.Error("a program that is not there starts")
+	}
+}
