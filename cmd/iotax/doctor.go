@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"iotax/doctor"
 	"iotax/guest"
+	"iotax/machine"
 	"iotax/machine/qemu"
 )
 
@@ -19,23 +21,41 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Tell what this host can measure, and what mends what it cannot",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			checks := doctor.Examine(c.Context(), doctor.Options{
-				CacheDir: cacheDir(),
-				Kernel: func(ctx context.Context) (string, error) {
-					k, err := guest.FindKernel(ctx, cacheDir())
-					if err != nil {
-						return "", err
-					}
-					return k.Release, nil
-				},
-				Accel: func(ctx context.Context) (string, error) {
-					return qemu.Accelerator(ctx, cacheDir())
-				},
-			})
+			work, err := os.MkdirTemp("", "iotax-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(work)
+			checks := doctor.Examine(c.Context(), doctorOptions(work))
 			if a.json {
 				return writeJSON(a.out, checks)
 			}
 			return printChecks(a.out, checks)
+		},
+	}
+}
+
+// doctorOptions asks those who would use a thing whether they can.
+func doctorOptions(work string) doctor.Options {
+	return doctor.Options{
+		Host: machine.Local(), CacheDir: cacheDir(),
+		Kernel: func(ctx context.Context) (string, error) {
+			k, err := guest.FindKernel(ctx, cacheDir(), nil)
+			if err != nil {
+				return "", err
+			}
+			return k.Release + " from " + k.Source, nil
+		},
+		Accel: func(ctx context.Context) (string, error) {
+			a, err := machine.Accelerator(ctx, machine.Options{CacheDir: cacheDir(), WorkDir: work})
+			return a.Name + ": " + a.Why, err
+		},
+		Virtiofsd: func(ctx context.Context) (string, error) {
+			v, err := qemu.FindVirtiofsd(ctx)
+			if err != nil {
+				return "", err
+			}
+			return v.Version + ", " + v.Path, nil
 		},
 	}
 }
@@ -67,7 +87,7 @@ distribution's package and unpacked in the cache; it is not installed.`,
 	}
 	fetch := c.Flags().Bool("fetch", false, "download the distribution's kernel package into the cache when there is none")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		k, err := guest.FindKernel(c.Context(), cacheDir())
+		k, err := guest.FindKernel(c.Context(), cacheDir(), nil)
 		if err != nil && *fetch {
 			k, err = guest.FetchKernel(c.Context(), cacheDir(), func(format string, args ...any) {
 				if !a.quiet {
@@ -81,7 +101,7 @@ distribution's package and unpacked in the cache; it is not installed.`,
 		if a.json {
 			return writeJSON(a.out, k)
 		}
-		_, err = fmt.Fprintf(a.out, "%s  %s\n", k.Release, k.Image)
+		_, err = fmt.Fprintf(a.out, "%s  %s\n", k.Release, k.Source)
 		return err
 	}
 	return c

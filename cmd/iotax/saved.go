@@ -194,7 +194,7 @@ func (a *app) exportCommand() *cobra.Command {
 					defer f.Close()
 					out = f
 				}
-				seq := db.EachTrial(c.Context(), r.ID)
+				seq := db.Each(c.Context(), r.ID, store.Full)
 				if format == "csv" {
 					return store.WriteCSV(out, r, seq)
 				}
