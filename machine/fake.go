@@ -144,7 +144,8 @@ func (f *Fake) Run(ctx context.Context, c *iotax.Cmd) error {
 			return err
 		}
 	}
-	if f.DieAt != nil && f.DieAt(n, c) {
+	dies := f.DieAt != nil && f.DieAt(n, c)
+	if dies {
 		// Late enough for the command to have begun, as a real death would find it.
 		t := time.AfterFunc(10*time.Millisecond, f.Die)
 		defer t.Stop()
@@ -155,8 +156,8 @@ func (f *Fake) Run(ctx context.Context, c *iotax.Cmd) error {
 		under = Local()
 	}
 	err := under.Run(ctx, c)
-	if errors.Is(err, errDied) {
-		return died(errDied)
+	if dies || errors.Is(err, errDied) {
+		return died(errDied) // also when the command was quicker than death: nobody hears of it
 	}
 	return err
 }

@@ -9,5 +9,6 @@ import (
 )
 
 func TestLocal(t *testing.T) {
+	t.Parallel()
 	machinetest.Run(t, func(*testing.T) iotax.Machine { return machine.Local() })
 }

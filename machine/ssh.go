@@ -291,7 +291,7 @@ func (w *way) dial(ctx context.Context, h *hop, conn *ssh.Client) (*ssh.Client, 
 		return nil, keyErr
 	case ctx.Err() != nil:
 		return nil, h.unreachable(ctx, err, conn != nil)
-	case strings.Contains(err.Error(), "unable to authenticate"):
+	case strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "Too many authentication failures"):
 		return nil, auth.refused(err)
 	}
 	e := &iotax.Error{Op: "connect to", On: h.address(), Err: err}

@@ -176,6 +176,9 @@ func (a *authenticator) refused(err error) error {
 	e := &iotax.Error{Op: "log in to", On: a.h.user + "@" + a.h.address()}
 	line := a.h.sshLine()
 	switch {
+	case strings.Contains(err.Error(), "Too many authentication failures"):
+		msg += "; the server lets no more be tried"
+		e.Mend = "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)"
 	case len(a.encrypted) > 0:
 		msg += "; " + strings.Join(a.encrypted, ", ") + " is encrypted and not in the agent"
 		e.Mend = "ssh-add " + iotax.Quote(a.encrypted[0])

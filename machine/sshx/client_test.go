@@ -13,53 +13,54 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/machine/internal/sshtest"
 	"iotax/machine/machinetest"
 	"iotax/machine/sshx"
 )
 
 // conform runs the suite against a server that is made anew for each machine.
-func conform(t *testing.T, make func() *server) {
+func conform(t *testing.T, make func() *sshtest.Server) {
 	t.Parallel() // the suite waits more than it works
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
 		s := make()
-		return &machine{sshx.New(s.dial(t), "ssh://test"), s}
+		return &machine{sshx.New(s.Dial(t), "ssh://test"), s}
 	}, machinetest.Options{Kill: func(m iotax.Machine) error {
-		m.(*machine).server.drop()
+		m.(*machine).server.Drop()
 		return nil
 	}})
 }
 
 type machine struct {
 	*sshx.Client
-	server *server
+	server *sshtest.Server
 }
 
 func TestBusybox(t *testing.T) {
-	dir := busyboxPath(t)
-	conform(t, func() *server {
-		return &server{shell: []string{dir + "/sh", "-c"}, env: []string{"PATH=" + dir}, maxSessions: 10}
+	dir := sshtest.BusyboxPath(t)
+	conform(t, func() *sshtest.Server {
+		return &sshtest.Server{Shell: []string{dir + "/sh", "-c"}, Env: []string{"PATH=" + dir}, MaxSessions: 10}
 	})
 }
 
 func TestBash(t *testing.T) {
-	conform(t, func() *server { return &server{shell: []string{"bash", "-c"}, maxSessions: 10} })
+	conform(t, func() *sshtest.Server { return &sshtest.Server{Shell: []string{"bash", "-c"}, MaxSessions: 10} })
 }
 
 // TestNoGroups is a server that leaves commands in its own process group. (When it is killed here,
 // so are the tests.)
 func TestNoGroups(t *testing.T) {
-	conform(t, func() *server { return &server{shell: []string{"sh", "-c"}, sameGroup: true} })
+	conform(t, func() *sshtest.Server { return &sshtest.Server{Shell: []string{"sh", "-c"}, SameGroup: true} })
 }
 
-func open(t *testing.T, s *server, opts ...sshx.Option) *sshx.Client {
+func open(t *testing.T, s *sshtest.Server, opts ...sshx.Option) *sshx.Client {
 	t.Helper()
-	c := sshx.New(s.dial(t), "ssh://test", opts...)
+	c := sshx.New(s.Dial(t), "ssh://test", opts...)
 	t.Cleanup(func() { c.Close(context.Background()) })
 	return c
 }
 
 func TestNoSetsid(t *testing.T) {
-	dir := busyboxPath(t)
+	dir := sshtest.BusyboxPath(t)
 	if err := os.Remove(dir + "/setsid"); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestNoSetsid(t *testing.T) {
 	if err := os.Symlink(dash, dir+"/sh"); err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, &server{shell: []string{"dash", "-c"}, sameGroup: true, env: []string{"PATH=" + dir}})
+	c := open(t, &sshtest.Server{Shell: []string{"dash", "-c"}, SameGroup: true, Env: []string{"PATH=" + dir}})
 	out, err := iotax.Output(t.Context(), c, "echo", "ran")
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(e.Mend, "setsid") || len(out) > 0 {
@@ -83,7 +84,7 @@ func TestNoSetsid(t *testing.T) {
 // TestFewSessions has more commands at once than the server has sessions.
 func TestFewSessions(t *testing.T) {
 	for _, max := range []int32{1, 2, 5} {
-		s := &server{shell: []string{"sh", "-c"}, maxSessions: max}
+		s := &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: max}
 		c := open(t, s)
 		errs := make(chan error)
 		const n = 12
@@ -95,7 +96,7 @@ func TestFewSessions(t *testing.T) {
 				t.Errorf("with %d sessions: %v", max, err)
 			}
 		}
-		if m := s.most.Load(); m > max {
+		if m := s.Most.Load(); m > max {
 			t.Errorf("%d sessions at once, want at most %d", m, max)
 		}
 	}
@@ -104,7 +105,7 @@ func TestFewSessions(t *testing.T) {
 // TestOneSession ends a command where no second session is to be had for that.
 func TestOneSession(t *testing.T) {
 	t.Parallel()
-	c := open(t, &server{shell: []string{"sh", "-c"}, maxSessions: 1})
+	c := open(t, &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := c.Run(ctx, iotax.Command("sleep", "1000")); !errors.Is(err, context.DeadlineExceeded) {
@@ -118,7 +119,7 @@ func TestOneSession(t *testing.T) {
 // TestFrozen is a machine that stops answering and keeps the connection, as a guest that hangs.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	s := &server{shell: []string{"sh", "-c"}}
+	s := &sshtest.Server{Shell: []string{"sh", "-c"}}
 	c := open(t, s, sshx.KeepAlive(50*time.Millisecond, 300*time.Millisecond))
 	started := make(chan struct{})
 	cmd := iotax.Command("sh", "-c", "echo up; sleep 2")
@@ -127,7 +128,7 @@ func TestFrozen(t *testing.T) {
 	go func() { done <- c.Run(t.Context(), cmd) }()
 	<-started
 	begin := time.Now()
-	s.frozen.Store(true)
+	s.Frozen.Store(true)
 	select {
 	case err := <-done:
 		if !strings.Contains(fmt.Sprint(err), "no sign of life") || !strings.Contains(err.Error(), "ssh://test") {
@@ -150,7 +151,7 @@ func (s signal) Write(p []byte) (int, error) {
 
 // TestNoShell is a login that runs no commands: what it says must reach the user.
 func TestNoShell(t *testing.T) {
-	c := open(t, &server{shell: []string{"sh", "-c", `echo "This account is not available." >&2; exit 1`}})
+	c := open(t, &sshtest.Server{Shell: []string{"sh", "-c", `echo "This account is not available." >&2; exit 1`}})
 	err := c.Run(t.Context(), iotax.Command("true"))
 	var x *iotax.ExitError
 	if err == nil || errors.As(err, &x) || !strings.Contains(err.Error(), "This account is not available.") {
@@ -160,7 +161,7 @@ func TestNoShell(t *testing.T) {
 
 // TestNoisyStderr is a start-up file that prints on standard error: that is not the command's.
 func TestNoisyStderr(t *testing.T) {
-	c := open(t, &server{shell: []string{"sh", "-c", `echo "Welcome!" >&2; eval "$0"`}})
+	c := open(t, &sshtest.Server{Shell: []string{"sh", "-c", `echo "Welcome!" >&2; eval "$0"`}})
 	var errs strings.Builder
 	cmd := iotax.Command("sh", "-c", "echo mine >&2; exit 1")
 	cmd.Stderr = &errs
@@ -173,7 +174,7 @@ func TestNoisyStderr(t *testing.T) {
 
 // TestSecret makes sure that no list of processes shows an environment variable's value.
 func TestSecret(t *testing.T) {
-	c := open(t, &server{shell: []string{"bash", "-c"}})
+	c := open(t, &sshtest.Server{Shell: []string{"bash", "-c"}})
 	cmd := iotax.Command("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
 	const secret = "correct-horse-battery-staple"
 	cmd.Env = []string{"SECRET=" + secret}
@@ -189,7 +190,7 @@ func TestSecret(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	c := sshx.New((&server{shell: []string{"sh", "-c"}}).dial(t), "ssh://test")
+	c := sshx.New((&sshtest.Server{Shell: []string{"sh", "-c"}}).Dial(t), "ssh://test")
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,8 @@
 //go:build unix
 
-package sshx_test
+// Package sshtest is an SSH server inside a test's own process, for what a real one cannot be made
+// to do: other login shells, few sessions, no process groups, silence, passwords.
+package sshtest
 
 import (
 	"crypto/ed25519"
@@ -19,21 +21,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server is an SSH server in this process, for what a real one cannot be made to do: other login
-// shells, few sessions, no process groups, silence. The real one is tested in package machine.
-type server struct {
-	shell       []string // login shell and its "-c"
-	env         []string // nil is the test's own
-	sameGroup   bool     // do not start a session for each command, as Dropbear
-	maxSessions int32    // 0 is no limit
+// A Server serves sessions on this host.
+type Server struct {
+	Shell       []string // login shell and its "-c"
+	Env         []string // nil is the test's own
+	SameGroup   bool     // do not start a session for each command, as Dropbear
+	MaxSessions int32    // 0 is no limit
+	Password    string   // "" lets everyone in
 
-	sessions, most atomic.Int32
-	frozen         atomic.Bool // answer nothing any more, and keep the connection
-	conns, pids    sync.Map
+	Most   atomic.Int32 // sessions at once, so far
+	Frozen atomic.Bool  // answer nothing any more, and keep the connection
+
+	sessions    atomic.Int32
+	conns, pids sync.Map
 }
 
-// dial starts the server and returns a connection to it.
-func (s *server) dial(t *testing.T) *ssh.Client {
+// Start starts the server, until the test ends, and returns its address and its host key.
+func (s *Server) Start(t *testing.T) (addr string, hostKey ssh.PublicKey) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -43,7 +47,15 @@ func (s *server) dial(t *testing.T) *ssh.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := &ssh.ServerConfig{NoClientAuth: true}
+	config := &ssh.ServerConfig{NoClientAuth: s.Password == ""}
+	if s.Password != "" {
+		config.PasswordCallback = func(_ ssh.ConnMetadata, got []byte) (*ssh.Permissions, error) {
+			if string(got) != s.Password {
+				return nil, errors.New("wrong password")
+			}
+			return nil, nil
+		}
+	}
 	config.AddHostKey(signer)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,7 +64,7 @@ func (s *server) dial(t *testing.T) *ssh.Client {
 	var served sync.WaitGroup
 	t.Cleanup(func() {
 		l.Close()
-		s.drop()
+		s.Drop()
 		s.pids.Range(func(pid, _ any) bool { // what nobody ended, as the suite's machine that dies
 			unix.Kill(-pid.(int), unix.SIGKILL)
 			unix.Kill(pid.(int), unix.SIGKILL)
@@ -69,22 +81,29 @@ func (s *server) dial(t *testing.T) *ssh.Client {
 			served.Go(func() { s.serve(raw, config) })
 		}
 	})
-	conn, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{User: "test", HostKeyCallback: ssh.FixedHostKey(signer.PublicKey())})
+	return l.Addr().String(), signer.PublicKey()
+}
+
+// Dial starts the server and returns a connection to it.
+func (s *Server) Dial(t *testing.T) *ssh.Client {
+	t.Helper()
+	addr, key := s.Start(t)
+	conn, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{User: "test", HostKeyCallback: ssh.FixedHostKey(key)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// drop cuts every connection.
-func (s *server) drop() {
+// Drop cuts every connection.
+func (s *Server) Drop() {
 	s.conns.Range(func(c, _ any) bool {
 		c.(net.Conn).Close()
 		return true
 	})
 }
 
-func (s *server) serve(raw net.Conn, config *ssh.ServerConfig) {
+func (s *Server) serve(raw net.Conn, config *ssh.ServerConfig) {
 	s.conns.Store(raw, true)
 	conn, chans, reqs, err := ssh.NewServerConn(raw, config)
 	if err != nil {
@@ -94,7 +113,7 @@ func (s *server) serve(raw net.Conn, config *ssh.ServerConfig) {
 	defer conn.Close()
 	go func() {
 		for r := range reqs {
-			if !s.frozen.Load() {
+			if !s.Frozen.Load() {
 				r.Reply(false, nil)
 			}
 		}
@@ -102,15 +121,15 @@ func (s *server) serve(raw net.Conn, config *ssh.ServerConfig) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for nc := range chans {
-		if s.frozen.Load() {
+		if s.Frozen.Load() {
 			continue
 		}
-		if n := s.sessions.Add(1); s.maxSessions > 0 && n > s.maxSessions {
+		if n := s.sessions.Add(1); s.MaxSessions > 0 && n > s.MaxSessions {
 			s.sessions.Add(-1)
 			nc.Reject(ssh.ConnectionFailed, "open failed")
 			continue
-		} else if n > s.most.Load() {
-			s.most.Store(n)
+		} else if n > s.Most.Load() {
+			s.Most.Store(n)
 		}
 		ch, reqs, err := nc.Accept()
 		if err != nil {
@@ -124,7 +143,7 @@ func (s *server) serve(raw net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-func (s *server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
+func (s *Server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 	var cmd *exec.Cmd
 	done := make(chan struct{})
 	for {
@@ -139,13 +158,13 @@ func (s *server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 					<-done // as OpenSSH: the session lives as long as its command
 				}
 				return
-			case s.frozen.Load():
+			case s.Frozen.Load():
 			case r.Type == "exec" && cmd == nil:
 				var p struct{ Command string }
 				ssh.Unmarshal(r.Payload, &p)
-				cmd = exec.Command(s.shell[0], append(s.shell[1:len(s.shell):len(s.shell)], p.Command)...)
-				cmd.Env = s.env
-				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !s.sameGroup}
+				cmd = exec.Command(s.Shell[0], append(s.Shell[1:len(s.Shell):len(s.Shell)], p.Command)...)
+				cmd.Env = s.Env
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !s.SameGroup}
 				cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
 				in, err := cmd.StdinPipe()
 				if err == nil {
@@ -175,8 +194,8 @@ func (s *server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 	}
 }
 
-func (s *server) exit(ch ssh.Channel, err error) {
-	if s.frozen.Load() {
+func (s *Server) exit(ch ssh.Channel, err error) {
+	if s.Frozen.Load() {
 		return
 	}
 	var exit *exec.ExitError
@@ -196,8 +215,8 @@ func (s *server) exit(ch ssh.Channel, err error) {
 	ch.SendRequest("exit-status", false, ssh.Marshal(struct{ N uint32 }{}))
 }
 
-// busyboxPath makes a directory with nothing but busybox's applets in it and returns it.
-func busyboxPath(t *testing.T) string {
+// BusyboxPath makes a directory with nothing but busybox's applets in it and returns it.
+func BusyboxPath(t *testing.T) string {
 	t.Helper()
 	bin, err := exec.LookPath("busybox")
 	if err != nil {
