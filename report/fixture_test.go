@@ -24,8 +24,8 @@ func fixture() (*iotax.Run, []*iotax.Trial) {
 	start := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	guest := func(disk string) map[string]string {
 		return map[string]string{
-			"machine.kernel": "6.1.0-40-amd64", "machine.clocksource": "tsc", "qemu.version": "7.2.17", "qemu.accel": "tcg",
-			"boot.start": "0s", "boot.kernel": "212ms", "boot.init": "1.184s", "boot.network": "1.371s", "boot.ready": "1.52s", "qemu.device": disk,
+			"machine.kernel": "6.1.0-40-amd64", "machine.clocksource": "tsc", "qemu": "7.2.17", "accel": "tcg",
+			"boot.start": "0s", "boot.kernel": "212ms", "boot.init": "1.184s", "boot.network": "1.371s", "boot.ready": "1.52s", "device.blk": disk,
 		}
 	}
 	run := &iotax.Run{
@@ -33,8 +33,8 @@ func fixture() (*iotax.Run, []*iotax.Trial) {
 		Status: iotax.Incomplete, Baseline: hostDisk, Precision: .05, Margin: .05,
 		Plan: []byte("measure: {protocol: adaptive, blocks: {min: 6, max: 30}}\n"),
 		Environment: map[string]string{
-			"kernel": "6.1.0-40-amd64", "cpu": "AMD EPYC 7B13", "cpus": "2", "memory": "7.8 GiB", "governor": "unknown", "hypervisor": "kvm",
-			"os": "Debian GNU/Linux 12 (bookworm)", "mitigations": "spectre_v2: Retpolines; IBPB: conditional", "clocksource": "kvm-clock", "fio": "3.33",
+			"kernel": "6.1.0-40-amd64", "cpu.model": "AMD EPYC 7B13", "cpu.count": "2", "memory": "7.8 GiB", "hypervisor": "kvm",
+			"os": "Debian GNU/Linux 12 (bookworm)", "cpu.mitigations": "spectre_v2: Retpolines; IBPB: conditional", "clocksource": "kvm-clock",
 		},
 		Targets: []iotax.TargetInfo{
 			{Name: hostDisk, Machine: "host", Place: "/var/tmp/iotax-8f3a", Durability: iotax.Durable, Facts: map[string]string{"filesystem": "ext4", "mount.options": "rw,relatime", "queue.scheduler": "none", "queue.rotational": "0"}},
@@ -84,7 +84,7 @@ func fixture() (*iotax.Run, []*iotax.Trial) {
 				}
 				ops := l.base * f * shared * math.Exp(l.noise*r.NormFloat64())
 				t := &iotax.Trial{Run: run.ID, Target: target, Workload: l.name, Block: block, Seq: seq, Seed: uint64(1000 + block),
-					Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true, Start: at, Took: 12*time.Second + 310*time.Millisecond}
+					Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true, Start: at, Took: 12*time.Second + 310*time.Millisecond, Facts: map[string]string{"fio": "fio-3.33"}}
 				seq++
 				at = at.Add(13 * time.Second)
 				p99 := .004 / f * math.Exp(.1*r.NormFloat64())

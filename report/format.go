@@ -103,6 +103,9 @@ func number(i stat.Interval, unit string) string {
 		return dash
 	}
 	sc := scaleOf(unit, i.Estimate)
+	if i.Estimate == 0 {
+		return withUnit("0", sc.unit)
+	}
 	x, h := i.Estimate/sc.factor, half(i)/sc.factor
 	return withUnit(fixed(x, places(x, h))+sc.prefix, sc.unit)
 }
@@ -127,6 +130,9 @@ func spread(i stat.Interval, unit string) string {
 func bounds(i stat.Interval, unit string) string {
 	if !finite(i) {
 		return number(i, unit)
+	}
+	if i.Lo == i.Hi {
+		return number(stat.Interval{Estimate: i.Estimate, Lo: math.NaN(), Hi: math.NaN(), N: i.N}, unit) // a constant, such as the window's length
 	}
 	sc := scaleOf(unit, i.Estimate)
 	x := i.Estimate / sc.factor

@@ -99,8 +99,8 @@ type tickView struct {
 }
 
 type secondaryView struct {
-	Target string
-	Cells  []string
+	Label string
+	Cells []string
 }
 
 type noteView struct {
@@ -315,39 +315,40 @@ func niceStep(x float64, unit string) float64 {
 	return 10 * p * base
 }
 
-// secondaryTable lists what else a workload's cells measured, a column each.
+// secondaryTable lists what else a workload's cells measured: a row each, a column for each target.
 func secondaryTable(s Section) (columns []string, rows []secondaryView) {
-	var names []string
+	at := map[string]int{}
 	for _, r := range s.Rows {
+		if len(r.Secondary) == 0 {
+			continue
+		}
 		for _, f := range r.Secondary {
-			if !slices.Contains(names, f.Name) {
-				names = append(names, f.Name)
+			i, ok := at[f.Name]
+			if !ok {
+				i = len(rows)
+				at[f.Name] = i
 				label := f.Label
 				if f.Merged {
-					label += " (all trials)"
+					label += ", all trials together"
 				}
-				columns = append(columns, label)
+				rows = append(rows, secondaryView{Label: label})
 			}
+			cell := bounds(f.Value, f.Unit)
+			if f.Merged {
+				e := f.Value.Estimate
+				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
+				cell = number(f.Value, f.Unit)
+			}
+			for len(rows[i].Cells) < len(columns) {
+				rows[i].Cells = append(rows[i].Cells, dash)
+			}
+			rows[i].Cells = append(rows[i].Cells, cell)
 		}
+		columns = append(columns, clean(r.Target))
 	}
-	for _, r := range s.Rows {
-		v := secondaryView{Target: clean(r.Target)}
-		for _, name := range names {
-			cell := dash
-			if i := slices.IndexFunc(r.Secondary, func(f Figure) bool { return f.Name == name }); i >= 0 {
-				f := r.Secondary[i]
-				if f.Merged {
-					e := f.Value.Estimate
-					f.Value.Lo, f.Value.Hi = e*(1-stat.HistogramError), e*(1+stat.HistogramError)
-					cell = number(f.Value, f.Unit)
-				} else {
-					cell = bounds(f.Value, f.Unit)
-				}
-			}
-			v.Cells = append(v.Cells, cell)
-		}
-		if len(r.Secondary) > 0 {
-			rows = append(rows, v)
+	for i := range rows {
+		for len(rows[i].Cells) < len(columns) {
+			rows[i].Cells = append(rows[i].Cells, dash)
 		}
 	}
 	return columns, rows

@@ -361,7 +361,7 @@ func TestPrecision(t *testing.T) {
 		{stat.Interval{Estimate: 73, Lo: 70, Hi: 75, N: 6}, iotax.Seconds, "73 [70, 75] s"},
 		{stat.Interval{Estimate: .31, Lo: .30, Hi: .33, N: 6}, iotax.RatioUnit, "31.0 [30.0, 33.0] %"},
 		{stat.Interval{Estimate: nan, Lo: nan, Hi: nan}, iotax.PerSecond, "–"},
-		{stat.Interval{Estimate: 0, Lo: 0, Hi: 0, N: 6}, iotax.PerSecond, "0.000 [0.000, 0.000]"},
+		{stat.Interval{Estimate: 0, Lo: 0, Hi: 0, N: 6}, iotax.PerSecond, "0"},
 	} {
 		if got := bounds(c.i, c.unit); got != c.want {
 			t.Errorf("%+v %s: %q, want %q", c.i, c.unit, got, c.want)

@@ -396,8 +396,10 @@ func (a textAxis) draw(r Row, p palette) string {
 			}
 		}
 		cells[mid] = '●'
-	} else if r.Baseline {
-		cells[one] = '┃'
+	} else {
+		if r.Baseline {
+			cells[one] = '┃'
+		}
 		return p.dim.Render(string(cells))
 	}
 	return p.dim.Render(string(cells[:from])) + style.Render(string(cells[from:to+1])) + p.dim.Render(string(cells[to+1:]))
