@@ -164,4 +164,10 @@ type FieldError struct {
 	Mend  string
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
+func (e *FieldError) Error() string {
+	s := e.Field + ": " + e.Msg
+	if e.Mend != "" {
+		s += "\n  mend: " + e.Mend
+	}
+	return s
+}
