@@ -31,8 +31,8 @@ type Deps struct {
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
 	// Watch starts to observe what else happens during a trial; stop ends that.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) ([]iotax.Value, map[string]string, error), err error)
-	// DropCaches empties the page cache of a machine.
-	DropCaches func(ctx context.Context, m iotax.Machine) error
+	// Evict takes the files at a path of this host out of its page cache.
+	Evict func(ctx context.Context, path string) error
 	// Check judges one trial; a void trial voids its block.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
 	// Review judges the whole run.

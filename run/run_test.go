@@ -98,11 +98,15 @@ func (f *fakeWorkload) Cleanup(_ context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// of is a volume spec that stands on another target.
-type of struct{ target string }
+// of is a volume spec that stands on another target; none is a spec with nothing to say.
+type of struct {
+	Target string `yaml:"of"`
+}
 
-func (o *of) Of() string     { return o.target }
-func (o *of) SetOf(t string) { o.target = t }
+func (o *of) Of() string     { return o.Target }
+func (o *of) SetOf(t string) { o.Target = t }
+
+type none struct{}
 
 func (w *world) deps() Deps {
 	return Deps{
@@ -126,7 +130,7 @@ func (w *world) deps() Deps {
 		Watch: func(context.Context, *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
 			return func(context.Context) ([]iotax.Value, map[string]string, error) { return nil, nil, nil }, nil
 		},
-		DropCaches: func(_ context.Context, m iotax.Machine) error { return nil },
+		Evict: func(_ context.Context, path string) error { return nil },
 		Check: func(t *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
 			if v, ok := t.Value("read.iops"); ok && math.IsNaN(v.Value) {
 				return nil, "the clock ran backwards"
@@ -152,16 +156,16 @@ func (w *world) deps() Deps {
 func guestPlan(workloads ...string) *plan.Plan {
 	p := &plan.Plan{
 		Name: "test", Baseline: "host",
-		Machines: []plan.Machine{{Name: "guest", Kind: "qemu"}},
+		Machines: []plan.Machine{{Name: "guest", Kind: "qemu", Spec: &none{}}},
 		Targets: []plan.Target{
-			{Name: "host", On: "host", Kind: "dir"},
+			{Name: "host", On: "host", Kind: "dir", Spec: &none{}},
 			{Name: "disk", On: "guest", Kind: "disk", Spec: &of{"host"}},
 			{Name: "share", On: "guest", Kind: "share", Spec: &of{"host"}},
 		},
 		Measure: plan.Defaults(),
 	}
 	for _, w := range workloads {
-		p.Workloads = append(p.Workloads, plan.Workload{Name: w, Kind: "fio"})
+		p.Workloads = append(p.Workloads, plan.Workload{Name: w, Kind: "fio", Spec: &none{}})
 	}
 	p.Measure.Seed = 7
 	return p

@@ -24,7 +24,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 			return err
 		}
 		if t.Cold {
-			if err := dropCaches(ctx, d, target, t); err != nil {
+			if err := evict(ctx, d, target, t); err != nil {
 				return err
 			}
 		}
@@ -61,23 +61,22 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	}
 }
 
-// dropCaches empties the caches between the workload and the device: the target's, and this
-// host's, which stands behind a guest. Where it is not allowed the trial goes on and says so.
-func dropCaches(ctx context.Context, d Deps, target *iotax.Target, t *iotax.Trial) error {
-	machines := []iotax.Machine{target.Machine}
-	if !iotax.IsLocal(target.Machine) && target.Place.Backing != "" {
-		machines = append(machines, d.Host)
+// evict takes the test files out of the page cache of this host, which stands behind a guest's disk
+// and shares too; the cache of a machine elsewhere is the workload's to empty (fio invalidates its
+// file). Where it is not allowed the trial goes on, as a warm one, and says so.
+func evict(ctx context.Context, d Deps, target *iotax.Target, t *iotax.Trial) error {
+	path := target.Place.Backing
+	if path == "" {
+		return nil
 	}
-	for _, m := range machines {
-		err := d.DropCaches(ctx, m)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			t.Cold = false
-			t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("%s: %v", m, err), Mend: "run as root, or measure warm (--warm) on all targets"})
-		}
+	err := d.Evict(ctx, path)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		t.Cold = false
+		t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
+			Evidence: err.Error(), Mend: "run as root, or measure warm (--warm) on all targets"})
 	}
 	return nil
 }

@@ -166,14 +166,14 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			}
 			return w.Stop, nil
 		},
-		DropCaches: probe.DropCaches,
-		Check:      check.Trial,
-		Review:     check.Run,
-		Begin:      db.Create,
-		Save:       db.Append,
-		Update:     db.Update,
-		Progress:   show.event,
-		Now:        time.Now,
+		Evict:    probe.Evict,
+		Check:    check.Trial,
+		Review:   check.Run,
+		Begin:    db.Create,
+		Save:     db.Append,
+		Update:   db.Update,
+		Progress: show.event,
+		Now:      time.Now,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
 			case <-ctx.Done():

@@ -1,0 +1,50 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"iotax"
+)
+
+// Evict takes the files at path, a file of this host or a tree of them, out of its page cache: what is
+// dirty is written back, then the pages are given up (posix_fadvise POSIX_FADV_DONTNEED). It needs no
+// more rights than reading them, and leaves the caches of everybody else alone. Elsewhere than on
+// Linux it is DropCaches.
+func Evict(ctx context.Context, path string) error {
+	fail := func(path string, err error) error {
+		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}
+	}
+	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // a workload removed it meanwhile
+		case err != nil:
+			return err
+		case !d.Type().IsRegular() && d.Type()&fs.ModeDevice == 0, d.Type()&fs.ModeCharDevice != 0:
+			return nil
+		}
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fail(path, errors.Unwrap(err))
+		}
+		defer f.Close()
+		if err := unix.Fdatasync(int(f.Fd())); err != nil { // only clean pages can be given up
+			return fail(path, err)
+		}
+		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			return fail(path, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,87 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// resident counts the pages of a file that are in the page cache.
+func resident(t *testing.T, path string) int {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(m)
+	vec := make([]byte, (len(m)+os.Getpagesize()-1)/os.Getpagesize())
+	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&vec[0]))); e != 0 {
+		t.Fatal(e)
+	}
+	n := 0
+	for _, v := range vec {
+		n += int(v & 1)
+	}
+	return n
+}
+
+func TestEvict(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "iotax-evict-") // a tmpfs would have nowhere to evict to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	in, out := filepath.Join(dir, "a", "in"), filepath.Join(dir, "out")
+	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{in, out} {
+		if err := os.WriteFile(p, make([]byte, 4<<20), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(out, filepath.Join(dir, "a", "link")); err != nil {
+		t.Fatal(err)
+	}
+	before := resident(t, in)
+	if before < 1000 {
+		t.Fatalf("only %d pages cached after writing: nothing to test", before)
+	}
+	if err := Evict(t.Context(), filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if n := resident(t, in); n > before/100 {
+		t.Errorf("%d of %d dirty pages stay in the cache", n, before)
+	}
+	if n := resident(t, out); n < 1000 {
+		t.Errorf("a link was followed: %d pages of its target are left", n)
+	}
+	if err := Evict(t.Context(), out); err != nil { // a single file, as a disk image is
+		t.Fatal(err)
+	}
+	if n := resident(t, out); n > 10 {
+		t.Errorf("%d pages of a single file stay", n)
+	}
+	if err := Evict(t.Context(), filepath.Join(dir, "gone")); err != nil {
+		t.Errorf("a file that is gone: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Evict(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a cancel: %v", err)
+	}
+}
