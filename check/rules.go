@@ -115,6 +115,7 @@ const (
 	windowShort  = 0.95 // window ÷ window asked for
 	busyThread   = 0.95 // CPU seconds of the generator ÷ thread seconds
 	submitShare  = 0.80 // time of a thread spent in submission
+	submitBusy   = 0.75 // CPU share of a thread that really waits, at most
 	depthShort   = 0.80 // depth reached ÷ depth asked for
 	depthUnlike  = 1.5  // depth on one side ÷ depth on the other
 	mergeUnlike  = 1.25 // size of an I/O at the device, one side ÷ the other
@@ -135,14 +136,14 @@ var (
 	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
 		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target: the page cache of the host, or of the server, gave the rest. " +
 			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
-			"where they are so only when the ramp is taken to have run at the same rate, and in a run that asked for warm caches, it is a warning.",
+			"where they are so only when the ramp is taken to have run at half the rate or more, and in a run that asked for warm caches, it is a warning.",
 		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
 	writeAbsorbed = Rule{ID: "write-absorbed", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache took the writes",
 		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
 			"That is its memory's speed, and for as long as it lasts. The same two degrees as for `cache-served`.",
 		Mend: "add `end_fsync: 1` or `fsync`, write more than the cache holds, or use `cache: none`"}
 	foreignIO = Rule{ID: "foreign-io", Severity: iotax.Warning, Scope: OfTrial, Title: "someone else used the device",
-		Why:  "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or the other way round).",
+		Why:  "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or, in warm trials, the other way round: in cold ones every program comes back from the device).",
 		Mend: "find who it is (`iotop`, `pidstat -d`) and stop it while measuring"}
 
 	shortTrial = Rule{ID: "short-trial", Severity: iotax.Warning, Scope: OfTrial, Title: "a quick look",
@@ -185,7 +186,7 @@ var (
 		Why:  "The depths really reached (Little's law) differ by a factor of 1.5 or more: this is not like for like. A published table had the host at 898 and the guest at 64.",
 		Mend: "use an engine and a depth that both sides reach"}
 	unlikeMerging = Rule{ID: "unlike-merging", Severity: iotax.Warning, Scope: OfRun, Title: "I/Os are merged or split differently",
-		Why:  "The mean size of an I/O at the device differs by a factor of 1.25 or more between target and baseline under the same workload: a scheduler, a cache or a read-ahead joins or splits them. Their IOPS are not those of the device.",
+		Why:  "The mean size of an I/O at the device differs by a factor of 1.25 or more between target and baseline under the same workload, while the device's bytes are the workload's: a scheduler, a cache or a read-ahead joins or splits them. Their IOPS are not those of the device.",
 		Mend: "compare bandwidth rather than IOPS, or use the same scheduler and block limits"}
 	guestBeatsHost = Rule{ID: "guest-beats-host", Severity: iotax.Warning, Scope: OfRun, Title: "a guest is faster than its host on the same disk",
 		Why:  "The whole interval lies above 1 + margin, and the guest's disk or share stands on the host's own directory. Usually a cache answered, or the host's side was held back (its engine, its depth).",

@@ -200,16 +200,19 @@ func (s *study) depth() []iotax.Finding {
 // merging compares the mean sizes of I/Os at the device.
 func (s *study) merging() []iotax.Finding {
 	size := func(target, workload, direction string) float64 {
-		var bytes, ios float64
+		var bytes, ios, done float64
 		for _, t := range s.good(target, workload) {
 			r := reading{t: t}
 			b, ok1 := r.value("device." + direction + ".bytes")
 			n, ok2 := r.value("device." + direction + ".ios")
 			if ok1 && ok2 && r.did(direction) {
-				bytes, ios = bytes+b, ios+n
+				w, _ := r.value(direction + ".bytes")
+				bytes, ios, done = bytes+b, ios+n, done+w*(1+r.rampShare())
 			}
 		}
-		if ios < 100 { // then the odd block of metadata decides
+		// With few I/Os the odd block of metadata decides; with other bytes than the workload's it is
+		// someone else's I/O, a read-ahead or a cache.
+		if ios < 100 || math.Abs(bytes/done-1) > 0.2 {
 			return math.NaN()
 		}
 		return bytes / ios
@@ -222,9 +225,6 @@ func (s *study) merging() []iotax.Finding {
 		for _, d := range []string{"read", "write"} {
 			base := size(s.run.Baseline, w, d)
 			for _, t := range s.others() {
-				if s.told(t, w, cacheServed.ID) || s.told(t, w, writeAbsorbed.ID) {
-					continue // the little that came through is no measure
-				}
 				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
 					fs = append(fs, unlikeMerging.finding("%s: a %s at the device has %s under %s, %s under %s",
 						w, d, bytesText(x), t, bytesText(base), s.run.Baseline))

@@ -99,6 +99,13 @@ var plantedRuns = []struct {
 			r.Workloads[0].Metrics = []string{"read.bandwidth"}
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
 		}},
+	{"unlike-merging", "the host splits", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")*2) })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) { // read-ahead: the bytes are not the workload's
+			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.bytes", get(t, "device.read.bytes")*8) })
+		}},
 	{"guest-beats-host", "twice as fast", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) }) },
 		func(r *iotax.Run, ts []*iotax.Trial) { // it stands on another disk

@@ -146,23 +146,29 @@ func (r reading) device() []iotax.Finding {
 		if !ok1 || !ok2 || done <= 0 {
 			continue
 		}
-		// The counters bracket the whole trial, the workload's own count only the window. What the
-		// ramp did is not known; it lies between nothing and a full-speed share.
+		// The counters bracket the whole trial, the workload's own count only the window. What the ramp
+		// did is not known: nothing at the least, its full share at the most. Half of it is taken for
+		// granted; a ramp that starts cold is often slower than the window.
 		share := seen / done
-		scaled := share
-		if s := r.seconds(); s > 0 && r.t.Ramp > 0 {
-			scaled = share / (1 + r.t.Ramp.Seconds()/s)
-		}
+		likely := share / (1 + r.rampShare()/2)
 		rule := c.rule
 		switch {
-		case scaled >= servedBelow:
+		case likely >= servedBelow:
 			continue
 		case share >= servedBelow, r.warm():
 			rule = rule.as(iotax.Warning)
 		}
-		fs = append(fs, rule.finding("%s of the bytes %s the device (%s of %s)", percent(scaled), c.verb, bytesText(seen), bytesText(done*share/scaled)))
+		fs = append(fs, rule.finding("%s of the bytes %s the device (%s of %s)", percent(likely), c.verb, bytesText(seen), bytesText(done*(1+r.rampShare()/2))))
 	}
 	return fs
+}
+
+// rampShare is the length of the ramp over that of the window.
+func (r reading) rampShare() float64 {
+	if s := r.seconds(); s > 0 {
+		return r.t.Ramp.Seconds() / s
+	}
+	return 0
 }
 
 // direct reports whether the job bypassed the page cache where it ran.
@@ -185,10 +191,12 @@ func (r reading) warm() bool {
 	return true
 }
 
-// foreign looks for operations in the direction that the workload does not use.
+// foreign looks for operations in the direction that the workload does not use. Reads during writes
+// say nothing where caches were dropped first: every program on the host, the guest's own included,
+// comes back from the device.
 func (r reading) foreign() []iotax.Finding {
 	reads, writes := r.did("read"), r.did("write") || r.did("trim")
-	if reads == writes {
+	if reads == writes || writes && r.t.Cold {
 		return nil
 	}
 	used, other := "read", "write"
@@ -332,7 +340,7 @@ func (r reading) submission() []iotax.Finding {
 		// With a full queue each completion waits for the other submissions, so that slat alone does
 		// not stand out; but then the thread does nothing but submit, and sleeps in it.
 		busy, measured := r.busy()
-		all := known && measured && iops*slat/jobs > submitShare && busy < 0.5
+		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
 			fs = append(fs, blockingSubmit.finding("%s with %s: submission takes %s, completion %s", d, r.fact(factEngine), secondsText(slat), secondsText(clat)))
 		}
