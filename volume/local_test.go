@@ -19,11 +19,7 @@ import (
 )
 
 // here is this host.
-var here = local{machine.Local()}
-
-type local struct{ iotax.Machine }
-
-func (local) Local() bool { return true }
+var here = machine.Local()
 
 // prepare is the way of the program to a volume: by the kind's name and its filled spec.
 func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {
