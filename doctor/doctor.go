@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,7 +85,7 @@ func (e *examiner) all() []check {
 		{"fio engines", e.engines},
 		{"io_uring", e.ioUring},
 		{"qemu", e.qemu},
-		{"acceleration", ask(e.Accel, Warn)}, // without it guests run emulated
+		{"acceleration", acceleration(ask(e.Accel, Warn))},
 		{"guest kernel", ask(e.Kernel, Missing)},
 		{"virtiofsd", ask(e.Virtiofsd, Missing)},
 		{"busybox", e.busybox},
@@ -126,6 +127,21 @@ func ask(find func(ctx context.Context) (string, error), without Status) func(ct
 			return failed(ctx, without, err, "")
 		}
 		return Check{Status: OK, Detail: detail}
+	}
+}
+
+// acceleration warns of emulation, which is an answer and no error: guests run, slowly.
+func acceleration(found func(ctx context.Context) Check) func(ctx context.Context) Check {
+	if found == nil {
+		return nil
+	}
+	return func(ctx context.Context) Check {
+		c := found(ctx)
+		if c.Status == OK && strings.HasPrefix(c.Detail, "tcg") {
+			c.Status = Warn
+			c.Mend = "guests are emulated, and cost several times more CPU: use a host whose /dev/kvm works (nested virtualisation switched on, the user in group kvm)"
+		}
+		return c
 	}
 }
 

@@ -275,6 +275,17 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+func TestAcceleration(t *testing.T) {
+	for detail, status := range map[string]Status{"kvm: /dev/kvm boots": OK, "tcg: there is no /dev/kvm": Warn} {
+		for _, c := range Examine(context.Background(), Options{Host: scripted{}, TempDir: t.TempDir(),
+			Accel: func(context.Context) (string, error) { return detail, nil }}) {
+			if c.Name == "acceleration" {
+				want(t, detail, c, status, detail)
+			}
+		}
+	}
+}
+
 // The real host: every answer in time, each with a name and a status, and nothing left behind.
 func TestExamineHere(t *testing.T) {
 	dir := t.TempDir()
