@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident counts the pages of a file that are in the page cache.
-func resident(t *testing.T, path string) int {
+// cached counts the pages of a file that are in the page cache.
+func cached(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,31 +57,31 @@ func TestEvict(t *testing.T) {
 	if err := os.Symlink(out, filepath.Join(dir, "a", "link")); err != nil {
 		t.Fatal(err)
 	}
-	before := resident(t, in)
+	before := cached(t, in)
 	if before < 1000 {
 		t.Fatalf("only %d pages cached after writing: nothing to test", before)
 	}
-	if err := Evict(t.Context(), filepath.Join(dir, "a")); err != nil {
+	if err := Evict(t.Context(), nil, filepath.Join(dir, "a")); err != nil {
 		t.Fatal(err)
 	}
-	if n := resident(t, in); n > before/100 {
+	if n := cached(t, in); n > before/100 {
 		t.Errorf("%d of %d dirty pages stay in the cache", n, before)
 	}
-	if n := resident(t, out); n < 1000 {
+	if n := cached(t, out); n < 1000 {
 		t.Errorf("a link was followed: %d pages of its target are left", n)
 	}
-	if err := Evict(t.Context(), out); err != nil { // a single file, as a disk image is
+	if err := Evict(t.Context(), nil, out); err != nil { // a single file, as a disk image is
 		t.Fatal(err)
 	}
-	if n := resident(t, out); n > 10 {
+	if n := cached(t, out); n > 10 {
 		t.Errorf("%d pages of a single file stay", n)
 	}
-	if err := Evict(t.Context(), filepath.Join(dir, "gone")); err != nil {
+	if err := Evict(t.Context(), nil, filepath.Join(dir, "gone")); err != nil {
 		t.Errorf("a file that is gone: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Evict(ctx, dir); !errors.Is(err, context.Canceled) {
+	if err := Evict(ctx, nil, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"iotax"
-	"iotax/machine"
 )
 
-// Evict empties this host's caches: there is no call here that takes a single file out of them.
-func Evict(ctx context.Context, _ string) error { return DropCaches(ctx, machine.Local()) }
+// Evict empties the caches of host, which is this one: there is no call here that takes a single file
+// out of them.
+func Evict(ctx context.Context, host iotax.Machine, _ string) error { return DropCaches(ctx, host) }

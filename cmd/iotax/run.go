@@ -166,7 +166,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			}
 			return w.Stop, nil
 		},
-		Evict:    probe.Evict,
+		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, host, path) },
 		Check:    check.Trial,
 		Review:   check.Run,
 		Begin:    db.Create,
