@@ -30,8 +30,7 @@ func fixture() (*iotax.Run, []*iotax.Trial) {
 	}
 	run := &iotax.Run{
 		ID: "20260314-092653-k3v9", Name: "shares in a guest", Version: "0.1.0", Seed: 42, Start: start, End: start.Add(14*time.Minute + 8*time.Second),
-		Status: iotax.Incomplete, Baseline: hostDisk, Precision: .05, Margin: .05,
-		Plan: []byte("measure: {protocol: adaptive, blocks: {min: 6, max: 30}}\n"),
+		Status: iotax.Incomplete, Baseline: hostDisk, Precision: .05, Margin: .05, Alpha: .032,
 		Environment: map[string]string{
 			"kernel": "6.1.0-40-amd64", "cpu.model": "AMD EPYC 7B13", "cpu.count": "2", "memory": "7.8 GiB", "hypervisor": "kvm",
 			"os": "Debian GNU/Linux 12 (bookworm)", "cpu.mitigations": "spectre_v2: Retpolines; IBPB: conditional", "clocksource": "kvm-clock",

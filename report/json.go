@@ -18,7 +18,6 @@ type jsonReport struct {
 	Run         jsonRun           `json:"run"`
 	Environment map[string]string `json:"environment"`
 	Answer      string            `json:"answer"`
-	Alpha       number64          `json:"alpha"`
 	Cells       []jsonCell        `json:"cells"`
 }
 
@@ -28,6 +27,7 @@ type jsonRun struct {
 	Environment any      `json:"environment,omitempty"`
 	Precision   number64 `json:"precision"`
 	Margin      number64 `json:"margin"`
+	Alpha       number64 `json:"alpha"`
 }
 
 type jsonCell struct {
@@ -101,8 +101,8 @@ func toJSON(i stat.Interval) jsonValue {
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
 func (r *Report) JSON(w io.Writer) error {
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Alpha: number64(r.Alpha), Cells: []jsonCell{},
-		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin)}}
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Cells: []jsonCell{},
+		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
 	}

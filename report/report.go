@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"iotax"
 	"iotax/stat"
 )
@@ -122,9 +120,9 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	}
 	b := builder{
 		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin},
-		byCell: map[Cell][]*iotax.Trial{},
-		void:   map[string]map[int]bool{},
-		notes:  map[noteKey]*Note{},
+		byCell: map[Cell][]*iotax.Trial{}, byWorkload: map[string][]*iotax.Trial{},
+		void:  map[string]map[int]bool{},
+		notes: map[noteKey]*Note{},
 	}
 	for _, t := range trials {
 		if t != nil {
@@ -135,6 +133,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	for _, t := range b.Trials {
 		c := Cell{t.Target, t.Workload}
 		b.byCell[c] = append(b.byCell[c], t)
+		b.byWorkload[t.Workload] = append(b.byWorkload[t.Workload], t)
 		if t.Void != "" {
 			if b.void[t.Workload] == nil {
 				b.void[t.Workload] = map[int]bool{}
@@ -163,7 +162,9 @@ type builder struct {
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
 	byCell    map[Cell][]*iotax.Trial
-	void      map[string]map[int]bool // void blocks by workload
+
+	byWorkload map[string][]*iotax.Trial
+	void       map[string]map[int]bool // void blocks by workload
 
 	notes map[noteKey]*Note
 	order []*Note
@@ -204,14 +205,6 @@ func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 	return targets, workloads
 }
 
-// planned is what the report wants from the resolved plan: how often the run looked.
-type planned struct {
-	Measure struct {
-		Protocol string
-		Blocks   struct{ Min, Max int }
-	}
-}
-
 func (b *builder) protocol() {
 	p := &b.Protocol
 	p.Seed, p.Blocks, p.Void = b.Run.Seed, map[string]int{}, map[string]int{}
@@ -229,8 +222,8 @@ func (b *builder) protocol() {
 	}
 	for i, w := range b.workloads {
 		blocks := map[int]bool{}
-		for _, t := range b.Trials {
-			if t.Workload == w.Name && !b.void[w.Name][t.Block] {
+		for _, t := range b.byWorkload[w.Name] {
+			if !b.void[w.Name][t.Block] {
 				blocks[t.Block] = true
 			}
 		}
@@ -240,16 +233,12 @@ func (b *builder) protocol() {
 		}
 		p.MostBlocks = max(p.MostBlocks, len(blocks))
 	}
-	// Without a readable plan the harsher level stands: it never claims too much.
+	// A run that does not say gets the harsher level, which never claims too much.
 	b.Alpha = stat.AlphaPerLook
-	var pl planned
-	if len(b.Run.Plan) > 0 && yaml.Unmarshal(b.Run.Plan, &pl) == nil {
-		m := pl.Measure
-		p.Fixed = strings.HasPrefix(m.Protocol, "fixed") || m.Blocks.Min > 0 && m.Blocks.Min >= m.Blocks.Max
-		if p.Fixed {
-			b.Alpha = stat.AlphaFixed
-		}
+	if a := b.Run.Alpha; a > 0 && a < 1 {
+		b.Alpha = a
 	}
+	p.Fixed = b.Alpha >= stat.AlphaFixed
 }
 
 func (b *builder) workload(w iotax.WorkloadInfo) {
@@ -275,11 +264,9 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 
 // unit finds the unit and direction of a metric where any trial has it.
 func (b *builder) unit(workload, metric string) (string, iotax.Better) {
-	for _, t := range b.Trials {
-		if t.Workload == workload {
-			if v, ok := t.Value(metric); ok {
-				return v.Unit, v.Better
-			}
+	for _, t := range b.byWorkload[workload] {
+		if v, ok := t.Value(metric); ok {
+			return v.Unit, v.Better
 		}
 	}
 	return "", iotax.Neither
@@ -371,28 +358,6 @@ func (r *Row) values() []float64 {
 	return xs
 }
 
-// pairs returns the values of the blocks in which both r and the baseline have one.
-func pairs(base, r *Row, voided bool) (bs, xs []float64) {
-	at := map[int]float64{}
-	for _, d := range base.Dots {
-		at[d.Block] = d.Value
-	}
-	seen := map[int]int{}
-	for _, d := range r.Dots {
-		v, ok := at[d.Block]
-		if !ok || d.Void && !voided {
-			continue
-		}
-		if i, again := seen[d.Block]; again {
-			xs[i] = d.Value // a trial that was run again in its block
-			continue
-		}
-		seen[d.Block] = len(xs)
-		bs, xs = append(bs, v), append(xs, d.Value)
-	}
-	return bs, xs
-}
-
 // compare fills in r's ratio and a first verdict.
 func (b *builder) compare(s *Section, r *Row) {
 	base := s.baseline()
@@ -401,7 +366,11 @@ func (b *builder) compare(s *Section, r *Row) {
 		return
 	}
 	ratio := func(voided bool) (*stat.Effect, error) {
-		bs, xs := pairs(base, r, voided)
+		trials := b.byWorkload[s.Workload]
+		if voided {
+			trials = unvoided(trials)
+		}
+		bs, xs, _ := stat.Pairs(trials, s.Workload, s.Metric, base.Target, r.Target)
 		if len(xs) == 0 {
 			return nil, nil
 		}
@@ -448,6 +417,17 @@ func (b *builder) compare(s *Section, r *Row) {
 					Detail: formatRatio(with.Interval), Cells: []Cell{cell}})
 		}
 	}
+}
+
+// unvoided returns the trials as if none were void.
+func unvoided(trials []*iotax.Trial) []*iotax.Trial {
+	out := make([]*iotax.Trial, len(trials))
+	for i, t := range trials {
+		c := *t
+		c.Void = ""
+		out[i] = &c
+	}
+	return out
 }
 
 func (s *Section) baseline() *Row {

@@ -269,20 +269,26 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A plan with a fixed number of blocks looked once, so its intervals may be narrower.
-func TestAlphaOfPlan(t *testing.T) {
-	for plan, want := range map[string]float64{
-		"":                 stat.AlphaPerLook,
-		"measure: [broken": stat.AlphaPerLook,
-		"measure: {protocol: adaptive, blocks: {min: 6, max: 30}}": stat.AlphaPerLook,
-		"measure: {protocol: adaptive, blocks: {min: 6, max: 6}}":  stat.AlphaFixed,
-		"measure: {protocol: 'fixed:5x60s'}":                       stat.AlphaFixed,
-	} {
-		run, trials := small(iotax.Up, flat100, flat50)
-		run.Plan = []byte(plan)
-		if r := New(run, trials); r.Alpha != want {
-			t.Errorf("%s: alpha %v, want %v", plan, r.Alpha, want)
+// A run with a fixed number of blocks looks once, so its intervals are narrower, and it was not asked
+// for a precision.
+func TestAlphaOfRun(t *testing.T) {
+	target := []float64{50, 58, 46, 53, 60, 44}
+	width := map[float64]float64{}
+	for alpha, want := range map[float64]float64{0: stat.AlphaPerLook, 7: stat.AlphaPerLook, .032: .032, .05: .05} {
+		run, trials := small(iotax.Up, flat100, target)
+		run.Alpha = alpha
+		r := New(run, trials)
+		if r.Alpha != want {
+			t.Errorf("alpha %v: %v, want %v", alpha, r.Alpha, want)
 		}
+		b := row(t, r, "w", "m", "b")
+		width[alpha] = b.Ratio.T.HalfWidth()
+		if fixed := alpha == .05; slices.Contains(rules(r, b), "precision-not-reached") == fixed {
+			t.Errorf("alpha %v: notes %q", alpha, rules(r, b))
+		}
+	}
+	if width[.05] >= width[.032] {
+		t.Errorf("half widths %v", width)
 	}
 }
 
