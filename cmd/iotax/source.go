@@ -170,6 +170,9 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	}
 	duration("trial", pf.trial, &m.Trial)
 	duration("ramp", pf.ramp, &m.Ramp)
+	if pf.trial != "" && pf.ramp == "" {
+		m.Ramp = min(m.Ramp, m.Trial/5) // a short trial does not get the ramp of a long one
+	}
 	duration("budget", pf.budget, &m.Budget)
 	ratio("precision", pf.precision, &m.Precision)
 	ratio("margin", pf.margin, &m.Margin)
