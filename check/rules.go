@@ -173,8 +173,8 @@ var (
 		Mend: "use more `numjobs`, larger blocks, or a cheaper engine (io_uring)"}
 	blockingSubmit = Rule{ID: "blocking-submit", Severity: iotax.Warning, Scope: OfTrial, Title: "the asynchronous engine blocks at submission",
 		Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +
-			"libaio does so on buffered files, and on 9p, virtio-fs and sshfs.",
-		Mend: "use `ioengine: io_uring`, or `numjobs` in place of `iodepth`, on all targets"}
+			"libaio does so on buffered files, and every engine on 9p, virtio-fs and sshfs.",
+		Mend: "use `numjobs` in place of `iodepth`, on all targets; where libaio blocks, `ioengine: io_uring` may not"}
 	depthNotReached = Rule{ID: "depth-not-reached", Severity: iotax.Warning, Scope: OfTrial, Title: "the queue was not as deep as asked",
 		Why:  "By Little's law, the sum of IOPS × mean latency is the number of I/Os in flight. It is less than 80 % of iodepth × numjobs.",
 		Mend: "see whether the engine blocks at submission or its CPU is the limit; compare targets at the depth they reach"}
