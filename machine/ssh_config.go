@@ -189,7 +189,9 @@ func (h *hop) resolve(s *SSH, cfg sshConfig) error {
 		}
 	}
 
-	h.keyAlias = first("HostKeyAlias")
+	if h.keyAlias = first("HostKeyAlias"); h.keyAlias == "none" {
+		h.keyAlias = ""
+	}
 	h.userHosts = h.fileList(first("UserKnownHostsFile"), "~/.ssh/known_hosts ~/.ssh/known_hosts2")
 	h.globalHosts = h.fileList(first("GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 	if s.KnownHosts != "" {

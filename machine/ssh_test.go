@@ -40,8 +40,10 @@ type sshd struct {
 	dir  string
 	key  string // private key that may log in
 	home string // its .ssh is what a test lets be found
-	log  *bytes.Buffer
 	host ssh.PublicKey
+
+	mu  sync.Mutex
+	log bytes.Buffer
 }
 
 // newKey writes a private key, with a passphrase if there is one, and returns its public half.
@@ -93,7 +95,7 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 			t.Fatal(err)
 		}
 	}
-	s := &sshd{dir: t.TempDir(), home: t.TempDir(), log: new(bytes.Buffer)}
+	s := &sshd{dir: t.TempDir(), home: t.TempDir()}
 	s.key = filepath.Join(s.dir, "user")
 	authorized := filepath.Join(s.dir, "authorized")
 	write(t, authorized, string(ssh.MarshalAuthorizedKey(newKey(t, s.key, ""))))
@@ -116,19 +118,14 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 			return s
 		}
 		if try == 3 {
-			t.Fatalf("sshd does not start: %s", s.log)
+			t.Fatalf("sshd does not start: %s", s.logged())
 		}
 	}
 }
 
 func (s *sshd) run(t testing.TB, bin string) bool {
 	cmd := exec.Command(bin, "-D", "-e", "-f", s.dir+"/config")
-	var mu sync.Mutex
-	cmd.Stderr = writer(func(p []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		s.log.Write(p)
-	})
+	cmd.Stderr = s
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +138,9 @@ func (s *sshd) run(t testing.TB, bin string) bool {
 		}
 		cmd.Process.Kill()
 		<-ended
+		if t.Failed() {
+			t.Logf("sshd says: %s", s.logged())
+		}
 	})
 	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
 		select {
@@ -148,17 +148,26 @@ func (s *sshd) run(t testing.TB, bin string) bool {
 			return false
 		default:
 		}
-		if c, err := net.Dial("tcp", s.addr()); err == nil {
-			c.Close()
+		// It says that it listens; that something answers at the port may be somebody else.
+		if strings.Contains(s.logged(), "Server listening on 127.0.0.1 port "+strconv.Itoa(s.port)) {
 			return true
 		}
 	}
 	return false
 }
 
-type writer func(p []byte)
+// Write takes what the server logs.
+func (s *sshd) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
 
-func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+func (s *sshd) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
 
 func (s *sshd) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
