@@ -72,6 +72,8 @@ func (b *builder) answer() string {
 		}
 	case judged > 0:
 		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more blocks", counts[stat.Inconclusive], judged, base)
+	case counts[stat.NotRanked] > 0:
+		s = fmt.Sprintf("No target can be ranked against %s", base)
 	default:
 		s = fmt.Sprintf("No target could be compared with %s", base)
 	}

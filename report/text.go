@@ -95,16 +95,29 @@ func bind(s string) string {
 	return together.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", nbsp) })
 }
 
-// wrap breaks plain text into lines of at most width columns, inside a word where it must.
+// wrap breaks plain text into lines of at most width columns, at spaces, and inside a word where it
+// must. It does not break at hyphens, as ansi.Wrap would: names and flags are full of them.
 func wrap(s string, width int) []string {
+	width = max(2, width)
 	var lines []string
-	for _, l := range strings.Split(ansi.Wrap(s, max(1, width), ""), "\n") {
-		// Wrap counts some wide characters short at the edge; what it lets through is cut.
-		for l = strings.TrimSpace(l); l != ""; {
-			head := ansi.Truncate(l, max(2, width), "")
-			lines = append(lines, head)
-			l = strings.TrimSpace(l[len(head):])
+	line := ""
+	for word := range strings.SplitSeq(s, " ") {
+		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width {
+			line += " " + word
+			continue
 		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for ansi.StringWidth(word) > width {
+			head := ansi.Truncate(word, width, "")
+			lines = append(lines, head)
+			word = word[len(head):]
+		}
+		line = word
+	}
+	if line != "" {
+		lines = append(lines, line)
 	}
 	return lines
 }
