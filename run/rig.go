@@ -154,11 +154,16 @@ func (r *rig) makeLoads() (need int64, err error) {
 	return need, nil
 }
 
-// describe puts what is known of the targets into the run.
+// describe puts what is known of the targets into the run. It is called again at the end: taking a
+// volume down may find something too.
 func (r *rig) describe(run *iotax.Run) {
 	run.Targets = nil
 	for _, t := range r.p.Targets {
-		run.Targets = append(run.Targets, *r.infos[t.Name])
+		info := r.infos[t.Name]
+		if f, ok := r.volumes[t.Name].vol.(volume.Finder); ok {
+			info.Findings = mergeFindings(info.Findings, f.Findings())
+		}
+		run.Targets = append(run.Targets, *info)
 	}
 }
 
@@ -190,9 +195,6 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax
 	}
 	info := r.infos[t.Name]
 	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
-	if f, ok := r.volumes[t.Name].vol.(volume.Finder); ok {
-		info.Findings = append(info.Findings, f.Findings()...)
-	}
 	return target, nil
 }
 

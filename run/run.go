@@ -103,7 +103,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		d.Progress(Event{Kind: CleaningUp})
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		defer cancel()
-		if cerr := rig.close(clean); cerr != nil {
+		cerr := rig.close(clean)
+		rig.describe(run)
+		if cerr != nil {
 			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
 				Evidence: cerr.Error(), Mend: "remove it by hand"})
 			err = errors.Join(err, cerr)
