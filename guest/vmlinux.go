@@ -62,7 +62,7 @@ func extractVmlinux(image []byte) ([]byte, error) {
 	// The four bytes after the stream are the size of what it holds.
 	size := binary.LittleEndian.Uint32(payload[len(payload)-4:])
 	var out bytes.Buffer
-	out.Grow(int(min(size, 256<<20)))
+	out.Grow(int(min(int64(size), 16*int64(len(payload))))) // a header that lies must not fill the memory
 	// What follows the stream is no part of it, and some readers complain about it once they have
 	// given everything; whether the kernel is whole is decided below.
 	_, err = io.Copy(&out, io.LimitReader(r, 512<<20))

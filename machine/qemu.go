@@ -39,7 +39,7 @@ type QEMU struct {
 	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`
 	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty is max under emulation, host otherwise"`
 	Image       string        `yaml:"image" doc:"disk image of your own (qcow2 or raw) to boot instead of the micro-guest; it is never written to"`
-	User        string        `yaml:"user" doc:"login name in the image; cloud-init gives it a key made for the boot"`
+	User        string        `yaml:"user" doc:"login name in the image; cloud-init gives it a key made for the boot. Disks and shares need root"`
 	Identity    string        `yaml:"identity" doc:"private key file that the image lets in, for images without cloud-init"`
 	Kernel      string        `yaml:"kernel" doc:"kernel to boot instead of the host's own (micro-guest) or the image's"`
 	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
@@ -50,7 +50,7 @@ type QEMU struct {
 
 var qemuKind = Kind{
 	Kind: plan.Kind{Name: "qemu", Doc: "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",
-		New: func() any { return &QEMU{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "iotax"} }},
+		New: func() any { return &QEMU{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"} }},
 	Open: openQEMU,
 }
 
@@ -545,7 +545,19 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
 	b.mu.Unlock()
 	phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
-	g := &qemuGuest{Client: sshx.New(conn, b.name), name: b.name, vm: vm, dir: b.dir, facts: b.facts, boot: phases}
+	client := sshx.New(conn, b.name)
+	if b.spec.Image != "" {
+		// What still goes on when the SSH server is up would be measured along.
+		if _, err := iotax.Output(ctx, client, "sh", "-c", settled); err != nil {
+			_ = client.Close(ctx)
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fail(vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")
+		}
+		phases[len(phases)-1].At = time.Since(vm.Started)
+	}
+	g := &qemuGuest{Client: client, name: b.name, vm: vm, dir: b.dir, facts: b.facts, boot: phases}
 	if b.sockets != b.dir {
 		g.dir = b.sockets
 		if err := os.RemoveAll(b.dir); err != nil {
@@ -555,6 +567,12 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	b.describe(ctx, g)
 	return g, nil
 }
+
+// settled waits until a user's image has booted, where it can tell. Whether all went well there is the
+// image's own matter.
+const settled = `if command -v cloud-init >/dev/null; then cloud-init status --wait; fi >/dev/null 2>&1
+if command -v systemctl >/dev/null; then systemctl is-system-running --wait; fi >/dev/null 2>&1
+true`
 
 // awaitMicro waits until the micro-guest says that it is ready, and returns its host key.
 func (b *booting) awaitMicro(ctx context.Context) (hostKey string, err error) {
@@ -603,8 +621,14 @@ func (b *booting) login(ctx context.Context, port int, hostKey string) (*ssh.Cli
 		}
 	}
 	addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
-	for {
-		conn, err := dialSSH(ctx, addr, config)
+	// QEMU accepts before anyone in the guest listens, and what was sent then may be lost: an image is
+	// tried with little patience first.
+	patience := 30 * time.Second
+	if b.spec.Image != "" {
+		patience = 2 * time.Second
+	}
+	for ; ; patience = min(patience*3/2, 30*time.Second) {
+		conn, err := dialSSH(ctx, addr, patience, config)
 		if err == nil {
 			return conn, nil
 		}
@@ -624,20 +648,19 @@ func (b *booting) login(ctx context.Context, port int, hostKey string) (*ssh.Cli
 	}
 }
 
-func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
+func dialSSH(ctx context.Context, addr string, patience time.Duration, config *ssh.ClientConfig) (*ssh.Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	// QEMU accepts before anyone in the guest listens; a banner that never comes must not hang us.
-	patience, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	stop := context.AfterFunc(patience, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
 	if !stop() && err == nil {
 		c.Close()
-		err = patience.Err()
+		err = ctx.Err()
 	}
 	if err != nil {
 		conn.Close()

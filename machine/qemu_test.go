@@ -1,3 +1,5 @@
+//go:build linux
+
 package machine
 
 import (
@@ -36,7 +38,7 @@ func tryGuest(t *testing.T, ctx context.Context, change func(*QEMU), devices ...
 // openGuest boots a guest for t.
 func openGuest(t *testing.T, change func(*QEMU), devices ...iotax.Device) *qemuGuest {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	m, _, err := tryGuest(t, ctx, change, devices...)
 	if err != nil {

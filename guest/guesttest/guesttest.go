@@ -20,28 +20,32 @@ func CacheDir(t testing.TB) string {
 	return filepath.Join(user, "iotax")
 }
 
-var build struct {
-	sync.Once
-	path string
-	err  error
-}
+var (
+	mu    sync.Mutex
+	built = map[string]string{}
+)
 
 // Init builds a small static init and returns its path. Tests that have linked cgo or the race
 // detector in cannot boot themselves.
-func Init(t testing.TB) string {
+func Init(t testing.TB) string { return program(t, "init") }
+
+// Root builds the init of an initramfs that goes on to the root file system on the first disk.
+func Root(t testing.TB) string { return program(t, "root") }
+
+func program(t testing.TB, name string) string {
 	t.Helper()
-	build.Do(func() {
-		// The path is part of the key under which the initramfs is cached: keep it.
-		build.path = filepath.Join(CacheDir(t), "test-init")
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", build.path, "iotax/guest/guesttest/init")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			build.err = err
-			t.Logf("%s", out)
-		}
-	})
-	if build.err != nil {
-		t.Fatal(build.err)
+	mu.Lock()
+	defer mu.Unlock()
+	if p := built[name]; p != "" {
+		return p
 	}
-	return build.path
+	// The path is part of the key under which the initramfs is cached: keep it.
+	path := filepath.Join(CacheDir(t), "test-"+name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "iotax/guest/guesttest/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	built[name] = path
+	return path
 }
