@@ -440,3 +440,38 @@ func BenchmarkWatch(b *testing.B) {
 		})
 	}
 }
+
+// counted counts the commands that its machine runs.
+type counted struct {
+	iotax.Machine
+	n *int
+}
+
+func (c *counted) Run(ctx context.Context, cmd *iotax.Cmd) error {
+	*c.n++
+	return c.Machine.Run(ctx, cmd)
+}
+
+// The reading that ends one trial begins the next: two trials are three readings.
+func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
+	n := 0
+	m := &counted{there, &n}
+	var k Watcher
+	for range 2 {
+		w, err := k.Start(t.Context(), &iotax.Target{Machine: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		values, _, err := w.Stop(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := byName(values); math.Abs(v["clock.ratio"]-1) > v["clock.error"] {
+			t.Errorf("clock.ratio = %v", v)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d readings for two trials in a row, want 3", n)
+	}
+}

@@ -149,6 +149,7 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 	cache := cacheDir()
 	host := machine.Local()
+	var watcher probe.Watcher
 	return run.Deps{
 		Host: host,
 		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
@@ -160,7 +161,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		},
 		Environment: probe.Environment,
 		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
-			w, err := probe.Start(ctx, t)
+			w, err := watcher.Start(ctx, t)
 			if err != nil {
 				return nil, err
 			}
