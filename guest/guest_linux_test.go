@@ -369,7 +369,7 @@ func TestInitramfs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []string{"dev/console", "etc/passwd", "sbin/modprobe", "lib/modules/" + k.Release + "/modules.dep"} {
+	for _, n := range []string{"dev/console", "etc/passwd", "sbin/modprobe", "lib/modules/" + k.Release + "/modules.dep", "lib/modules/" + k.Release + "/modules.builtin"} {
 		if _, ok := archive.Get(n); !ok {
 			t.Errorf("no %s", n)
 		}

@@ -126,7 +126,7 @@ func start() error {
 	}
 	load := func(names ...string) error {
 		for _, n := range names {
-			if err := probe.Probe(n, ""); err != nil && !builtin(n) {
+			if err := probe.Probe(n, ""); err != nil {
 				return fmt.Errorf("module %s: %w", n, err)
 			}
 		}
@@ -280,12 +280,6 @@ func mountTools() error {
 	return nil
 }
 
-// builtin reports whether the kernel has a module inside, where no file of it can be found.
-func builtin(name string) bool {
-	_, err := os.Stat("/sys/module/" + name)
-	return err == nil
-}
-
 // modprobe loads modules by name or alias; the kernel calls it as `modprobe -q -- fs-9p`.
 func modprobe(args []string) int {
 	probe, err := kmodule.NewProber(kmodule.ProbeOpts{})
@@ -311,7 +305,7 @@ func modprobe(args []string) int {
 		var errs []error
 		ok := false
 		for _, n := range names {
-			if err := probe.Probe(n, ""); err == nil || builtin(n) {
+			if err := probe.Probe(n, ""); err == nil {
 				ok = true
 			} else {
 				errs = append(errs, err)

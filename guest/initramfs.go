@@ -53,7 +53,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	if err != nil {
 		return fail(err, "")
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "1|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
+	sum := sha256.Sum256(fmt.Appendf(nil, "2|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
 		k.Release, k.Modules, kst.Size(), kst.ModTime().UnixNano()))
 	dir := filepath.Join(cacheDir, "guest")
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
@@ -73,13 +73,17 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	builtin, err := os.ReadFile(filepath.Join(k.Modules, "modules.builtin"))
+	if err != nil {
+		return fail(err, "")
+	}
 	init, err := os.Open(binary)
 	if err != nil {
 		return fail(err, "")
 	}
 	defer init.Close()
 	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(writeInitramfs(pw, k.Release, list, init, uint64(st.Size()))) }()
+	go func() { pw.CloseWithError(writeInitramfs(pw, k.Release, list, builtin, init, uint64(st.Size()))) }()
 	if err := writeFile(path, pr, 0o644); err != nil {
 		pr.CloseWithError(err)
 		return fail(err, "")
@@ -89,7 +93,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 }
 
 // writeInitramfs writes the archive.
-func writeInitramfs(w io.Writer, release string, list []*module, init io.ReaderAt, size uint64) error {
+func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte, init io.ReaderAt, size uint64) error {
 	out := cpio.NewDedupWriter(cpio.Newc.Writer(w))
 	lib := "lib/modules/" + release
 	recs := []cpio.Record{
@@ -108,6 +112,8 @@ func writeInitramfs(w io.Writer, release string, list []*module, init io.ReaderA
 		cpio.Symlink("sbin/modprobe", "/init"), cpio.Symlink("sbin/poweroff", "/init"),
 		cpio.Directory("lib", 0o755), cpio.Directory("lib/modules", 0o755), cpio.Directory(lib, 0o755),
 		cpio.StaticFile(lib+"/modules.dep", depFile(list), 0o644),
+		// Some distributions have virtio or ext4 inside their kernels.
+		cpio.StaticFile(lib+"/modules.builtin", string(builtin), 0o644),
 		cpio.StaticFile(lib+"/modules.alias", aliasFile(list), 0o644),
 	}
 	for _, m := range list {

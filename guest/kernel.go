@@ -276,7 +276,8 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 		}
 	}
 	if err := apt.download(ctx, names); err != nil {
-		return fail(err, "see that the package lists are fresh: `apt-get update`")
+		// Old lists name packages that are no longer there; but then the release may be another.
+		return fail(err, "refresh the package lists: `apt-get update`")
 	}
 	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
 	if len(debs) != len(names) {
