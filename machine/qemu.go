@@ -90,7 +90,7 @@ type qemuGuest struct {
 	*sshx.Client
 	name  string
 	vm    *qemu.VM
-	dir   string // everything it has on the host
+	dirs  []string // everything it has on the host; one directory may be there twice
 	facts map[string]string
 	boot  []iotax.Phase
 }
@@ -124,7 +124,11 @@ func (g *qemuGuest) Run(ctx context.Context, cmd *iotax.Cmd) error {
 func (g *qemuGuest) Close(ctx context.Context) error {
 	// A connection that broke is no error: the guest is ended either way.
 	_ = g.Client.Close(ctx)
-	return errors.Join(g.vm.Close(ctx), os.RemoveAll(g.dir))
+	err := g.vm.Close(ctx)
+	for _, d := range g.dirs {
+		err = errors.Join(err, os.RemoveAll(d))
+	}
+	return err
 }
 
 func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err error) {
@@ -557,13 +561,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		}
 		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
-	g := &qemuGuest{Client: client, name: b.name, vm: vm, dir: b.dir, facts: b.facts, boot: phases}
-	if b.sockets != b.dir {
-		g.dir = b.sockets
-		if err := os.RemoveAll(b.dir); err != nil {
-			g.dir = b.dir
-		}
-	}
+	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases}
 	b.describe(ctx, g)
 	return g, nil
 }

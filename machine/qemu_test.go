@@ -354,8 +354,14 @@ func TestQEMURunnerKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Short, so that the sockets are in there too: what is killed cleans nothing up.
+	tmp, err := os.MkdirTemp("/tmp", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
 	cmd := exec.Command(exe, "-test.run=^TestQEMURunnerKilled$")
-	cmd.Env = append(os.Environ(), "IOTAX_TEST_RUNNER=1", "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), "IOTAX_TEST_RUNNER=1", "TMPDIR="+tmp)
 	out := &firstLine{want: "PROCESSES ", found: make(chan string, 1)}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
