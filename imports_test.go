@@ -1,0 +1,61 @@
+package iotax_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors is docs/architecture.md as a table: what each package may import of this module. Only the
+// command sees everything.
+var floors = map[string]string{
+	"iotax":               "",
+	"plan":                "",
+	"suite":               "",
+	"fio":                 "iotax",
+	"stat":                "iotax",
+	"guest":               "iotax",
+	"probe":               "iotax",
+	"store":               "iotax",
+	"report":              "iotax stat",
+	"check":               "iotax stat",
+	"volume":              "iotax plan probe",
+	"workload":            "iotax plan fio",
+	"machine":             "iotax plan guest machine/qemu machine/sshx machine/internal/proc",
+	"machine/sshx":        "iotax machine/internal/proc",
+	"machine/qemu":        "iotax",
+	"machine/machinetest": "iotax",
+	"doctor":              "iotax fio probe",
+	"run":                 "iotax plan stat volume",
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name := strings.TrimPrefix(words[0], "iotax/")
+		allowed, listed := floors[name]
+		if !listed {
+			if strings.HasPrefix(name, "cmd/") || strings.Contains(name, "/internal/") || strings.Contains(name, "guest/") {
+				continue
+			}
+			t.Errorf("package %s is not in the table: give it a floor here and a line in docs/architecture.md", name)
+			continue
+		}
+		seen++
+		for _, imp := range words[1:] {
+			dep, ours := strings.CutPrefix(imp, "iotax/")
+			if (ours || imp == "iotax") && !slices.Contains(strings.Fields(allowed), dep) {
+				t.Errorf("%s imports %s, which is not below it", name, dep)
+			}
+		}
+	}
+	if seen != len(floors) {
+		t.Errorf("%d packages of %d in the table exist", seen, len(floors))
+	}
+}
