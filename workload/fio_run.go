@@ -342,14 +342,17 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 		}
 		st.engine = candidates(st.survey.os)[i]
 	}
-	args := append(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), "--parse-only")
-	var out, stderr bytes.Buffer
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
+	var stderr bytes.Buffer
+	err = shared.accept(j.env, st, func() error {
+		args := append(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), "--parse-only")
+		stderr.Reset()
+		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		msg := fioMessage(stderr.String() + out.String())
+		msg := fioMessage(stderr.String())
 		if msg == "" {
 			return on(err, "")
 		}
@@ -778,14 +781,15 @@ func exitStatus(err error) string {
 // shared is what the workloads of one process share about machines and places: a plan with ten
 // workloads looks at each machine once, and a test file that two of them use is written once and
 // removed by the last.
-var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}}
+var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}}
 
 type sharedState struct {
-	mu      sync.Mutex
-	surveys map[any]survey
-	tools   map[any]tool
-	probes  map[probeKey]error
-	users   map[string]int
+	mu       sync.Mutex
+	surveys  map[any]survey
+	tools    map[any]tool
+	probes   map[probeKey]error
+	users    map[string]int
+	accepted map[string]bool // jobs that a version of fio could parse
 }
 
 func fileKey(t *iotax.Target, name string) string {

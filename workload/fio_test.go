@@ -455,6 +455,23 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
+// A name of a workload is nothing to fio, also where fio would see more in it.
+func TestJobNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("data", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"data", "global"} {
+		w := open(t, "size", "1MiB")
+		w.name = name
+		tg := target(machine.Local(), onDisk(t))
+		prepared(t, w, tg)
+		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestCancel(t *testing.T) {
 	w := open(t, "size", "4MiB", "numjobs", "2")
 	w.name = "iotax-cancelled-" + strconv.Itoa(os.Getpid())
@@ -471,7 +488,7 @@ func TestCancel(t *testing.T) {
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, l := range lines {
-		if text, _ := os.ReadFile(l); bytes.Contains(text, []byte("--name="+w.name)) {
+		if text, _ := os.ReadFile(l); bytes.Contains(text, []byte("--name="+jobName(w.name))) {
 			t.Errorf("still runs: %q", text)
 		}
 	}

@@ -151,7 +151,9 @@ func fioSeed(seed uint64) uint64 {
 	return seed
 }
 
-// jobName is the workload's name without what fio or a file name would trip over.
+// jobName is the workload's name without what fio or a file name would trip over. The prefix keeps
+// fio from taking a name such as "global" for a section, and from testing the directory "data" below
+// its working directory, if there is one, when the workload is called data.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -159,10 +161,7 @@ func jobName(s string) string {
 		}
 		return '-'
 	}, s)
-	if s == "" {
-		return "iotax"
-	}
-	return s[:min(len(s), 60)]
+	return "iotax." + s[:min(len(s), 60)]
 }
 
 // fillArgs assembles the command line that writes the files names, each once, with random data.

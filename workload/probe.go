@@ -100,6 +100,41 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 	return err
 }
 
+// accept asks, with parse, whether the fio on a target takes the job's options. Whether it does depends
+// on its version and the options alone, so it is asked once for all targets and runs: fio calibrates
+// its clock before it looks at its options, which takes longer than everything else before the first
+// trial.
+func (s *sharedState) accept(env Env, st *fioState, parse func() error) error {
+	parts := []string{st.tool.version, st.survey.os, st.survey.arch, st.engine}
+	for _, o := range st.job.settings {
+		parts = append(parts, o.String())
+	}
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32]
+	s.mu.Lock()
+	known := s.accepted[key]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	mark := ""
+	if env.CacheDir != "" {
+		mark = filepath.Join(env.CacheDir, "options", key)
+	}
+	_, missing := os.Stat(mark)
+	if mark == "" || missing != nil {
+		if err := parse(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.accepted[key] = true
+	s.mu.Unlock()
+	if mark != "" && missing != nil && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+		_ = os.WriteFile(mark, nil, 0o600) // lost, it costs a start of fio
+	}
+	return nil
+}
+
 func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine string, write bool) (err error) {
 	const size = "65536"
 	args := slices.Clone(st.tool.argv)

@@ -194,7 +194,7 @@ func TestArgs(t *testing.T) {
 	}
 	tail := " --lat_percentiles=1 --clat_percentiles=0 --group_reporting=1 --output-format=json+ --eta=never"
 	got := show(l, "size=1MiB")
-	want := `/usr/bin/fio --readonly --name=4k-random-read---n-code --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --ioengine=io_uring ` +
+	want := `/usr/bin/fio --readonly --name=iotax.4k-random-read---n-code --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --ioengine=io_uring ` +
 		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --invalidate=0 --runtime=10000ms --time_based=1 --ramp_time=2000ms --randrepeat=0 --randseed=7` + tail
 	l.keepWarm = true
 	if got = show(l, "size=1MiB"); got != want {
@@ -203,7 +203,7 @@ func TestArgs(t *testing.T) {
 	l.keepWarm, l.ramp = false, 0
 	l.fio = []string{"/t/ld.so", "--library-path", "/t/lib", "/t/fio"}
 	got = show(l, "rw=randwrite size=1MiB ioengine=libaio norandommap=")
-	want = `/t/ld.so --library-path /t/lib /t/fio --name=4k-random-read---n-code --rw=randwrite --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --end_fsync=1 --norandommap --ioengine=io_uring ` +
+	want = `/t/ld.so --library-path /t/lib /t/fio --name=iotax.4k-random-read---n-code --rw=randwrite --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --end_fsync=1 --norandommap --ioengine=io_uring ` +
 		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --runtime=10000ms --time_based=1 --randrepeat=0 --randseed=7` + tail
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -294,8 +294,8 @@ size=1MiB
 		t.Fatal(err)
 	}
 	if got := iotax.QuoteAll((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "libaio", runtime: 1000}).args()); !strings.HasPrefix(got,
-		"fio --readonly --name=w --size=2097152 --direct=1 --rw=randread --numjobs=2 --blocksize=4k --ioengine=libaio --directory=/d ") &&
-		!strings.HasPrefix(got, "fio --readonly --name=w --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k --ioengine=libaio --directory=/d ") {
+		"fio --readonly --name=iotax.w --size=2097152 --direct=1 --rw=randread --numjobs=2 --blocksize=4k --ioengine=libaio --directory=/d ") &&
+		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k --ioengine=libaio --directory=/d ") {
 		t.Error(got)
 	}
 	if !slices.Equal(j.overridden, []string{"runtime=60", "time_based"}) || r.layout.total() != 4<<20 || r.engine != "libaio" {
