@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"iotax"
@@ -41,6 +42,7 @@ type lane struct {
 	valid  int // blocks that count
 	voids  int
 	failed map[string]int // by target, in a row
+	good   map[string]int // by target: trials that did not fail
 	state  laneState
 	why    string
 }
@@ -56,7 +58,7 @@ const (
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Trial) *engine {
 	e := &engine{run: run, p: p, d: d, rig: r, trials: earlier}
 	for i, l := range r.loads {
-		ln := &lane{load: l, index: i, failed: map[string]int{}}
+		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}
 		for _, t := range earlier {
@@ -66,8 +68,9 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 			}
 		}
 		for b := range ln.block {
-			// A block that was cut short is kept but does not count: it is run again under a new index.
-			if len(byBlock[b]) >= len(l.targets) {
+			// A block that was cut short, or in which a trial failed, is kept but does not count: it is
+			// run again under a new index, and a target that failed gets another chance.
+			if len(byBlock[b]) >= len(l.targets) && !slices.ContainsFunc(byBlock[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.account(byBlock[b])
 			}
 		}
@@ -85,8 +88,8 @@ func (e *engine) complete() bool {
 		if ln.state != laneDone || len(ln.targets) < len(e.p.Targets) {
 			return false
 		}
-		for _, n := range ln.failed {
-			if n >= failuresInARow {
+		for _, t := range ln.targets {
+			if ln.good[t.Name] < e.p.Measure.Blocks.Min {
 				return false
 			}
 		}
@@ -178,6 +181,7 @@ func (ln *lane) account(trials []*iotax.Trial) {
 			ln.failed[t.Target]++
 		} else {
 			ln.failed[t.Target] = 0
+			ln.good[t.Target]++
 		}
 	}
 	if void {

@@ -127,6 +127,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	if err != nil {
 		run.Status = iotax.Failed
+		if len(o.Trials) > 0 {
+			run.Status = iotax.Incomplete // what it had it still has
+		}
 		if ctx.Err() != nil {
 			run.Status = iotax.Interrupted
 			err = context.Cause(ctx)

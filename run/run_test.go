@@ -389,6 +389,47 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
+// One failure in a few blocks is a cell that was not measured as asked; resumed, it gets its chance.
+func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
+	w := newWorld()
+	dead := true
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if dead && tr.Target == "share" && tr.Block > 0 {
+			return 0, errors.New("the guest is gone")
+		}
+		return 1000, nil
+	}
+	for _, blocks := range []int{2, 6} { // fewer failures than make the run give up, and more
+		w.saved, dead = nil, true
+		p := guestPlan("w")
+		p.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
+		first, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil || first.Status != iotax.Incomplete {
+			t.Errorf("%d blocks: status %s, error %v, want incomplete", blocks, first.Status, err)
+		}
+		w.attachErr["t2"] = errors.New("no such tag")
+		again, err := Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if err == nil || again.Status != iotax.Incomplete {
+			t.Errorf("%d blocks: status %s, error %v, want that it cannot be opened, and what it has", blocks, again.Status, err)
+		}
+		delete(w.attachErr, "t2")
+		dead = false
+		again, err = Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if err != nil || again.Status != iotax.Done {
+			t.Errorf("%d blocks: status %s, error %v, want done", blocks, again.Status, err)
+		}
+		good := map[string]int{}
+		for _, tr := range w.saved {
+			if tr.Err == "" {
+				good[tr.Target]++
+			}
+		}
+		if good["share"] != blocks {
+			t.Errorf("%d blocks: %d good trials of the target that failed", blocks, good["share"])
+		}
+	}
+}
+
 func TestOpenFailure(t *testing.T) {
 	for _, c := range []struct {
 		name   string
