@@ -213,6 +213,8 @@ func (e *engine) judge(ln *lane) {
 	}
 	r := e.widest(ln)
 	switch width := math.Sqrt(r.Hi/r.Lo) - 1; {
+	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
+		e.stop(ln, laneDone, fmt.Sprintf("%d blocks, with nothing to compare", ln.valid))
 	case stat.Precise(r, e.run.Precision):
 		e.stop(ln, laneDone, "precise to ± "+percent(width))
 	case ln.valid >= b.Max && b.Min == b.Max:
@@ -228,7 +230,7 @@ func (e *engine) widest(ln *lane) stat.Interval {
 	metric := ln.w.Metrics()[0]
 	widest := stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
 	for _, t := range ln.targets {
-		if t.Name == e.run.Baseline || ln.failed[t.Name] >= failuresInARow {
+		if !e.compared(ln, t) {
 			continue
 		}
 		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
@@ -241,6 +243,11 @@ func (e *engine) widest(ln *lane) stat.Interval {
 		}
 	}
 	return widest
+}
+
+// compared reports whether t is held against the baseline, and not given up.
+func (e *engine) compared(ln *lane, t *iotax.Target) bool {
+	return t.Name != e.run.Baseline && ln.failed[t.Name] < failuresInARow
 }
 
 func (e *engine) stop(ln *lane, s laneState, why string) {

@@ -51,6 +51,7 @@ type volumeState struct {
 
 type undoStep struct {
 	what string
+	in   iotax.Machine // what do undoes is inside this machine; nil when it is on this host
 	do   func(context.Context) error
 }
 
@@ -66,20 +67,45 @@ func newRig(p *plan.Plan, d Deps) *rig {
 }
 
 // onClose registers what undoes the step just begun.
-func (r *rig) onClose(what string, do func(context.Context) error) {
-	r.undo = append(r.undo, undoStep{what, do})
+func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
+	r.undo = append(r.undo, undoStep{what, in, do})
 }
 
-// close undoes every step, last first, each also when others failed.
+// answerTime is how long a machine may take to show that it still lives.
+const answerTime = 10 * time.Second
+
+// close undoes every step, last first, each also when others failed. A machine that was started for
+// the run and died takes what was in it along: that nothing can be removed there is no error.
 func (r *rig) close(ctx context.Context) error {
 	var errs []error
+	gone := map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
-		if err := r.undo[i].do(ctx); err != nil {
-			errs = append(errs, opError("clean up", r.undo[i].what, err, ""))
+		step := r.undo[i]
+		err := step.do(ctx)
+		if err == nil {
+			continue
 		}
+		if _, ours := step.in.(iotax.Booter); ours {
+			if _, asked := gone[step.in]; !asked {
+				gone[step.in] = !answers(ctx, step.in)
+			}
+			if gone[step.in] {
+				continue
+			}
+		}
+		errs = append(errs, opError("clean up", step.what, err, ""))
 	}
 	r.undo = nil
 	return errors.Join(errs...)
+}
+
+// answers reports whether a command can be run on m.
+func answers(ctx context.Context, m iotax.Machine) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	err := m.Run(ctx, iotax.Command("true"))
+	var exit *iotax.ExitError
+	return err == nil || errors.As(err, &exit)
 }
 
 // open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
@@ -236,7 +262,7 @@ func (r *rig) start(ctx context.Context, name string, need int64) (iotax.Machine
 	if err != nil {
 		return nil, err
 	}
-	r.onClose("machine "+name, m.Close)
+	r.onClose("machine "+name, nil, m.Close)
 	return m, nil
 }
 
@@ -280,7 +306,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target, need int64) (iotax.Vol
 	if v.vol, v.err = r.d.Prepare(ctx, t, env); v.err != nil {
 		return nil, v.err
 	}
-	r.onClose("volume of "+t.Name, v.vol.Close)
+	r.onClose("volume of "+t.Name, nil, v.vol.Close)
 	return v.vol, nil
 }
 
@@ -300,7 +326,7 @@ func (r *rig) attach(ctx context.Context, t plan.Target, need int64) (iotax.Plac
 	}
 	r.d.Progress(Event{Kind: Opening, Target: t.Name})
 	v.attached = true
-	r.onClose("place of "+t.Name, vol.Detach)
+	r.onClose("place of "+t.Name, m, vol.Detach)
 	v.place, v.err = vol.Attach(ctx, m)
 	return v.place, v.err
 }
@@ -344,7 +370,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 				return err
 			}
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
-			r.onClose(l.plan.Name+" on "+t.Name, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
+			r.onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
 			if err := l.w.Prepare(ctx, t); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"iotax"
@@ -84,6 +85,9 @@ type Event struct {
 	Left     time.Duration // estimate until the last; 0 when unknown
 }
 
+// leftBehind is the rule about what could not be removed.
+const leftBehind = "left-behind"
+
 // cleanupTime bounds taking everything down after a run, also after an interrupt.
 const cleanupTime = 90 * time.Second
 
@@ -106,7 +110,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		cerr := rig.close(clean)
 		rig.describe(run)
 		if cerr != nil {
-			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
+			run.Findings = append(run.Findings, iotax.Finding{Rule: leftBehind, Severity: iotax.Warning,
 				Evidence: cerr.Error(), Mend: "remove it by hand"})
 			err = errors.Join(err, cerr)
 		}
@@ -166,6 +170,8 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 				Mend: "resume with the same plan and flags, or start a new run"}
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
+		// What was found is found again if it still holds; only what lies about is not.
+		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != leftBehind })
 		return &r, nil
 	}
 	seed := p.Measure.Seed

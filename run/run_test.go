@@ -26,6 +26,8 @@ type world struct {
 	openErr   map[string]error // by machine
 	attachErr map[string]error // by volume id
 	checkErr  map[string]error // by target
+	detachErr error            // of what is in the guest
+	dead      bool             // the guest
 	// value gives the result of a trial; an error fails it, NaN voids it.
 	value   func(t *iotax.Trial) (float64, error)
 	onTrial func(n int) // called at the start of the n-th trial
@@ -61,8 +63,14 @@ func (v *fakeVolume) Attach(_ context.Context, m iotax.Machine) (iotax.Place, er
 	v.w.say("attach %s on %s", v.id, m)
 	return iotax.Place{Kind: iotax.PlaceDir, Path: "/" + v.id, Backing: "/" + v.id, Durability: iotax.Durable}, v.w.attachErr[v.id]
 }
-func (v *fakeVolume) Detach(context.Context) error { v.w.say("detach %s", v.id); return nil }
-func (v *fakeVolume) Close(context.Context) error  { v.w.say("remove %s", v.id); return nil }
+func (v *fakeVolume) Detach(context.Context) error {
+	v.w.say("detach %s", v.id)
+	if v.id != "t0" {
+		return v.w.detachErr
+	}
+	return nil
+}
+func (v *fakeVolume) Close(context.Context) error { v.w.say("remove %s", v.id); return nil }
 
 type fakeWorkload struct {
 	w    *world
@@ -455,6 +463,38 @@ func TestOpenFailure(t *testing.T) {
 		}
 		if !has(w.log, "remove t0") || !has(w.log, "detach t0") {
 			t.Errorf("%s: the host's directory stays: %q", c.name, w.log)
+		}
+	}
+}
+
+// guestMachine is a machine that was started for the run.
+type guestMachine struct{ *fakeMachine }
+
+func (g guestMachine) Boot() []iotax.Phase { return nil }
+func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
+	if g.w.dead {
+		return errors.New("the guest is gone")
+	}
+	return nil
+}
+
+// What could not be removed inside a guest is gone with it only if it is gone.
+func TestDeadGuestLeavesNothing(t *testing.T) {
+	for _, dead := range []bool{true, false} {
+		w := newWorld()
+		w.detachErr = errors.New("no answer")
+		w.onTrial = func(n int) { w.dead = dead }
+		d := w.deps()
+		d.Open = func(_ context.Context, m plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+			return guestMachine{&fakeMachine{w: w, name: m.Name}}, nil
+		}
+		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
+		left := slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" })
+		if left == dead || (err == nil) != dead {
+			t.Errorf("dead %v: findings %v, error %v", dead, r.Findings, err)
+		}
+		if !has(w.log, "close guest") || !has(w.log, "remove t0") {
+			t.Errorf("dead %v: %q", dead, w.log)
 		}
 	}
 }
