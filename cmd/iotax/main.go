@@ -66,7 +66,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	case errors.As(err, &code):
 		return int(code)
 	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "iotax: interrupted; finished trials are saved")
+		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
 	case errors.As(err, &usage) || isCobraUsage(err):
 		fmt.Fprintf(stderr, "iotax: %v\n", err)

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -19,13 +16,7 @@ func TestMain(m *testing.M) {
 		guest.Main()
 		return
 	}
-	testscript.Main(m, map[string]func(){
-		"iotax": func() {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			os.Exit(Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-		},
-	})
+	testscript.Main(m, map[string]func(){"iotax": main})
 }
 
 // setup gives every script a home of its own but the kernel cache of the machine: fetching and

@@ -51,7 +51,7 @@ func (p *progress) event(e run.Event) {
 			t := e.Trial
 			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t)))
 		} else if e.Trial.Err != "" {
-			p.line(e.Trial.Cell() + ": failed: " + e.Trial.Err)
+			p.line(e.Trial.Cell() + ": failed: " + firstLine(e.Trial.Err))
 		}
 	case run.CellsDone:
 		p.line(e.Workload + ": done, " + e.Text)
@@ -107,7 +107,7 @@ func (p *progress) end() {
 // outcome is what one trial came to, in a few words.
 func outcome(t *iotax.Trial) string {
 	if t.Err != "" {
-		return "failed: " + t.Err
+		return "failed: " + firstLine(t.Err)
 	}
 	for _, v := range t.Values {
 		if strings.HasSuffix(v.Name, ".iops") || strings.HasSuffix(v.Name, ".bandwidth") {
@@ -121,7 +121,7 @@ func outcome(t *iotax.Trial) string {
 func headline(r *iotax.Run, t *iotax.Trial) string {
 	switch {
 	case t.Err != "":
-		return "failed: " + clean(t.Err)
+		return "failed: " + clean(firstLine(t.Err))
 	case t.Void != "":
 		return "void: " + clean(t.Void)
 	}
@@ -134,6 +134,12 @@ func headline(r *iotax.Run, t *iotax.Trial) string {
 		}
 	}
 	return "-"
+}
+
+// firstLine leaves out what follows in an error: consoles, mends. The report has them.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
 }
 
 // scaled prints a value with three digits and a unit that people read.

@@ -41,7 +41,12 @@ after Ctrl-C.`,
   iotax run shares.yaml -o report.html
   iotax run --resume`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.run(c.Context(), &pf, args, outputs, c.Flags().Changed("resume"), resume, keepGoing)
+			resuming := c.Flags().Changed("resume")
+			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
+				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("a run goes on with the plan that it began with, and takes no --%s", given[0]),
+					Mend: "leave it out, or start a new run"}}
+			}
+			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing)
 		},
 	}
 	pf.add(c)
@@ -98,6 +103,10 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	trials, err := db.Trials(ctx, r.ID)
 	if err != nil {
 		return err
+	}
+	if len(trials) == 0 && r.Status == iotax.Interrupted {
+		fmt.Fprintf(a.err, "iotax: interrupted before the first trial ended; begin anew with: iotax run --resume=%s\n", r.ID)
+		return exitCode(exitInterrupted)
 	}
 	if len(trials) == 0 && runErr != nil {
 		return runErr

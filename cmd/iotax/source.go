@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"iotax"
 	"iotax/machine"
@@ -40,6 +41,8 @@ type planFlags struct {
 	seed      uint64
 	cold      bool
 	warm      bool
+
+	names []string // of all of them
 }
 
 func (pf *planFlags) add(c *cobra.Command) {
@@ -57,6 +60,18 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
+	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
+}
+
+// given returns the names of those flags that the command line has.
+func (pf *planFlags) given(f *pflag.FlagSet) []string {
+	var names []string
+	for _, n := range pf.names {
+		if f.Changed(n) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // load makes the plan that args name: a suite, a plan file, "-" for standard input, or targets.
