@@ -193,11 +193,11 @@ func TestArgs(t *testing.T) {
 		return iotax.QuoteAll(l.args())
 	}
 	tail := " --lat_percentiles=1 --clat_percentiles=0 --group_reporting=1 --output-format=json+ --eta=never"
-	got := show(l, "size=1MiB")
 	want := `/usr/bin/fio --readonly --name=iotax.4k-random-read---n-code --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --ioengine=io_uring ` +
 		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --invalidate=0 --runtime=10000ms --time_based=1 --ramp_time=2000ms --randrepeat=0 --randseed=7` + tail
 	l.keepWarm = true
-	if got = show(l, "size=1MiB"); got != want {
+	got := show(l, "size=1MiB")
+	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	l.keepWarm, l.ramp = false, 0

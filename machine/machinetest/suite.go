@@ -675,9 +675,9 @@ func (p *pids) list() []string {
 	return strings.Fields(p.buf.String())
 }
 
-// start runs c, which tells n process ids, until they have come, calls stop, and returns Run's error
-// and the ids. It fails if Run was not prompt after stop.
-func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (error, []string) {
+// start runs c, which tells n process ids, until they have come, calls stop, and returns the ids and
+// Run's error. It fails if Run was not prompt after stop.
+func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (ids []string, err error) {
 	t.Helper()
 	p := listen(n)
 	c.Stdout = p
@@ -695,7 +695,7 @@ func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, st
 	select {
 	case err := <-done:
 		s.prompt(t, begin)
-		return err, p.list()
+		return p.list(), err
 	case <-time.After(s.patience + 30*time.Second):
 		t.Fatalf("Run did not return after %s was stopped", c)
 		return nil, nil
@@ -721,7 +721,7 @@ func (s *suite) stopped(t *testing.T, c *iotax.Cmd, n int) {
 	want := errors.New("no longer wanted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	err, ids := s.start(t, ctx, c, n, func() { cancel(want) })
+	ids, err := s.start(t, ctx, c, n, func() { cancel(want) })
 	if !errors.Is(err, want) {
 		t.Errorf("got %v, want the cause of the cancel", err)
 	}
@@ -803,7 +803,7 @@ func (s *suite) deadline(t *testing.T) {
 
 // death kills the machine under a command. That is no exit status, and it is known soon.
 func (s *suite) death(t *testing.T, kill func(iotax.Machine) error) {
-	err, _ := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
+	_, err := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
 		if err := kill(s.Machine); err != nil {
 			t.Fatal(err)
 		}
