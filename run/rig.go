@@ -71,8 +71,12 @@ func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) er
 	r.undo = append(r.undo, undoStep{what, in, do})
 }
 
-// answerTime is how long a machine may take to show that it still lives.
-const answerTime = 10 * time.Second
+const (
+	// answerTime is how long a machine may take to show that it still lives.
+	answerTime = 5 * time.Second
+	// goneTime is what each further step inside a machine gets that does not.
+	goneTime = time.Second
+)
 
 // close undoes every step, last first, each also when others failed. A machine that was started for
 // the run and died takes what was in it along: that nothing can be removed there is no error.
@@ -81,17 +85,19 @@ func (r *rig) close(ctx context.Context) error {
 	gone := map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
+		if gone[step.in] {
+			inner, cancel := context.WithTimeout(ctx, goneTime)
+			_ = step.do(inner)
+			cancel()
+			continue
+		}
 		err := step.do(ctx)
 		if err == nil {
 			continue
 		}
-		if _, ours := step.in.(iotax.Booter); ours {
-			if _, asked := gone[step.in]; !asked {
-				gone[step.in] = !answers(ctx, step.in)
-			}
-			if gone[step.in] {
-				continue
-			}
+		if _, ours := step.in.(iotax.Booter); ours && !answers(ctx, step.in) {
+			gone[step.in] = true
+			continue
 		}
 		errs = append(errs, opError("clean up", step.what, err, ""))
 	}

@@ -125,7 +125,11 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	}
 	switch {
 	case r.Status == iotax.Interrupted:
-		fmt.Fprintf(a.err, "iotax: interrupted; %d finished trials are saved; go on with: iotax run --resume=%s\n", len(trials), r.ID)
+		saved := fmt.Sprintf("the %d finished trials are saved", len(trials))
+		if len(trials) == 1 {
+			saved = "the one finished trial is saved"
+		}
+		fmt.Fprintf(a.err, "iotax: interrupted; %s; go on with: iotax run --resume=%s\n", saved, r.ID)
 		return exitCode(exitInterrupted)
 	case runErr != nil:
 		return runErr
