@@ -148,9 +148,23 @@ func formatRatio(i stat.Interval) string {
 	p := places(i.Estimate, half(i))
 	s := fixed(i.Estimate, p) + "×"
 	if finite(i) {
-		s += fmt.Sprintf(" [%s, %s]", fixed(i.Lo, p), fixed(i.Hi, p))
+		s += fmt.Sprintf(" [%s, %s]", bound(i.Lo, p), bound(i.Hi, p))
 	}
 	return s
+}
+
+// bound prints an end of a ratio's interval. From two or three noisy blocks it can be absurd, and its
+// digits then say nothing.
+func bound(x float64, exp int) string {
+	const most = 1000
+	least := math.Pow(10, float64(exp))
+	switch {
+	case x > most:
+		return fmt.Sprintf(">%d", most)
+	case x < least/2:
+		return "<" + fixed(least, exp)
+	}
+	return fixed(x, exp)
 }
 
 // percent prints a ratio as "3 %", "0.4 %", "12 %".

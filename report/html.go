@@ -190,7 +190,7 @@ func (r *Report) view() pageView {
 		g := &v.Groups[len(v.Groups)-1]
 		g.Sections = append(g.Sections, r.sectionView(s))
 	}
-	for _, n := range r.General {
+	for _, n := range slices.Concat(r.General, r.Common) {
 		v.General = append(v.General, viewNote(n))
 	}
 	for _, n := range r.Notes {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -63,9 +64,9 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
 		}
 	}
-	if len(r.General) > 0 {
+	if about := slices.Concat(r.General, r.Common); len(about) > 0 {
 		b.WriteString("\n### About the run\n\n")
-		for _, n := range r.General {
+		for _, n := range about {
 			b.WriteString("- ")
 			markdownNote(&b, n)
 		}

@@ -76,11 +76,26 @@ type rawItem struct {
 // their items together.
 func (b *builder) number() {
 	first := map[*Note]bool{}
+	rows := 0
+	for i := range b.Sections {
+		rows += len(b.Sections[i].Rows)
+	}
+	for _, n := range b.order {
+		// Errors stay with their rows: they are why a row has no verdict.
+		if rows > 1 && len(b.refs[n]) == rows && n.Severity != iotax.Invalid {
+			first[n] = true
+			n.gather()
+			if len(n.Items) == 1 {
+				n.Items[0].All = true
+			}
+			b.Common = append(b.Common, *n)
+		}
+	}
 	for i := range b.Sections {
 		for j := range b.Sections[i].Rows {
 			r := &b.Sections[i].Rows[j]
 			for _, n := range b.order {
-				if !slices.Contains(b.refs[n], r) {
+				if !slices.Contains(b.refs[n], r) || first[n] && n.Number == 0 {
 					continue
 				}
 				if !first[n] {
@@ -94,8 +109,10 @@ func (b *builder) number() {
 			slices.Sort(r.Notes)
 		}
 	}
-	for i := range b.Notes {
-		b.Notes[i].raw = nil
+	for _, notes := range [][]Note{b.Notes, b.Common} {
+		for i := range notes {
+			notes[i].raw = nil
+		}
 	}
 }
 
@@ -151,8 +168,11 @@ func (n Note) Count() int {
 // Findings returns the notes of a row as findings, evidence of its own cell first.
 func (r *Report) findings(s Section, row Row) []iotax.Finding {
 	fs := []iotax.Finding{}
+	notes := slices.Clone(r.Common)
 	for _, k := range row.Notes {
-		n := r.Notes[k-1]
+		notes = append(notes, r.Notes[k-1])
+	}
+	for _, n := range notes {
 		f := iotax.Finding{Rule: n.Rule, Severity: n.Severity, Mend: n.Mend}
 		for _, it := range n.Items {
 			if it.about(row.Target, s.Workload) {

@@ -25,6 +25,7 @@ type Report struct {
 	Sections []Section
 	Notes    []Note // Notes[i] has number i+1
 	General  []Note // about the run as a whole; no row refers to them
+	Common   []Note // about every row alike: told once, under the number 0
 	Protocol Protocol
 	Trials   []*iotax.Trial // in the order in which they ran
 }
@@ -78,7 +79,7 @@ type Figure struct {
 
 // A Note is a finding with where it was made. Findings of one rule share a note.
 type Note struct {
-	Number   int // 0 for a note about the run
+	Number   int // 0 for a note about the run, or about every row
 	Rule     string
 	Severity iotax.Severity
 	Mend     string
@@ -92,6 +93,7 @@ type Note struct {
 type Item struct {
 	Evidence, Lead, Detail string
 
+	All    bool   // every cell said so
 	Varies bool   // trials of the cell said the same with other figures
 	Cells  []Cell // where it was seen; none means the run
 	Trials int    // how many trials said so; 0 when it does not stem from trials

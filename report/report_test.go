@@ -373,6 +373,9 @@ func TestPrecision(t *testing.T) {
 			t.Errorf("%+v %s: %q, want %q", c.i, c.unit, got, c.want)
 		}
 	}
+	if got := formatRatio(stat.Interval{Estimate: .8, Lo: 1e-14, Hi: 1e13, N: 2}); got != "0.8× [<0.1, >1000]" {
+		t.Errorf("an absurd interval is %q", got)
+	}
 	if got := formatRatio(stat.Interval{Estimate: .472, Lo: .449, Hi: .502, N: 6}); got != "0.47× [0.45, 0.50]" {
 		t.Errorf("ratio: %q", got)
 	}
@@ -610,5 +613,35 @@ func BenchmarkNew100kTrials(b *testing.B) {
 	run, trials := large(200, 500)
 	for b.Loop() {
 		New(run, trials)
+	}
+}
+
+// What is true of every row is told once and marks none; the JSON still has it at every cell.
+func TestCommonNote(t *testing.T) {
+	run, trials := fixture()
+	plain := New(run, trials)
+	for _, tr := range trials {
+		tr.Findings = append(tr.Findings, iotax.Finding{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of 1 s"})
+	}
+	// A target that could not be opened has rows and no trials.
+	run.Targets = slices.DeleteFunc(run.Targets, func(ti iotax.TargetInfo) bool { return ti.Err != "" })
+	r := New(run, trials)
+	if len(r.Common) != 1 || r.Common[0].Rule != "short-trial" || !strings.Contains(r.Common[0].sentences(3)[0], "all cells") {
+		t.Fatalf("common notes: %+v", r.Common)
+	}
+	for _, n := range r.Notes {
+		if n.Rule == "short-trial" {
+			t.Errorf("note %d repeats what is common", n.Number)
+		}
+	}
+	if len(plain.Common) != 0 {
+		t.Errorf("common without cause: %+v", plain.Common)
+	}
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if !slices.ContainsFunc(r.findings(s, row), func(f iotax.Finding) bool { return f.Rule == "short-trial" }) {
+				t.Errorf("%s / %s lacks the finding in JSON", row.Target, s.Workload)
+			}
+		}
 	}
 }

@@ -421,11 +421,11 @@ func (a textAxis) draw(r Row, p palette) string {
 const shownItems = 3
 
 func (t *textWriter) notes() {
-	if len(t.General)+len(t.Notes) == 0 {
+	if len(t.General)+len(t.Common)+len(t.Notes) == 0 {
 		return
 	}
 	t.line("")
-	for _, n := range t.General {
+	for _, n := range slices.Concat(t.General, t.Common) {
 		t.note("•", n)
 	}
 	for _, n := range t.Notes {
@@ -523,7 +523,11 @@ func (c Cell) String() string {
 // where says in which cells an item was seen (at most limit of them; 0 is all), and how often.
 func (it Item) where(limit int) string {
 	var names []string
-	for i, c := range it.Cells {
+	cells := it.Cells
+	if it.All {
+		cells, names = nil, []string{"all cells"}
+	}
+	for i, c := range cells {
 		if limit > 0 && i == limit && len(it.Cells) > limit+1 {
 			names = append(names, fmt.Sprintf("and %d more", len(it.Cells)-i))
 			break
@@ -532,7 +536,7 @@ func (it Item) where(limit int) string {
 	}
 	s := strings.Join(names, ", ")
 	if it.Trials > 1 {
-		s = strings.TrimSpace(fmt.Sprintf("%d trials of %s", it.Trials, s))
+		s = fmt.Sprintf("%d trials of %s", it.Trials, s)
 	}
 	if it.Varies {
 		s += ", figures vary"

@@ -291,7 +291,7 @@ func (e *engine) done() int {
 
 func percent(x float64) string {
 	if math.IsNaN(x) {
-		return "unknown"
+		return "∞"
 	}
 	return fmt.Sprintf("%.2g %%", 100*x)
 }
