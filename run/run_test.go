@@ -272,6 +272,16 @@ func TestStopsWhenPreciseAndNotBefore(t *testing.T) {
 	}
 }
 
+func TestLoneTargetStopsAtTheLeastBlocks(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Targets = p.Targets[:1]
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done || len(w.saved) != 6 {
+		t.Errorf("%d trials, status %s, error %v; want 6, done", len(w.saved), r.Status, err)
+	}
+}
+
 func TestVoidBlockIsRunAgainAndKept(t *testing.T) {
 	w := newWorld()
 	w.value = func(tr *iotax.Trial) (float64, error) {
