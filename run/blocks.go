@@ -214,7 +214,7 @@ func (e *engine) judge(ln *lane) {
 	r := e.widest(ln)
 	switch width := math.Sqrt(r.Hi/r.Lo) - 1; {
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
-		e.stop(ln, laneDone, fmt.Sprintf("%d blocks, with nothing to compare", ln.valid))
+		e.stop(ln, laneDone, "with nothing to compare")
 	case stat.Precise(r, e.run.Precision):
 		e.stop(ln, laneDone, "precise to ± "+percent(width))
 	case ln.valid >= b.Max && b.Min == b.Max:
@@ -260,7 +260,7 @@ func (e *engine) stop(ln *lane, s laneState, why string) {
 }
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
-	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: t.Block, Blocks: e.p.Measure.Blocks.Max,
+	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
 		Trial: t, Elapsed: e.d.Now().Sub(e.begun)}
 	// What has been needed for a trial so far is what the rest will need.
 	if done := len(e.trials); done > 0 && ev.Elapsed > 0 {

@@ -78,8 +78,8 @@ type Event struct {
 	Text     string
 	Target   string
 	Workload string
-	Block    int // from 0
-	Blocks   int // the most that may come
+	Block    int // from 0, those left out that do not count
+	Blocks   int // the most that count
 	Trial    *iotax.Trial
 	Elapsed  time.Duration // since the first trial
 	Left     time.Duration // estimate until the last; 0 when unknown

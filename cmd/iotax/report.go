@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -86,7 +87,12 @@ func checkOutput(path string) error {
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Mend: "make it first"}}
 	}
-	return nil
+	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+	if err != nil {
+		return &iotax.Error{Op: "write report", On: path, Err: errors.Unwrap(err), Mend: "name a file in a directory that can be written"}
+	}
+	f.Close()
+	return os.Remove(f.Name())
 }
 
 // writeReport writes path whole or not at all.

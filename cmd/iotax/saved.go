@@ -29,7 +29,7 @@ func (a *app) listCommand() *cobra.Command {
 					return err
 				}
 				if a.json {
-					return writeJSON(a.out, runs)
+					return writeJSON(a.out, list(runs))
 				}
 				if len(runs) == 0 {
 					_, err := fmt.Fprintln(a.out, "no runs yet; make one with: iotax run")
@@ -96,7 +96,7 @@ func (a *app) showCommand() *cobra.Command {
 					return writeJSON(a.out, struct {
 						Run    *iotax.Run     `json:"run"`
 						Trials []*iotax.Trial `json:"trials"`
-					}{r, trials})
+					}{r, list(trials)})
 				}
 				if len(trials) == 1 {
 					return showTrial(a.out, trials[0])
@@ -162,7 +162,12 @@ func (a *app) rmCommand() *cobra.Command {
 					if err := db.Remove(c.Context(), id); err != nil {
 						return err
 					}
-					fmt.Fprintln(a.out, "removed", id)
+					if !a.json {
+						fmt.Fprintln(a.out, "removed", id)
+					}
+				}
+				if a.json {
+					return writeJSON(a.out, map[string][]string{"removed": ids})
 				}
 				return nil
 			})
@@ -214,6 +219,14 @@ func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
 	}
 	defer db.Close()
 	return f(db)
+}
+
+// list makes JSON's empty list of none.
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -1,0 +1,676 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// A stage is where iotax is run as a user would: a home, a store and directories of its own, so
+// that whatever iotax leaves behind is found. TestMain put the command into the PATH.
+type stage struct {
+	t   *testing.T
+	dir string
+	env map[string]string
+}
+
+// newStage makes a stage and checks at the end of the test that nothing is left on it.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; the name is short because sockets are below
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, dir: dir, env: map[string]string{
+		"HOME": dir + "/home", "TMPDIR": dir + "/tmp", "XDG_STATE_HOME": dir + "/state", "XDG_CACHE_HOME": cacheHome(), "NO_COLOR": "1",
+	}}
+	for _, d := range []string{"a", "b", "home", "tmp", "state"} {
+		s.mkdir(d)
+	}
+	t.Cleanup(func() {
+		s.clean()
+		os.RemoveAll(dir)
+	})
+	return s
+}
+
+func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *stage) mkdir(name string) string {
+	s.t.Helper()
+	if err := os.MkdirAll(s.path(name), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.path(name)
+}
+
+func (s *stage) write(name, text string) string {
+	s.t.Helper()
+	if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.path(name)
+}
+
+// clean fails when anything of iotax is left: a process, a mount, a directory.
+func (s *stage) clean() {
+	s.t.Helper()
+	var procs []string
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if procs = s.processes(""); len(procs) == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	for _, p := range procs {
+		s.t.Errorf("still runs: %s", p)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, s.dir+"/") {
+			s.t.Errorf("still mounted: %s", line)
+		}
+	}
+	for _, d := range []string{"a", "b", "tmp"} {
+		entries, err := os.ReadDir(s.path(d))
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, e := range entries {
+			s.t.Errorf("left behind: %s/%s", d, e.Name())
+		}
+	}
+}
+
+// processes lists those of a name whose command line has to do with the stage: pid, command line.
+func (s *stage) processes(name string) []string {
+	s.t.Helper()
+	var found []string
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range all {
+		b, err := os.ReadFile(f)
+		if err != nil || !bytes.Contains(b, []byte(s.dir+"/")) {
+			continue // it has ended
+		}
+		args := strings.Split(string(b), "\x00")
+		if strings.Contains(filepath.Base(args[0]), name) {
+			found = append(found, filepath.Base(filepath.Dir(f))+" "+strings.Join(args, " "))
+		}
+	}
+	return found
+}
+
+// signal sends sig to the one process of a name.
+func (s *stage) signal(name string, sig syscall.Signal) {
+	s.t.Helper()
+	found := s.processes(name)
+	if len(found) != 1 {
+		s.t.Fatalf("%d processes are called %s: %q", len(found), name, found)
+	}
+	pid, _, _ := strings.Cut(found[0], " ")
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = syscall.Kill(n, sig)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A result is what a command came to.
+type result struct {
+	args           []string
+	stdout, stderr string
+	code           int // -1 when a signal ended it
+	took           time.Duration
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("iotax %s: exit %d after %v\n%s\n%s", strings.Join(r.args, " "), r.code, r.took.Round(time.Millisecond), r.stdout, r.stderr)
+}
+
+// A running command.
+type running struct {
+	s    *stage
+	cmd  *exec.Cmd
+	args []string
+	from time.Time
+	out  bytes.Buffer
+
+	mu    sync.Mutex
+	lines []string
+	ended bool
+	done  chan struct{}
+}
+
+// start runs iotax without waiting for its end. wrap is put before the command.
+func (s *stage) start(wrap []string, args ...string) *running {
+	s.t.Helper()
+	exe, err := exec.LookPath("iotax")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	argv := slices.Concat(wrap, []string{exe}, args)
+	r := &running{s: s, args: args, from: time.Now(), done: make(chan struct{})}
+	r.cmd = exec.Command(argv[0], argv[1:]...)
+	r.cmd.Dir = s.dir
+	r.cmd.Env = os.Environ()
+	for k, v := range s.env {
+		r.cmd.Env = append(r.cmd.Env, k+"="+v)
+	}
+	r.cmd.Stdout = &r.out
+	stderr, err := r.cmd.StderrPipe()
+	if err == nil {
+		err = r.cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		defer close(r.done)
+		for sc := bufio.NewScanner(stderr); sc.Scan(); {
+			r.mu.Lock()
+			r.lines = append(r.lines, sc.Text())
+			r.mu.Unlock()
+		}
+		_ = r.cmd.Wait()
+		r.mu.Lock()
+		r.ended = true
+		r.mu.Unlock()
+	}()
+	s.t.Cleanup(func() { r.cmd.Process.Kill(); <-r.done })
+	return r
+}
+
+// said waits until a line of standard error contains text.
+func (r *running) said(text string) {
+	r.s.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		r.mu.Lock()
+		found := slices.ContainsFunc(r.lines, func(l string) bool { return strings.Contains(l, text) })
+		ended, all := r.ended, strings.Join(r.lines, "\n")
+		r.mu.Unlock()
+		if found {
+			return
+		}
+		if ended || time.Now().After(end) {
+			r.s.t.Fatalf("it did not say %q:\n%s", text, all)
+		}
+	}
+}
+
+func (r *running) send(sig os.Signal) {
+	r.s.t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		r.s.t.Fatal(err)
+	}
+}
+
+// wait waits for the end.
+func (r *running) wait() result {
+	r.s.t.Helper()
+	select {
+	case <-r.done:
+	case <-time.After(100 * time.Second):
+		r.s.t.Errorf("it does not end")
+		r.cmd.Process.Kill()
+		<-r.done
+	}
+	return result{r.args, r.out.String(), strings.Join(r.lines, "\n"), r.cmd.ProcessState.ExitCode(), time.Since(r.from)}
+}
+
+// iotax runs a command to its end.
+func (s *stage) iotax(args ...string) result {
+	s.t.Helper()
+	return s.start(nil, args...).wait()
+}
+
+// works fails the test unless the command exits with code and says on either stream what is wanted.
+func (r result) works(t *testing.T, code int, want ...string) result {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit status %d, want %d", r.code, code)
+	}
+	for _, w := range want {
+		if !strings.Contains(r.stdout+r.stderr, w) {
+			t.Errorf("it does not say %q", w)
+		}
+	}
+	if t.Failed() {
+		t.Fatal(r)
+	}
+	return r
+}
+
+// refuses is works for what must be found before anything is measured.
+func (r result) refuses(t *testing.T, code int, want ...string) {
+	t.Helper()
+	r.works(t, code, want...)
+	if strings.Contains(r.stderr, "block 1/") || r.stdout != "" {
+		t.Fatalf("it measured: %s", r)
+	}
+	if strings.Contains(r.stderr, "goroutine ") {
+		t.Fatal(r)
+	}
+}
+
+// tiny are the flags of a measurement that only has to happen.
+func tiny(args ...string) []string {
+	return append(args, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--blocks", "1")
+}
+
+// guestPlan is a directory of this host, and a disk or share of it in a guest.
+func guestPlan(blocks int, qemu, target string) string {
+	return fmt.Sprintf(`
+baseline: host
+machines: {guest: {qemu: {memory: 256MiB%s}}}
+targets:
+  host:  {dir: a}
+  guest: {on: guest, %s}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 50ms, blocks: %d, cold: false}
+`, qemu, target, blocks)
+}
+
+// links is a directory with links to every program of this host but some, for a PATH.
+func (s *stage) links(but ...string) string {
+	s.t.Helper()
+	dir := s.mkdir("bin")
+	for _, from := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+		entries, _ := os.ReadDir(from)
+		for _, e := range entries {
+			if !slices.Contains(but, e.Name()) {
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first wins
+			}
+		}
+	}
+	return dir
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount file systems")
+	}
+}
+
+// mount mounts a tmpfs at name until the test ends.
+func (s *stage) mount(name, options string) string {
+	s.t.Helper()
+	needsRoot(s.t)
+	dir := s.mkdir(name)
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir).CombinedOutput(); err != nil {
+		s.t.Skipf("needs mount: %s", out)
+	}
+	s.t.Cleanup(func() { // before the stage's own look at mounts
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			s.t.Errorf("umount: %s", out)
+		}
+	})
+	return dir
+}
+
+func TestMissingFio(t *testing.T) {
+	s := newStage(t)
+	s.env["PATH"] = s.links("fio")
+	s.iotax(tiny("run", "dir:a", "dir:b")...).refuses(t, 1, "find fio on host: fio is not installed", "mend: apt install fio")
+}
+
+func TestMissingQEMU(t *testing.T) {
+	s := newStage(t)
+	s.env["PATH"] = s.links("qemu-system-x86_64", "qemu-system-aarch64", "qemu-kvm")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start guest", "qemu-system-", "executable file not found", "mend: install QEMU: apt install qemu-system-")
+}
+
+func TestMissingKernel(t *testing.T) {
+	if k, _ := filepath.Glob("/boot/vmlinuz-*"); len(k) > 0 {
+		t.Skip("needs a host without a kernel in /boot")
+	}
+	s := newStage(t)
+	s.env["XDG_CACHE_HOME"] = s.mkdir("cache")
+	s.env["PATH"] = s.links("apt-get", "apt-cache", "dpkg-deb")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "find a kernel for guests", "apt-get", "mend: install a generic kernel, or name one: {qemu: {kernel:")
+	s.iotax("kernel").refuses(t, 1, "find a kernel for guests", "mend: ")
+	s.iotax("kernel", "--fetch").refuses(t, 1, "fetch a kernel for guests", "apt-get", "mend: ")
+}
+
+func TestMissingVirtiofsd(t *testing.T) {
+	needsRoot(t)
+	s := newStage(t)
+	s.env["PATH"] = s.links("virtiofsd")
+	// The places where distributions put it are empty in a name space of their own.
+	hide := "true"
+	for _, f := range []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"} {
+		if _, err := os.Stat(f); err == nil {
+			hide += " && mount -t tmpfs none " + filepath.Dir(f)
+		}
+	}
+	s.start([]string{"unshare", "-m", "sh", "-c", hide + ` && exec "$0" "$@"`}, tiny("run", "dir:a", "qemu:virtiofs")...).wait().
+		refuses(t, 1, "share by virtio-fs: this host has no virtiofsd", "mend: install it: apt install virtiofsd")
+}
+
+func TestDirectories(t *testing.T) {
+	s := newStage(t)
+	s.write("file", "text")
+	full := s.mount("full", "size=4m")
+	readOnly := s.mount("readonly", "ro,size=4m")
+	for _, c := range []struct {
+		dir  string
+		want []string
+	}{
+		{full, []string{"use directory " + full + " (tmpfs on " + full + "): not enough space", "needs 8 MiB", "4 MiB are free", "mend: free some space"}},
+		{readOnly, []string{"use directory " + readOnly, "mounted read-only", "mend: use another directory, or make it writable: mount -o remount,rw " + readOnly}},
+		{s.path("file"), []string{"use directory " + s.path("file"), "is not a directory", "mend: name a directory"}},
+		{"/proc/nothing", []string{"use directory /proc/nothing (proc on /proc)", "mend: use another directory"}},
+	} {
+		s.iotax(tiny("run", "dir:a", "dir:"+c.dir)...).refuses(t, 1, c.want...)
+		// A guest that stands on it is not even started.
+		r := s.iotax(tiny("run", "dir:"+c.dir, "qemu:virtio-blk")...)
+		r.refuses(t, 1, c.want...)
+		if strings.Contains(r.stderr, "opening machine") {
+			t.Errorf("it started a guest: %s", r)
+		}
+	}
+	// A missing one is made, and removed again.
+	s.iotax(tiny("run", "dir:a", "dir:b/c/d")...).works(t, 0)
+}
+
+// What a guest said before it died is in the error.
+func TestGuestThatDoesNotBoot(t *testing.T) {
+	s := newStage(t)
+	for _, c := range []struct {
+		append string
+		want   []string
+	}{
+		{"rdinit=/none root=/dev/none", []string{"start guest guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace"}},
+		{"iotax.key=%", []string{"start guest guest: its init gave up", "iotax.key", "last lines of its console"}},
+	} {
+		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
+		r := s.iotax("run", "plan.yaml")
+		r.refuses(t, 1, c.want...)
+		if r.took > 30*time.Second {
+			t.Errorf("it took %v", r.took)
+		}
+	}
+	// One that hangs is given up at its deadline.
+	s.write("plan.yaml", guestPlan(1, ", accel: tcg, args: [-S], boot_timeout: 1s", "share: {of: host, type: virtiofs}"))
+	s.iotax("run", "plan.yaml").refuses(t, 1, "start guest guest", "within 1s")
+	// Without it the others are measured, if there are others.
+	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "within 1s")
+}
+
+// trials reads the saved trials of the latest run.
+func (s *stage) trials() (run iotax.Run, trials []*iotax.Trial) {
+	s.t.Helper()
+	var v struct {
+		Run    iotax.Run
+		Trials []*iotax.Trial
+	}
+	s.parse(s.iotax("show", "--json"), &v)
+	return v.Run, v.Trials
+}
+
+// parse reads what must be one JSON value and nothing else.
+func (s *stage) parse(r result, v any) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(r.stdout), v); err != nil {
+		s.t.Fatalf("%v in the output of %s", err, r)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := newStage(t)
+			s.write("plan.yaml", guestPlan(2, "", "share: {of: host, type: virtiofs}"))
+			r := s.start(nil, "run", "plan.yaml")
+			r.said("block 1/2")
+			time.Sleep(150 * time.Millisecond) // into the next trial
+			r.send(sig)
+			sent := time.Now()
+			r.wait().works(t, 130, "interrupted", "saved", "go on with: iotax run --resume=")
+			if d := time.Since(sent); d > 20*time.Second {
+				t.Errorf("the end took %v", d)
+			}
+			s.clean()
+			before, had := s.trials()
+			if before.Status != iotax.Interrupted || len(had) == 0 || len(had) > 3 {
+				t.Fatalf("%d trials are saved, the run is %s", len(had), before.Status)
+			}
+			if sig == syscall.SIGTERM {
+				return
+			}
+			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "takes no --trial", "mend: ")
+			s.iotax("run", "--resume").works(t, 0, "guest", "block 2/2")
+			after, trials := s.trials()
+			whole := map[int]int{}
+			for _, tr := range trials {
+				whole[tr.Block]++
+			}
+			n := 0
+			for _, c := range whole {
+				if c == 2 {
+					n++
+				}
+			}
+			if after.Status != iotax.Done || after.ID != before.ID || n < 2 || trials[0].Start != had[0].Start {
+				t.Errorf("%s is %s after %s, with %d whole blocks of %v", after.ID, after.Status, before.ID, n, whole)
+			}
+			s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "mend: iotax report "+after.ID)
+		})
+	}
+}
+
+// An interrupt while the guest boots is heard, too.
+func TestInterruptWhileOpening(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", guestPlan(1, "", "share: {of: host, type: virtiofs}"))
+	r := s.start(nil, "run", "plan.yaml")
+	r.said("opening machine")
+	time.Sleep(600 * time.Millisecond)
+	r.send(os.Interrupt)
+	r.wait().refuses(t, 130, "interrupted before the first trial ended", "iotax run --resume=")
+	s.clean()
+	s.iotax("run", "--resume").works(t, 0)
+}
+
+// A guest that hangs keeps the clean-up busy; a second interrupt does not wait for it, and even so
+// no guest stays.
+func TestSecondInterrupt(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", guestPlan(9, "", "share: {of: host, type: virtiofs}"))
+	r := s.start(nil, "run", "plan.yaml")
+	r.said("block 1/9")
+	s.signal("qemu-system", syscall.SIGSTOP)
+	time.Sleep(100 * time.Millisecond)
+	r.send(os.Interrupt)
+	r.said("cleaning up")
+	time.Sleep(300 * time.Millisecond)
+	r.send(os.Interrupt)
+	sent := time.Now()
+	got := r.wait()
+	if d := time.Since(sent); d > 2*time.Second || got.code != -1 {
+		t.Errorf("it ended %v later: %v", d, got)
+	}
+	for end := time.Now().Add(5 * time.Second); len(s.processes("")) > 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	}
+	if left := s.processes(""); len(left) > 0 {
+		t.Errorf("still run: %q", left)
+	}
+	if _, trials := s.trials(); len(trials) == 0 {
+		t.Error("no trial was saved")
+	}
+	// Files it had no time to remove.
+	for _, pattern := range []string{"a/iotax-*", "tmp/iotax-*"} {
+		left, _ := filepath.Glob(s.path(pattern))
+		for _, f := range left {
+			os.RemoveAll(f)
+		}
+	}
+}
+
+// A guest that dies in the middle fails in its rows; the others go on.
+func TestGuestKilled(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", strings.Replace(guestPlan(6, "", "disk: {of: host}"), "workloads:", "  other: {dir: b}\nworkloads:", 1))
+	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
+	r.said("block 1/6  read  guest")
+	s.signal("qemu-system", syscall.SIGKILL)
+	r.wait().works(t, 4, "failed: run fio for read on guest", "the guest is gone: QEMU ended: signal: killed", "trial-failed", "iotax run --resume", "wrote report.html")
+	s.clean()
+	run, trials := s.trials()
+	n := map[string]int{}
+	failed := 0
+	for _, tr := range trials {
+		n[tr.Target]++
+		if tr.Err != "" {
+			failed++
+			if tr.Target != "guest" {
+				t.Errorf("%s failed: %s", tr.Target, tr.Err)
+			}
+		}
+	}
+	if run.Status != iotax.Incomplete || failed != 3 || n["host"] != 6 || n["other"] != 6 {
+		t.Errorf("the run is %s with %d failed trials of %v", run.Status, failed, n)
+	}
+	for _, f := range run.Findings {
+		if f.Rule == "left-behind" {
+			t.Error(f)
+		}
+	}
+}
+
+func TestKeepGoing(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", strings.Replace(localPlan, "other: {dir: b}", "other: {dir: b}\n  bad: {dir: /proc/nothing}", 1))
+	s.iotax("run", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "mend: ")
+	s.iotax("run", "--keep-going", "plan.yaml").works(t, 4, "bad ", "other ", "target-not-opened: use directory /proc/nothing")
+	run, trials := s.trials()
+	if len(trials) != 2 || len(run.Targets) != 3 || !strings.Contains(run.Targets[2].Err, "/proc/nothing") {
+		t.Errorf("%d trials of %+v", len(trials), run.Targets)
+	}
+	// Not mended it is not resumed; what there is stays.
+	s.iotax("run", "--resume").works(t, 1, "use directory /proc/nothing")
+	if run, trials := s.trials(); run.Status != iotax.Incomplete || len(trials) != 2 {
+		t.Errorf("the run is %s, with %d trials", run.Status, len(trials))
+	}
+	// Without its baseline nothing can be compared.
+	s.write("plan.yaml", strings.Replace(localPlan, "host:  {dir: a}", "host: {dir: /proc/nothing}", 1))
+	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "mend: ")
+}
+
+const localPlan = `
+baseline: host
+targets:
+  host:  {dir: a}
+  other: {dir: b}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+`
+
+func TestStore(t *testing.T) {
+	s := newStage(t)
+	junk := s.write("junk.db", "this is a text, and a long one at that, but no database of iotax or anyone else\n")
+	for store, want := range map[string][]string{
+		junk:                 {"open store " + junk, "not a database", "mend: name another file: --store"},
+		"/proc/nothing/x.db": {"open store /proc/nothing/x.db", "mend: name another file: --store"},
+		s.path("a"):          {"open store " + s.path("a"), "is a directory", "mend: name a file: --store"},
+		"postgres://host/x":  {"open store postgres://", "mend: use a file: --store"},
+	} {
+		s.iotax(tiny("run", "dir:a", "--store", store)...).refuses(t, 1, want...)
+		s.iotax("list", "--store", store).refuses(t, 1, want...)
+	}
+	if b, err := os.ReadFile(junk); err != nil || !strings.HasPrefix(string(b), "this is a text") {
+		t.Errorf("the file is now %q, %v", b, err)
+	}
+	ro := s.mount("readonly", "ro,size=4m")
+	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "mend: allow writing to the file and its directory, or use another store: --store")
+	// A report that could not be written is known before, too.
+	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write report missing/report.html", "does not exist", "mend: ")
+	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write report "+ro+"/report.html", "read-only", "mend: ")
+}
+
+// A store that fills up during the run costs no finished trial, and is no success.
+func TestStoreFillsUp(t *testing.T) {
+	s := newStage(t)
+	small := s.mount("small", "size=512k")
+	r := s.iotax(append(tiny("run", "dir:a", "dir:b", "--store", small+"/x.db"), "--blocks", "30")...)
+	r.works(t, 1, "save trial", "full", "mend: ")
+	s.iotax("list", "--store", small+"/x.db").works(t, 0, "dir:a vs dir:b")
+}
+
+func TestJSON(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", localPlan)
+	var run, report struct{ Run struct{ ID string } }
+	r := s.iotax("run", "-q", "--json", "plan.yaml")
+	s.parse(r.works(t, 0), &run)
+	if r.stderr != "" {
+		t.Errorf("-q says %s", r.stderr)
+	}
+	for _, args := range [][]string{
+		{"report"}, {"report", "--format", "json"}, {"list"}, {"show"}, {"show", "--trial", "1"}, {"show", "--raw", "--trial", "0"},
+		{"export"}, {"plan"}, {"plan", "plan.yaml"}, {"suites"}, {"doctor"}, {"version"}, {"kernel"}, {"schema"},
+	} {
+		var v any
+		s.parse(s.iotax(append(args, "--json")...).works(t, 0), &v)
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) == 0 {
+				t.Errorf("%v prints an empty object", args)
+			}
+		case []any:
+			if len(v) == 0 {
+				t.Errorf("%v prints an empty list", args)
+			}
+		default:
+			t.Errorf("%v prints a %T", args, v)
+		}
+	}
+	s.parse(s.iotax("report", "--json"), &report)
+	if _, trials := s.trials(); len(trials) != 2 || report != run {
+		t.Errorf("%d trials; the run's report is of %+v, the saved one's of %+v", len(trials), run, report)
+	}
+	var removed any
+	s.parse(s.iotax("rm", "latest", "--json").works(t, 0), &removed)
+	s.parse(s.iotax("list", "--json").works(t, 0), &removed)
+	if l, ok := removed.([]any); !ok || len(l) != 0 {
+		t.Errorf("a list of nothing is %v", removed)
+	}
+}
+
+func TestSavedRuns(t *testing.T) {
+	s := newStage(t)
+	for _, args := range [][]string{{"report"}, {"show"}, {"rm", "latest"}, {"export"}, {"run", "--resume"}} {
+		s.iotax(args...).refuses(t, 1, "no run", "mend: ")
+	}
+	s.iotax(tiny("run", "-q", "dir:a")...).works(t, 0)
+	id := func() string { r, _ := s.trials(); return r.ID }()
+	s.iotax("rm", "nosuchrun").refuses(t, 1, "find run nosuchrun: not found", "mend: `iotax list` shows the runs")
+	// One that is unknown keeps the others.
+	s.iotax("rm", id, "nosuchrun").refuses(t, 1, "nosuchrun")
+	s.iotax("show", "--raw").refuses(t, 2, "--raw needs --trial N")
+	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "mend: `iotax show "+id+"`")
+	s.iotax("show", "--trial", "9").refuses(t, 1, "#9", "no such trial", "mend: iotax show "+id)
+	s.iotax("show", "--raw", "--trial", "0").works(t, 0, `"fio version"`)
+	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "takes no targets or suite (got dir:a)")
+	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "mend: ")
+	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "mend: iotax report "+id)
+	s.iotax("rm", id).works(t, 0, "removed "+id)
+	s.iotax("list").works(t, 0, "no runs yet")
+}
