@@ -293,6 +293,9 @@ func percent(x float64) string {
 	if math.IsNaN(x) {
 		return "∞"
 	}
+	if x >= 1 {
+		return fmt.Sprintf("%.0f %%", 100*x)
+	}
 	return fmt.Sprintf("%.2g %%", 100*x)
 }
 
