@@ -3,8 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"iotax"
 )
@@ -499,8 +505,8 @@ func TestSecondInterrupt(t *testing.T) {
 	s.signal("qemu-system", syscall.SIGSTOP)
 	time.Sleep(100 * time.Millisecond)
 	r.send(os.Interrupt)
-	r.said("cleaning up")
-	time.Sleep(300 * time.Millisecond)
+	r.said("interrupted; removing what was made")
+	time.Sleep(100 * time.Millisecond)
 	r.send(os.Interrupt)
 	sent := time.Now()
 	got := r.wait()
@@ -553,6 +559,129 @@ func TestGuestKilled(t *testing.T) {
 			t.Error(f)
 		}
 	}
+}
+
+// An sshd is a real server on the loopback for the user who runs the tests.
+type sshd struct {
+	port int
+	host string // public key
+	key  string // private key that is let in
+}
+
+// sshd starts a server whose commands get PATH and cache of the stage's own.
+func (s *stage) sshd(path string) *sshd {
+	s.t.Helper()
+	bin := "/usr/sbin/sshd"
+	if _, err := os.Stat(bin); err != nil {
+		if bin, err = exec.LookPath("sshd"); err != nil {
+			s.t.Skip("needs sshd")
+		}
+	}
+	if os.Getuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // it refuses to start without
+			s.t.Fatal(err)
+		}
+	}
+	dir := s.mkdir("sshd")
+	d := &sshd{key: dir + "/user"}
+	d.host = s.newKey("sshd/host")
+	s.write("sshd/authorized", s.newKey("sshd/user"))
+	for try := 0; ; try++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		d.port = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		config := s.write("sshd/config", fmt.Sprintf(`ListenAddress 127.0.0.1:%d
+HostKey %[2]s/host
+AuthorizedKeysFile %[2]s/authorized
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
+`, d.port, dir, path, s.mkdir("remote-cache")))
+		cmd := exec.Command(bin, "-D", "-e", "-f", config)
+		log, err := os.Create(dir + "/log")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stderr = log
+		if err := cmd.Start(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(5 * time.Millisecond) {
+			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on 127.0.0.1 port %d", d.port)) {
+				return d
+			}
+		}
+		if try == 3 {
+			b, _ := os.ReadFile(dir + "/log")
+			s.t.Fatalf("sshd does not start: %s", b)
+		}
+	}
+}
+
+// newKey writes a private key and returns the line of its public half.
+func (s *stage) newKey(name string) string {
+	s.t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, "test")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write(name, string(pem.EncodeToMemory(block)))
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+}
+
+func TestSSH(t *testing.T) {
+	s := newStage(t)
+	d := s.sshd(s.links("fio"))
+	where := fmt.Sprintf("[127.0.0.1]:%d", d.port)
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	target := fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))
+
+	// Nobody has ever been there.
+	s.write("known", "")
+	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, where[1:10], "its host key is not known: ssh-ed25519 SHA256:", "mend: ", "accept_new")
+	// Somebody else answers.
+	s.write("known", where+" "+s.newKey("sshd/other"))
+	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, "its host key has changed", "mend: ", "ssh-keygen -R '"+where+"'")
+	// Nobody answers.
+	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "connection refused", "mend: ")
+
+	// The right one has no fio, and is brought this host's.
+	s.write("known", where+" "+d.host)
+	s.iotax(tiny("run", "dir:a", target)...).works(t, 0, "dir:a", "copying fio to", "block 1/1")
+	run, trials := s.trials()
+	if len(trials) != 2 || len(run.Targets) != 2 {
+		t.Fatalf("%d trials of %+v", len(trials), run.Targets)
+	}
+	for _, tr := range trials {
+		if v, ok := tr.Value("read.iops"); !ok || v.Value <= 0 || tr.Err != "" {
+			t.Errorf("%s came to %v %s", tr.Target, v, tr.Err)
+		}
+	}
+	if brought, _ := filepath.Glob(s.path("remote-cache/iotax/fio-*")); len(brought) != 1 {
+		t.Errorf("fio was brought as %q", brought)
+	}
+	// It is brought once.
+	if r := s.iotax(tiny("run", "dir:a", target)...).works(t, 0); strings.Contains(r.stderr, "copying fio") {
+		t.Error(r)
+	}
+	// A place that is none over there.
+	s.iotax(tiny("run", "dir:a", fmt.Sprintf("ssh://127.0.0.1:%d/proc", d.port))...).refuses(t, 1, "use directory /proc", "mend: ")
 }
 
 func TestKeepGoing(t *testing.T) {

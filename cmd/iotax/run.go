@@ -88,7 +88,10 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	}
 	defer os.RemoveAll(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
+	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
+	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
 	r, runErr := run.Run(ctx, p, a.deps(db, work, show), opts)
+	heard()
 	show.end()
 	if r == nil {
 		return runErr
