@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What iotax promises about its own cost. The figures are in docs/numbers.md.
+
+// During a trial iotax sleeps: it uses at most 1 % of a core, and little memory.
+func TestCostDuringATrial(t *testing.T) {
+	s := newStage(t)
+	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--blocks", "1")
+	r.said("preparing")
+	for end := time.Now().Add(20 * time.Second); len(s.processes("fio")) == 0 || !strings.Contains(s.processes("fio")[0], "write_bw_log"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no trial")
+		}
+	}
+	time.Sleep(300 * time.Millisecond) // the start of the trial is over
+	pid := r.cmd.Process.Pid
+	from, before := time.Now(), cpuTime(t, pid)
+	time.Sleep(2500 * time.Millisecond)
+	share := float64(cpuTime(t, pid)-before) / float64(time.Since(from))
+	rss := residentSet(t, pid)
+	t.Logf("%.3f %% of a core, %d MiB resident", 100*share, rss>>20)
+	if share > 0.01 {
+		t.Errorf("iotax used %.2f %% of a core during a trial, want 1 %% at most", 100*share)
+	}
+	if rss > 40<<20 {
+		t.Errorf("iotax held %d MiB during a trial, want 40 at most", rss>>20)
+	}
+	r.wait().works(t, exitOK)
+}
+
+// cpuTime is what the threads of a process have used (/proc/PID/task/*/schedstat, in ns).
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no threads of %d: %v", pid, err)
+	}
+	var sum time.Duration
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		ns, err := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+func residentSet(t *testing.T, pid int) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// BenchmarkStart is the time from the start of the program to the first trial of a local target,
+// without the writing of the test file, which comes last:
+//
+//	go test -run xxx -bench Start -benchtime 20x ./cmd/iotax
+func BenchmarkStart(b *testing.B) {
+	dir := b.TempDir()
+	exe := filepath.Join(dir, "program") // not "iotax", which is the directory of the store
+	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	target := b.TempDir()
+	once := func() time.Duration {
+		cmd := exec.Command(exe, "run", "dir:"+target, "-w", "randread-4k", "--size", "1MiB", "--trial", "100ms", "--ramp", "10ms", "--blocks", "1")
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CACHE_HOME="+dir)
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		from := time.Now()
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		var took time.Duration
+		var last string
+		for sc := bufio.NewScanner(stderr); sc.Scan(); {
+			if last = sc.Text(); strings.HasPrefix(last, "preparing") {
+				took = time.Since(from)
+			}
+		}
+		if err := cmd.Wait(); err != nil || took == 0 {
+			b.Fatalf("run: %v: %s", err, last)
+		}
+		return took
+	}
+	once() // which engines work, and that fio takes these options, is remembered from the first run on
+	var sum time.Duration
+	n := 0
+	for b.Loop() {
+		sum += once()
+		n++
+	}
+	b.ReportMetric(float64(sum.Milliseconds())/float64(n), "ms/start")
+}
