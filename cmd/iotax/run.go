@@ -226,4 +226,13 @@ var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, tri
 	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error {
 		return rep.Text(w, report.TextOptions{Width: 100})
 	},
+	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
+		return store.WriteCSV(w, r, func(yield func(*iotax.Trial, error) bool) {
+			for _, t := range trials {
+				if !yield(t, nil) {
+					return
+				}
+			}
+		})
+	},
 }
