@@ -138,7 +138,8 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 			Mend: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
 	}
 	if err != nil {
-		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: errors.Unwrap(err)}
+		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: errors.Unwrap(err),
+			Mend: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or targets such as dir:/var/tmp"}
 	}
 	return arg, src, nil
 }
