@@ -25,7 +25,7 @@ type Watch struct {
 	served  bool     // this host does work for the target
 	begin   snapshot
 	clock   reading
-	last    map[iotax.Machine]reading // of a Watcher, or nil
+	last    map[string]reading // of a Watcher, or nil
 	facts   map[string]string
 }
 
@@ -80,7 +80,7 @@ func Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 // A Watcher starts watches as Start does, and reads each machine's clock once a trial instead of
 // twice: where a trial follows another within recently, the reading that ended that one begins it.
 // It is used from one goroutine.
-type Watcher struct{ last map[iotax.Machine]reading }
+type Watcher struct{ last map[string]reading } // by the name of the machine
 
 // recently bounds how much more than the trial a clock ratio spans.
 const recently = 5 * time.Second
@@ -88,12 +88,12 @@ const recently = 5 * time.Second
 // Start is the function Start.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
-		k.last = map[iotax.Machine]reading{}
+		k.last = map[string]reading{}
 	}
 	return start(ctx, t, thisHost, k.last)
 }
 
-func start(ctx context.Context, t *iotax.Target, fs system, last map[iotax.Machine]reading) (*Watch, error) {
+func start(ctx context.Context, t *iotax.Target, fs system, last map[string]reading) (*Watch, error) {
 	w := &Watch{t: t, fs: fs, last: last, facts: map[string]string{}}
 	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
 		w.devices = fs.devices(t.Place.Backing)
@@ -104,7 +104,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[iotax.Machi
 	_, accountant := t.Machine.(iotax.Accountant)
 	w.served = iotax.IsLocal(t.Machine) || accountant || t.Place.Backing != ""
 	if !iotax.IsLocal(t.Machine) {
-		if r := last[t.Machine]; r.ok && time.Since(r.at) < recently {
+		if r := last[t.Machine.String()]; r.ok && time.Since(r.at) < recently {
 			w.clock = r
 		} else {
 			w.clock = readClock(ctx, t.Machine)
@@ -129,7 +129,7 @@ func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, err
 		now := readClock(ctx, w.t.Machine)
 		values = append(values, w.clock.compare(now)...)
 		if w.last != nil {
-			w.last[w.t.Machine] = now
+			w.last[w.t.Machine.String()] = now
 		}
 	}
 	if ctx.Err() != nil {

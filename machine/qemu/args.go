@@ -190,6 +190,18 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// smp is the number of virtual CPUs. With a single one, emulation leaves out memory barriers: no other
+// CPU could see the difference. But a vhost-user daemon reads the same memory from its own process,
+// and without the barrier between publishing a request and looking whether a kick is wanted the two
+// may each wait for the other, for ever. Room for a second CPU makes QEMU keep the barriers.
+func (c *Config) smp(accel string) string {
+	n := max(1, c.CPUs)
+	if n == 1 && strings.HasPrefix(accel, "tcg") {
+		return "1,maxcpus=2"
+	}
+	return strconv.Itoa(n)
+}
+
 // Args writes QEMU's command line, without the name of the program. It is pure: no file is looked
 // at. c should be valid.
 func (c Config) Args() []string {
@@ -224,7 +236,7 @@ func (c Config) Args() []string {
 		"-name", esc(or(c.Name, "guest")) + ",debug-threads=on",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", machine, "-accel", accel, "-cpu", cpu,
-		"-smp", strconv.Itoa(max(1, c.CPUs)), "-m", mem + "M",
+		"-smp", c.smp(accel), "-m", mem + "M",
 	}
 	if shared {
 		a = append(a, "-object", "memory-backend-memfd,id=mem,size="+mem+"M,share=on")

@@ -28,7 +28,7 @@ func TestArgs(t *testing.T) {
 		not    []string
 	}{
 		{"defaults", func(*Config) {}, []string{
-			"-name guest,debug-threads=on", "-machine q35 -accel tcg,thread=multi -cpu max -smp 1 -m 512M",
+			"-name guest,debug-threads=on", "-machine q35 -accel tcg,thread=multi -cpu max -smp 1,maxcpus=2 -m 512M",
 			"-chardev stdio,id=console,signal=off -serial chardev:console", "-qmp unix:/run/x/qmp,server=on,wait=off",
 			"-nodefaults -no-user-config -display none -no-reboot",
 		}, []string{"-kernel", "-netdev", "-object", "-drive", "-fsdev"}},
