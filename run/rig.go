@@ -72,34 +72,44 @@ func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) er
 }
 
 const (
-	// answerTime is how long a machine may take to show that it still lives.
+	// hostTime is what each step on this host, or on one that stays, gets.
+	hostTime = time.Minute
+	// guestTime is what a step gets inside a machine that was started for the run and ends with it.
+	guestTime = 15 * time.Second
+	// answerTime is how long such a machine may take to show that it still lives.
 	answerTime = 5 * time.Second
-	// goneTime is what each further step inside a machine gets that does not.
+	// goneTime is what each further step gets inside one that does not, or that hangs.
 	goneTime = time.Second
 )
 
-// close undoes every step, last first, each also when others failed. A machine that was started for
-// the run and died takes what was in it along: that nothing can be removed there is no error.
+// close undoes every step, last first, each also when others failed, and each with a deadline of its
+// own: one that hangs must not take the time of those after it. A machine that was started for the
+// run takes what was in it along when it ends: that nothing can be removed inside, because it died or
+// its share hangs, is no error.
 func (r *rig) close(ctx context.Context) error {
 	var errs []error
 	gone := map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
-		if gone[step.in] {
-			inner, cancel := context.WithTimeout(ctx, goneTime)
-			_ = step.do(inner)
-			cancel()
-			continue
+		_, ours := step.in.(iotax.Booter)
+		limit := hostTime
+		switch {
+		case gone[step.in]:
+			limit = goneTime
+		case ours:
+			limit = guestTime
 		}
-		err := step.do(ctx)
-		if err == nil {
-			continue
-		}
-		if _, ours := step.in.(iotax.Booter); ours && !answers(ctx, step.in) {
+		inner, cancel := context.WithTimeout(ctx, limit)
+		err := step.do(inner)
+		hung := inner.Err() != nil
+		cancel()
+		switch {
+		case err == nil || gone[step.in]:
+		case ours && (hung || !answers(ctx, step.in)):
 			gone[step.in] = true
-			continue
+		default:
+			errs = append(errs, opError("clean up", step.what, err, ""))
 		}
-		errs = append(errs, opError("clean up", step.what, err, ""))
 	}
 	r.undo = nil
 	return errors.Join(errs...)

@@ -88,9 +88,6 @@ type Event struct {
 // leftBehind is the rule about what could not be removed.
 const leftBehind = "left-behind"
 
-// cleanupTime bounds taking everything down after a run, also after an interrupt.
-const cleanupTime = 90 * time.Second
-
 // Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
 // it came, and its trials went through Deps.Save. The error is that of the first step that kept the
 // run from measuring (an *iotax.Error), ctx's when it was interrupted, or that of a clean-up that
@@ -105,8 +102,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	rig := newRig(p, d)
 	defer func() {
 		d.Progress(Event{Kind: CleaningUp})
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
-		defer cancel()
+		clean := context.WithoutCancel(ctx)
 		cerr := rig.close(clean)
 		rig.describe(run)
 		if cerr != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"iotax"
@@ -518,4 +519,42 @@ func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	if !errors.As(err, &e) || e.Mend == "" {
 		t.Fatalf("error %v, want one with a mend", err)
 	}
+}
+
+// A startedMachine is one that ends with the run.
+type startedMachine struct{ fakeMachine }
+
+func (*startedMachine) Boot() []iotax.Phase { return nil }
+
+// A share that hangs holds up whatever is done inside its guest, until its deadline. It must not take
+// the time of what comes after, and is no error, because the guest ends.
+func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		guest := &startedMachine{fakeMachine{w, "guest", false}}
+		r := newRig(guestPlan("w"), w.deps())
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		r.onClose("directory on the host", nil, func(ctx context.Context) error { w.say("remove"); return ctx.Err() })
+		r.onClose("guest", nil, guest.Close)
+		for range 5 {
+			r.onClose("share", guest, hang)
+		}
+		from := time.Now()
+		if err := r.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(from); took > guestTime+5*goneTime {
+			t.Errorf("took %v", took)
+		}
+		if !has(w.log, "close guest") || !has(w.log, "remove") {
+			t.Errorf("steps after the hung ones: %q", w.log)
+		}
+
+		// On a machine that stays, what cannot be removed is left behind, and said.
+		stays := &fakeMachine{w, "db1", false}
+		r.onClose("directory", stays, hang)
+		if err := r.close(context.Background()); err == nil {
+			t.Error("a hung step on a machine that stays is no error")
+		}
+	})
 }
