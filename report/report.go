@@ -293,7 +293,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
 		}
 		if t.Err != "" {
 			r.Failed++
-			failures[t.Err]++
+			failures[brief(t.Err)]++
 			continue
 		}
 		if v, ok := t.Value(s.Metric); ok {
@@ -478,4 +478,15 @@ func (b *builder) spreadBaseline(s *Section) {
 			}
 		}
 	}
+}
+
+// brief is the first line of an error and its mend: what lies between, the console of a guest, say,
+// differs from trial to trial and stays with the trial.
+func brief(err string) string {
+	rest, mend, found := strings.Cut(err, "\n  mend: ")
+	line, _, _ := strings.Cut(rest, "\n")
+	if found {
+		line += "\n  mend: " + mend
+	}
+	return line
 }

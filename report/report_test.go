@@ -645,3 +645,14 @@ func TestCommonNote(t *testing.T) {
 		}
 	}
 }
+
+func TestBrief(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain",
+		"run fio: the guest is gone:\n[ 1.2] panic\n[ 1.3] end\n  mend: more memory": "run fio: the guest is gone:\n  mend: more memory",
+	} {
+		if got := brief(in); got != want {
+			t.Errorf("brief(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
