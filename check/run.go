@@ -33,10 +33,11 @@ type study struct {
 	targets   []string // the baseline first
 	workloads []string
 	cells     map[[2]string][]*iotax.Trial // by target and workload
+	trials    []*iotax.Trial
 }
 
 func sort(run *iotax.Run, trials []*iotax.Trial) *study {
-	s := &study{run: run, cells: map[[2]string][]*iotax.Trial{}}
+	s := &study{run: run, trials: trials, cells: map[[2]string][]*iotax.Trial{}}
 	add := func(list *[]string, name string) {
 		if name != "" && !slices.Contains(*list, name) {
 			*list = append(*list, name)
@@ -244,7 +245,7 @@ func (s *study) plausible() []iotax.Finding {
 			if !s.standsOnBaseline(t) || s.told(t, w, cacheServed.ID) || s.told(t, w, writeAbsorbed.ID) {
 				continue
 			}
-			base, other, better := s.pairs(w, metric, t)
+			base, other, better := stat.Pairs(s.trials, w, metric, s.run.Baseline, t)
 			ratio, err := stat.Ratio(base, other, better, 1-stat.Confidence)
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
@@ -264,32 +265,6 @@ func (s *study) standsOnBaseline(target string) bool {
 		return false
 	}
 	return f["of"] == s.run.Baseline
-}
-
-// pairs are the values of the baseline and the target from blocks in which both count.
-func (s *study) pairs(workload, metric, target string) (base, other []float64, better iotax.Better) {
-	voidBlock := map[int]bool{}
-	for _, t := range s.targets {
-		for _, x := range s.cells[[2]string{t, workload}] {
-			if x.Void != "" {
-				voidBlock[x.Block] = true
-			}
-		}
-	}
-	byBlock := map[int]float64{}
-	for _, x := range s.good(s.run.Baseline, workload) {
-		if v, ok := x.Value(metric); ok {
-			byBlock[x.Block] = v.Value
-		}
-	}
-	for _, x := range s.good(target, workload) {
-		v, ok := x.Value(metric)
-		b, paired := byBlock[x.Block]
-		if ok && paired && !voidBlock[x.Block] {
-			base, other, better = append(base, b), append(other, v.Value), v.Better
-		}
-	}
-	return base, other, better
 }
 
 func (s *study) hostCache() []iotax.Finding {
