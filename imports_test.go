@@ -28,6 +28,7 @@ var floors = map[string]string{
 	"machine/machinetest": "iotax",
 	"doctor":              "iotax fio probe",
 	"run":                 "iotax plan stat volume",
+	"calibrate":           "iotax plan stat",
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 )
@@ -349,7 +350,45 @@ type Run struct {
 	Environment map[string]string `json:"environment"`
 	Targets     []TargetInfo      `json:"targets"`
 	Workloads   []WorkloadInfo    `json:"workloads"`
-	Findings    []Finding         `json:"findings,omitempty"` // about the run as a whole
+	Calibration *Calibration      `json:"calibration,omitempty"` // of the rig; nil when it is not known
+	Findings    []Finding         `json:"findings,omitempty"`    // about the run as a whole
+}
+
+// A Calibration is what a rig (a host, a device, a load generator) does when nothing differs: the
+// baseline measured against itself, as two arms, by the very code that measures targets. A number that
+// could not be had is 0.
+type Calibration struct {
+	Ratio    float64       `json:"ratio"`         // of the baseline to itself; the truth is 1
+	Lo       float64       `json:"lo"`            // 95 % interval of Ratio
+	Hi       float64       `json:"hi"`            //
+	Blocks   int           `json:"blocks"`        // behind Ratio, the void ones left out
+	CV       float64       `json:"cv"`            // of the trials of one arm: standard deviation over mean
+	Lag1     float64       `json:"lag1"`          // φ, autocorrelation of the differences of successive blocks
+	Phi      float64       `json:"phi,omitempty"` // the φ that intervals are widened for: 0 unless Lag1 is more than chance
+	NullIOPS float64       `json:"null_iops"`     // of the load generator on one thread with an engine that does nothing, 1/s
+	Trial    time.Duration `json:"trial"`         // the length that wastes the least time, from the variance components
+	At       time.Time     `json:"at"`            // when it was measured
+
+	Workload string        `json:"workload"` // that was done
+	Length   time.Duration `json:"length"`   // of the trials behind it
+	Brief    bool          `json:"brief"`    // done by the way, before a run: too short to tell φ and Trial
+}
+
+// Floor is the noise floor, the half width of the A/A interval on the logarithmic scale as a ratio:
+// 0.02 is ± 2 %. It is 0 where there is no interval.
+func (c *Calibration) Floor() float64 {
+	if c == nil || !(c.Lo > 0) || !(c.Hi >= c.Lo) {
+		return 0
+	}
+	return math.Expm1((math.Log(c.Hi) - math.Log(c.Lo)) / 2)
+}
+
+// Autocorrelation is the φ that intervals are widened for; 0 when the rig is not calibrated.
+func (c *Calibration) Autocorrelation() float64 {
+	if c == nil {
+		return 0
+	}
+	return c.Phi
 }
 
 // TargetInfo is what is kept of a Target.

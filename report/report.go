@@ -380,7 +380,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := stat.Estimate(d, stat.Options{Alpha: b.Alpha})
+		e, err := stat.Estimate(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
 		return &e, err
 	}
 	cell := Cell{r.Target, s.Workload}

@@ -234,12 +234,16 @@ func (e *engine) widest(ln *lane) stat.Interval {
 			continue
 		}
 		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
-		r, err := stat.Ratio(base, target, better, e.run.Alpha)
-		if err != nil || math.IsNaN(r.Lo) || math.IsNaN(r.Hi) {
+		d, err := stat.Pair(base, target, better)
+		var r stat.Effect
+		if err == nil {
+			r, err = stat.Estimate(d, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+		}
+		if err != nil || !r.Bounded() {
 			return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
 		}
 		if r.Hi/r.Lo > widest.Hi/widest.Lo {
-			widest = r
+			widest = r.Interval
 		}
 	}
 	return widest

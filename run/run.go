@@ -18,7 +18,8 @@ import (
 	"iotax/volume"
 )
 
-// Deps are the functions through which a run touches the world. All but Progress are required.
+// Deps are the functions through which a run touches the world. All but Calibrate and
+// Progress are required.
 type Deps struct {
 	// Host is this host: volumes that serve a guest are prepared on it.
 	Host iotax.Machine
@@ -43,6 +44,10 @@ type Deps struct {
 	Begin  func(ctx context.Context, r *iotax.Run) error
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
+
+	// Calibrate tells what is known of the rig, once every target stands; nil is nothing. It may measure,
+	// with deps of its own; what it says beside is about the run. It may be missing.
+	Calibrate func(ctx context.Context, r *iotax.Run, baseline *iotax.Target) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress is told what happens, from the goroutine of Run.
 	Progress func(Event)
@@ -137,8 +142,18 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		return run, err
 	}
 
+	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its own: its looks must stay alike
+		var found []iotax.Finding
+		run.Calibration, found = d.Calibrate(ctx, run, rig.targets[0])
+		run.Findings = mergeFindings(run.Findings, found)
+	}
+	if ctx.Err() == nil {
+		err = d.Update(ctx, run)
+	}
 	e := newEngine(run, p, d, rig, o.Trials)
-	err = e.measure(ctx)
+	if err == nil {
+		err = e.measure(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		run.Status, err = iotax.Interrupted, context.Cause(ctx)

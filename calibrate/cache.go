@@ -1,0 +1,122 @@
+package calibrate
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// A Rig is what a calibration belongs to. Where any of it changes, another calibration is needed.
+type Rig struct {
+	Facts map[string]string `json:"facts"`
+}
+
+// rigFacts are the facts that make a rig: of the host, and of the place.
+var (
+	hostFacts  = []string{"hostname", "kernel", "arch", "cpu.model", "cpu.count", "cpu.limit", "cpu.governor", "hypervisor", "memory.bytes"}
+	placeFacts = []string{"device.name", "device.model", "filesystem", "filesystem.source", "filesystem.options", "queue.scheduler",
+		"fio", "accel", "qemu", "kernel", "machine.hostname", "machine.kernel", "machine.cpu.model", "machine.cpu.count"}
+)
+
+// RigOf names the rig of a baseline from what a run knows of its host and of that target.
+func RigOf(environment map[string]string, baseline *iotax.Target) Rig {
+	facts := map[string]string{}
+	for _, k := range hostFacts {
+		if v := environment[k]; v != "" {
+			facts[k] = v
+		}
+	}
+	for _, k := range placeFacts {
+		if v := baseline.Facts[k]; v != "" {
+			facts["place."+k] = v
+		}
+	}
+	facts["machine"] = baseline.Machine.String()
+	facts["place.kind"] = string(baseline.Place.Kind)
+	return Rig{facts}
+}
+
+// Key is short and the same for equal rigs.
+func (r Rig) Key() string {
+	h := sha256.New()
+	for _, k := range slices.Sorted(maps.Keys(r.Facts)) {
+		fmt.Fprintf(h, "%q=%q\n", k, r.Facts[k])
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// A Cache keeps calibrations as files of a directory, one a rig.
+type Cache struct{ Dir string }
+
+// entry is a file of the cache. The facts are for people: the name of the file says which rig.
+type entry struct {
+	Version     int               `json:"version"`
+	Rig         map[string]string `json:"rig"`
+	Calibration iotax.Calibration `json:"calibration"`
+}
+
+const entryVersion = 1
+
+// Path is where the calibration of a rig is kept.
+func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json") }
+
+// Get returns the calibration of r if there is one that is younger than MaxAge at now. A file that
+// cannot be read as one is as good as none: it is written anew.
+func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
+	text, err := os.ReadFile(c.Path(r))
+	if err != nil {
+		return nil, false
+	}
+	var e entry
+	if json.Unmarshal(text, &e) != nil || e.Version != entryVersion {
+		return nil, false
+	}
+	age := now.Sub(e.Calibration.At)
+	if e.Calibration.Blocks < 1 || age < -time.Hour || age > MaxAge {
+		return nil, false
+	}
+	return &e.Calibration, true
+}
+
+// Put keeps the calibration of r.
+func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
+	fail := func(err error) error {
+		mend := ""
+		if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "read-only") {
+			mend = "set XDG_CACHE_HOME to a directory that can be written"
+		}
+		return &iotax.Error{Op: "keep calibration", On: c.Path(r), Err: err, Mend: mend}
+	}
+	text, err := json.MarshalIndent(entry{entryVersion, r.Facts, *cal}, "", "  ")
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fail(err)
+	}
+	// Through a name of its own: another run may read it meanwhile.
+	f, err := os.CreateTemp(c.Dir, "new-*")
+	if err != nil {
+		return fail(err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.Path(r))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fail(err)
+	}
+	return nil
+}
