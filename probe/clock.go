@@ -15,6 +15,9 @@ import (
 // tick is the resolution of /proc/uptime, in seconds.
 const tick = 0.01
 
+// answerTime is how long a machine may take to answer what is only asked beside a trial.
+const answerTime = 5 * time.Second
+
 // clockScript answers every line with the time since boot. It runs on one kept command, so that a
 // reading costs one round trip and no new process.
 const clockScript = `while read -r _; do read -r t _ </proc/uptime || exit 1; echo "$t"; done`
@@ -36,7 +39,7 @@ type reading struct {
 // a coarse clock). The bounds of many answers intersect; once they cross the edge of a tick they
 // are a round trip apart.
 func readClock(ctx context.Context, m iotax.Machine) reading {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	questions, ask := io.Pipe()
 	answer, answers := io.Pipe()

@@ -24,6 +24,7 @@ type Watch struct {
 	devices []string // names in /sys/block of what carries Place.Backing
 	served  bool     // this host does work for the target
 	begin   snapshot
+	inside  snapshot // of the target's machine, when it is not this host
 	clock   reading
 	last    map[string]reading // of a Watcher, or nil
 	facts   map[string]string
@@ -42,7 +43,14 @@ type snapshot struct {
 	cpu       procfs.CPUStat
 	cpuOK     bool
 	processes map[int]usage
+	own       ioBytes
+	ownOK     bool
 }
+
+// ioBytes is what processes have asked block devices for (read_bytes and write_bytes of
+// proc_pid_io(5)); what a page cache answered is not in it, and what it took is counted when it was
+// made dirty.
+type ioBytes struct{ read, written uint64 }
 
 // diskStat is the counters of a device; flushes are counted since Linux 5.5.
 type diskStat struct {
@@ -56,6 +64,8 @@ type usage struct {
 	waited float64 // s of CPU of its children that ended and were waited for
 	peak   uint64  // B, the most that was resident
 	shmem  uint64  // B of that which is shared with other processes, now
+	io     ioBytes
+	ioOK   bool
 }
 
 // Start begins to watch what happens besides a trial on t:
@@ -63,6 +73,11 @@ type usage struct {
 //   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
 //     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
 //     with I/O under way, of the busiest one),
+//   - the part of that which this trial asked for itself: own.read.bytes and own.write.bytes (B), of
+//     the commands that iotax runs here, or of the processes that serve a guest,
+//   - the same counters as the target's own machine has them, when it is not this host:
+//     machine.device.read.bytes and so on, of the device that the place is on there, and
+//     cpu.machine.steal (share of its CPUs' time),
 //   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
 //   - of the processes that serve an iotax.Accountant: cpu.serving (s), and memory.serving (B), the
@@ -109,6 +124,9 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		} else {
 			w.clock = readClock(ctx, t.Machine)
 		}
+		if w.clock.ok { // else it has no /proc, or does not answer
+			w.inside = inside(ctx, t)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -125,6 +143,9 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, error) {
 	end := w.snapshot()
 	values := difference(w.begin, end)
+	if w.inside.cpuOK {
+		values = append(values, insideValues(w.inside, inside(ctx, w.t))...)
+	}
 	if w.clock.ok {
 		now := readClock(ctx, w.t.Machine)
 		values = append(values, w.clock.compare(now)...)
@@ -157,6 +178,7 @@ func (w *Watch) snapshot() snapshot {
 			s.processes[pid] = u
 		}
 	}
+	s.own, s.ownOK = w.own(s.processes)
 	if w.served {
 		if proc, err := procfs.NewFS(w.fs.proc); err == nil {
 			if st, err := proc.Stat(); err == nil {
@@ -173,6 +195,24 @@ func (w *Watch) snapshot() snapshot {
 	}
 	s.at = time.Now()
 	return s
+}
+
+// own is what the trial's own processes have asked for until now. Commands that ran here and ended are
+// in the account of this process, which waited for them.
+func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
+	if iotax.IsLocal(w.t.Machine) {
+		u, ok := w.fs.usage(os.Getpid())
+		return u.io, ok && u.ioOK
+	}
+	var sum ioBytes
+	for _, u := range serving {
+		if !u.ioOK {
+			return ioBytes{}, false
+		}
+		sum.read += u.io.read
+		sum.written += u.io.written
+	}
+	return sum, len(serving) > 0
 }
 
 // diskStat reads the counters of a disk or a partition.
@@ -227,6 +267,11 @@ func difference(a, b snapshot) []iotax.Value {
 		if s := b.at.Sub(a.at).Seconds(); s > 0 {
 			add("device.busy", min(1, busy/s), iotax.RatioUnit, iotax.Neither)
 		}
+	}
+	// A serving process that ended took its account along.
+	if a.ownOK && b.ownOK && b.own.read >= a.own.read && b.own.written >= a.own.written {
+		add("own.read.bytes", float64(b.own.read-a.own.read), iotax.Bytes, iotax.Neither)
+		add("own.write.bytes", float64(b.own.written-a.own.written), iotax.Bytes, iotax.Neither)
 	}
 	if a.cpuOK && b.cpuOK {
 		values = append(values, cpuShares(a.cpu, b.cpu)...)
@@ -311,6 +356,9 @@ func (fs system) usage(pid int) (usage, bool) {
 	if status, err := p.NewStatus(); err == nil {
 		u.peak, u.shmem = status.VmHWM, status.RssShmem
 	}
+	if io, err := p.IO(); err == nil {
+		u.io, u.ioOK = ioBytes{io.ReadBytes, io.WriteBytes}, true
+	}
 	return u, true
 }
 
@@ -323,8 +371,8 @@ func (fs system) resetPeak(pid int) {
 // devices returns the names of the block devices whose counters see the I/O on path: the partition
 // or disk under its file system, or path itself when it is a block device. Device mappers and RAIDs
 // are counted at the top, where other volumes on the same disks do not add to them; a loop device
-// is followed to the disk under its file, because it has a cache of its own in between. The result
-// is empty for a file system without a block device, and where it is not known.
+// is followed to the disk under its file, if there is one, because it has a cache of its own in between.
+// The result is empty for a file system without a block device, and where it is not known.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -395,7 +443,10 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 	disk, _, _ := strings.Cut(fs.inBlock(name), "/")
 	backing, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "loop/backing_file"))
 	if err == nil {
-		return fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1)
+		if below := fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1); len(below) > 0 {
+			return below
+		}
+		// Its file lies in memory, or where nothing counts: then the loop device is the last that does.
 	}
 	return fs.counting(name, disk)
 }

@@ -56,6 +56,16 @@ func TestDifference(t *testing.T) {
 	if got := difference(a, a); len(got) != 0 { // no time passed: no shares, and no division by zero
 		t.Errorf("no time: %v", got)
 	}
+	// What the trial asked for itself; a process that ended took its account along.
+	own := func(r, w uint64) snapshot { return snapshot{own: ioBytes{r, w}, ownOK: true} }
+	if got := byName(difference(own(5, 7), own(15, 8))); !reflect.DeepEqual(got, map[string]float64{"own.read.bytes": 10, "own.write.bytes": 1}) {
+		t.Errorf("own: %v", got)
+	}
+	for _, c := range []snapshot{own(4, 8), {}} {
+		if got := difference(own(5, 7), c); got != nil {
+			t.Errorf("own after an end: %v", got)
+		}
+	}
 	if got := difference(snapshot{}, snapshot{}); got != nil {
 		t.Errorf("from nothing: %v", got)
 	}
@@ -117,6 +127,10 @@ func TestDevices(t *testing.T) {
 		"sys/devices/loop0/loop0p1/partition":     "1\n",
 		"sys/devices/loop0/loop/backing_file":     "/data/image with a blank\n",
 		"sys/devices/loop1/loop/backing_file":     "/deep/loops/on/itself\n",
+		"sys/devices/loop2/loop/backing_file":     "/tmp/image\n",
+		"sys/class/block/loop2":                   "-> sys/devices/loop2",
+		"sys/block/loop2":                         "-> sys/devices/loop2",
+		"sys/dev/block/7:3":                       "-> sys/devices/loop2",
 		"sys/devices/dm-0/slaves/sda2":            "",
 		"sys/devices/nvme0n1/nvme0n1p2/partition": "2\n",
 		"sys/devices/nvme1n1/size":                "1\n",
@@ -159,11 +173,12 @@ func TestDevices(t *testing.T) {
 7 1 9:9 / /gone rw - ext4 /dev/md9 rw
 10 1 259:5 / /paths rw - xfs /dev/nvme2n1p1 rw
 11 1 259:6 / /mute rw - xfs /dev/mute rw
+12 1 7:3 / /inmemory rw - ext4 /dev/loop2 rw
 8 1 0:11 / /nfs rw - nfs4 host:/x rw
 `)
 	for path, want := range map[string][]string{
 		"/data/x": {"sda1"}, "/loop/x": {"sda1"}, "/lv": {"dm-0"}, "/tmp/x": nil, "/merged/x": {"sda1"},
-		"/deep": nil, "/gone": nil, "/nfs/x": nil, "/elsewhere": nil,
+		"/deep": {"loop1"}, "/inmemory/x": {"loop2"}, "/gone": nil, "/nfs/x": nil, "/elsewhere": nil,
 		"/paths/x": {"nvme2c0n1", "nvme2c1n1"}, "/mute/x": nil,
 	} {
 		if got := fs.carriers(mounts, path, 0); !reflect.DeepEqual(got, want) {
