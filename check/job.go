@@ -14,6 +14,9 @@ const (
 	factDepth   = "iodepth"
 	factJobs    = "numjobs"
 	factCommand = "command"
+
+	// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
+	factLineRate = "line.rate"
 )
 
 // comparedFacts must be the same on all targets, or be what the plan varies.

@@ -35,7 +35,7 @@ const (
 func Rules() []Rule {
 	return append([]Rule{
 		noIO, clockInsane, clockDrift,
-		cacheServed, writeAbsorbed, foreignIO,
+		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached,
 		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline,
@@ -113,6 +113,8 @@ func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
 const (
 	servedBelow  = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove = 0.02  // share of the device's operations
+	fewIOs       = 100   // fewer say nothing about how many of them a layer passes on
+	lineSlack    = 1.05  // bandwidth ÷ that of the line: it was measured too
 	stealAbove   = 0.02  // share of the host's CPU time
 	clockNote    = 0.001 // |rate of the guest's clock − 1|
 	clockWild    = 0.01
@@ -139,7 +141,7 @@ var (
 		Mend: "trust no difference smaller than this; use longer trials, or another clock source in the guest"}
 
 	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
-		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target: the page cache of the host, or of the server, gave the rest. " +
+		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target, as this host counts them or as the target's own machine does: the page cache of the guest, of the host or of the server gave the rest. " +
 			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
 			"where they are so only when the ramp is taken to have run at half the rate or more, and in a run that asked for warm caches, it is a warning.",
 		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
@@ -147,8 +149,17 @@ var (
 		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
 			"That is its memory's speed, and for as long as it lasts. The same two degrees as for `cache-served`.",
 		Mend: "add `end_fsync: 1` or `fsync`, write more than the cache holds, or use `cache: none`"}
+	deviceDidLess = Rule{ID: "device-did-less", Severity: iotax.Warning, Scope: OfTrial, Title: "the host's device did less than the guest's disk claims",
+		Why: "The disk that the guest sees counted more bytes than the device under it on the host; fewer than 95 % of them arrived, over the same time. A cache of the host or holes of the image answered the rest. " +
+			"Told where `cache-served` and `write-absorbed` keep silent: the job is buffered, or its ramp hides the difference.",
+		Mend: "use `cache: none` and `preallocation: full` for the disk, or read the number as one of the host's cache"}
+	lineRateExceeded = Rule{ID: "line-rate-exceeded", Severity: iotax.Invalid, Scope: OfTrial, Title: "faster than the line to the storage",
+		Why: "The bandwidth in one direction is more than 5 % above that of the network between the target and its storage (the fact `line.rate`, in B/s): a cache on the near side answered, or the data were compressed on their way. " +
+			"A warning where the job is buffered or warm caches were asked for.",
+		Mend: "use `direct: 1`, files larger than the client's memory and data that do not compress; mount with the cache off"}
 	foreignIO = Rule{ID: "foreign-io", Severity: iotax.Warning, Scope: OfTrial, Title: "someone else used the device",
-		Why:  "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or, in warm trials, the other way round: in cold ones every program comes back from the device).",
+		Why: "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or the other way round). In the workload's own direction, the device did more than 2 % more bytes than the trial's own processes asked for " +
+			"(`read_bytes` and `write_bytes` in their /proc/PID/io); writes are only compared so where nothing adds writes of its own (direct I/O on ext4 or xfs, no flush per write).",
 		Mend: "find who it is (`iotop`, `pidstat -d`) and stop it while measuring"}
 
 	shortTrial = Rule{ID: "short-trial", Severity: iotax.Warning, Scope: OfTrial, Title: "a quick look",
@@ -170,11 +181,11 @@ var (
 		Why:  "Of five equal parts of the window the means range over more than 20 % of their mean, or their trend rises or falls by more than 10 % (SNIA SSS PTS 2.0.2).",
 		Mend: "use longer trials and a longer ramp; for writes to flash, overwrite the file first"}
 
-	steal = Rule{ID: "steal", Severity: iotax.Warning, Scope: OfTrial, Title: "this host's CPU was taken away",
-		Why:  "More than 2 % of the host's CPU time went to another virtual machine (steal): the result is bound by the CPU, and by a neighbour.",
+	steal = Rule{ID: "steal", Severity: iotax.Warning, Scope: OfTrial, Title: "the CPU was taken away",
+		Why:  "More than 2 % of the CPU time of this host, or of the target's own machine, went to another virtual machine (steal): the result is bound by the CPU (`cpu-bound`), and by a neighbour.",
 		Mend: "use a host of its own, or dedicated CPUs"}
 	generatorBound = Rule{ID: "generator-bound", Severity: iotax.Warning, Scope: OfTrial, Title: "the load generator was the limit",
-		Why:  "Its threads used more than 95 % of a CPU each: the target could perhaps do more.",
+		Why:  "Its threads used more than 95 % of a CPU each: the result is bound by the CPU (`cpu-bound`), and the target could perhaps do more.",
 		Mend: "use more `numjobs`, larger blocks, or a cheaper engine (io_uring)"}
 	blockingSubmit = Rule{ID: "blocking-submit", Severity: iotax.Warning, Scope: OfTrial, Title: "the asynchronous engine blocks at submission",
 		Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +

@@ -33,7 +33,7 @@ func cleanRun() (*iotax.Run, []*iotax.Trial) {
 
 // scale changes the speed of a trial at the same depth.
 func scale(t *iotax.Trial, by float64) {
-	for _, n := range []string{"read.iops", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes"} {
+	for _, n := range []string{"read.iops", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "machine.device.read.ios", "machine.device.read.bytes", "own.read.bytes", "read.bandwidth"} {
 		set(t, n, get(t, n)*by)
 	}
 	set(t, "read.latency.mean", get(t, "read.latency.mean")/by)

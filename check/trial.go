@@ -31,7 +31,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void st
 		findings = append(findings, *f)
 	}
 	for _, check := range []func() []iotax.Finding{
-		r.device, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth,
+		r.device, r.lineRate, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth,
 	} {
 		findings = append(findings, check()...)
 	}
@@ -128,39 +128,61 @@ func (r reading) clock() *iotax.Finding {
 	return &f
 }
 
-// device compares the bytes of the workload with those at the device under the target.
+// device compares the bytes of the workload with those at the devices under the target, from the top: the
+// block device that the target's own machine sees, then the one of this host on which the bytes end.
 func (r reading) device() []iotax.Finding {
-	if r.tgt != nil && (r.tgt.Place.Backing == "" || r.tgt.Place.Durability == iotax.Volatile) {
-		return nil
-	}
-	if !r.direct() {
-		return nil // a buffered job asks for caches
-	}
+	onHost := r.tgt == nil || r.tgt.Place.Backing != "" && r.tgt.Place.Durability != iotax.Volatile
 	var fs []iotax.Finding
 	for _, c := range []struct {
 		direction, verb string
 		rule            Rule
 	}{{"read", "were read from", cacheServed}, {"write", "reached", writeAbsorbed}} {
-		done, ok1 := r.value(c.direction + ".bytes")
-		seen, ok2 := r.value("device." + c.direction + ".bytes")
-		if !ok1 || !ok2 || done <= 0 {
+		done, ok := r.value(c.direction + ".bytes")
+		if !ok || done <= 0 {
 			continue
+		}
+		inner, seen := r.value("machine.device." + c.direction + ".bytes")
+		outer, counted := r.value("device." + c.direction + ".bytes")
+		counted = counted && onHost
+		rule := c.rule
+		if r.warm() {
+			rule = rule.as(iotax.Warning)
 		}
 		// The counters bracket the whole trial, the workload's own count only the window. What the ramp
 		// did is not known: nothing at the least, its full share at the most. Half of it is taken for
 		// granted; a ramp that starts cold is often slower than the window.
-		share := seen / done
-		likely := share / (1 + r.rampShare()/2)
-		rule := c.rule
-		switch {
-		case likely >= servedBelow:
-			continue
-		case share >= servedBelow, r.warm():
-			rule = rule.as(iotax.Warning)
+		likely := done * (1 + r.rampShare()/2)
+		short := func(device float64, name string) bool {
+			switch {
+			case !r.direct(), device >= servedBelow*likely: // a buffered job asks for caches
+				return false
+			case device >= servedBelow*done:
+				rule = rule.as(iotax.Warning)
+			}
+			fs = append(fs, rule.finding("%s of the bytes %s %s (%s of %s)", percent(device/likely), c.verb, name, bytesText(device), bytesText(likely)))
+			return true
 		}
-		fs = append(fs, rule.finding("%s of the bytes %s the device (%s of %s)", percent(likely), c.verb, bytesText(seen), bytesText(done*(1+r.rampShare()/2))))
+		if seen && r.tgt != nil && r.tgt.Place.Durability != iotax.Volatile && short(inner, r.deviceThere()) {
+			continue
+		}
+		if counted && short(outer, "the device") {
+			continue
+		}
+		// Two counters that bracket the same time need no guess.
+		if n, _ := r.value("machine.device." + c.direction + ".ios"); seen && counted && outer < servedBelow*inner && n >= fewIOs {
+			m, _ := r.value("device." + c.direction + ".ios")
+			fs = append(fs, deviceDidLess.finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), n, bytesText(outer), m))
+		}
 	}
 	return fs
+}
+
+// deviceThere names the block device of a target's own machine.
+func (r reading) deviceThere() string {
+	if r.tgt != nil && r.tgt.Place.Backing != "" {
+		return "the guest's own disk"
+	}
+	return "the device"
 }
 
 // rampShare is the length of the ramp over that of the window.
@@ -191,17 +213,36 @@ func (r reading) warm() bool {
 	return true
 }
 
-// foreign looks for operations in the direction that the workload does not use. Reads during writes
-// say nothing where caches were dropped first: every program on the host, the guest's own included,
-// comes back from the device.
+// foreign looks for I/O at the device that is not the trial's.
 func (r reading) foreign() []iotax.Finding {
 	reads, writes := r.did("read"), r.did("write") || r.did("trim")
-	if reads == writes || writes && r.t.Cold {
+	var fs []iotax.Finding
+	switch {
+	case reads && !writes:
+		fs = append(fs, r.foreignOther("read", "write")...)
+	case writes && !reads:
+		fs = append(fs, r.foreignOther("write", "read")...)
+	}
+	for _, d := range []string{"read", "write"} {
+		if r.did(d) && len(fs) == 0 {
+			fs = append(fs, r.foreignSame(d)...)
+		}
+	}
+	return fs
+}
+
+// foreignOther looks for operations in the direction that the workload does not use, besides those of the
+// trial's own processes (a program that is loaded, a log). Where these are not known, reads during
+// writes say nothing if caches were dropped first: every program on the host, the guest's own included,
+// may come back from the device.
+func (r reading) foreignOther(used, other string) []iotax.Finding {
+	own, known := r.value("own." + other + ".bytes")
+	if used == "write" && r.t.Cold && !known {
 		return nil
 	}
-	used, other := "read", "write"
-	if writes {
-		used, other = "write", "read"
+	strange := 1.0 // share of the operations that is not the trial's own
+	if n, ok := r.value("device." + other + ".bytes"); ok && n > 0 {
+		strange = max(0, 1-own/n)
 	}
 	share := func(name string) float64 {
 		u, ok1 := r.value("device." + used + "." + name)
@@ -209,14 +250,69 @@ func (r reading) foreign() []iotax.Finding {
 		if !ok1 || !ok2 || o <= 0 {
 			return 0
 		}
-		return o / (u + o)
+		return strange * o / (u + o)
 	}
 	// Where a cache served the workload, nearly all of what the device did is another's, and little.
 	n, _ := r.value("device." + other + ".ios")
-	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n <= foreignAbove*r.sum("ios") {
+	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
 	}
 	return []iotax.Finding{foreignIO.finding("%s of the device's operations were %ss, which the workload does not do", percent(share("ios")), other)}
+}
+
+// foreignSame compares what the device did in the workload's own direction with what the trial's own
+// processes asked for, or the guest's disk if that is known. Both count as long as the device is
+// watched.
+func (r reading) foreignSame(d string) []iotax.Finding {
+	dev, ok := r.value("device." + d + ".bytes")
+	if !ok || !r.direct() || d == "write" && !r.writesAlone() {
+		return nil
+	}
+	own, known := r.value("own." + d + ".bytes")
+	// An account that misses a part of the workload (a FUSE server's, a kernel thread's) is of no use.
+	if done, _ := r.value(d + ".bytes"); !known || own < done*servedBelow {
+		return nil
+	}
+	if strange := dev - own; strange > foreignAbove*dev {
+		return []iotax.Finding{foreignIO.finding("%s of the bytes that the device %s were others' (%s of %s)",
+			percent(strange/dev), map[string]string{"read": "read", "write": "wrote"}[d], bytesText(strange), bytesText(dev))}
+	}
+	return nil
+}
+
+// writesAlone reports whether a write of the job is one write of the device: a journal, which flushes
+// fill, and file systems that copy on write add others, which are nobody else's.
+func (r reading) writesAlone() bool {
+	for _, o := range []string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"} {
+		if strings.Contains(r.fact(factCommand), o) {
+			return false
+		}
+	}
+	switch r.fact("filesystem") {
+	case "", "ext2", "ext3", "ext4", "xfs":
+		return r.fact(factCommand) != ""
+	}
+	return false
+}
+
+// lineRate compares the bandwidth with that of the line to a target's storage. Directions are compared
+// one by one, because a line carries both at once.
+func (r reading) lineRate() []iotax.Finding {
+	line, ok := r.number(factLineRate)
+	if !ok {
+		return nil
+	}
+	rule := lineRateExceeded
+	if !r.direct() || r.warm() {
+		rule = rule.as(iotax.Warning)
+	}
+	var fs []iotax.Finding
+	for _, d := range []string{"read", "write"} {
+		if v, ok := r.value(d + ".bandwidth"); ok && v > lineSlack*line {
+			fs = append(fs, rule.finding("%s: %s/s over a line that carries %s/s", d, bytesText(v), bytesText(line)))
+		}
+	}
+	return fs
 }
 
 func (r reading) did(direction string) bool {
@@ -301,11 +397,13 @@ func (r reading) series(direction string) (iotax.Series, bool) {
 // cpu looks for a limit other than the target.
 func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
-	if v, ok := r.value("cpu.host.steal"); ok && v > stealAbove {
-		fs = append(fs, steal.finding("%s of this host's CPU time", percent(v)))
+	for _, c := range []struct{ name, whose string }{{"cpu.host.steal", "this host's"}, {"cpu.machine.steal", "the target machine's"}} {
+		if v, ok := r.value(c.name); ok && v > stealAbove {
+			fs = append(fs, steal.finding("cpu-bound: %s of %s CPU time was stolen", percent(v), c.whose))
+		}
 	}
 	if busy, ok := r.busy(); ok && busy > busyThread {
-		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each", percent(busy)))
+		fs = append(fs, generatorBound.finding("cpu-bound: its threads used %s of a CPU each", percent(busy)))
 	}
 	return fs
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // clean is a trial that breaks no rule: 10 s of 4 KiB random reads at a depth of 32 on a disk of a
-// guest, all of which reached the device of the host, ramp included.
+// guest, all of which reached the disk of the guest and the device of the host, ramp included.
 func clean() (*iotax.Trial, *iotax.Target) {
 	const iops, window, ramp = 20000.0, 10.0, 2.0
 	t := &iotax.Trial{
@@ -33,6 +33,13 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	set(t, "device.read.ios", iops*(window+ramp))
 	set(t, "device.write.bytes", 1<<20)
 	set(t, "device.write.ios", 60)
+	for _, n := range []string{"device.read.bytes", "device.read.ios", "device.write.bytes", "device.write.ios"} {
+		set(t, "machine."+n, get(t, n))
+	}
+	set(t, "own.read.bytes", get(t, "device.read.bytes"))
+	set(t, "own.write.bytes", 0)
+	set(t, "read.bandwidth", iops*4096)
+	set(t, "cpu.machine.steal", 0)
 	t.Series = []iotax.Series{series("read.iops", 10, func(s int) float64 { return iops * (1 + 0.01*float64(s%3)) })}
 	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
 }
@@ -41,14 +48,7 @@ func clean() (*iotax.Trial, *iotax.Target) {
 func written(t *iotax.Trial) {
 	for i := range t.Values {
 		n := &t.Values[i].Name
-		switch {
-		case strings.HasPrefix(*n, "read."):
-			*n = "write." + strings.TrimPrefix(*n, "read.")
-		case strings.HasPrefix(*n, "device.read."):
-			*n = "device.write." + strings.TrimPrefix(*n, "device.read.")
-		case strings.HasPrefix(*n, "device.write."):
-			*n = "device.read." + strings.TrimPrefix(*n, "device.write.")
-		}
+		*n = strings.NewReplacer("read.", "write.", "write.", "read.").Replace(*n)
 	}
 	for i := range t.Series {
 		t.Series[i].Name = strings.Replace(t.Series[i].Name, "read", "write", 1)
@@ -119,11 +119,63 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", get(t, "read.bytes")/2) },
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "device.read.bytes", get(t, "read.bytes")/2)
+			set(t, "machine.device.read.bytes", get(t, "read.bytes")/2)
 			t.Facts[factDirect] = "0"
 		}},
+	{"cache-served", "the host's page cache had half of it, and the guest's disk does not count", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "machine.")
+			set(t, "device.read.bytes", get(t, "read.bytes")/2)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { drop(t, "machine.") }},
+	{"cache-served", "the guest's page cache had half of it, whatever else the host's device did", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "machine.device.read.bytes", get(t, "read.bytes")/2) },
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "machine.device.read.bytes", get(t, "read.bytes")/2)
+			t.Facts[factDirect] = "0"
+		}},
+	{"cache-served", "the cache of a machine elsewhere", iotax.Invalid,
+		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt); set(t, "machine.device.read.bytes", 4096) },
+		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt) }},
 	{"cache-served", "hidden by the ramp", iotax.Warning,
-		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.03*get(t, "read.bytes")) },
-		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.06*get(t, "read.bytes")) }},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "machine.")
+			set(t, "device.read.bytes", 1.03*get(t, "read.bytes"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "machine.")
+			set(t, "device.read.bytes", 1.06*get(t, "read.bytes"))
+		}},
+	{"device-did-less", "a buffered job over a disk with a cache", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			buffered(t)
+			set(t, "device.read.bytes", get(t, "read.bytes")/2)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { buffered(t) }},
+	{"device-did-less", "what the ramp hid is counted on both sides", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.1*get(t, "read.bytes")) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.19*get(t, "read.bytes")) }},
+	{"device-did-less", "writes that stay in the host's memory", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			written(t)
+			buffered(t)
+			set(t, "device.write.bytes", 0)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // too few to say anything
+			written(t)
+			buffered(t)
+			set(t, "device.write.bytes", 0)
+			set(t, "machine.device.write.ios", 99)
+		}},
+	{"line-rate-exceeded", "80 MB/s over a line of half that", iotax.Invalid,
+		func(t *iotax.Trial, tgt *iotax.Target) { tgt.Facts = map[string]string{"line.rate": "40e6"} },
+		func(t *iotax.Trial, tgt *iotax.Target) { tgt.Facts = map[string]string{"line.rate": "80e6"} }},
+	{"line-rate-exceeded", "buffered, so that the client's cache may answer", iotax.Warning,
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			t.Facts[factDirect] = "0"
+			tgt.Place.Facts = map[string]string{"line.rate": "40000000"}
+		},
+		func(t *iotax.Trial, tgt *iotax.Target) { tgt.Place.Facts = map[string]string{"line.rate": "fast"} }},
 	{"cache-served", "warm, as asked", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 0); t.Cold = false },
 		func(t *iotax.Trial, tgt *iotax.Target) {
@@ -152,6 +204,39 @@ var planted = []struct {
 			set(t, "device.write.ios", 0.01*get(t, "device.read.ios"))
 			set(t, "device.write.bytes", 0.01*get(t, "device.read.bytes"))
 		}},
+	{"foreign-io", "a backup reads beside the reads", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.05*get(t, "own.read.bytes")) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.01*get(t, "own.read.bytes")) }},
+	{"foreign-io", "a backup reads, and the account is whole", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes")) },
+		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know did half of the work
+			set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes"))
+			set(t, "own.read.bytes", 0.5*get(t, "read.bytes"))
+		}},
+	{"foreign-io", "another writes beside the writes", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { beside(t, "fio --rw=randwrite --end_fsync=1") },
+		func(t *iotax.Trial, _ *iotax.Target) { beside(t, "fio --rw=randwrite --fdatasync=1") }},
+	{"foreign-io", "another writes beside the writes of a file system that writes in place", iotax.Warning,
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			beside(t, "fio --rw=randwrite")
+			t.Facts["filesystem"] = "xfs"
+		},
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			beside(t, "fio --rw=randwrite")
+			t.Facts["filesystem"] = "btrfs"
+		}},
+	{"foreign-io", "reads beside writes, in a cold trial too", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			written(t)
+			set(t, "device.read.ios", get(t, "device.write.ios"))
+			set(t, "device.read.bytes", get(t, "device.write.bytes"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // the trial's own program, coming back from the device
+			written(t)
+			set(t, "device.read.ios", get(t, "device.write.ios"))
+			set(t, "device.read.bytes", get(t, "device.write.bytes"))
+			set(t, "own.read.bytes", get(t, "device.read.bytes"))
+		}},
 	{"foreign-io", "programs that come back from the device are few, but large", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			written(t)
@@ -165,15 +250,17 @@ var planted = []struct {
 			set(t, "device.read.ios", 0.005*get(t, "device.write.ios"))
 			set(t, "device.read.bytes", 0.05*get(t, "device.write.bytes"))
 		}},
-	{"foreign-io", "all of them do, after caches were dropped", iotax.Warning,
+	{"foreign-io", "all of them do, after caches were dropped, and whose they are is not known", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			written(t)
+			drop(t, "own.")
 			t.Cold = false
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
 		},
 		func(t *iotax.Trial, _ *iotax.Target) {
 			written(t)
+			drop(t, "own.")
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
 		}},
@@ -209,6 +296,9 @@ var planted = []struct {
 	{"steal", "a neighbour", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.host.steal", 0.03) },
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.host.steal", 0.019) }},
+	{"steal", "a neighbour of the target's machine", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.machine.steal", 0.03) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.machine.steal", 0.02) }},
 	{"generator-bound", "one thread, all of its CPU", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.client", 9.9) },
 		func(t *iotax.Trial, _ *iotax.Target) {
@@ -250,9 +340,27 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factJobs], t.Facts[factDepth] = "4", "8" }},
 }
 
+// elsewhere moves the trial to a machine that has nothing to do with this host.
+func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
+	tgt.Place.Backing = ""
+	drop(t, "device.")
+	drop(t, "own.")
+	drop(t, "cpu.host.")
+}
+
+// buffered makes the job go through the guest's page cache.
+func buffered(t *iotax.Trial) { t.Facts[factDirect] = "0" }
+
+// beside makes the device write a tenth more than the trial's own processes did.
+func beside(t *iotax.Trial, command string) {
+	written(t)
+	t.Facts[factCommand] = command
+	set(t, "device.write.bytes", 1.1*get(t, "own.write.bytes"))
+}
+
 // shrink makes the trial shorter by a factor.
 func shrink(t *iotax.Trial, by float64) {
-	for _, n := range []string{"duration", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "cpu.client"} {
+	for _, n := range []string{"duration", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "machine.device.read.ios", "machine.device.read.bytes", "own.read.bytes", "cpu.client"} {
 		set(t, n, get(t, n)*by)
 	}
 	t.Ramp = time.Duration(float64(t.Ramp) * by)

@@ -15,16 +15,21 @@ import (
 // has them. It is made of builtins, so that a reading costs one process over there.
 const countersScript = `
 read -r x </proc/stat && echo "stat $x"
-[ -n "$1" ] && read -r x <"/sys/class/block/$1/stat" && echo "disk $x"
+[ -n "$1" ] || exit 0
+for q in "/sys/class/block/$1/queue/iostats" "/sys/class/block/$1/../queue/iostats"; do
+	[ -r "$q" ] && read -r on <"$q" && [ "$on" = 0 ] && exit 0
+done
+read -r x <"/sys/class/block/$1/stat" && echo "disk $x"
 true
 `
 
 // inside is the state of the counters of the target's own machine; a machine that has none (not
-// Linux, gone) yields an empty one. Counts of a device that does not count are left out.
+// Linux, gone) yields an empty one. Counts of a device whose
+// counting is off are left out.
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
 	device := t.Place.Facts["device.name"]
-	if strings.ContainsAny(device, "/") {
+	if t.Place.Facts["filesystem"] == "btrfs" { // it may be spread over more devices than this one
 		device = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
