@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(printable(e.Msg))
 	if e.Column > 0 {
-		line, caret := window(e.Source, e.Column, e.Width)
+		line, caret := Excerpt(e.Source, e.Column, e.Width)
 		b.WriteString("\n  " + line + "\n  " + caret)
 	}
 	if e.Mend != "" {
@@ -119,8 +119,9 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// window renders the part of line around the token, and the carets under it, in terminal columns.
-func window(line string, column, width int) (text, carets string) {
+// Excerpt renders the part of line around the token at column (from 1, in characters), and the carets
+// under it, in terminal columns. What a terminal would not show as it is, is escaped.
+func Excerpt(line string, column, width int) (text, carets string) {
 	const before, most = 60, 110
 	// Columns beyond any line are of no use, and the line may be a megabyte.
 	var runes []string

@@ -64,6 +64,8 @@ type entry struct {
 	own    map[string]string // labels written in the plan
 }
 
+func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.subst} }
+
 var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure"}
 
 func (b *builder) plan(root *node, m Measure) *Plan {
@@ -106,6 +108,7 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	b.addTargets(section["targets"])
 	b.addWorkloads(section["workloads"])
 	before := len(b.errs)
+	p.measured = section["measure"]
 	if n := section["measure"]; n != nil {
 		b.measure(&p.Measure, n)
 	}
@@ -576,15 +579,15 @@ func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {
 		used = used || e.where.name == Host
-		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
 		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].spec, fresh: h[0].kind.New()})
 	}
 	for _, e := range b.machines {
-		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 }

@@ -124,15 +124,16 @@ func roundTrip(t interface {
 
 func withoutPlaces(p *Plan) Plan {
 	q := *p
+	q.measured = nil
 	q.Machines, q.Targets, q.Workloads = slices.Clone(p.Machines), slices.Clone(p.Targets), slices.Clone(p.Workloads)
 	for i := range q.Machines {
-		q.Machines[i].Pos = Pos{}
+		q.Machines[i].Pos, q.Machines[i].origin = Pos{}, origin{}
 	}
 	for i := range q.Targets {
-		q.Targets[i].Pos = Pos{}
+		q.Targets[i].Pos, q.Targets[i].origin = Pos{}, origin{}
 	}
 	for i := range q.Workloads {
-		q.Workloads[i].Pos = Pos{}
+		q.Workloads[i].Pos, q.Workloads[i].origin = Pos{}, origin{}
 	}
 	return q
 }

@@ -16,6 +16,8 @@ type Plan struct {
 	Targets   []Target // the baseline first
 	Workloads []Workload
 	Measure   Measure
+
+	measured *node // what was written below measure:
 }
 
 // A Machine is one entry of `machines:`. The machine "host" is this host and need not be declared.
@@ -26,7 +28,8 @@ type Machine struct {
 	Labels map[string]string
 	Pos    Pos
 
-	fresh any // spec as New made it: what is empty in both is not written by YAML
+	fresh  any // spec as New made it: what is empty in both is not written by YAML
+	origin origin
 }
 
 // A Target is one entry of `targets:`: a volume on a machine.
@@ -38,7 +41,8 @@ type Target struct {
 	Labels map[string]string // axis values this target stands for
 	Pos    Pos
 
-	fresh any
+	fresh  any
+	origin origin
 }
 
 // A Workload is one entry of `workloads:`.
@@ -49,7 +53,8 @@ type Workload struct {
 	Labels map[string]string
 	Pos    Pos
 
-	fresh any
+	fresh  any
+	origin origin
 }
 
 // Measure says how the plan is measured. See docs/method.md.
