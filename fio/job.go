@@ -3,111 +3,230 @@ package fio
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A JobFile is a job file, line by line: what is not changed is written back as it was read.
+//
+// It is read as fio's own parser does (init.c of 3.33, with fio as the judge in the tests): a line
+// ends at the first ; or #, wherever it stands, so neither can be part of a value. Where fio takes a slip silently (a
+// header without its bracket loses a letter), the reader here says that it is one.
 type JobFile struct {
-	Head     []Line // before the first section
+	Name     string // as it was given to ReadJob; "" when only the text is known
+	Head     []Line // before the first section; of an included file, everything
 	Sections []*Section
 }
 
-// A Section is a job, or options for the jobs after it when it is named "global".
+// A Section is a job, or options for the jobs after it when its name begins with "global".
 type Section struct {
 	Name   string
 	Header Line
 	Lines  []Line
 }
 
-// A Line is one line of a job file. Key is empty on lines that hold no option.
+// A Line is one line of a job file, or one word of a command line. Key is empty on lines that hold no
+// option.
 type Line struct {
-	Text   string // as it stands, end of line included
-	Number int    // from 1; 0 for lines that were added
-	Key    string
-	Value  string
-	Bare   bool // the option stands without "=value"
+	Text     string // as it stands, end of line included
+	Number   int    // from 1; 0 for lines that were added
+	Column   int    // of the key, in characters from 1
+	Key      string
+	Value    string
+	Bare     bool     // the option stands without "=value"
+	Included *JobFile // what `include FILE` put here; only its Head has lines
 }
 
-// A Setting is one option of a job.
-type Setting struct {
-	Key, Value string
-	Bare       bool // without a value: "time_based"
-	Line       int  // in the job file; 0 elsewhere
-}
-
-// String writes the setting as an argument of fio's command line.
-func (s Setting) String() string {
-	if s.Bare {
-		return "--" + s.Key
-	}
-	return "--" + s.Key + "=" + s.Value
-}
-
-// A JobError says what is wrong with a line of a job file.
+// A JobError says what is wrong with a line of a job file, or of a command line.
 type JobError struct {
-	Line int
-	Msg  string
+	File   string // "" when only the text is known
+	Line   int    // from 1; 0 when it is about the whole
+	Column int    // in characters from 1; 0 when it is about the whole line
+	Msg    string
+	Mend   string // "" when nothing is known
 }
 
-func (e *JobError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
+func (e *JobError) Error() string {
+	var at []string
+	if e.File != "" {
+		at = append(at, e.File)
+	}
+	if e.Line > 0 {
+		at = append(at, fmt.Sprintf("line %d", e.Line))
+	}
+	if e.Column > 0 {
+		at = append(at, fmt.Sprintf("character %d", e.Column))
+	}
+	if len(at) == 0 {
+		return e.Msg
+	}
+	return strings.Join(at, ", ") + ": " + e.Msg
+}
 
-// ParseJob reads a job file. All errors are *JobError; the file is returned as far as it could be
-// understood.
+// ParseJob reads the text of a job file that includes no other. All errors are *JobError, joined; the
+// file is returned as far as it could be understood.
 func ParseJob(text string) (*JobFile, error) {
-	f := &JobFile{}
-	var errs []error
+	p := jobParser{}
+	f := p.file("", text)
+	return f, errors.Join(p.errs...)
+}
+
+// ReadJob reads the job file of that name, and those that it includes, through read. The name of an
+// included file counts from the folder of the file that includes it. (fio looks into its working
+// directory first, which says something else on every machine.) What read returns on failure is
+// wrapped; all other errors are *JobError.
+func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, error) {
+	text, err := read(name)
+	if err != nil {
+		return nil, err
+	}
+	p := jobParser{read: read, open: []string{path.Clean(name)}}
+	f := p.file(name, string(text))
+	return f, errors.Join(p.errs...)
+}
+
+// maxLine is fio's OPT_LEN_MAX: a longer line is read as two.
+const maxLine = 4096
+
+// maxIncludes bounds how deep files include each other.
+const maxIncludes = 20
+
+type jobParser struct {
+	read func(name string) ([]byte, error)
+	open []string // the files that are being read, each included by the one before it
+	errs []error
+}
+
+// nested reports whether an included file is being read.
+func (p *jobParser) nested() bool { return len(p.open) > 1 }
+
+func (p *jobParser) file(name, text string) *JobFile {
+	f := &JobFile{Name: name}
 	var cur *Section
 	n := 0
 	for raw := range strings.Lines(text) {
 		n++
 		line := Line{Text: raw, Number: n}
-		s := strings.TrimSpace(raw)
-		if s == "" || s[0] == ';' || s[0] == '#' {
-			add(f, cur, line)
-			continue
+		fail := func(mend, format string, args ...any) {
+			p.errs = append(p.errs, &JobError{File: name, Line: n, Msg: fmt.Sprintf(format, args...), Mend: mend})
 		}
-		// fio ends a line at the first comment character, wherever it stands.
-		if i := strings.IndexAny(s, ";#"); i >= 0 {
-			s = strings.TrimSpace(s[:i])
-		}
-		if s[0] == '[' {
-			name, ok := strings.CutSuffix(s[1:], "]")
-			if !ok || name == "" {
-				errs = append(errs, &JobError{n, fmt.Sprintf("%q is no section header", s)})
-				add(f, cur, line)
+		s := option(raw)
+		switch {
+		case s == "":
+		case len(raw) >= maxLine:
+			fail("", "the line is longer than %d bytes: fio would read it as two", maxLine-2)
+		case strings.IndexByte(s, 0) >= 0:
+			fail("", "the line holds a NUL byte, where fio stops reading it")
+		case s[0] == '[':
+			section, ok := strings.CutSuffix(s[1:], "]")
+			switch {
+			case !ok:
+				fail("write ["+strings.TrimRight(section, " ]")+"]", "%q is no section header: fio would drop its last character", s)
+			case section == "":
+				fail("give the job a name, as in [randread]", "the section has no name")
+			case p.nested():
+				fail("put the section into the file that includes this one", "fio takes no section in an included file")
+			default:
+				line.Column = column(raw)
+				cur = &Section{Name: section, Header: line}
+				f.Sections = append(f.Sections, cur)
 				continue
 			}
-			cur = &Section{Name: name, Header: line}
-			f.Sections = append(f.Sections, cur)
-			continue
+		case cur == nil && !p.nested():
+			fail("begin with [global], or the name of a job in brackets", "%s stands before the first [section]", strings.TrimSpace(strings.SplitN(s, "=", 2)[0]))
+		case strings.HasPrefix(s, "include"):
+			line.Column = column(raw)
+			line.Included = p.include(name, n, s[len("include"):])
+		default:
+			key, value, ok := strings.Cut(s, "=")
+			line.Key, line.Value, line.Bare = trim(key), value, !ok
+			line.Column = column(raw)
+			if line.Key == "" {
+				fail("", "%q has no option name", s)
+			}
 		}
-		key, value, ok := strings.Cut(s, "=")
-		line.Key, line.Value, line.Bare = strings.TrimSpace(key), strings.TrimSpace(value), !ok
-		switch {
-		case !ok && strings.HasPrefix(s, "include "):
-			errs = append(errs, &JobError{n, "include is not supported here: put the included lines into the file"})
-			line.Key = ""
-		case line.Key == "":
-			errs = append(errs, &JobError{n, fmt.Sprintf("%q has no option name", s)})
-		case cur == nil:
-			errs = append(errs, &JobError{n, fmt.Sprintf("%s stands before the first [section]", line.Key)})
-			line.Key = ""
+		if cur == nil {
+			f.Head = append(f.Head, line)
+		} else {
+			cur.Lines = append(cur.Lines, line)
 		}
-		add(f, cur, line)
 	}
-	return f, errors.Join(errs...)
+	return f
 }
 
-func add(f *JobFile, cur *Section, line Line) {
-	if cur == nil {
-		f.Head = append(f.Head, line)
-		return
+// include reads the file that a line of file names. rest is what follows the word: any one character,
+// and the name.
+func (p *jobParser) include(file string, n int, rest string) *JobFile {
+	fail := func(mend, format string, args ...any) *JobFile {
+		p.errs = append(p.errs, &JobError{File: file, Line: n, Msg: fmt.Sprintf(format, args...), Mend: mend})
+		return nil
 	}
-	cur.Lines = append(cur.Lines, line)
+	if rest == "" || trim(rest[1:]) == "" {
+		return fail("write include FILE", "include names no file")
+	}
+	if _, size := utf8.DecodeRuneInString(rest); size > 1 || isBlank(rest[1]) {
+		return fail("write include FILE, with one space", "fio takes exactly one character between include and the name")
+	}
+	name := rest[1:]
+	if p.read == nil {
+		return fail("put the lines of "+name+" here", "include is not supported here, because the text comes from no file")
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(path.Dir(file), name)
+	}
+	name = path.Clean(name)
+	if i := slices.Index(p.open, name); i >= 0 {
+		return fail("remove one of the includes", "the files include each other: %s", strings.Join(append(slices.Clone(p.open[i:]), name), " → "))
+	}
+	if len(p.open) > maxIncludes {
+		return fail("", "more than %d files include each other", maxIncludes)
+	}
+	text, err := p.read(name)
+	if err != nil {
+		return fail("the name counts from the folder of the file that includes it", "include %s: %v", name, err)
+	}
+	p.open = append(p.open, name)
+	defer func() { p.open = p.open[:len(p.open)-1] }()
+	return p.file(name, string(text))
 }
 
-// String writes the job file.
+// isBlank is isspace of C's own locale.
+func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+func trim(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	// At the end fio drops control characters too.
+	for s != "" && (isBlank(s[len(s)-1]) || s[len(s)-1] < ' ' || s[len(s)-1] == 0x7f) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// option is what fio reads of a line: without the comment, and blanks at both ends.
+func option(line string) string {
+	if i := strings.IndexAny(line, ";#"); i >= 0 {
+		line = line[:i]
+	}
+	return trim(line)
+}
+
+// column is the character of a line, from 1, at which its option or header begins.
+func column(line string) int {
+	n := 1
+	for _, r := range line {
+		if r >= utf8.RuneSelf || !isBlank(byte(r)) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// String writes the job file, without what it includes.
 func (f *JobFile) String() string {
 	var b strings.Builder
 	for _, l := range f.Head {
@@ -122,78 +241,19 @@ func (f *JobFile) String() string {
 	return b.String()
 }
 
-func (s *Section) global() bool { return strings.EqualFold(s.Name, "global") }
+// Global reports whether the section holds options for the jobs after it. fio looks at the beginning
+// of the name only, and at the case: [global2] is such a section, [Global] is a job.
+func (s *Section) Global() bool { return strings.HasPrefix(s.Name, "global") }
 
 // Names lists the jobs of the file in order, without the global sections.
 func (f *JobFile) Names() []string {
 	var names []string
 	for _, s := range f.Sections {
-		if !s.global() {
+		if !s.Global() {
 			names = append(names, s.Name)
 		}
 	}
 	return names
-}
-
-// Job returns what fio would run as the job of that name: the options of the global sections before
-// it, then its own; of an option set twice the later stays. An empty name means the only job.
-func (f *JobFile) Job(name string) ([]Setting, error) {
-	names := f.Names()
-	switch {
-	case len(names) == 0:
-		return nil, errors.New("the job file has no section besides [global]")
-	case name == "" && len(names) > 1:
-		return nil, fmt.Errorf("the job file has several sections: %s", strings.Join(names, ", "))
-	case name == "":
-		name = names[0]
-	}
-	var all []Setting
-	found := false
-	for _, s := range f.Sections {
-		if !s.global() && s.Name != name {
-			continue
-		}
-		if found && !s.global() {
-			return nil, fmt.Errorf("the job file has several sections named %s", name)
-		}
-		if found {
-			break // a global section after the job does not touch it
-		}
-		found = !s.global()
-		for _, l := range s.Lines {
-			if l.Key != "" {
-				all = append(all, Setting{Key: l.Key, Value: l.Value, Bare: l.Bare, Line: l.Number})
-			}
-		}
-	}
-	if !found {
-		return nil, fmt.Errorf("the job file has no section %q; it has %s", name, strings.Join(names, ", "))
-	}
-	return latest(all), nil
-}
-
-// latest keeps the last of the settings of each option, aliases being the same option.
-func latest(all []Setting) []Setting {
-	at := map[string]int{}
-	var out []Setting
-	for _, s := range all {
-		key := Canonical(s.Key)
-		if i, ok := at[key]; ok {
-			out[i] = s
-			continue
-		}
-		at[key] = len(out)
-		out = append(out, s)
-	}
-	return out
-}
-
-// Canonical returns the name of an option for any of its names; what is unknown stays as it is.
-func Canonical(key string) string {
-	if o, ok := LookupOption(key); ok {
-		return o.Name
-	}
-	return key
 }
 
 // Set gives an option of the section a value: in its line if it has one, else in a line after the
@@ -203,11 +263,11 @@ func (s *Section) Set(key, value string) {
 	last := -1
 	for i := range s.Lines {
 		l := &s.Lines[i]
-		if l.Key == "" {
+		if l.Key == "" && l.Included == nil {
 			continue
 		}
 		if last = i; Canonical(l.Key) == Canonical(key) {
-			*l = Line{Text: text, Number: l.Number, Key: key, Value: value}
+			*l = Line{Text: text, Number: l.Number, Column: 1, Key: key, Value: value}
 			return
 		}
 	}
@@ -218,57 +278,5 @@ func (s *Section) Set(key, value string) {
 	if !strings.HasSuffix(before.Text, "\n") {
 		before.Text += "\n"
 	}
-	s.Lines = slices.Insert(s.Lines, last+1, Line{Text: text, Key: key, Value: value})
-}
-
-// Expand replaces ${NAME} by the variable NAME, and fio's own $ncpus, $mb_memory and $pagesize by
-// the variables of those names. A value in which one of fio's was replaced is arithmetic to fio, so
-// it is evaluated if it has an operator.
-func Expand(value string, vars func(name string) (string, bool)) (string, error) {
-	var b strings.Builder
-	own := false
-	for rest := value; ; {
-		i := strings.IndexByte(rest, '$')
-		if i < 0 {
-			b.WriteString(rest)
-			break
-		}
-		b.WriteString(rest[:i])
-		rest = rest[i:]
-		name, n := "", 0
-		if strings.HasPrefix(rest, "${") {
-			end := strings.IndexByte(rest, '}')
-			if end < 0 {
-				return "", fmt.Errorf("%q has no closing }", value)
-			}
-			name, n = rest[2:end], end+1
-		} else {
-			for _, k := range []string{"ncpus", "mb_memory", "pagesize"} {
-				if strings.HasPrefix(rest[1:], k) {
-					name, n, own = k, len(k)+1, true
-					break
-				}
-			}
-		}
-		if n == 0 { // $jobnum and the like are for fio itself
-			b.WriteByte('$')
-			rest = rest[1:]
-			continue
-		}
-		v, ok := vars(name)
-		if !ok {
-			return "", fmt.Errorf("the variable %s in %q has no value", name, value)
-		}
-		b.WriteString(v)
-		rest = rest[n:]
-	}
-	out := b.String()
-	if own && strings.ContainsAny(out, "+-*/%()") {
-		n, err := evaluate(out, 1024)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprint(n), nil
-	}
-	return out, nil
+	s.Lines = slices.Insert(s.Lines, last+1, Line{Text: text, Column: 1, Key: key, Value: value})
 }

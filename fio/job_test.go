@@ -13,7 +13,7 @@ import (
 const jobText = `; the usual four
 [global]
 size=2*1024*1024*$mb_memory ; of memory
-bs = 4k
+bs =4k
   ioengine=null
 direct=1
 group_reporting
@@ -91,10 +91,17 @@ func TestJobSet(t *testing.T) {
 
 func TestJobErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"rw=read\n":                "line 1: rw stands before the first [section]",
-		"[a]\n[b\n":                `line 2: "[b" is no section header`,
-		"[a]\n=4k\n":               `line 2: "=4k" has no option name`,
-		"[a]\ninclude other.fio\n": "line 2: include is not supported",
+		"rw=read\n":                           "line 1: rw stands before the first [section]",
+		"include x\n[a]\n":                    "line 1: include x stands before the first [section]",
+		"[a]\n[b\n":                           `line 2: "[b" is no section header`,
+		"[a;b]\n":                             `line 1: "[a" is no section header`,
+		"[]\n":                                "line 1: the section has no name",
+		"[a]\n=4k\n":                          `line 2: "=4k" has no option name`,
+		"[a]\ninclude other.fio\n":            "line 2: include is not supported here",
+		"[a]\ninclude\n":                      "line 2: include names no file",
+		"[a]\ninclude  b\n":                   "line 2: fio takes exactly one character",
+		"[a]\nx=\x00y\n":                      "line 2: the line holds a NUL byte",
+		"[a]\nx=" + strings.Repeat("y", 5000): "line 2: the line is longer than 4094 bytes",
 	} {
 		if _, err := ParseJob(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -111,20 +118,23 @@ func TestExpand(t *testing.T) {
 		"$ncpus":                 "4",
 		"2*1024*1024*$mb_memory": "4194304000",
 		"($ncpus+1)*3 - 2":       "13",
-		"$pagesize/1k":           "4",
 		"iotax.$jobnum.$filenum": "iotax.$jobnum.$filenum",
 		"0-1":                    "0-1",
 		"4k/50:64k/50":           "4k/50:64k/50",
 		"$":                      "$",
-		"7%$ncpus":               "3",
+		"7%$ncpus":               "7%4", // fio calculates only where it sees one of + - * /
+		"($ncpus)":               "(4)",
+		"$ncpus^2+1":             "17",
+		"7%$ncpus+0":             "3",
+		"'$ncpus-1'":             "'4-1'",
 	} {
 		if got, err := Expand(in, lookup); err != nil || got != want {
 			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)
 		}
 	}
 	for in, want := range map[string]string{
-		"${NO}": "the variable NO", "${DIR": "no closing }", "$ncpus/0": "division by zero", "($ncpus": "a ) is missing",
-		"9000000000000*9000000000000*$ncpus": "out of range", "$ncpus*": "no number",
+		"${NO}": "the variable NO", "${DIR": "no closing }", "$ncpus/0": "division by zero", "($ncpus+1": "a ) is missing",
+		"9000000000000*9000000000000*$ncpus": "out of range", "$ncpus*": "no number", "$pagesize/1k": "does not fit", "/mnt/$ncpus": "no number", "2^99*$ncpus": "out of range",
 	} {
 		if got, err := Expand(in, lookup); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v", in, got, err)
@@ -166,7 +176,7 @@ func TestSizesAgreeWithFio(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for name, want := range map[string]string{"blocksize": "bs", "readwrite": "rw", "bs": "bs", "timeout": "runtime", "sqthread_poll": "sqthread_poll", "sqthread-poll": "sqthread_poll"} {
+	for name, want := range map[string]string{"blocksize": "bs", "readwrite": "rw", "bs": "bs", "timeout": "runtime", "sqthread_poll": "sqthread_poll", "sqthread-poll": "sqthread-poll"} {
 		if got := Canonical(name); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}

@@ -2,8 +2,6 @@ package fio
 
 //go:generate go run ./internal/genoptions options_gen.go
 
-import "strings"
-
 // An Option is an option of fio's job files and command line.
 type Option struct {
 	Name   string
@@ -41,12 +39,10 @@ var byName = func() map[string]Option {
 	return m
 }()
 
-// LookupOption finds an option by name or alias.
+// LookupOption finds an option by name or alias, spelt exactly so: fio does not take sqthread-poll for
+// sqthread_poll.
 func LookupOption(name string) (Option, bool) {
 	o, ok := byName[name]
-	if !ok {
-		o, ok = byName[strings.ReplaceAll(name, "-", "_")]
-	}
 	return o, ok
 }
 

@@ -5,22 +5,156 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 )
+
+// A MisreadError says that fio takes a value without a word, and for something else than it says.
+type MisreadError struct {
+	Value string
+	As    string // what it is to fio: "1 byte"
+	Why   string
+}
+
+func (e *MisreadError) Error() string {
+	return fmt.Sprintf("fio reads %q as %s: %s", e.Value, e.As, e.Why)
+}
 
 // ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base: with 1024, fio's
 // default, k, kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… powers of 1000, the reverse of the
-// standard; with 1000 the two change places. A value in parentheses is arithmetic.
+// standard; with 1000 the two change places. A number may be hexadecimal (0x1000). A value in
+// parentheses is arithmetic.
+//
+// What fio would misread (1.5g is one byte to it, 4x is four) is a *MisreadError, beside the number that it
+// would take.
 func ParseSize(s string, kbBase int) (int64, error) {
-	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "(") {
 		return evaluate(s, kbBase)
 	}
 	p := expression{s: s, kbBase: kbBase}
 	n, err := p.number()
-	if err == nil && p.s != "" {
-		err = fmt.Errorf("%q is no size", s)
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	why := ""
+	switch bare := strings.Trim(s, " \t"); {
+	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, "0123456789") != "":
+		// fio looks for the unit behind digits at the very beginning.
+		p = expression{s: bare, bc: true}
+		if n, err = p.number(); err != nil {
+			return 0, err
+		}
+		why = "it looks for no unit where a space stands before the number"
+	case p.s == "":
+		return n, nil
+	case p.s[0] == '.':
+		why = "it knows no fractions"
+	default:
+		why = "it does not look at the rest"
+	}
+	as := fmt.Sprintf("%d bytes", n)
+	if n == 1 {
+		as = "1 byte"
+	}
+	return n, &MisreadError{Value: s, As: as, Why: why}
+}
+
+// ParseShare reads a size that may be a share of the whole ("10%") or a number of zones ("4z"): unit is
+// 0 for bytes, else '%' or 'z'.
+func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
+	if s != "" && (s[len(s)-1] == '%' || s[len(s)-1] == 'z') {
+		digits := s[:len(s)-1]
+		if digits != "" && strings.Trim(digits, "0123456789") == "" {
+			n, err = ParseSize(digits, kbBase)
+			return n, s[len(s)-1], err
+		}
+	}
+	n, err = ParseSize(s, kbBase)
+	return n, 0, err
+}
+
+// PerDirection splits the value of an option that takes one number for each of read, write and trim, as
+// bs=4k,8k,16k: one that is missing at the end is the one before it, and "" means fio's default. fio
+// separates at a colon and a dash as well, so bs=4k-8k has 4k for reads and 8k for writes (bsrange is
+// what takes a range).
+func PerDirection(value string) (read, write, trim string) {
+	var parts []string
+	for rest := strings.TrimSuffix(value, ","); ; {
+		i := strings.IndexByte(rest, ',')
+		for _, sep := range []byte{':', '-'} {
+			if i < 0 {
+				i = strings.IndexByte(rest, sep)
+			}
+		}
+		if i < 0 {
+			parts = append(parts, rest)
+			break
+		}
+		// A part before a comma may still hold a dash, which ends the number.
+		head, _, _ := strings.Cut(strings.ReplaceAll(rest[:i], ":", "-"), "-")
+		parts = append(parts, head)
+		rest = rest[i+1:]
+	}
+	at := func(i int) string { return strings.TrimSpace(parts[min(i, len(parts)-1)]) }
+	return at(0), at(1), at(2)
+}
+
+var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
+	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+
+// ParseTime reads a length of time as fio does: a whole number and one of us, ms, s, m, h and d. A number
+// alone is in unit: seconds for runtime, ramp_time, startdelay and most others, microseconds for thinktime
+// and the latencies. fio takes an unknown unit for microseconds (10sec is 10 µs) and drops fractions (0.4 is
+// 0): both are a *MisreadError, beside what it would take. Arithmetic in times is not read.
+func ParseTime(s string, unit time.Duration) (time.Duration, error) {
+	spaced := strings.TrimLeft(s, " \t") != s
+	s = strings.Trim(s, " \t")
+	i := 0
+	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+		i++
+	}
+	var n int64
+	for _, c := range s[:i] {
+		if n > (math.MaxInt64-9)/10 {
+			return 0, errRange
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if i == 0 {
+		return 0, fmt.Errorf("%q is no time", s)
+	}
+	name := strings.ToLower(s[i:])
+	u, known := times[name]
+	why := ""
+	switch {
+	case name == "":
+		u = unit
+	case spaced:
+		if u, why = unit, "it looks for no unit where a space stands before the number"; times[name] == unit {
+			why = ""
+		}
+	case known:
+	case name[0] < 'a' || name[0] > 'z':
+		u, why = unit, "it does not look at the rest"
+		if name[0] == '.' {
+			why = "it knows no fractions"
+		}
+	default:
+		// "usecs" begins with a unit; anything else has none.
+		switch u, why = time.Microsecond, fmt.Sprintf("it knows no unit %q", s[i:]); name[:min(2, len(name))] {
+		case "us":
+			why = ""
+		case "ms":
+			u, why = time.Millisecond, ""
+		}
+	}
+	if n > math.MaxInt64/int64(u) {
+		return 0, errRange
+	}
+	d := time.Duration(n) * u
+	if why != "" {
+		return d, &MisreadError{Value: s, As: d.String(), Why: why}
+	}
+	return d, nil
 }
 
 var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
@@ -30,6 +164,7 @@ var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
 type expression struct {
 	s      string
 	kbBase int
+	bc     bool // numbers have no units, and ^ is a power
 	depth  int
 }
 
@@ -80,14 +215,14 @@ func (p *expression) sum() (int64, error) {
 }
 
 func (p *expression) product() (int64, error) {
-	a, err := p.factor()
+	a, err := p.power()
 	for err == nil {
 		op := p.op("*/%")
 		if op == 0 {
 			break
 		}
 		var b int64
-		if b, err = p.factor(); err != nil {
+		if b, err = p.power(); err != nil {
 			break
 		}
 		switch {
@@ -106,42 +241,58 @@ func (p *expression) product() (int64, error) {
 	return a, err
 }
 
-func (p *expression) factor() (int64, error) {
+// nested reads what may hold itself, not too deeply.
+func (p *expression) nested(read func() (int64, error)) (int64, error) {
 	if p.depth++; p.depth > 100 {
 		return 0, errors.New("nested too deeply")
 	}
 	defer func() { p.depth-- }()
+	return read()
+}
+
+func (p *expression) factor() (int64, error) {
 	switch p.op("(-+") {
 	case '(':
-		n, err := p.sum()
+		n, err := p.nested(p.sum)
 		if err == nil && p.op(")") == 0 {
 			err = errors.New("a ) is missing")
 		}
 		return n, err
 	case '-':
-		n, err := p.factor()
+		n, err := p.nested(p.factor)
 		return -n, err
 	case '+':
-		return p.factor()
+		return p.nested(p.factor)
 	}
 	return p.number()
 }
 
 func (p *expression) number() (int64, error) {
 	s := strings.TrimLeft(p.s, " \t")
-	i := 0
+	base, i := int64(10), 0
+	if !p.bc && len(s) > 2 && s[0] == '0' && s[1]|0x20 == 'x' && hexDigit(s[2]) >= 0 {
+		base, i = 16, 2
+	}
+	start := i
 	var n int64
-	for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-		if n > (math.MaxInt64-9)/10 {
+	for ; i < len(s); i++ {
+		d := int64(hexDigit(s[i]))
+		if d < 0 || d >= base {
+			break
+		}
+		if n > (math.MaxInt64-d)/base {
 			return 0, errRange
 		}
-		n = n*10 + int64(s[i]-'0')
+		n = n*base + d
 	}
-	if i == 0 {
+	if i == start {
 		return 0, fmt.Errorf("%q is no number", s)
 	}
-	s = s[i:]
-	if s != "" {
+	if s = s[i:]; p.bc {
+		p.s = strings.TrimLeft(s, " \t")
+		return n, nil
+	}
+	if s != "" && base == 10 { // behind a hexadecimal number fio looks for no unit
 		if power := powers[s[0]|0x20]; power > 0 {
 			s = s[1:]
 			// Only "KiB" in full is the other base; "Ki" is "K" to fio.
@@ -166,4 +317,14 @@ func (p *expression) number() (int64, error) {
 	}
 	p.s = strings.TrimLeft(s, " \t")
 	return n, nil
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
 }

@@ -1,0 +1,467 @@
+package fio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"iotax"
+)
+
+// A Command is a fio command line, as a shell and then fio itself would read it.
+type Command struct {
+	Wrapper  []string   // what stands before fio, such as sudo; without assignments
+	Program  string     // "fio", "/opt/fio/fio"
+	Options  []Setting  // of fio itself, not of a job: --output, --eta, --section
+	Sections []*Section // one for each --name; options before the first are a section "global"
+	Files    []string   // job files it names
+	Ignored  []string   // what the shell would do besides: redirections, pipes
+}
+
+// Jobs lists the jobs of the command line, without those of the job files that it names.
+func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
+
+// names are the jobs that --section chooses.
+func (c *Command) names() []string {
+	var names []string
+	for _, o := range c.Options {
+		if o.Key == "section" {
+			names = append(names, o.Value)
+		}
+	}
+	return names
+}
+
+// ParseCommand reads the text of a fio command line as it stands in a shell, a script or a blog:
+// quoted, over several lines with a backslash at their ends, behind a prompt, sudo and assignments, and
+// redirected. Nothing is run. A variable that the text sets is replaced; any other stays as ${NAME}, for
+// Expand. Of command substitutions only $(nproc) and its like are known: they become $ncpus.
+//
+// Errors are *JobError with the line and the character in the text.
+func ParseCommand(text string) (*Command, error) {
+	call, redirs, assigns, err := findCall(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &Command{Ignored: redirs}
+	words, err := fields(call, assigns)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(words, func(w word) bool { return isFio(w.text) })
+	if at < 0 {
+		return nil, place(call.text, call.args[0]).fail("begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
+	}
+	for _, w := range words[:at] {
+		c.Wrapper = append(c.Wrapper, w.text)
+	}
+	c.Program = words[at].text
+	if err := c.options(words[at+1:]); err != nil {
+		return nil, err
+	}
+	hasJob := slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() })
+	if !hasJob && len(c.Files) == 0 {
+		w := words[at]
+		return nil, w.fail("add --name=test before the options of the job", "the command has no --name and no job file: fio would run nothing")
+	}
+	return c, nil
+}
+
+// A word is what the shell would give as one argument, with the place of the text it came from.
+type word struct {
+	text         string
+	line, column int
+}
+
+func (w word) fail(mend, format string, args ...any) error {
+	return &JobError{Line: w.line, Column: w.column, Msg: fmt.Sprintf(format, args...), Mend: mend}
+}
+
+var (
+	fioName = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
+	// "user@host:~$ ", "[root@host ~]# ", "$ ", "# " before a command that begins with one of the known.
+	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
+	// A backslash joins lines only at their very end.
+	loose = regexp.MustCompile(`\\[ \t]+\r?(?:\n|$)`)
+	// What word processors make of -- and of quotes.
+	typeset = regexp.MustCompile(`[\x{2010}-\x{2015}\x{2212}]|[\x{2018}-\x{201f}\x{2032}\x{2033}]`)
+)
+
+func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
+
+// wrappers are programs that run the command behind them, here and now.
+var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
+
+// position is the line and the character, both from 1, of a byte.
+func position(text string, offset int) (line, column int) {
+	before := text[:offset]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
+// A call is a simple command of a script.
+type call struct {
+	text string // of the whole
+	args []*syntax.Word
+}
+
+// findCall finds the one call of fio in a text, what is redirected, and the assignments before it.
+func findCall(text string) (call, []string, map[string]string, error) {
+	none := call{}
+	fail := func(offset int, mend, format string, args ...any) (call, []string, map[string]string, error) {
+		e := &JobError{Msg: fmt.Sprintf(format, args...), Mend: mend}
+		e.Line, e.Column = position(text, offset)
+		return none, nil, nil, e
+	}
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return fail(i, "", "the text holds a NUL byte")
+	}
+	if at := loose.FindStringIndex(text); at != nil && strings.HasSuffix(text[:at[1]], "\n") {
+		return fail(at[0], "remove the space behind the backslash", "a space stands between the backslash and the end of the line, so the command ends here")
+	}
+	// Replacements keep the length, so that places in the text stay right.
+	text = strings.ReplaceAll(text, "\u00a0", "  ")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	for _, at := range prompt.FindAllStringIndex(text, -1) {
+		end := at[0] + strings.LastIndexAny(promptOf(text[at[0]:at[1]]), "$#%>") + 1
+		text = text[:at[0]] + strings.Repeat(" ", end-at[0]) + text[end:]
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		var pe syntax.ParseError
+		if errors.As(err, &pe) {
+			return fail(min(int(pe.Pos.Offset()), len(text)), "", "%s", pe.Text)
+		}
+		return fail(0, "", "%v", err)
+	}
+	var calls []call
+	var ignored []string
+	assigns := map[string]string{}
+	var bad error
+	show := func(n syntax.Node) string {
+		return strings.Join(strings.Fields(text[min(int(n.Pos().Offset()), len(text)):min(int(n.End().Offset()), len(text))]), " ")
+	}
+	var walk func(s *syntax.Stmt)
+	var list func(ss []*syntax.Stmt)
+	list = func(ss []*syntax.Stmt) {
+		for _, s := range ss {
+			walk(s)
+		}
+	}
+	walk = func(s *syntax.Stmt) {
+		if s == nil || bad != nil {
+			return
+		}
+		before := len(calls)
+		switch cmd := s.Cmd.(type) {
+		case *syntax.CallExpr:
+			c := call{text: text, args: cmd.Args}
+			if len(calls) == 0 {
+				bad = assign(assigns, text, cmd.Assigns)
+			}
+			if c.isFio() {
+				calls = append(calls, c)
+			}
+		case *syntax.DeclClause:
+			if len(calls) == 0 {
+				bad = assign(assigns, text, cmd.Args)
+			}
+		case *syntax.TimeClause:
+			walk(cmd.Stmt)
+		case *syntax.BinaryCmd:
+			walk(cmd.X)
+			if n := len(calls); n > before && (cmd.Op == syntax.Pipe || cmd.Op == syntax.PipeAll) {
+				ignored = append(ignored, "| "+show(cmd.Y))
+				break
+			}
+			walk(cmd.Y)
+		case *syntax.Block:
+			list(cmd.Stmts)
+		case *syntax.Subshell:
+			list(cmd.Stmts)
+		case *syntax.ForClause:
+			list(cmd.Do) // its variable stays open
+		case *syntax.WhileClause:
+			list(cmd.Do)
+		case *syntax.IfClause:
+			list(cmd.Then)
+		}
+		if len(calls) > before {
+			for _, r := range s.Redirs {
+				ignored = append(ignored, show(r))
+			}
+		}
+	}
+	list(file.Stmts)
+	if bad != nil {
+		return none, nil, nil, bad
+	}
+	// What a word processor did to the text is the likeliest cause of everything else.
+	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
+		mend := "write -- with the key for minus"
+		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
+			mend = "write ' or \""
+		}
+		return fail(at[0], mend, "%q is a typographic character, which no shell understands", text[at[0]:at[1]])
+	}
+	switch {
+	case len(calls) == 0:
+		return fail(0, "begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
+	case len(calls) > 1:
+		return fail(int(calls[1].args[0].Pos().Offset()), "give each a workload of its own", "a second fio command")
+	}
+	return calls[0], ignored, assigns, nil
+}
+
+// promptOf is the part of a match of prompt before the command.
+func promptOf(match string) string {
+	i := strings.LastIndexAny(match, "$#%>")
+	for i > 0 && !strings.HasPrefix(match[i+1:], " ") {
+		i = strings.LastIndexAny(match[:i], "$#%>")
+	}
+	return match[:i+1]
+}
+
+// isFio reports whether the call runs fio, itself or through a wrapper.
+func (c call) isFio() bool {
+	for i, w := range c.args {
+		lit := w.Lit()
+		if isFio(lit) {
+			return true
+		}
+		if i == 0 && !slices.Contains(wrappers, path.Base(lit)) {
+			return false
+		}
+	}
+	return false
+}
+
+// maxValue bounds a variable: a few of them can double each other into any length.
+const maxValue = 1 << 16
+
+// assign notes the variables that a statement sets.
+func assign(vars map[string]string, text string, as []*syntax.Assign) error {
+	for _, a := range as {
+		if a.Name == nil || a.Naked || a.Value == nil || a.Index != nil {
+			continue
+		}
+		v, err := expand.Literal(shell(vars), a.Value)
+		if err == nil && len(v) > maxValue {
+			err = fmt.Errorf("the value is longer than %d bytes", maxValue)
+		}
+		if err != nil {
+			return failed(text, a.Value, err)
+		}
+		vars[a.Name.Value] = v
+	}
+	return nil
+}
+
+// cpus are commands that print the number of CPUs.
+var cpus = []string{"nproc", "nproc --all", "getconf _NPROCESSORS_ONLN", "getconf _NPROCESSORS_CONF", "grep -c processor /proc/cpuinfo", "grep -c ^processor /proc/cpuinfo"}
+
+var errSubstitution = errors.New("command substitution")
+
+// shell is how words are expanded: with these variables, and without running anything or looking at
+// any file.
+func shell(vars map[string]string) *expand.Config {
+	return &expand.Config{
+		Env: expand.FuncEnviron(func(name string) string {
+			if v, ok := vars[name]; ok {
+				return v
+			}
+			switch name {
+			case "IFS", "HOME", "PWD", "OLDPWD":
+				return ""
+			}
+			return "${" + name + "}"
+		}),
+		CmdSubst: func(w io.Writer, s *syntax.CmdSubst) error {
+			var b strings.Builder
+			for _, st := range s.Stmts {
+				if err := syntax.NewPrinter().Print(&b, st); err != nil {
+					return err
+				}
+			}
+			if !slices.Contains(cpus, strings.ReplaceAll(strings.TrimSpace(b.String()), "'", "")) {
+				return errSubstitution
+			}
+			_, err := io.WriteString(w, "$ncpus")
+			return err
+		},
+	}
+}
+
+// failed is the error of a word that could not be expanded.
+func failed(text string, at *syntax.Word, err error) error {
+	w := place(text, at)
+	if errors.Is(err, errSubstitution) {
+		return w.fail("write the value itself", "the command in $(…) is not run")
+	}
+	return w.fail("", "%v", err)
+}
+
+// place is an empty word that stands where at does.
+func place(text string, at *syntax.Word) (w word) {
+	w.line, w.column = position(text, min(int(at.Pos().Offset()), len(text)))
+	return w
+}
+
+// fields expands the words of a call.
+func fields(c call, vars map[string]string) ([]word, error) {
+	var out []word
+	for _, a := range c.args {
+		parts, err := expand.Fields(shell(vars), a)
+		if err != nil {
+			return nil, failed(c.text, a, err)
+		}
+		w := place(c.text, a)
+		for _, p := range parts {
+			w.text = p
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// valued says for each option of fio itself whether it takes a value: 'r' must, 'o' may (only behind
+// =), 'n' takes none. The second is its short form.
+var valued = map[string]struct {
+	arg   byte
+	short byte
+}{
+	"output": {'r', 'o'}, "latency-log": {'r', 'l'}, "bandwidth-log": {'n', 'b'}, "minimal": {'n', 'm'}, "output-format": {'r', 'F'},
+	"append-terse": {'o', 'f'}, "version": {'n', 'v'}, "help": {'n', 'h'}, "cmdhelp": {'o', 'c'}, "enghelp": {'o', 'i'}, "showcmd": {'n', 's'},
+	"readonly": {'n', 'r'}, "eta": {'r', 'e'}, "eta-interval": {'r', 'O'}, "eta-newline": {'r', 'E'}, "debug": {'r', 'd'}, "parse-only": {'n', 'P'},
+	"section": {'r', 'x'}, "inflate-log": {'r', 'X'}, "alloc-size": {'r', 'a'}, "profile": {'r', 'p'}, "warnings-fatal": {'n', 'w'}, "max-jobs": {'r', 'j'},
+	"terse-version": {'r', 'V'}, "server": {'o', 'S'}, "daemonize": {'r', 'D'}, "client": {'r', 'C'}, "remote-config": {'r', 'R'},
+	"cpuclock-test": {'n', 'T'}, "crctest": {'o', 'G'}, "memcpytest": {'o', 'M'}, "idle-prof": {'r', 'I'}, "status-interval": {'r', 'L'},
+	"trigger-file": {'r', 'W'}, "trigger-timeout": {'r', 'B'}, "trigger": {'r', 'H'}, "trigger-remote": {'r', 'J'}, "aux-path": {'r', 'K'},
+	"merge-blktrace-only": {'n', 'A'},
+}
+
+// options reads the arguments of fio as getopt_long_only does: one dash or two, a value behind = or in the
+// next word, names that are cut short as long as only one fits.
+func (c *Command) options(words []word) error {
+	var cur *Section
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if w.text == "--" {
+			for _, f := range words[i+1:] {
+				c.Files = append(c.Files, f.text)
+			}
+			return nil
+		}
+		if !strings.HasPrefix(w.text, "-") || w.text == "-" {
+			c.Files = append(c.Files, w.text)
+			continue
+		}
+		name, value, has := strings.Cut(strings.TrimPrefix(w.text[1:], "-"), "=")
+		name, arg, own, err := resolve(w, name)
+		if err != nil {
+			return err
+		}
+		if !has && arg == 'r' {
+			if i+1 == len(words) {
+				return w.fail("write --"+name+"=VALUE", "--%s has no value", name)
+			}
+			if next := words[i+1]; strings.HasPrefix(next.text, "--") {
+				mend := "write --" + name + "=VALUE"
+				if o, ok := LookupOption(name); ok && o.Type == "boolean value" {
+					mend = "write --" + name + "=1"
+				}
+				return w.fail(mend, "--%s has no value: fio would take %s for it", name, next.text)
+			}
+			i++
+			value, has = words[i].text, true
+		}
+		if has && arg == 'n' {
+			return w.fail("write --"+name, "--%s takes no value", name)
+		}
+		switch {
+		case own:
+			c.Options = append(c.Options, Setting{Key: name, Value: value, Bare: !has, Line: w.line, Column: w.column})
+		case name == "name":
+			cur = &Section{Name: value, Header: Line{Text: w.text, Number: w.line, Column: w.column}}
+			c.Sections = append(c.Sections, cur)
+		default:
+			if cur == nil {
+				cur = &Section{Name: "global"}
+				c.Sections = append(c.Sections, cur)
+			}
+			cur.Lines = append(cur.Lines, Line{Text: w.text, Number: w.line, Column: w.column, Key: name, Value: value, Bare: !has})
+		}
+	}
+	return nil
+}
+
+// resolve finds the option that a word names: its full name, how it takes a value ('r' must, 'o' may,
+// 'n' takes none), and whether it is fio's own rather than a job's. An option that is not known here may
+// be known to another fio, so it is taken for one of a job that may have a value.
+func resolve(w word, name string) (full string, arg byte, own bool, err error) {
+	kind := func(o Option) byte {
+		if strings.HasPrefix(o.Type, "empty or") {
+			return 'o'
+		}
+		return 'r'
+	}
+	if v, ok := valued[name]; ok {
+		return name, v.arg, true, nil
+	}
+	if o, ok := byName[name]; ok {
+		return name, kind(o), false, nil
+	}
+	if len(name) == 1 && !strings.HasPrefix(w.text, "--") {
+		for long, v := range valued {
+			if v.short == name[0] {
+				return long, v.arg, true, nil
+			}
+		}
+	}
+	var fit []string
+	for long := range valued {
+		if strings.HasPrefix(long, name) {
+			fit = append(fit, long)
+		}
+	}
+	for long, o := range byName {
+		if o.Engine == "" && strings.HasPrefix(long, name) {
+			fit = append(fit, long)
+		}
+	}
+	switch {
+	case name == "":
+		return "", 0, false, w.fail("", "%q names no option", w.text)
+	case len(fit) == 1:
+		if v, ok := valued[fit[0]]; ok {
+			return fit[0], v.arg, true, nil
+		}
+		return fit[0], kind(byName[fit[0]]), false, nil
+	}
+	return name, 'o', false, nil
+}
+
+// String writes the command as one line that a POSIX shell takes. Variables must have been replaced.
+func (c *Command) String() string {
+	args := append(slices.Clone(c.Wrapper), c.Program)
+	for _, o := range c.Options {
+		args = append(args, o.String())
+	}
+	for _, s := range c.Sections {
+		if s.Header.Text != "" {
+			args = append(args, "--name="+s.Name)
+		}
+		for _, o := range settings(nil, s.Lines, "") {
+			args = append(args, o.String())
+		}
+	}
+	return iotax.QuoteAll(append(args, c.Files...))
+}

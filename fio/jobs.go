@@ -1,0 +1,252 @@
+package fio
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A JobSpec is one job as fio would run it: a section of a job file or a --name of a command line, with
+// what it inherits.
+type JobSpec struct {
+	Name    string   // of the section; the option name= wins over it, as in fio
+	Section *Section // where it stands
+
+	// Settings has every option that counts once: what the global sections before the job say, then
+	// what it says itself. Of an option set twice, by any of its names, the later is here, at its own
+	// place; direct and buffered are one option with two names. Values are as written: see Expand.
+	Settings []Setting
+
+	// Group counts from 0. Jobs of one group start together and compete for the device; a stonewall
+	// (also an inherited one) begins the next group, which starts when the one before has ended.
+	Group int
+}
+
+// A Setting is one option of a job.
+type Setting struct {
+	Key, Value string
+	Bare       bool // without a value: "time_based"
+
+	// Where it stands: File is "" in the job file itself and on a command line, else the name of the
+	// included file. Line and Column count from 1; they are 0 when it was not written.
+	File         string
+	Line, Column int
+
+	Global bool // inherited from a global section, or from before the first --name
+
+	// KBBase is 1000 or 1024, or 0 for 1024: what the k of its value means (see ParseSize). fio reads a
+	// size with the kb_base that was in force where the size stands, so a job's own kb_base does not
+	// change the sizes that it inherits.
+	KBBase int
+}
+
+// String writes the setting as an argument of fio's command line.
+func (s Setting) String() string {
+	if s.Bare {
+		return "--" + s.Key
+	}
+	return "--" + s.Key + "=" + s.Value
+}
+
+// Get returns the setting of an option by any of its names, and whether the job has it.
+func (j *JobSpec) Get(key string) (Setting, bool) {
+	key = Canonical(key)
+	for _, s := range j.Settings {
+		if Canonical(s.Key) == key {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// On reports whether a boolean option is on: it stands there, and not with 0.
+func (j *JobSpec) On(key string) bool {
+	s, ok := j.Get(key)
+	return ok && (s.Bare || s.Value != "0")
+}
+
+// WaitFor is the name of the job that must end before this one starts, or "".
+func (j *JobSpec) WaitFor() string {
+	s, _ := j.Get("wait_for")
+	return s.Value
+}
+
+// Jobs lists the jobs of the file in order. With names it lists only those, as fio's --section does.
+func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
+
+// Job returns the settings of the job of that name; an empty name means the only job. Of several jobs
+// of one name, "name#2" is the second (a name cannot hold a #: a comment begins there).
+func (f *JobFile) Job(name string) ([]Setting, error) {
+	j, err := pick(f.Jobs(), name)
+	if err != nil {
+		return nil, fmt.Errorf("the job file %w", err)
+	}
+	return j.Settings, nil
+}
+
+// Labels names jobs so that each name is there once: the second job named "a" is "a#2".
+func Labels(jobs []JobSpec) []string {
+	seen := map[string]int{}
+	var out []string
+	for _, j := range jobs {
+		seen[j.Name]++
+		if n := seen[j.Name]; n > 1 {
+			out = append(out, j.Name+"#"+strconv.Itoa(n))
+		} else {
+			out = append(out, j.Name)
+		}
+	}
+	return out
+}
+
+// pick finds a job by its label.
+func pick(jobs []JobSpec, label string) (*JobSpec, error) {
+	labels := Labels(jobs)
+	switch {
+	case len(jobs) == 0:
+		return nil, errors.New("has no section besides [global]")
+	case label == "" && len(jobs) > 1:
+		return nil, fmt.Errorf("has several sections: %s", strings.Join(labels, ", "))
+	case label == "":
+		return &jobs[0], nil
+	}
+	i := slices.Index(labels, label)
+	if i < 0 {
+		return nil, fmt.Errorf("has no section %q; it has %s", label, strings.Join(labels, ", "))
+	}
+	if slices.Contains(labels, label+"#2") {
+		return nil, fmt.Errorf("has several sections named %s: write %s#2 for the second, and give the first a name of its own", label, label)
+	}
+	return &jobs[i], nil
+}
+
+// early are the options that fio reads before the others of a section, and late those it reads last
+// (.prio in options.c). On a command line, fio reads from left to right.
+var (
+	early = []string{"kb_base", "unit_base", "lockfile", "cpus_allowed_policy"}
+	late  = []string{"filename", "filename_format"}
+)
+
+func rank(key string) int {
+	switch key = Canonical(key); {
+	case slices.Contains(early, key):
+		return -1
+	case slices.Contains(late, key):
+		return 1
+	}
+	return 0
+}
+
+// jobs gives each section what it inherits. sorted says that the options of a section are read in
+// fio's order rather than as they stand.
+func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
+	var out []JobSpec
+	var defaults []Setting
+	defaultBase, group := 1024, 0
+	for _, sec := range sections {
+		global := sec.Global()
+		if !global && len(names) > 0 && !slices.Contains(names, sec.Name) {
+			continue
+		}
+		own := settings(nil, sec.Lines, "")
+		if sorted {
+			slices.SortStableFunc(own, func(a, b Setting) int { return rank(a.Key) - rank(b.Key) })
+		}
+		base := defaultBase
+		for i := range own {
+			own[i].Global = global
+			if Canonical(own[i].Key) == "kb_base" {
+				if n, err := strconv.Atoi(own[i].Value); err == nil && (n == 1000 || n == 1024) {
+					base = n
+				}
+			}
+			own[i].KBBase = base
+		}
+		if global {
+			defaults, defaultBase = append(defaults, own...), base
+			continue
+		}
+		j := JobSpec{Name: sec.Name, Section: sec, Settings: latest(append(slices.Clone(defaults), own...))}
+		if s, ok := j.Get("name"); ok {
+			j.Name = s.Value
+		}
+		if len(out) > 0 && j.On("stonewall") {
+			group++
+		}
+		j.Group = group
+		out = append(out, j)
+	}
+	return out
+}
+
+// settings appends the options of lines, with those of included files in their place.
+func settings(out []Setting, lines []Line, file string) []Setting {
+	for _, l := range lines {
+		switch {
+		case l.Included != nil:
+			out = settings(out, l.Included.Head, l.Included.Name)
+		case l.Key != "":
+			out = append(out, Setting{Key: l.Key, Value: l.Value, Bare: l.Bare, File: file, Line: l.Number, Column: l.Column})
+		}
+	}
+	return out
+}
+
+// latest keeps the last of the settings of each option. It stays where it stands: what it means may
+// depend on those before it.
+func latest(all []Setting) []Setting {
+	last := map[string]int{}
+	for i, s := range all {
+		last[variable(s.Key)] = i
+	}
+	var out []Setting
+	for i, s := range all {
+		if last[variable(s.Key)] == i {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// variable is what an option sets. buffered is direct turned round.
+func variable(key string) string {
+	if key = Canonical(key); key == "buffered" {
+		return "direct"
+	}
+	return key
+}
+
+// Canonical returns the name of an option for any of its names; what is unknown stays as it is.
+func Canonical(key string) string {
+	if o, ok := LookupOption(key); ok {
+		return o.Name
+	}
+	return key
+}
+
+// Args returns the arguments with which fio runs the jobs, without the program. A group begins with
+// --stonewall. Variables must have been replaced (see Expand): on its command line fio knows none.
+func Args(jobs []JobSpec) []string {
+	var args []string
+	for i, j := range jobs {
+		args = append(args, "--name="+j.Name)
+		base := 1024 // of each --name anew
+		for _, s := range j.Settings {
+			switch Canonical(s.Key) {
+			case "name", "kb_base":
+				continue // written where it is needed
+			}
+			if b := s.KBBase; b != 0 && b != base {
+				base = b
+				args = append(args, "--kb_base="+strconv.Itoa(b))
+			}
+			args = append(args, s.String())
+		}
+		if i > 0 && j.Group > jobs[i-1].Group && !j.On("stonewall") {
+			args = append(args, "--stonewall")
+		}
+	}
+	return args
+}

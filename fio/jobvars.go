@@ -1,0 +1,103 @@
+package fio
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// keywords are fio's own variables, in the order in which it replaces them.
+var keywords = []string{"pagesize", "mb_memory", "ncpus"}
+
+// Expand replaces variables as fio does in the values of a job file. ${NAME} is the variable NAME of
+// the environment. $ncpus, $mb_memory and $pagesize are fio's own; vars has them by these names. A value
+// in which one of fio's own was replaced, and which then has one of + - * /, is arithmetic: fio hands it to
+// bc, which calculates with whole numbers and knows no units.
+//
+// fio takes a variable that is not set for nothing; here it is an error.
+func Expand(value string, vars func(name string) (string, bool)) (string, error) {
+	get := func(name string) (string, error) {
+		v, ok := vars(name)
+		if !ok {
+			return "", fmt.Errorf("the variable %s in %q has no value", name, value)
+		}
+		return v, nil
+	}
+	var b strings.Builder
+	rest := value
+	for {
+		i := strings.Index(rest, "${")
+		if i < 0 {
+			break
+		}
+		end := strings.IndexByte(rest[i:], '}')
+		if end < 0 {
+			return "", fmt.Errorf("%q has no closing }", value)
+		}
+		v, err := get(rest[i+2 : i+end])
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(rest[:i])
+		b.WriteString(v)
+		rest = rest[i+end+1:]
+	}
+	b.WriteString(rest)
+	out := b.String()
+	own := false
+	for _, k := range keywords {
+		if !strings.Contains(out, "$"+k) {
+			continue
+		}
+		v, err := get(k)
+		if err != nil {
+			return "", err
+		}
+		out = strings.ReplaceAll(out, "$"+k, v)
+		own = true
+	}
+	if !own || !strings.ContainsAny(out, "+-*/") || strings.ContainsRune(out, '\'') {
+		return out, nil
+	}
+	n, err := calculate(out)
+	if err != nil {
+		return "", fmt.Errorf("fio has bc calculate %q: %w", out, err)
+	}
+	return fmt.Sprint(n), nil
+}
+
+// calculate evaluates whole numbers as bc does.
+func calculate(s string) (int64, error) {
+	e := expression{s: s, bc: true}
+	n, err := e.sum()
+	if err == nil && e.s != "" {
+		err = fmt.Errorf("%q does not fit here", e.s)
+	}
+	return n, err
+}
+
+var errPower = errors.New("the power is out of range")
+
+// power is bc's ^, which binds tighter than * and to the right.
+func (p *expression) power() (int64, error) {
+	a, err := p.factor()
+	if err != nil || !p.bc || p.op("^") == 0 {
+		return a, err
+	}
+	n, err := p.nested(p.power)
+	if err != nil {
+		return 0, err
+	}
+	if n < 0 || n > 63 {
+		return 0, errPower
+	}
+	r := int64(1)
+	for range n {
+		if a != 0 && (r*a/a != r || a == -1 && r == math.MinInt64) {
+			return 0, errRange
+		}
+		r *= a
+	}
+	return r, nil
+}
