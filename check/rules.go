@@ -75,8 +75,11 @@ var told = []Rule{
 		Why: "The note says why; the other targets were measured without it.", Mend: "do what the error says"},
 	{ID: "trial-failed", Severity: iotax.Warning, Scope: OfReport, Title: "trials failed",
 		Why: "A failed trial is a row that says why. Its pair is not used; the rest of its block stands.", Mend: "do what the error says"},
+	{ID: "cpu-bound", Severity: iotax.Warning, Scope: OfReport, Title: "the result is near to what the CPU can do",
+		Why: "The median number of I/Os is more than half of the null-engine ceiling: what the load generator reaches on this host with an engine that does nothing (`iotax calibrate`), times the job's threads as far as there are CPUs. " +
+			"It is a number of the generator as much as of the target. `generator-bound` and `steal` say the same by other evidence.", Mend: "use larger blocks or more `numjobs`, and read the number as one of this host's CPU"},
 	{ID: "trial-void", Severity: iotax.Warning, Scope: OfReport, Title: "trials are void",
-		Why: "They broke a rule that voids, and their blocks were run again.", Mend: "see the rule that the note names"},
+		Why: "They broke a rule that voids, and their blocks were run again; or an error stands beside them while at most 20 % of their cell's trials have one, and they are left out with their blocks. With more of them the whole cell is not comparable.", Mend: "see the rule that the note names"},
 	{ID: "blocks-void", Severity: iotax.Info, Scope: OfReport, Title: "the ratio with void blocks included",
 		Why: "Leaving blocks out changes a result; this says by how much.", Mend: "nothing, if the two agree"},
 	{ID: "too-many-void", Severity: iotax.Invalid, Scope: OfReport, Title: "more than 20 % of a cell's trials are void",

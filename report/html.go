@@ -334,7 +334,10 @@ func secondaryTable(s Section) (columns []string, rows []secondaryView) {
 				rows = append(rows, secondaryView{Label: label})
 			}
 			cell := bounds(f.Value, f.Unit)
-			if f.Merged {
+			switch {
+			case f.Short:
+				cell = fmt.Sprintf("n/a (%s beyond)", plural(f.Beyond, "sample"))
+			case f.Merged:
 				e := f.Value.Estimate
 				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
 				cell = number(f.Value, f.Unit)

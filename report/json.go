@@ -82,6 +82,7 @@ type jsonFigure struct {
 	Better iotax.Better `json:"better"`
 	Value  jsonValue    `json:"value"`
 	Merged bool         `json:"merged,omitempty"`
+	Beyond *int         `json:"beyond,omitempty"` // of a merged quantile: observations beyond it; below 100 its value is null
 }
 
 // number64 is null where JSON has no number.
@@ -118,7 +119,11 @@ func (r *Report) JSON(w io.Writer) error {
 				}
 			}
 			for _, f := range row.Secondary {
-				c.Secondary = append(c.Secondary, jsonFigure{f.Name, f.Unit, f.Better, toJSON(f.Value), f.Merged})
+				j := jsonFigure{Name: f.Name, Unit: f.Unit, Better: f.Better, Value: toJSON(f.Value), Merged: f.Merged}
+				if f.Merged {
+					j.Beyond = &f.Beyond
+				}
+				c.Secondary = append(c.Secondary, j)
 			}
 			out.Cells = append(out.Cells, c)
 		}

@@ -75,6 +75,8 @@ type Figure struct {
 	Better iotax.Better
 	Value  stat.Interval // without bounds where Merged
 	Merged bool          // quantile of the histograms of all trials together, rather than a median over trials
+	Beyond int           // of a Merged figure: observations beyond it
+	Short  bool          // too few are beyond it for a quantile to be quoted: Value has no estimate
 }
 
 // A Note is a finding with where it was made. Findings of one rule share a note.
@@ -132,6 +134,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 		}
 	}
 	slices.SortStableFunc(b.Trials, func(x, y *iotax.Trial) int { return cmp.Compare(x.Seq, y.Seq) })
+	b.Trials = setAside(b.Trials)
 	for _, t := range b.Trials {
 		c := Cell{t.Target, t.Workload}
 		b.byCell[c] = append(b.byCell[c], t)
@@ -313,6 +316,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
 	r.Value = stat.Median(xs)
 
 	b.findings(r, s, trials, target)
+	b.cpuBound(r, s, trials, target)
 	if r.Err != "" {
 		r.Verdict = stat.NoResult
 		why, mend, _ := strings.Cut(r.Err, "\n  mend: ")

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -198,8 +199,17 @@ func TestVerdictRules(t *testing.T) {
 		{"plain", func(*iotax.Run, []*iotax.Trial) {}, iotax.Up, stat.Worse, ""},
 		{"less is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Down, stat.Better, ""},
 		{"neither is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Neither, stat.NotRanked, ""},
-		{"error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
-		{"error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
+		{"errors on the target", func(_ *iotax.Run, ts []*iotax.Trial) { condemn(bad, ts[7:9]) }, iotax.Up, stat.NotComparable, "cache-served"},
+		{"errors on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { condemn(bad, ts[1:3]) }, iotax.Up, stat.NotComparable, "cache-served"},
+		{"one error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { condemn(bad, ts[7:8]) }, iotax.Up, stat.Worse, "blocks-void"},
+		{"one error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { condemn(bad, ts[1:2]) }, iotax.Up, stat.Worse, "blocks-void"},
+		{"one error of one trial that is not void", func(_ *iotax.Run, ts []*iotax.Trial) {
+			condemn(bad, ts[7:8])
+			for _, t := range ts[8:] {
+				t.Void = "clock"
+			}
+		}, iotax.Up, stat.TooManyVoid, "cache-served"},
+		{"error about the target as such", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
 		{"warning", func(_ *iotax.Run, ts []*iotax.Trial) {
 			ts[7].Findings = []iotax.Finding{{Rule: "x", Severity: iotax.Warning}}
 		}, iotax.Up, stat.Worse, "x"},
@@ -240,6 +250,113 @@ func TestVerdictRules(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
+	}
+}
+
+func condemn(f iotax.Finding, trials []*iotax.Trial) {
+	for _, t := range trials {
+		t.Findings = []iotax.Finding{f}
+	}
+}
+
+// One trial that a cache served is left out with its pair: the ratio is that of the others, and the note
+// tells both.
+func TestOneErrorIsLeftOut(t *testing.T) {
+	run, trials := small(iotax.Up, flat100, []float64{50, 200, 49.6, 50.1, 50.9, 49.1})
+	condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[7:8])
+	r := New(run, trials)
+	got := row(t, r, "w", "m", "b")
+	if got.Verdict != stat.Worse || got.Ratio.N != 5 || got.Ratio.Estimate > 0.51 || got.WithVoided == nil || got.WithVoided.Estimate < 0.55 {
+		t.Errorf("verdict %q, ratio %+v, with it %+v", got.Verdict, got.Ratio, got.WithVoided)
+	}
+	if !slices.ContainsFunc(r.Notes, func(n Note) bool {
+		return n.Rule == "trial-void" && n.Items[0].Evidence == "cache-served: 3 % of the bytes"
+	}) {
+		t.Errorf("notes %+v", r.Notes)
+	}
+	if trials[7].Void != "" || len(trials[7].Findings) != 1 {
+		t.Errorf("the trial itself was changed: %+v", trials[7])
+	}
+}
+
+// More than half of what the generator can do with an engine that does nothing is a number of the CPU.
+func TestCPUBound(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		ceiling float64
+		jobs    string
+		facts   map[string]string
+		want    bool
+	}{
+		{"more than half", 190e3, "", nil, true},
+		{"less than half", 210e3, "", nil, false},
+		{"of two threads", 96e3, "2", nil, true},
+		{"of four threads on two CPUs", 96e3, "4", nil, true},
+		{"less than half of two threads", 110e3, "2", nil, false},
+		{"not calibrated", 0, "", nil, false},
+		{"in a guest", 190e3, "", map[string]string{"machine.kernel": "6.1", "accel": "kvm"}, true},
+		{"on a machine elsewhere, whose ceiling is its own", 190e3, "", map[string]string{"machine.kernel": "6.1"}, false},
+	} {
+		run, trials := small(iotax.Up, flat100, flat50)
+		run.Environment = map[string]string{"cpu.count": "2"}
+		run.Calibration = &iotax.Calibration{NullIOPS: c.ceiling}
+		run.Targets[1].Facts = c.facts
+		for i, x := range trials {
+			x.Facts = map[string]string{"numjobs": c.jobs}
+			rate := 1000.0
+			if i >= 6 {
+				rate = 60e3
+				x.Values = append(x.Values, iotax.Value{Name: "write.iops", Value: 40e3, Unit: iotax.PerSecond})
+			}
+			x.Values = append(x.Values, iotax.Value{Name: "read.iops", Value: rate, Unit: iotax.PerSecond})
+		}
+		r := New(run, trials)
+		if got := slices.Contains(rules(r, row(t, r, "w", "m", "b")), "cpu-bound"); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		if slices.Contains(rules(r, row(t, r, "w", "m", "a")), "cpu-bound") {
+			t.Errorf("%s: the baseline with 1000 IOPS", c.name)
+		}
+	}
+}
+
+// A quantile is one of all trials together, and is quoted only with 100 observations beyond it.
+func TestQuantilesAreMerged(t *testing.T) {
+	run, trials := small(iotax.Up, flat100, flat50)
+	for i, x := range trials {
+		slow := uint64(20) // of each trial: 120 in all are beyond the 99th percentile, 12 beyond the 99.9th
+		if i < 6 {
+			slow = 10
+		}
+		x.Histograms = []iotax.Histogram{{Name: "read.latency", Unit: iotax.Seconds, Bins: []iotax.Bin{
+			{Value: 1e-3, Count: 100*slow - slow}, {Value: 2e-3 + float64(i)*1e-6, Count: slow}}}}
+		x.Values = append(x.Values, iotax.Value{Name: "read.latency.p99", Value: 1, Unit: iotax.Seconds})
+	}
+	r := New(run, trials)
+	for _, c := range []struct {
+		target, name string
+		value        float64 // NaN: too few
+		beyond       int
+	}{
+		{"b", "read.latency.p50", 1e-3, 6000}, {"b", "read.latency.p99", 1e-3, 120}, {"b", "read.latency.p99.9", math.NaN(), 12},
+		{"a", "read.latency.p99", math.NaN(), 60},
+	} {
+		fs := row(t, r, "w", "m", c.target).Secondary
+		i := slices.IndexFunc(fs, func(f Figure) bool { return f.Name == c.name })
+		if i < 0 {
+			t.Fatalf("%s has no %s", c.target, c.name)
+		}
+		f := fs[i]
+		if f.Beyond != c.beyond || f.Short != math.IsNaN(c.value) || !f.Merged || !f.Short && f.Value.Estimate != c.value || f.Short && !math.IsNaN(f.Value.Estimate) {
+			t.Errorf("%s of %s: %+v, want %v with %d beyond", c.name, c.target, f, c.value, c.beyond)
+		}
+	}
+	var page, data strings.Builder
+	if err := errors.Join(r.HTML(&page), r.JSON(&data)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "n/a (12 samples beyond)") || !strings.Contains(data.String(), `"beyond": 12`) {
+		t.Error("the reader is not told how many observations are beyond")
 	}
 }
 

@@ -3,7 +3,6 @@ package report
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"iotax"
 	"iotax/stat"
@@ -17,7 +16,8 @@ var quantiles = []struct {
 
 // secondary returns what the trials of a cell that count have measured beside the headline metrics.
 // Latency quantiles come from the merged histograms where there are any; a percentile of several trials
-// is never averaged. A quantile with fewer than 100 observations beyond it is left out.
+// is never averaged. A quantile with fewer than 100 observations beyond it stands there without its
+// value, and so it does not look as if nobody had measured it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var trials []*iotax.Trial
 	for _, t := range b.byCell[Cell{target, w.Name}] {
@@ -42,10 +42,13 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		for _, q := range quantiles {
 			full := name + "." + q.name
 			merged[full] = true
-			if v, ok := stat.Quantile(h, q.q); ok {
-				figures = append(figures, Figure{Name: full, Label: Label(full), Unit: h.Unit, Better: iotax.Down, Merged: true,
-					Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: len(byName[name])}})
+			v, ok := stat.Quantile(h, q.q)
+			if !ok {
+				v = math.NaN()
 			}
+			figures = append(figures, Figure{Name: full, Label: Label(full), Unit: h.Unit, Better: iotax.Down, Merged: true,
+				Beyond: stat.Beyond(h, q.q), Short: !ok,
+				Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: len(byName[name])}})
 		}
 	}
 
@@ -82,17 +85,11 @@ func servingPerIO(t *iotax.Trial) (iotax.Value, bool) {
 	if !ok {
 		return iotax.Value{}, false
 	}
-	rate := 0.0
-	for _, v := range t.Values {
-		if kind, metric, ok := strings.Cut(v.Name, "."); ok && metric == "iops" && kind != "mixed" {
-			rate += v.Value
-		}
-	}
 	busy := cpu.Value // cores
 	if cpu.Unit == iotax.Seconds {
 		busy /= (t.Ramp + t.Length).Seconds()
 	}
-	per := busy / rate
+	per := busy / totalIOPS(t)
 	if !(per > 0) || math.IsInf(per, 0) {
 		return iotax.Value{}, false
 	}

@@ -44,15 +44,10 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 // least MinBeyond observations lie beyond that rank, on the side of the nearer tail. The value is NaN for an empty
 // histogram or q outside [0, 1].
 func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
-	var n uint64
-	for _, b := range h.Bins {
-		n += b.Count
-	}
-	if n == 0 || !(q >= 0 && q <= 1) {
+	n, rank := rankOf(h, q)
+	if rank == 0 {
 		return math.NaN(), false
 	}
-	// The nudge keeps 0.99·100000 at rank 99000 whatever the last bit of the product is.
-	rank := max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
 	var seen uint64
 	for _, b := range h.Bins {
 		if seen += b.Count; seen >= rank {
@@ -60,6 +55,26 @@ func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 		}
 	}
 	return math.NaN(), false
+}
+
+// Beyond is the number of observations beyond the q quantile, on the side of the nearer tail: what
+// Quantile compares with MinBeyond. It is 0 for an empty histogram or q outside [0, 1].
+func Beyond(h iotax.Histogram, q float64) int {
+	n, rank := rankOf(h, q)
+	return int(min(n-rank, rank))
+}
+
+// rankOf returns the number of observations and the rank of the q quantile among them, from 1; 0 where
+// there is none.
+func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
+	for _, b := range h.Bins {
+		n += b.Count
+	}
+	if n == 0 || !(q >= 0 && q <= 1) {
+		return 0, 0
+	}
+	// The nudge keeps 0.99·100000 at rank 99000 whatever the last bit of the product is.
+	return n, max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
 }
 
 // A Flow is I/O of one kind: its rate in 1/s and its mean latency in seconds.

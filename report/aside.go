@@ -1,0 +1,50 @@
+package report
+
+import (
+	"iotax"
+	"iotax/stat"
+)
+
+// setAside makes void, in copies, the trials that a check condemned (an error stands beside their
+// number), where these are few in their cell: a cache that answered once says nothing about the other
+// trials, and a number that must not be quoted must not be averaged either. Where more than
+// stat.MaxVoided of a cell's valid trials are so it is no accident: they stay as they are, and their
+// errors condemn the whole cell (condemned).
+//
+// Like every void, it looks at the validity of a trial and never at the ratio.
+func setAside(trials []*iotax.Trial) []*iotax.Trial {
+	valid, bad := map[Cell]int{}, map[Cell]int{}
+	for _, t := range trials {
+		if t.Err != "" || t.Void != "" {
+			continue
+		}
+		c := Cell{t.Target, t.Workload}
+		valid[c]++
+		if _, ok := errorOf(t); ok {
+			bad[c]++
+		}
+	}
+	out := make([]*iotax.Trial, len(trials))
+	for i, t := range trials {
+		out[i] = t
+		c := Cell{t.Target, t.Workload}
+		f, wrong := errorOf(t)
+		if !wrong || t.Err != "" || t.Void != "" || float64(bad[c]) > stat.MaxVoided*float64(valid[c]) {
+			continue
+		}
+		void := *t
+		void.Void, void.Findings = f.Rule+": "+f.Evidence, nil
+		out[i] = &void
+	}
+	return out
+}
+
+// errorOf is the first finding of a trial that forbids to quote its number.
+func errorOf(t *iotax.Trial) (iotax.Finding, bool) {
+	for _, f := range t.Findings {
+		if f.Severity == iotax.Invalid {
+			return f, true
+		}
+	}
+	return iotax.Finding{}, false
+}
