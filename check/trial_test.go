@@ -273,6 +273,17 @@ var planted = []struct {
 	{"stall", "a second of nothing", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] = 0 },
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.95 }},
+	{"stall", "what is left of a second of nothing, since the tool's stamps are not exact", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.002 },
+		func(t *iotax.Trial, _ *iotax.Target) { // 8 a second by nature
+			for i := range t.Series[0].V {
+				t.Series[0].V[i] = 8
+			}
+			t.Series[0].V[6] = 0
+		}},
+	{"stall", "until the end", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 6) },
+		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 8) }},
 	{"throttle-step", "burst credit used up", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.6) },
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.96) }},
@@ -368,6 +379,12 @@ func shrink(t *iotax.Trial, by float64) {
 	set(t, "device.write.ios", 0)
 	set(t, "device.write.bytes", 0)
 	t.Series = nil
+}
+
+// cut ends the series after some seconds.
+func cut(t *iotax.Trial, seconds int) {
+	s := &t.Series[0]
+	s.T, s.V = s.T[:seconds], s.V[:seconds]
 }
 
 func step(t *iotax.Trial, to float64) {
