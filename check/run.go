@@ -20,7 +20,7 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	s := sort(run, trials)
 	var fs []iotax.Finding
 	for _, check := range []func() []iotax.Finding{
-		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache,
+		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache, s.groups,
 	} {
 		fs = append(fs, check()...)
 	}
@@ -37,7 +37,7 @@ type study struct {
 }
 
 func sort(run *iotax.Run, trials []*iotax.Trial) *study {
-	s := &study{run: run, trials: trials, cells: map[[2]string][]*iotax.Trial{}}
+	s := &study{run: run, cells: map[[2]string][]*iotax.Trial{}}
 	add := func(list *[]string, name string) {
 		if name != "" && !slices.Contains(*list, name) {
 			*list = append(*list, name)
@@ -54,6 +54,7 @@ func sort(run *iotax.Run, trials []*iotax.Trial) *study {
 		if t == nil {
 			continue
 		}
+		s.trials = append(s.trials, t)
 		add(&s.targets, t.Target)
 		add(&s.workloads, t.Workload)
 		c := [2]string{t.Target, t.Workload}
@@ -146,12 +147,7 @@ func (s *study) toldOfRun(rule string) bool {
 func (s *study) noisy() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
-		var logs []float64
-		for _, t := range s.good(s.run.Baseline, w) {
-			if v, ok := t.Value(s.metric(w)); ok && v.Value > 0 && !math.IsInf(v.Value, 1) {
-				logs = append(logs, math.Log(v.Value))
-			}
-		}
+		logs := s.logs(s.run.Baseline, w)
 		// Of fewer than four values the deviation says too little: at three, noise of 5 % would show
 		// as 10 % or more once in fifty.
 		if len(logs) < 4 {

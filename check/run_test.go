@@ -23,7 +23,7 @@ func cleanRun() (*iotax.Run, []*iotax.Trial) {
 		for i, target := range []string{"host disk", "guest"} {
 			t, _ := clean()
 			t.Target, t.Block, t.Seq = target, b, 2*b+i
-			speed := []float64{1, 0.6}[i] * (1 + 0.01*float64((b*7+i*3)%5))
+			speed := []float64{1, 0.6}[i] * (1 + 0.005*float64((b*(5-2*i)+i)%8))
 			scale(t, speed)
 			trials = append(trials, t)
 		}
@@ -128,10 +128,41 @@ var plantedRuns = []struct {
 	{"noisy-baseline", "a fifth up and down", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.2) },
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.05) }},
+	{"blocks-correlated", "the guest slows down from block to block", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) { // so does the host
+			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+			each(ts, "host disk", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+		}},
+	{"two-levels", "two trials of the guest on the wrong node", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { slow(ts, "guest", 0.8, 2, 5) },
+		func(_ *iotax.Run, ts []*iotax.Trial) { slow(ts, "guest", 0.97, 2, 5) }},
+	{"two-levels", "one trial of the host", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) { slow(ts, "host disk", 0.8, 4) },
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			slow(ts, "host disk", 0.8, 4)
+			for _, t := range ts {
+				if t.Block == 4 {
+					t.Void = "a test" // it does not count
+				}
+			}
+		}},
 }
 
+// slow slows the trials of some blocks.
+func slow(trials []*iotax.Trial, target string, by float64, blocks ...int) {
+	each(trials, target, func(t *iotax.Trial) {
+		if slices.Contains(blocks, t.Block) {
+			scale(t, by)
+		}
+	})
+}
+
+// shake spreads the trials of the host evenly, in no order.
 func shake(trials []*iotax.Trial, by float64) {
-	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*float64(t.Block%2*2-1)) })
+	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Block*3%8)/3.5-1)) })
 }
 
 func TestPlantedRuns(t *testing.T) {

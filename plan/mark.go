@@ -23,15 +23,8 @@ type origin struct {
 func (o origin) mark(field string) Mark {
 	n := o.key
 	v := variant{subst: o.subst}
-	val := o.val
-	if s := o.subst[val]; s != nil {
-		val = s
-	}
-	switch at := v.at(val, field); {
-	case at != nil:
+	if at := v.at(o.val, field); at != nil {
 		n = at
-	case field != "" && val != nil && val.kind == scalarNode: // `dir: /var/tmp`
-		n = val
 	}
 	return n.mark()
 }
@@ -44,8 +37,7 @@ func (n *node) mark() Mark {
 }
 
 // Where is the place at which a key of the spec was written ("path", an option of a job, or
-// "blocks.min" in a nested one); that of the value which stands for the spec (`dir: /var/tmp`), or that of
-// the entry's name when it was not written.
+// "blocks.min" in a nested one), or that of the entry's name when it was not.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like that of Machine.

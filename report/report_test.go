@@ -369,8 +369,8 @@ func TestAnswers(t *testing.T) {
 		want         string
 	}{
 		{flat100, flat50, iotax.Up, nothing, "b keeps 50.02 % [49.90–50.14] of a's w m."},
-		{flat50, flat100, iotax.Down, nothing, "b: w m is 1.999× [1.995–2.004] that of a."},
-		{flat50, flat100, iotax.Up, nothing, "b reaches 1.999× [1.995–2.004] a's w m."},
+		{flat50, flat100, iotax.Down, nothing, "b: w m is 1.999× [1.994–2.004] that of a."},
+		{flat50, flat100, iotax.Up, nothing, "b reaches 1.999× [1.994–2.004] a's w m."},
 		{flat100, flat100, iotax.Up, nothing, "Nothing is lost: the comparison with a is within ± 5 %."},
 		{flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No loss is sure: 1 of 1 comparisons with a need more blocks."},
 		{flat100, flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},

@@ -1,8 +1,11 @@
 package stat
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"iotax"
 )
@@ -29,4 +32,30 @@ func TestPairs(t *testing.T) {
 	if !slices.Equal(b, []float64{2, 30}) || !slices.Equal(o, []float64{1, 31}) || better != iotax.Up {
 		t.Errorf("Pairs = %v, %v, %q", b, o, better)
 	}
+}
+
+// In which order the trials of a block ran, or were stored, changes nothing.
+func TestPairsOrderInsideBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		targets := []string{"b", "t", "u", "v"}
+		var trials []*iotax.Trial
+		for block := range rapid.IntRange(1, 8).Draw(t, "blocks") {
+			for _, target := range targets {
+				x := &iotax.Trial{Workload: "w", Block: block, Target: target,
+					Values: []iotax.Value{{Name: "m", Value: rapid.Float64Range(1, 9).Draw(t, "value"), Better: iotax.Down}}}
+				switch rapid.IntRange(0, 9).Draw(t, "fate") {
+				case 0:
+					x.Err = "it failed"
+				case 1:
+					x.Void = "it is void"
+				}
+				trials = append(trials, x)
+			}
+		}
+		b, x, better := Pairs(trials, "w", "m", "b", "t")
+		b2, x2, better2 := Pairs(rapid.Permutation(trials).Draw(t, "order"), "w", "m", "b", "t")
+		if fmt.Sprint(b, x, better) != fmt.Sprint(b2, x2, better2) {
+			t.Fatalf("%v %v %q, in another order %v %v %q", b, x, better, b2, x2, better2)
+		}
+	})
 }

@@ -36,8 +36,7 @@ type Options struct {
 	Alpha float64 // 1 − level; 0 means 0.05
 
 	// Autocorrelation is φ, the lag-one autocorrelation of d as calibration found it. Above 0 it
-	// widens the t interval by √((1+φ)/(1−φ)), the limit of the variance inflation of an AR(1) mean
-	// (Box, Jenkins & Reinsel, Time Series Analysis, 2.1). It must be below 1.
+	// widens the t interval by Widening(φ). It must be below 1.
 	Autocorrelation float64
 }
 
@@ -87,54 +86,94 @@ func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Inte
 	if err != nil {
 		return none(0), err
 	}
-	e, err := Estimate(d, Options{Alpha: alpha})
-	return e.Interval, err
+	return Hull(d, Options{Alpha: alpha})
+}
+
+// Hull is the Interval of Estimate without its other parts: what the stop rule looks at. It allocates
+// nothing for up to 32 blocks.
+func Hull(d []float64, o Options) (Interval, error) {
+	h, err := hull(d, o)
+	return h.exp(), err
 }
 
 // Estimate makes the Effect of the log ratios d, as Pair returns them. It does not depend on their
 // order.
 func Estimate(d []float64, o Options) (Effect, error) {
-	alpha := o.Alpha
-	if alpha == 0 {
-		alpha = 1 - Confidence
-	}
 	n := len(d)
 	e := Effect{Interval: none(n), T: none(n), SignedRank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
-	if err := checkAlpha(alpha); err != nil {
+	h, err := hull(d, o)
+	if err != nil {
 		return e, err
 	}
-	if n == 0 {
-		return e, errors.New("estimate ratio: no block has both the target and the baseline")
-	}
-	if !(o.Autocorrelation < 1) {
-		return e, fmt.Errorf("estimate ratio: an autocorrelation of %v leaves no interval", o.Autocorrelation)
-	}
-	for i, x := range d {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return e, fmt.Errorf("estimate ratio: log ratio %d is %v", i, x)
-		}
-	}
-
-	m, sd := meanSD(d)
-	e.SD = sd
-	e.Estimate = math.Exp(m)
-	hl, lo, hi, exact := signedRankInterval(d, alpha)
-	e.HodgesLehmann, e.Exact = math.Exp(hl), exact
+	e.Interval, e.SD = h.exp(), h.sd
+	e.HodgesLehmann = math.Exp(hodgesLehmann(d))
 	e.T.Estimate, e.SignedRank.Estimate = e.Estimate, e.HodgesLehmann
 	if n < 2 {
 		return e, nil
 	}
-	se := sd / math.Sqrt(float64(n))
-	if phi := o.Autocorrelation; phi > 0 {
-		se *= math.Sqrt((1 + phi) / (1 - phi))
-	}
-	half := tQuantile(n-1, 1-alpha/2) * se
-	e.T.Lo, e.T.Hi = math.Exp(m-half), math.Exp(m+half)
-	e.SignedRank.Lo, e.SignedRank.Hi = math.Exp(lo), math.Exp(hi)
-	e.Lo, e.Hi = math.Exp(min(m-half, lo)), math.Exp(max(m+half, hi))
+	e.Exact = h.exact
+	e.T.Lo, e.T.Hi = math.Exp(h.mean-h.half), math.Exp(h.mean+h.half)
+	e.SignedRank.Lo, e.SignedRank.Hi = math.Exp(h.lo), math.Exp(h.hi)
 	_, e.P = SignedRank(d, 0)
-	e.P = math.Max(e.P, tTest(m, se, n))
+	e.P = math.Max(e.P, tTest(h.mean, h.se, n))
 	return e, nil
+}
+
+// Widening is the factor by which an autocorrelation φ of the log ratios widens a t interval,
+// √((1+φ)/(1−φ)): the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time
+// Series Analysis, 2.1). It is 1 for φ ≤ 0 and NaN, and +Inf from 1 on.
+func Widening(phi float64) float64 {
+	switch {
+	case !(phi > 0):
+		return 1
+	case phi >= 1:
+		return math.Inf(1)
+	}
+	return math.Sqrt((1 + phi) / (1 - phi))
+}
+
+// logHull is the interval of a mean log ratio with its parts, before exponentiation.
+type logHull struct {
+	n        int
+	mean, sd float64
+	se, half float64 // standard error, widened; half width of the t interval
+	lo, hi   float64 // of the signed-rank interval
+	exact    bool
+}
+
+func (h logHull) exp() Interval {
+	return Interval{math.Exp(h.mean), math.Exp(math.Min(h.mean-h.half, h.lo)), math.Exp(math.Max(h.mean+h.half, h.hi)), h.n}
+}
+
+func hull(d []float64, o Options) (logHull, error) {
+	alpha := o.Alpha
+	if alpha == 0 {
+		alpha = 1 - Confidence
+	}
+	nan := math.NaN()
+	h := logHull{n: len(d), mean: nan, sd: nan, se: nan, half: nan, lo: nan, hi: nan}
+	if err := checkAlpha(alpha); err != nil {
+		return h, err
+	}
+	if len(d) == 0 {
+		return h, errors.New("estimate ratio: no block has both the target and the baseline")
+	}
+	if !(o.Autocorrelation < 1) {
+		return h, fmt.Errorf("estimate ratio: an autocorrelation of %v leaves no interval", o.Autocorrelation)
+	}
+	for i, x := range d {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return h, fmt.Errorf("estimate ratio: log ratio %d is %v", i, x)
+		}
+	}
+	h.mean, h.sd = meanSD(d)
+	if len(d) < 2 {
+		return h, nil
+	}
+	h.se = h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation)
+	h.half = tQuantile(len(d)-1, 1-alpha/2) * h.se
+	h.lo, h.hi, h.exact = signedRankInterval(d, alpha)
+	return h, nil
 }
 
 // tTest is the two-sided p value of a mean m with standard error se of n values against 0.

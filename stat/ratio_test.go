@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +29,40 @@ func TestSignedRankTable(t *testing.T) {
 		}
 	}
 	for n, want := range map[int]int{4: 0, 5: 0, 6: 1} {
-		if k := rankDepth(n, AlphaPerLook); k != want {
-			t.Errorf("n=%d at α′: depth %d, want %d", n, k, want)
+		if k := rankDepth(n, 1.0/32); k != want {
+			t.Errorf("n=%d at 1/32: depth %d, want %d", n, k, want)
 		}
 	}
+}
+
+// The bounds are the k-th of all Walsh averages, however few of them were looked at.
+func TestWalshBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 45).Draw(t, "n")
+		d := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) float64 {
+			return float64(rapid.IntRange(-50, 50).Draw(t, "v")) / 7 // with ties
+		}), n, n).Draw(t, "d")
+		alpha := rapid.SampledFrom([]float64{.01, .032, .05, .3, .9}).Draw(t, "alpha")
+		before := slices.Clone(d)
+		var w []float64
+		for i := range d {
+			for j := i; j < n; j++ {
+				w = append(w, d[i]/2+d[j]/2)
+			}
+		}
+		slices.Sort(w)
+		k := max(1, rankDepth(n, alpha))
+		lo, hi, exact := signedRankInterval(d, alpha)
+		if lo != w[k-1] || hi != w[len(w)-k] || exact != (rankDepth(n, alpha) > 0) {
+			t.Fatalf("[%v, %v], want [%v, %v]", lo, hi, w[k-1], w[len(w)-k])
+		}
+		if hl := hodgesLehmann(d); hl != (w[(len(w)-1)/2]+w[len(w)/2])/2 {
+			t.Fatalf("the median of the averages is %v", hl)
+		}
+		if !slices.Equal(d, before) {
+			t.Fatal("the argument was changed")
+		}
+	})
 }
 
 // The approximation takes over where it agrees with the exact distribution.
@@ -58,7 +89,8 @@ func TestSignedRankPublished(t *testing.T) {
 	if tp != 5 || !near(p, 0.0390625, 1e-12) {
 		t.Errorf("T+ %v, p %v; want 5, 0.0390625", tp, p)
 	}
-	hl, lo, hi, exact := signedRankInterval(d, .05)
+	hl := hodgesLehmann(d)
+	lo, hi, exact := signedRankInterval(d, .05)
 	if !near(hl, -.46, 1e-9) || !near(lo, -.786, 1e-9) || !near(hi, -.010, 1e-9) || !exact {
 		t.Errorf("got %v [%v, %v] exact %v", hl, lo, hi, exact)
 	}
@@ -132,9 +164,14 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || e.Exact || !near(e.SignedRank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
 		t.Errorf("five blocks: %+v, %v", e, err)
 	}
-	e, err = Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
+	e, err = Estimate(append(five, .1), Options{Alpha: 1.0 / 32})
 	if err != nil || !e.Exact {
-		t.Errorf("six blocks at a look: %+v, %v", e, err)
+		t.Errorf("six blocks at 31/32: %+v, %v", e, err)
+	}
+	// At α′ the range of six blocks is a hair short of the level; the study as a whole is not.
+	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
+	if err != nil || w.Exact || w.SignedRank != e.SignedRank {
+		t.Errorf("six blocks at a look: %+v, %v", w, err)
 	}
 	if e, err = Estimate([]float64{.2, .2, .2}, Options{}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {
 		t.Errorf("equal blocks: %+v, %v", e, err)
@@ -163,6 +200,11 @@ func TestRatioErrors(t *testing.T) {
 		}
 		if r.Bounded() {
 			t.Errorf("%v / %v: an error and an interval", c.t, c.b)
+		}
+	}
+	for phi, want := range map[float64]float64{0: 1, -.5: 1, .6: 2, .8: 3, 1: math.Inf(1), 3: math.Inf(1)} {
+		if w := Widening(phi); !near(w, want, 1e-12) {
+			t.Errorf("φ %v widens by %v, want %v", phi, w, want)
 		}
 	}
 	for _, phi := range []float64{1, 2, math.NaN()} {
@@ -199,6 +241,13 @@ func TestRatioProperties(t *testing.T) {
 		}
 		inverse := func(r Interval) Interval { return Interval{1 / r.Estimate, 1 / r.Hi, 1 / r.Lo, r.N} }
 		r := ratio(b, x, better)
+		d, err := Pair(b, x, better)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := Estimate(d, Options{Alpha: alpha}); err != nil || e.Interval != r {
+			t.Fatalf("the stop rule sees %+v, the report %+v (%v)", r, e.Interval, err)
+		}
 		if !(r.Lo <= r.Estimate && r.Estimate <= r.Hi) {
 			t.Fatalf("%+v does not contain its estimate", r)
 		}
@@ -284,9 +333,9 @@ func adaptive(d []float64) (Interval, bool) {
 	if look, _ := Next(n, none(n), .05, 6, 30); !look {
 		return Interval{}, false
 	}
-	e, _ := Estimate(d, Options{Alpha: Alpha(6, 30)})
-	_, done := Next(n, e.Interval, .05, 6, 30)
-	return e.Interval, done
+	i, _ := Hull(d, Options{Alpha: Alpha(6, 30)})
+	_, done := Next(n, i, .05, 6, 30)
+	return i, done
 }
 
 // peeking is what the rule must not be: stop at any block as soon as a difference shows.

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -75,8 +76,64 @@ func TestLooks(t *testing.T) {
 			t.Errorf("%d..%d: %v, want %v", c.least, c.most, got, c.want)
 		}
 	}
-	if Alpha(5, 5) != .05 || Alpha(6, 30) != .032 {
+}
+
+// Whatever the bounds are, there is an α′, it is no larger than that of one look, and more looks from
+// the same block on do not make it larger.
+func TestAlpha(t *testing.T) {
+	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))
+	}
+	for least := range 130 {
+		for most := range 300 {
+			if a := Alpha(least, most); !(a > .01 && a <= AlphaFixed) {
+				t.Fatalf("%d..%d: alpha %v", least, most, a)
+			}
+		}
+	}
+}
+
+// A part of the table, made again: with α′ the default looks cover 95 % at the noise that is worst for
+// them, correlated as mirrored blocks may be, and with 0.05 they do not.
+func TestAlphaTable(t *testing.T) {
+	const studies, mirrored = 20000, 1.0 / 8
+	worst := func(alpha float64) Interval {
+		least := Interval{Estimate: 2}
+		for _, sigma := range []float64{.05, .07, .09, .11} {
+			r := rand.New(rand.NewPCG(5, 17))
+			hit := 0
+			for range studies {
+				var d []float64
+				var i Interval
+				for n := 1; ; n++ {
+					z := r.NormFloat64()
+					if n%2 == 0 {
+						z = mirrored*d[n-2]/sigma + math.Sqrt(1-mirrored*mirrored)*z
+					}
+					d = append(d, sigma*z)
+					if look, _ := Next(n, none(n), .05, 6, 30); !look {
+						continue
+					}
+					i, _ = Hull(d, Options{Alpha: alpha})
+					if _, done := Next(n, i, .05, 6, 30); done {
+						break
+					}
+				}
+				if i.Contains(1) {
+					hit++
+				}
+			}
+			if c := Wilson(hit, studies, .05); c.Estimate < least.Estimate {
+				least = c
+			}
+		}
+		return least
+	}
+	if c := worst(Alpha(6, 30)); c.Hi < Confidence || c.Lo > Confidence+.006 {
+		t.Errorf("at α′ coverage is %.4f [%.4f, %.4f]", c.Estimate, c.Lo, c.Hi)
+	}
+	if c := worst(AlphaFixed); c.Hi > .94 {
+		t.Errorf("at 0.05 coverage is %.4f [%.4f, %.4f]: the simulation sees nothing", c.Estimate, c.Lo, c.Hi)
 	}
 }
 

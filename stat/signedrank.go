@@ -3,7 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -100,7 +99,7 @@ func signSums(ranks []int) []float64 {
 	return pmf
 }
 
-var rankCache sync.Map // rankKey → int
+var rankDepths memo[rankKey, int]
 
 type rankKey struct {
 	n     int
@@ -112,16 +111,17 @@ type rankKey struct {
 // largest average. 0 means that no bounded interval has that level: n is too small, since the whole
 // range covers with probability 1−2^(1−n).
 func rankDepth(n int, alpha float64) int {
-	if k, ok := rankCache.Load(rankKey{n, alpha}); ok {
-		return k.(int)
-	}
-	k := 0
-	if n <= exactLimit {
+	return rankDepths.get(rankKey{n, alpha}, func() int {
+		if n > exactLimit {
+			m := float64(n)
+			z := distuv.UnitNormal.Quantile(1 - alpha/2)
+			return max(0, int(m*(m+1)/4-z*math.Sqrt(m*(m+1)*(2*m+1)/24)))
+		}
 		ranks := make([]int, n)
 		for i := range ranks {
 			ranks[i] = i + 1
 		}
-		var cum float64
+		k, cum := 0, 0.0
 		for _, m := range signSums(ranks) {
 			// The last bit of a sum of halves must not decide at an alpha such as 1/32.
 			if cum += m; cum > alpha/2*(1+1e-12) {
@@ -129,38 +129,97 @@ func rankDepth(n int, alpha float64) int {
 			}
 			k++
 		}
-	} else {
-		m := float64(n)
-		z := distuv.UnitNormal.Quantile(1 - alpha/2)
-		k = max(0, int(m*(m+1)/4-z*math.Sqrt(m*(m+1)*(2*m+1)/24)))
-	}
-	rankCache.Store(rankKey{n, alpha}, k)
-	return k
+		return k
+	})
 }
 
-// walsh returns the sorted averages (dᵢ+dⱼ)/2, i ≤ j.
-func walsh(d []float64) []float64 {
+// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: the k-th
+// smallest and largest of the Walsh averages (dᵢ+dⱼ)/2, i ≤ j. Under ties the closed interval keeps at
+// least its level (Lehmann, Nonparametrics, 4.2). Where no bounded interval has the level, the whole
+// range is returned and exact is false.
+func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
+	var small [32]float64 // on the stack: the stop rule asks this a million times in an evaluation
+	s := append(small[:0], d...)
+	slices.Sort(s)
+	k := rankDepth(len(s), alpha)
+	if k <= 1 { // the extreme averages are the extremes themselves
+		return s[0], s[len(s)-1], k == 1
+	}
+	var space [512]float64
+	lo = walshAt(s, k, space[:0])
+	for i, j := 0, len(s)-1; i <= j; i, j = i+1, j-1 {
+		s[i], s[j] = -s[j], -s[i]
+	}
+	return lo, -walshAt(s, k, space[:0]), true
+}
+
+// walshAt is the k-th smallest Walsh average of the sorted s. The average of s[i] and s[j] has at
+// least (i+1)(j+1) − i(i+1)/2 averages that are no larger, itself among them, so only those for which
+// that is at most k can be the one; about k·ln k of all are.
+func walshAt(s []float64, k int, space []float64) float64 {
+	w := space
+	for i := range s {
+		for j := i; j < len(s) && (i+1)*(j+1)-i*(i+1)/2 <= k; j++ {
+			w = append(w, s[i]/2+s[j]/2)
+		}
+	}
+	return nth(w, k-1)
+}
+
+// hodgesLehmann is the median of the Walsh averages.
+func hodgesLehmann(d []float64) float64 {
 	w := make([]float64, 0, len(d)*(len(d)+1)/2)
 	for i, x := range d {
 		for _, y := range d[i:] {
 			w = append(w, x/2+y/2)
 		}
 	}
-	slices.Sort(w)
-	return w
+	n := len(w)
+	upper := nth(w, n/2)
+	if n%2 == 1 {
+		return upper
+	}
+	return (slices.Max(w[:n/2]) + upper) / 2
 }
 
-// signedRankInterval returns the Hodges–Lehmann estimate (the median of the Walsh averages) and the
-// interval that inverts the signed-rank test at level alpha. Under ties the closed interval keeps at
-// least its level (Lehmann, Nonparametrics, 4.2). Where no bounded interval has the level, the whole
-// range is returned and exact is false.
-func signedRankInterval(d []float64, alpha float64) (hl, lo, hi float64, exact bool) {
-	w := walsh(d)
-	n := len(w)
-	hl = (w[(n-1)/2] + w[n/2]) / 2
-	k := rankDepth(len(d), alpha)
-	if k == 0 {
-		return hl, w[0], w[n-1], false
+// nth puts the element of rank k (from 0) of xs at its place, nothing larger before it and nothing
+// smaller behind, and returns it (Hoare's selection, with the median of three as pivot).
+func nth(xs []float64, k int) float64 {
+	lo, hi := 0, len(xs)-1
+	for hi-lo > 8 {
+		mid := lo + (hi-lo)/2
+		if xs[mid] < xs[lo] {
+			xs[mid], xs[lo] = xs[lo], xs[mid]
+		}
+		if xs[hi] < xs[lo] {
+			xs[hi], xs[lo] = xs[lo], xs[hi]
+		}
+		if xs[hi] < xs[mid] {
+			xs[hi], xs[mid] = xs[mid], xs[hi]
+		}
+		pivot := xs[mid]
+		i, j := lo, hi
+		for i <= j {
+			for xs[i] < pivot {
+				i++
+			}
+			for xs[j] > pivot {
+				j--
+			}
+			if i <= j {
+				xs[i], xs[j] = xs[j], xs[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return xs[k]
+		}
 	}
-	return hl, w[k-1], w[n-k], true
+	slices.Sort(xs[lo : hi+1])
+	return xs[k]
 }

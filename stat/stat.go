@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -65,20 +64,18 @@ func Median(xs []float64) Interval {
 	return i
 }
 
-var medianCache sync.Map // int → int
+var medianDepths memo[int, int]
 
 // medianDepth is the largest k with P(Binomial(n, ½) ≤ k−1) ≤ 0.025, or 0.
 func medianDepth(n int) int {
-	if k, ok := medianCache.Load(n); ok {
-		return k.(int)
-	}
-	b := distuv.Binomial{N: float64(n), P: 0.5}
-	k := 0
-	for cum := b.Prob(0); cum <= (1-Confidence)/2; cum += b.Prob(float64(k)) {
-		k++
-	}
-	medianCache.Store(n, k)
-	return k
+	return medianDepths.get(n, func() int {
+		b := distuv.Binomial{N: float64(n), P: 0.5}
+		k := 0
+		for cum := b.Prob(0); cum <= (1-Confidence)/2; cum += b.Prob(float64(k)) {
+			k++
+		}
+		return k
+	})
 }
 
 // Wilson returns the 1−alpha score interval of a proportion, k of n (Wilson 1927). It is how a
@@ -205,7 +202,7 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(ss / float64(len(xs)-1))
 }
 
-var tCache sync.Map // tKey → float64: the quantile costs more than all the rest of an estimate
+var tQuantiles memo[tKey, float64] // a quantile costs more than all the rest of an estimate
 
 type tKey struct {
 	df int
@@ -214,12 +211,9 @@ type tKey struct {
 
 // tQuantile is the p quantile of Student's t with df degrees of freedom.
 func tQuantile(df int, p float64) float64 {
-	if q, ok := tCache.Load(tKey{df, p}); ok {
-		return q.(float64)
-	}
-	q := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
-	tCache.Store(tKey{df, p}, q)
-	return q
+	return tQuantiles.get(tKey{df, p}, func() float64 {
+		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
+	})
 }
 
 var errAlpha = errors.New("alpha is not between 0 and 1")

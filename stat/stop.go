@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// AlphaPerLook is α′, the level of the interval at each look of the adaptive protocol. Looking five
-// times and stopping on the width costs coverage; 0.032 a look restores 95 % over the whole study
-// (found by simulation; compare Pocock's constants in Jennison & Turnbull, Group Sequential Methods,
-// ch. 2, which are harsher because they stop on the effect, and this rule never does).
-const AlphaPerLook = 0.032
+//go:generate go run ./alphatable -o tables_gen.go
+
+// AlphaPerLook is α′ of the default looks, 6, 8, 12, 18 and 30 (see Alpha): the level of the interval at
+// each look of the adaptive protocol.
+const AlphaPerLook = 0.030
 
 // AlphaFixed is the level of the interval when the number of blocks was fixed before the run.
 const AlphaFixed = 1 - Confidence
 
-var standardLooks = []int{6, 8, 12, 18, 30}
+const maxLooks = 5
+
+var standardLooks = [maxLooks]int{6, 8, 12, 18, 30}
 
 // Looks returns the numbers of blocks at which a study of least to most blocks looks at its
 // interval: 6, 8, 12, 18, 30 where they lie inside, the least and the most. There are never more than
@@ -32,19 +34,28 @@ func Looks(least, most int) []int {
 	if most > least {
 		looks = append(looks, most)
 	}
-	for len(looks) > len(standardLooks) {
+	for len(looks) > maxLooks {
 		looks = slices.Delete(looks, 1, 2)
 	}
 	return looks
 }
 
-// Alpha returns the level that belongs to each look of a study of least to most blocks: AlphaFixed
-// where there is a single look, else AlphaPerLook.
+// Alpha returns α′, the level of the interval at each look of a study of least to most blocks. Looking
+// several times and stopping on the width costs coverage, because a study stops sooner when its noise
+// happens to look small; a smaller α at each look restores 95 % over the whole study. Where there is a
+// single look it is AlphaFixed, else the simulated value for that number of looks from that first look on
+// (tables_gen.go, made by alphatable, which says how).
+//
+// It holds whatever is measured: a study only stops on the width of its interval, so all that matters is
+// the noise over the precision, and α′ covers at the worst of those. Compare Pocock's constants (Jennison
+// & Turnbull, Group Sequential Methods, ch. 2), which are harsher because they stop on the effect; this
+// rule never does.
 func Alpha(least, most int) float64 {
-	if len(Looks(least, most)) == 1 {
+	looks := Looks(least, most)
+	if len(looks) == 1 {
 		return AlphaFixed
 	}
-	return AlphaPerLook
+	return alphaTable[min(looks[0], len(alphaTable)-1)][len(looks)]
 }
 
 // IsLook reports whether a study of least to most blocks looks at its interval after block n.

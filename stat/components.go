@@ -1,0 +1,86 @@
+package stat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Components are the parts of the variance of a rig's values, on the scale of the values given
+// (logarithms of rates, say): what differs between the seconds of a trial, and what differs between
+// trials beyond that. Together they say how long a trial should be.
+type Components struct {
+	Within  float64 // variance of a second about its trial's mean, inflated for Lag1
+	Between float64 // variance of the trials' true means; below 0 when the seconds explain it all
+	Lag1    float64 // lag-one autocorrelation of the seconds within a trial, 0 where it is not positive
+	Seconds float64 // mean length of a trial, in values
+	Trials  int
+}
+
+// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i, by the unbiased
+// estimators of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is
+// the mean of the trials' variances, Between the variance of their means less the part that Within
+// explains. Neighbouring seconds are alike, so Within is first inflated by (1+φ)/(1−φ), the variance
+// inflation of an AR(1) mean; for independent seconds, which the paper assumes, that is 1. It takes
+// two trials of three values each.
+func VarianceComponents(trials [][]float64) (Components, error) {
+	var c Components
+	if len(trials) < 2 {
+		return c, fmt.Errorf("variance components: %d trials, two are needed", len(trials))
+	}
+	means := make([]float64, len(trials))
+	var within, lag, inverse float64
+	for i, t := range trials {
+		if len(t) < 3 {
+			return c, fmt.Errorf("variance components: trial %d has %d values, three are needed", i, len(t))
+		}
+		m, sd := meanSD(t)
+		if math.IsNaN(sd) || math.IsInf(sd, 0) {
+			return c, fmt.Errorf("variance components: trial %d holds a value that is not finite", i)
+		}
+		means[i] = m
+		within += sd * sd / float64(len(trials))
+		inverse += 1 / float64(len(t)) / float64(len(trials))
+		if r := Lag1(t); !math.IsNaN(r) {
+			lag += (r + (1+4*math.Max(r, 0))/float64(len(t))) / float64(len(trials)) // Marriott & Pope 1954
+		}
+	}
+	c.Trials, c.Seconds = len(trials), 1/inverse
+	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
+	// A mean of correlated seconds follows them, so that they vary less about it: of the sum of squares
+	// n − inflation parts are left, where independent seconds leave n − 1.
+	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
+	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
+	_, sd := meanSD(means)
+	c.Between = sd*sd - c.Within/c.Seconds
+	return c, nil
+}
+
+// maxLag keeps the inflation finite: beyond 0.95, ten seconds say next to nothing about φ.
+const maxLag = 0.95
+
+var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
+
+// TrialLength returns the length of a trial, in the unit of its values (seconds), that makes the
+// interval narrowest for the time spent: √(setup · Within/Between), where setup is what a trial costs
+// besides its window (start, ramp, settling), in the same unit (Kalibera & Jones, ISMM'13, 6.2; older
+// as the optimal allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). Where trials
+// differ by no more than their seconds explain, longer is always better, and the answer is most. It
+// lies between least and most.
+func TrialLength(c Components, setup, least, most float64) (float64, error) {
+	if !(least > 0 && least <= most) {
+		return math.NaN(), errLength
+	}
+	if !(setup >= 0) {
+		return math.NaN(), fmt.Errorf("trial length: a set-up of %v", setup)
+	}
+	if !(c.Between > 0) {
+		return most, nil
+	}
+	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
+}
+
+// SD is the standard deviation that a trial of the given length will have.
+func (c Components) SD(length float64) float64 {
+	return math.Sqrt(math.Max(c.Between, 0) + c.Within/length)
+}

@@ -1,0 +1,33 @@
+package stat
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// A memo keeps what is dear to compute and asked for again and again. Reading takes no lock and
+// allocates nothing (a sync.Map would allocate for every key); writing copies the map, since there
+// are few entries and each is written once.
+type memo[K comparable, V any] struct {
+	read atomic.Pointer[map[K]V]
+	mu   sync.Mutex
+}
+
+func (m *memo[K, V]) get(key K, compute func() V) V {
+	if p := m.read.Load(); p != nil {
+		if v, ok := (*p)[key]; ok {
+			return v
+		}
+	}
+	v := compute()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := map[K]V{}
+	if p := m.read.Load(); p != nil {
+		next = maps.Clone(*p)
+	}
+	next[key] = v
+	m.read.Store(&next)
+	return v
+}
