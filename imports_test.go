@@ -21,6 +21,7 @@ var floors = map[string]string{
 	"store":               "iotax",
 	"report":              "iotax stat",
 	"check":               "iotax stat",
+	"lint":                "iotax plan fio",
 	"volume":              "iotax plan probe",
 	"workload":            "iotax plan fio",
 	"machine":             "iotax plan guest machine/qemu machine/sshx machine/internal/proc",

@@ -28,21 +28,24 @@ var (
 		"fio", "accel", "qemu", "kernel", "machine.hostname", "machine.kernel", "machine.cpu.model", "machine.cpu.count"}
 )
 
-// RigOf names the rig of a baseline from what a run knows of its host and of that target.
-func RigOf(environment map[string]string, baseline *iotax.Target) Rig {
+// RigOf names the rig of a run's baseline from what the run knows of its host and of that target, once
+// its workloads were checked there.
+func RigOf(r *iotax.Run) Rig {
 	facts := map[string]string{}
-	for _, k := range hostFacts {
-		if v := environment[k]; v != "" {
-			facts[k] = v
+	add := func(prefix string, from map[string]string, keys []string) {
+		for _, k := range keys {
+			if v := from[k]; v != "" {
+				facts[prefix+k] = v
+			}
 		}
 	}
-	for _, k := range placeFacts {
-		if v := baseline.Facts[k]; v != "" {
-			facts["place."+k] = v
+	add("", r.Environment, hostFacts)
+	for _, t := range r.Targets {
+		if t.Name == r.Baseline {
+			add("place.", t.Facts, placeFacts)
+			facts["machine"] = t.Machine
 		}
 	}
-	facts["machine"] = baseline.Machine.String()
-	facts["place.kind"] = string(baseline.Place.Kind)
 	return Rig{facts}
 }
 

@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -175,8 +174,10 @@ func TestNothingToJudge(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	c := Cache{t.TempDir() + "/deep"}
-	base := &iotax.Target{Machine: machine("host"), Facts: map[string]string{"device.name": "vda", "fio": "fio-3.33", "filesystem.mount": "/x"}}
-	rig := RigOf(map[string]string{"kernel": "6.1"}, base)
+	facts := map[string]string{"device.name": "vda", "fio": "fio-3.33", "filesystem.mount": "/x"}
+	run := &iotax.Run{Environment: map[string]string{"kernel": "6.1"}, Baseline: "b",
+		Targets: []iotax.TargetInfo{{Name: "b", Machine: "host", Facts: facts}, {Name: "other", Machine: "ssh://x"}}}
+	rig := RigOf(run)
 	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Blocks: 6, At: time.Unix(1_700_000_000, 0).UTC()}
 	now := cal.At.Add(time.Hour)
 	if _, ok := c.Get(rig, now); ok {
@@ -194,12 +195,12 @@ func TestCache(t *testing.T) {
 	if _, ok := c.Get(rig, cal.At.Add(-24*time.Hour)); ok {
 		t.Error("one from the future is believed")
 	}
-	base.Facts["filesystem.mount"] = "/y"
-	if RigOf(map[string]string{"kernel": "6.1"}, base).Key() != rig.Key() {
+	facts["filesystem.mount"] = "/y"
+	if RigOf(run).Key() != rig.Key() {
 		t.Error("the same device is another rig")
 	}
-	base.Facts["fio"] = "fio-3.36"
-	if _, ok := c.Get(RigOf(map[string]string{"kernel": "6.1"}, base), now); ok {
+	facts["fio"] = "fio-3.36"
+	if _, ok := c.Get(RigOf(run), now); ok {
 		t.Error("another fio has the same calibration")
 	}
 	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"blocks"`), 0o600); err != nil {
@@ -212,13 +213,6 @@ func TestCache(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// machine has a name and does nothing.
-type machine string
-
-func (m machine) String() string                        { return string(m) }
-func (m machine) Run(context.Context, *iotax.Cmd) error { return nil }
-func (m machine) Close(context.Context) error           { return nil }
 
 func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
 	k := plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() any { return &struct{}{} }}},

@@ -77,7 +77,7 @@ func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
 }
 
 func workloads(o Options, k plan.Kinds) ([]plan.Workload, error) {
-	p, err := plan.FromWords([]string{"dir:/"}, []string{o.Workload}, o.Measure, k)
+	p, err := plan.FromWords([]string{"dir:/var/tmp"}, []string{o.Workload}, o.Measure, k)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func workloads(o Options, k plan.Kinds) ([]plan.Workload, error) {
 }
 
 func parse(entry string, k plan.Kinds) ([]plan.Workload, error) {
-	p, err := plan.Parse("calibration", []byte("targets: {here: {dir: /}}\nworkloads:\n  "+entry+"\n"), k)
+	p, err := plan.Parse("calibration", []byte("targets: {here: {dir: /var/tmp}}\nworkloads:\n  "+entry+"\n"), k)
 	if err != nil {
 		return nil, err
 	}

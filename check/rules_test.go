@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -9,21 +10,38 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"iotax/lint"
 )
 
-var update = flag.Bool("update", false, "write docs/rules.md")
+var update = flag.Bool("update", false, "write docs/rules.md and docs/rules")
 
-// page is docs/rules.md.
-func page() string {
+// index is docs/rules.md.
+func index() string {
 	var b strings.Builder
 	b.WriteString(`# Rules
 
 What iotax checks by itself. A finding stands beside the number it is about, as a footnote in the report and under ` + "`findings`" + ` in JSON;
-it has the rule's id, its severity, what was seen, and what to do. *error* means that the number must not be quoted: it
-is printed, labelled, and not ranked. A rule that *voids* takes the trial, and so its block, out of the result; the block is run again.
-Such a rule never looks at the ratio of target to baseline.
+it has the rule's id, its severity, what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well.
 
-This page is made from the list in ` + "`check/rules.go`" + ` by ` + "`go test ./check -update`" + `.
+These pages are made from the lists in ` + "`check/rules.go`" + ` and in ` + "`lint/`" + ` by ` + "`go test ./check -update`" + `.
+
+## Before a run
+
+Mistakes in plans, job files and command lines, which ` + "`iotax lint`" + ` and every run look for. *error* means that fio would stop, or that
+data would be lost or nothing measured; *info* is a note that may well be meant so.
+
+| rule | severity | what is wrong |
+|---|---|---|
+`)
+	for _, r := range lint.Rules() {
+		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s |\n", r.ID, r.ID, r.Severity, r.Title)
+	}
+	b.WriteString(`
+## In and after a run
+
+*error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *voids* takes the
+trial, and so its block, out of the result; the block is run again. Such a rule never looks at the ratio of target to baseline.
 
 | rule | severity | looks at | voids | what is wrong |
 |---|---|---|---|---|
@@ -34,29 +52,44 @@ This page is made from the list in ` + "`check/rules.go`" + ` by ` + "`go test .
 		if r.Void {
 			voids = "yes"
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", r.ID, r.ID, r.Severity, scopes[r.Scope], voids, r.Title)
-	}
-	for _, r := range Rules() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n*Mend:* %s.\n", r.ID, upper(r.Title), r.Why, r.Mend)
+		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s | %s | %s |\n", r.ID, r.ID, r.Severity, scopes[r.Scope], voids, r.Title)
 	}
 	return b.String()
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// pages are docs/rules.md and the page of every rule, by their path below docs.
+func pages() map[string]string {
+	all := map[string]string{"rules.md": index()}
+	for _, r := range Rules() {
+		all["rules/"+r.ID+".md"] = lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Mend: r.Mend}.Page()
+	}
+	for _, r := range lint.Rules() { // a mistake that is seen on both sides of a run has one page
+		all["rules/"+r.ID+".md"] = r.Page()
+	}
+	return all
+}
 
-func TestPage(t *testing.T) {
-	const file = "../docs/rules.md"
+func TestPages(t *testing.T) {
+	const docs = "../docs/"
+	all := pages()
 	if *update {
-		if err := os.WriteFile(file, []byte(page()), 0o644); err != nil {
+		if err := errors.Join(os.RemoveAll(docs+"rules"), os.MkdirAll(docs+"rules", 0o755)); err != nil {
 			t.Fatal(err)
 		}
+		for name, text := range all {
+			if err := os.WriteFile(docs+name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	for name, text := range all {
+		if got, err := os.ReadFile(docs + name); err != nil || string(got) != text {
+			t.Errorf("docs/%s is not what the rules say; run go test ./check -update (%v)", name, err)
+		}
 	}
-	if string(got) != page() {
-		t.Error("docs/rules.md is not what the rules say; run go test ./check -update")
+	there, err := os.ReadDir(docs + "rules")
+	if err != nil || len(there) != len(all)-1 {
+		t.Errorf("docs/rules has %d pages for %d rules; run go test ./check -update (%v)", len(there), len(all)-1, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -346,8 +347,8 @@ func (r reading) shape() []iotax.Finding {
 		if !ok {
 			continue
 		}
-		if st := stat.FindStalls(s); st.Count > 0 {
-			return []iotax.Finding{stall.finding("%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)}
+		if f := r.stalled(s); f != nil {
+			return []iotax.Finding{*f}
 		}
 		w := stat.MSER5(s)
 		warming := w.Enough && !w.Over
@@ -360,6 +361,32 @@ func (r reading) shape() []iotax.Finding {
 		if st := stat.SteadyState(s); st.Enough && !st.Reached {
 			return []iotax.Finding{notSteady.finding("%s: the means of five parts range over %s, their trend over %s", s.Name, percent(st.Range), percent(st.Slope))}
 		}
+	}
+	return nil
+}
+
+// stalled looks for seconds in which next to nothing was done: an interval holds a little of its
+// neighbours, because the tool's stamps are not exact. A series that ends before the window does ends in
+// such a time too: fio writes no line without I/O. Where a few I/Os a second are all there is, seconds
+// without any are in the nature of the thing.
+func (r reading) stalled(s iotax.Series) *iotax.Finding {
+	level := stat.Median(s.V).Estimate
+	if s.Unit == iotax.PerSecond && level > 0 && level < stallRate {
+		return nil
+	}
+	bare := iotax.Series{T: s.T, V: slices.Clone(s.V)}
+	for i, v := range bare.V {
+		if v < stallShare*level {
+			bare.V[i] = 0
+		}
+	}
+	if st := stat.FindStalls(bare); st.Count > 0 {
+		f := stall.finding("%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)
+		return &f
+	}
+	if last := s.T[len(s.T)-1]; r.seconds()-last >= stallAtEnd {
+		f := stall.finding("%s: no I/O in the last %s", s.Name, secondsText(r.seconds()-last))
+		return &f
 	}
 	return nil
 }

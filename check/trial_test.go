@@ -273,6 +273,15 @@ var planted = []struct {
 	{"stall", "a second of nothing", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] = 0 },
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.95 }},
+	{"stall", "what is left of a second of nothing, since the tool's stamps are not exact", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.002 },
+		func(t *iotax.Trial, _ *iotax.Target) { // 8 a second by nature
+			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 8 * float64(min(1, s%25)) })}
+			lasts(t, 60)
+		}},
+	{"stall", "until the end", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 6) },
+		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 8) }},
 	{"throttle-step", "burst credit used up", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.6) },
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.96) }},
@@ -368,6 +377,18 @@ func shrink(t *iotax.Trial, by float64) {
 	set(t, "device.write.ios", 0)
 	set(t, "device.write.bytes", 0)
 	t.Series = nil
+}
+
+// cut ends the series after some seconds.
+func cut(t *iotax.Trial, seconds int) {
+	s := &t.Series[0]
+	s.T, s.V = s.T[:seconds], s.V[:seconds]
+}
+
+// lasts makes the window that long, whatever was done in it.
+func lasts(t *iotax.Trial, seconds float64) {
+	set(t, "duration", seconds)
+	t.Length = time.Duration(seconds * float64(time.Second))
 }
 
 func step(t *iotax.Trial, to float64) {

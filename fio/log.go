@@ -65,10 +65,38 @@ func ParseLog(data []byte) ([]Sample, error) {
 	return out, nil
 }
 
+// gap says what a sample that comes late, more than a step after the one at last, is about: the part of
+// that time in which the work was done, and its rate there.
+//
+// fio writes no line for a step without I/O, and the rate of the next line is of its own step alone: such a
+// line stands a whole number of steps after the one before, and what lies between is idle. If fio itself
+// was stopped (a signal, a frozen control group), it writes a line at once when it goes on, with the
+// mean of all the time since the last one; then the work was done in the first step, before the stop. A
+// late line whose mean is as high as before was only late, because fio's threads worked on. All three
+// were seen with fio 3.33.
+func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
+	const (
+		jitter = 0.03 // of a step: lines are written this exactly
+		late   = 1.5  // steps
+		rise   = 1.2  // how far above the level before the first step may seem to be
+	)
+	steps := (s.Seconds - last) / step
+	done := s.Value * steps // in steps of work at this rate
+	switch whole := math.Round(steps); {
+	case steps < late:
+		return last, s.Seconds, s.Value
+	case math.Abs(steps-whole) < jitter*max(1, whole/4):
+		return s.Seconds - step, s.Seconds, s.Value
+	case done <= rise*level:
+		return last, last + step, done
+	}
+	return last, s.Seconds, s.Value
+}
+
 // Rates sums the logs of several jobs (one file a job, averaged by log_avg_msec) into one series a
 // direction, with one value a step (seconds). fio stamps its averages a few milliseconds early or
-// late and each job in its own way, so every average is spread over the time since the one before.
-// Steps that only a part of the time is known of are left out.
+// late and each job in its own way, so every average is spread over the time since the one before;
+// but see gap. Steps that only a part of the time is known of are left out.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	unit, factor := kind.Base()
 	var out []iotax.Series
@@ -78,11 +106,17 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 		for _, log := range logs {
 			last := 0.0
 			seen := false
+			level := 0.0 // the highest average so far
 			for _, s := range log {
 				if s.Direction != dir || s.Seconds <= last || s.Seconds-last > 1e6 || s.Seconds > 1e6*step {
 					continue
 				}
+				from, to, value := last, s.Seconds, s.Value
+				if seen {
+					from, to, value = gap(last, s, step, level)
+				}
 				seen = true
+				level = max(level, value)
 				for at := last; at < s.Seconds; {
 					i := int(at/step + 1e-9)
 					end := min(s.Seconds, float64(i+1)*step)
@@ -92,7 +126,7 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 					for len(sums) <= i {
 						sums, covered = append(sums, 0), append(covered, 0)
 					}
-					sums[i] += s.Value * (end - at) / step
+					sums[i] += value * max(0, min(end, to)-max(at, from)) / step
 					covered[i] += (end - at) / step
 					at = end
 				}

@@ -23,8 +23,15 @@ type origin struct {
 func (o origin) mark(field string) Mark {
 	n := o.key
 	v := variant{subst: o.subst}
-	if at := v.at(o.val, field); at != nil {
+	val := o.val
+	if s := o.subst[val]; s != nil {
+		val = s
+	}
+	switch at := v.at(val, field); {
+	case at != nil:
 		n = at
+	case field != "" && val != nil && val.kind == scalarNode: // `dir: /var/tmp`
+		n = val
 	}
 	return n.mark()
 }
@@ -37,7 +44,8 @@ func (n *node) mark() Mark {
 }
 
 // Where is the place at which a key of the spec was written ("path", an option of a job, or
-// "blocks.min" in a nested one), or that of the entry's name when it was not.
+// "blocks.min" in a nested one); that of the value which stands for the spec (`dir: /var/tmp`), or that of
+// the entry's name when it was not written.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like that of Machine.

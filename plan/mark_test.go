@@ -22,7 +22,8 @@ measure: {trial: 3s, blocks: {min: 2}}
 	}
 	at := func(m Mark) string { return fmt.Sprintf("%d:%d+%d", m.Line, m.Column, m.Width) }
 	for _, c := range []struct{ what, got, want string }{
-		{"a scalar spec", at(p.Targets[0].Where("path")), "2:3+1"},
+		{"a scalar spec", at(p.Targets[0].Where("path")), "2:12+2"},
+		{"the entry", at(p.Targets[0].Where("")), "2:3+1"},
 		{"an axis value", at(p.Targets[1].Where("cache")), "4:20+4"},
 		{"its other value", at(p.Targets[2].Where("cache")), "4:26+6"},
 		{"a key that is not written", at(p.Targets[2].Where("bus")), "3:3+1"},

@@ -110,8 +110,11 @@ func (b *builder) measure(m *Measure, n *node) {
 
 func (b *builder) checkMeasure(m *Measure, n *node) {
 	asked := *m
-	err := m.Check()
 	v := &variant{}
+	if n != nil && m.Fixed() && v.at(n, "budget") == nil {
+		m.Budget = 0 // a fixed protocol is carried out whole, unless a budget was written beside it
+	}
+	err := m.Check()
 	if err != nil {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {

@@ -65,7 +65,7 @@ type Measure struct {
 	Ramp      Duration `yaml:"ramp" doc:"time before the window that is not measured"`
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
 	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
-	Budget    Duration `yaml:"budget" doc:"no new block starts after this time; 0 is no limit"`
+	Budget    Duration `yaml:"budget" doc:"no new block starts after this time; 0 is no limit, and the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
 	Seed      uint64   `yaml:"seed" doc:"orders and offsets derive from it; 0 draws one"`

@@ -156,7 +156,7 @@ func (r *Report) view() pageView {
 	v := pageView{
 		CSS:   template.CSS(pageCSS), // ours, from the binary
 		Title: clean(r.Run.Name), Answer: clean(r.Answer), Status: clean(string(r.Run.Status)),
-		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.methodLine()),
+		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.noiseLine() + " " + r.methodLine()),
 		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: percent(r.Margin),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}

@@ -550,6 +550,7 @@ func (t *textWriter) foot() {
 		t.para(s, "", "  ", t.pal.dim)
 	}
 	t.para(t.protocolLine()+". "+t.methodLine(), "", "  ", t.pal.dim)
+	t.para(t.noiseLine(), "", "  ", t.pal.dim)
 	if t.Run.ID == "" {
 		return
 	}

@@ -45,9 +45,9 @@ type Deps struct {
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate tells what is known of the rig, once every target stands; nil is nothing. It may measure,
-	// with deps of its own; what it says beside is about the run. It may be missing.
-	Calibrate func(ctx context.Context, r *iotax.Run, baseline *iotax.Target) (*iotax.Calibration, []iotax.Finding)
+	// Calibrate tells what is known of the rig of r's baseline, once every target stands; nil is nothing.
+	// It may measure, with deps of its own. The findings are about the run. It may be missing.
+	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress is told what happens, from the goroutine of Run.
 	Progress func(Event)
@@ -144,7 +144,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 
 	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its own: its looks must stay alike
 		var found []iotax.Finding
-		run.Calibration, found = d.Calibrate(ctx, run, rig.targets[0])
+		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
 	if ctx.Err() == nil {

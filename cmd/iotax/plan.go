@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax/plan"
+	"iotax/stat"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -43,22 +44,62 @@ func (a *app) printPlan(p *plan.Plan) error {
 	return printSchedule(a.out, p, least, most)
 }
 
+// shownSlots is how much of the schedule is shown.
+const shownSlots = 12
+
+// printSchedule writes, as comments behind the plan, how long the trials take and who comes when.
 func printSchedule(w io.Writer, p *plan.Plan, least, most time.Duration) error {
-	fmt.Fprintf(w, "# %d targets × %d workloads; %s to %s", len(p.Targets), len(p.Workloads), elapsed(least), elapsed(most))
-	fmt.Fprint(w, ", without opening and preparing\n")
+	var b strings.Builder
+	blocks := p.Measure.Blocks
+	n := fmt.Sprintf("%d to %d blocks", blocks.Min, blocks.Max)
+	if blocks.Min == blocks.Max {
+		n = count(blocks.Min, "block")
+	}
+	fmt.Fprintf(&b, "# %s × %s, %s of %s each", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n, elapsed(p.BlockTime()))
+	if looks := stat.Looks(blocks.Min, blocks.Max); !p.Measure.Fixed() && len(looks) > 1 {
+		fmt.Fprintf(&b, ",\n#   until ± %s is reached at one of the looks after %s", p.Measure.Precision, enumerate(looks))
+	}
+	fmt.Fprint(&b, "\n# trials: ", elapsed(least))
+	if most > least {
+		fmt.Fprint(&b, " to ", elapsed(most))
+	}
+	if budget := time.Duration(p.Measure.Budget); budget > 0 && most == budget {
+		fmt.Fprint(&b, ", where the budget ends them")
+	}
+	fmt.Fprint(&b, "\n# beside them: opening, preparing, about 0.2 s a trial to start the load generator")
+	if least >= worthCalibrating {
+		fmt.Fprint(&b, ",\n#   and 10 s once a week to calibrate the rig (--calibrate=no leaves that out)")
+	}
 	if p.Measure.Seed == 0 {
-		fmt.Fprintln(w, "# order of the first blocks (another for every seed; --seed fixes it):")
+		fmt.Fprint(&b, "\n# order of the first blocks (another for every seed; --seed fixes it):\n")
 	} else {
-		fmt.Fprintln(w, "# order of the first blocks:")
+		fmt.Fprint(&b, "\n# order of the first blocks:\n")
 	}
-	for i, s := range p.Schedule(2) {
-		if i == 12 {
-			_, err := fmt.Fprintln(w, "#   …")
-			return err
+	slots := p.Schedule(min(2, blocks.Max))
+	for i, s := range slots {
+		if i == shownSlots && len(slots) > shownSlots+1 {
+			fmt.Fprintf(&b, "#   … and so on for %d more\n", len(slots)-shownSlots)
+			break
 		}
-		if _, err := fmt.Fprintf(w, "#   block %d  %s: %s\n", s.Block+1, s.Workload, strings.Join(s.Targets, ", ")); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "#   block %d  %s: %s\n", s.Block+1, s.Workload, strings.Join(s.Targets, ", "))
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// enumerate writes "6, 8 and 12".
+func enumerate(ns []int) string {
+	var words []string
+	for _, n := range ns {
+		words = append(words, fmt.Sprint(n))
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

@@ -28,6 +28,7 @@ func (a *app) runCommand() *cobra.Command {
 	var outputs []string
 	var resume string
 	var keepGoing bool
+	calibration := "auto"
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml | TARGET…]",
 		Short: "Measure, and print the report",
@@ -46,7 +47,11 @@ after Ctrl-C.`,
 				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("a run goes on with the plan that it began with, and takes no --%s", given[0]),
 					Mend: "leave it out, or start a new run"}}
 			}
-			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing)
+			mode, err := calibrationMode(calibration)
+			if err != nil {
+				return err
+			}
+			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, mode)
 		},
 	}
 	pf.add(c)
@@ -54,11 +59,12 @@ after Ctrl-C.`,
 	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file: .html, .md, .json, .csv or .txt")
 	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
+	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
 	return c
 }
 
-func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool) error {
+func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, mode calibrating) error {
 	for _, o := range outputs {
 		if err := checkOutput(o); err != nil {
 			return err
@@ -90,7 +96,9 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
-	r, runErr := run.Run(ctx, p, a.deps(db, work, show), opts)
+	deps := a.deps(db, work, show)
+	deps.Calibrate = a.calibrator(mode, p, deps, show)
+	r, runErr := run.Run(ctx, p, deps, opts)
 	heard()
 	show.end()
 	if r == nil {

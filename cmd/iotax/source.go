@@ -186,9 +186,6 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	}
 	duration("trial", pf.trial, &m.Trial)
 	duration("ramp", pf.ramp, &m.Ramp)
-	if pf.trial != "" && pf.ramp == "" {
-		m.Ramp = min(m.Ramp, m.Trial/5) // a short trial does not get the ramp of a long one
-	}
 	duration("budget", pf.budget, &m.Budget)
 	ratio("precision", pf.precision, &m.Precision)
 	ratio("margin", pf.margin, &m.Margin)
@@ -201,6 +198,21 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	}
 	if pf.protocol != "" {
 		m.Protocol = pf.protocol
+		if m.Fixed() && pf.budget == "" {
+			m.Budget = 0 // it is carried out whole
+		}
+	}
+	if m.Fixed() && (pf.trial != "" || pf.blocks != "") {
+		// What was given beside a fixed protocol may repeat it, not contradict it.
+		asked := *m
+		if err := m.Check(); err == nil && (pf.trial != "" && asked.Trial != m.Trial || pf.blocks != "" && asked.Blocks != m.Blocks) {
+			errs = append(errs, fmt.Errorf("--trial and --blocks contradict the protocol %s\n  mend: leave them out, or give --protocol adaptive", m.Protocol))
+		}
+	}
+	if (pf.trial != "" || pf.protocol != "") && pf.ramp == "" {
+		fixed := *m
+		_ = fixed.Check()                   // fills in the trial of a fixed protocol; what is wrong is said below
+		m.Ramp = min(m.Ramp, fixed.Trial/5) // a short trial does not get the ramp of a long one
 	}
 	if pf.seed != 0 {
 		m.Seed = pf.seed

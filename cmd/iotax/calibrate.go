@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/calibrate"
+	"iotax/plan"
+	"iotax/run"
+	"iotax/store"
+)
+
+// calibrating says what a run does about its rig.
+type calibrating string
+
+const (
+	calibrateAuto calibrating = "auto"
+	calibrateFull calibrating = "full"
+	calibrateNo   calibrating = "no"
+)
+
+func calibrationMode(s string) (calibrating, error) {
+	switch m := calibrating(s); m {
+	case calibrateAuto, calibrateFull, calibrateNo:
+		return m, nil
+	}
+	return "", usageError{fmt.Errorf("--calibrate: %q is none of auto, full and no", s)}
+}
+
+// worthCalibrating is the least time of the trials of a run that is calibrated by the way: a quick look
+// must not become twice as long.
+const worthCalibrating = time.Minute
+
+func calibrations() calibrate.Cache {
+	return calibrate.Cache{Dir: filepath.Join(cacheDir(), "calibration")}
+}
+
+// calibrator is what a run of p asks about its rig.
+func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progress) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
+	if mode == calibrateNo {
+		return nil
+	}
+	return func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
+		rig := calibrate.RigOf(r)
+		told := func(c *iotax.Calibration) (*iotax.Calibration, []iotax.Finding) {
+			if f, bad := calibrate.Finding(c); bad {
+				return c, []iotax.Finding{f}
+			}
+			return c, nil
+		}
+		kept, fresh := calibrations().Get(rig, d.Now())
+		if fresh && (mode == calibrateAuto || !kept.Brief) {
+			return told(kept)
+		}
+		least, _ := p.Estimate()
+		// A second guest beside those of the run would disturb them, and take as long to start.
+		here := p.Targets[0].On == plan.Host
+		if mode == calibrateAuto && (least < worthCalibrating || !here) {
+			return nil, nil
+		}
+		o, brief := calibrate.Brief(), true
+		if mode == calibrateFull {
+			o, brief = calibrate.Full(), false
+		}
+		aa, err := calibrate.AA(p, p.Baseline, o, kinds())
+		if err == nil {
+			var c *iotax.Calibration
+			show.line(fmt.Sprintf("calibrating the rig: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
+			quiet := d
+			quiet.Progress = func(e run.Event) {
+				if e.Kind == run.Starting && show.live {
+					show.status(fmt.Sprintf("calibrating  block %d/%d", e.Block+1, e.Blocks))
+				}
+			}
+			if c, _, err = measureRig(ctx, aa, quiet, brief, nil); err == nil {
+				err = calibrations().Put(rig, c)
+				c, found := told(c)
+				if err != nil { // it is known, and not kept
+					found = append(found, iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error()})
+				}
+				return c, found
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		why, mend := err, "see what `iotax calibrate` says"
+		if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Mend != "" {
+			mend = e.Mend
+			bare := *e
+			bare.Mend = ""
+			why = &bare
+		}
+		return nil, []iotax.Finding{{Rule: "not-calibrated", Severity: iotax.Info, Evidence: why.Error(), Mend: mend}}
+	}
+}
+
+// calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
+func calibrationTime(aa *plan.Plan) time.Duration {
+	least, _ := aa.Estimate()
+	trials := time.Duration(len(aa.Targets) * aa.Measure.Blocks.Min)
+	return (least + trials*200*time.Millisecond + 2*time.Second).Round(time.Second)
+}
+
+// measureRig runs the A/A study aa and one of the null engine beside it. The trials are kept in memory;
+// with db, those of the A/A study are kept there too, as a run like any other.
+func measureRig(ctx context.Context, aa *plan.Plan, d run.Deps, brief bool, db *store.Store) (*iotax.Calibration, *iotax.Run, error) {
+	study := func(p *plan.Plan, id string, db *store.Store) (*iotax.Run, []*iotax.Trial, error) {
+		var trials []*iotax.Trial
+		d := d
+		d.Calibrate = nil
+		d.Save = func(ctx context.Context, t *iotax.Trial) error {
+			trials = append(trials, t)
+			if db != nil {
+				return db.Append(ctx, t)
+			}
+			return nil
+		}
+		if db == nil {
+			d.Begin = func(context.Context, *iotax.Run) error { return nil }
+			d.Update = d.Begin
+		}
+		r, err := run.Run(ctx, p, d, run.Options{ID: id, Version: version()})
+		return r, trials, err
+	}
+	k := kinds()
+	null, err := calibrate.Null(aa, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, ceiling, err := study(null, "null", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, trials, err := study(aa, store.NewID(d.Now()), db)
+	if err != nil {
+		return nil, r, err
+	}
+	c, err := calibrate.New(r, trials, ceiling, brief)
+	return c, r, err
+}
+
+func (a *app) calibrateCommand() *cobra.Command {
+	o := calibrate.Full()
+	var trial, ramp string
+	var blocks int
+	c := &cobra.Command{
+		Use:   "calibrate [TARGET]",
+		Short: "Measure a place against itself: the noise floor of this rig",
+		Long: `calibrate measures a target against itself, as two arms of one study (A/A). It
+tells the noise floor, how much successive blocks resemble each other, how fast the
+load generator is without a disk, and how long a trial should be. The result is kept
+for seven days; the runs whose baseline lies on the same device use it.
+
+A disk or share of a guest stands on a directory: name that first.`,
+		Example: `  iotax calibrate
+  iotax calibrate dir:/srv/data --trial 10s
+  iotax calibrate dir:/var/tmp qemu:virtio-blk,cache=none`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			var errs []error
+			for flag, f := range map[string]struct {
+				text string
+				to   *plan.Duration
+			}{"trial": {trial, &o.Measure.Trial}, "ramp": {ramp, &o.Measure.Ramp}} {
+				if f.text == "" {
+					continue
+				}
+				v, err := plan.ParseDuration(f.text)
+				if err != nil {
+					errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+				}
+				*f.to = v
+			}
+			if ramp == "" {
+				o.Measure.Ramp = min(o.Measure.Ramp, o.Measure.Trial/5)
+			}
+			o.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
+			if len(errs) == 0 {
+				errs = append(errs, o.Measure.Check())
+			}
+			if blocks < 6 {
+				errs = append(errs, fmt.Errorf("--blocks %d: a noise floor is an interval, and that needs 6 blocks", blocks))
+			}
+			if err := errors.Join(errs...); err != nil {
+				return usageError{err}
+			}
+			if len(args) == 0 {
+				args = []string{"dir:/var/tmp"}
+			}
+			p, err := plan.FromWords(args, []string{o.Workload}, plan.Defaults(), kinds())
+			if err != nil {
+				return usageError{err}
+			}
+			aa, err := calibrate.AA(p, p.Targets[len(p.Targets)-1].Name, o, kinds())
+			if err != nil {
+				return usageError{err}
+			}
+			return a.calibrate(c.Context(), aa)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&trial, "trial", "", "length of a trial (default "+o.Measure.Trial.String()+")")
+	f.StringVar(&ramp, "ramp", "", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")")
+	f.IntVar(&blocks, "blocks", o.Measure.Blocks.Min, "number of A/A blocks; from 12 on, autocorrelation and trial length are told")
+	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "what is done, as in seqread-1m")
+	f.StringVar(&o.Size, "size", o.Size, "size of the test file of each arm")
+	f.Uint64Var(&o.Measure.Seed, "seed", 0, "order and offsets derive from it (default: drawn)")
+	return c
+}
+
+func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	work, err := os.MkdirTemp("", "iotax-")
+	if err != nil {
+		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+	}
+	defer os.RemoveAll(work)
+	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
+	c, r, err := measureRig(ctx, aa, a.deps(db, work, show), false, db)
+	show.end()
+	if err != nil {
+		return err
+	}
+	r.Calibration = c
+	if f, bad := calibrate.Finding(c); bad {
+		r.Findings = append(r.Findings, f)
+	}
+	if err := db.Update(ctx, r); err != nil {
+		return err
+	}
+	rig := calibrate.RigOf(r)
+	if err := calibrations().Put(rig, c); err != nil {
+		return err
+	}
+	if a.json {
+		return writeJSON(a.out, map[string]any{"rig": rig.Facts, "calibration": c, "file": calibrations().Path(rig), "run": r.ID})
+	}
+	return printCalibration(a.out, c, r, rig, calibrations().Path(rig))
+}
+
+// printCalibration writes what the study found, a line for each number.
+func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calibrate.Rig, file string) error {
+	var b strings.Builder
+	var on []string
+	for _, k := range []string{"machine", "place.device.name", "place.filesystem", "kernel", "place.fio"} {
+		if v := rig.Facts[k]; v != "" {
+			on = append(on, v)
+		}
+	}
+	fmt.Fprintf(&b, "%s on %s\n\n", r.Baseline, strings.Join(on, " · "))
+	row := func(name, value, note string) { fmt.Fprintf(&b, "  %-18s %-22s %s\n", name, value, note) }
+	verdict := "contains 1, as it must"
+	if _, bad := calibrate.Finding(c); bad {
+		verdict = "does not contain 1: see below"
+	}
+	if c.Floor() == 0 {
+		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few blocks count for an interval")
+	} else {
+		row("A/A ratio", fmt.Sprintf("%.3f× [%.3f, %.3f]", c.Ratio, c.Lo, c.Hi), verdict)
+		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d blocks of %s, %s", c.Blocks, plan.Duration(c.Length), c.Workload))
+	}
+	row("trial to trial", percent(c.CV), "coefficient of variation of single trials")
+	lag := "no more than chance: intervals stay as they are"
+	switch {
+	case c.Phi > 0:
+		lag = fmt.Sprintf("intervals are widened for φ = %.2f", c.Phi)
+	case c.Blocks < 12:
+		lag = "too few blocks to tell"
+	}
+	row("lag-1 φ", fmt.Sprintf("%.2f", c.Lag1), lag)
+	if c.NullIOPS > 0 {
+		row("null engine", scaled(iotax.Value{Name: "read.iops", Value: c.NullIOPS, Unit: iotax.PerSecond}), "one thread of the load generator without a disk")
+	}
+	if c.Trial > 0 {
+		row("best trial length", plan.Duration(c.Trial).String(), "from the variance between and within trials")
+	} else {
+		row("best trial length", "not known", "needs 12 blocks, and trials of 5 s")
+	}
+	fmt.Fprintln(&b)
+	if f, bad := calibrate.Finding(c); bad {
+		fmt.Fprintf(&b, "%s: %s\n  → %s\n\n", f.Rule, f.Evidence, f.Mend)
+	}
+	fmt.Fprintf(&b, "kept for %d days in %s\nnext: iotax report %s · iotax show %s\n", int(calibrate.MaxAge.Hours()/24), file, iotax.Quote(r.ID), iotax.Quote(r.ID))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// percent prints a share with two significant digits.
+func percent(x float64) string {
+	if x >= 0.1 {
+		return fmt.Sprintf("%.0f %%", 100*x)
+	}
+	return fmt.Sprintf("%.2g %%", 100*x)
+}

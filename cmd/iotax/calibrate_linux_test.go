@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A run of a minute or more calibrates its rig by itself, in little time, and keeps that; interrupted
+// meanwhile, it leaves nothing.
+func TestCalibratesByItself(t *testing.T) {
+	s := newStage(t)
+	cache := s.mkdir("cache")
+	s.env["XDG_CACHE_HOME"] = cache
+	long := []string{"run", "dir:" + s.path("a"), "dir:" + s.path("b"), "-w", "randread-4k", "--size", "8MiB", "--trial", "40s", "--blocks", "1"}
+
+	r := s.start(nil, long...)
+	r.said("calibrating the rig")
+	time.Sleep(time.Second)
+	r.send(os.Interrupt)
+	r.wait().works(t, exitInterrupted, "interrupted before the first trial ended")
+	kept := func() []string {
+		files, _ := filepath.Glob(cache + "/iotax/calibration/*.json")
+		return files
+	}
+	if k := kept(); len(k) > 0 {
+		t.Fatalf("an interrupted calibration was kept: %q", k)
+	}
+
+	r = s.start(nil, long...)
+	r.said("calibrating the rig")
+	from := time.Now()
+	for len(kept()) == 0 {
+		if time.Sleep(20 * time.Millisecond); time.Since(from) > time.Minute {
+			t.Fatal("no calibration was kept")
+		}
+	}
+	took := time.Since(from)
+	r.send(os.Interrupt)
+	r.wait().works(t, exitInterrupted)
+	t.Logf("calibrated in %v", took)
+	if took > 40*time.Second { // about ten on an idle machine
+		t.Errorf("it took %v", took)
+	}
+	text, err := os.ReadFile(kept()[0])
+	if err != nil || !strings.Contains(string(text), `"brief": true`) || !strings.Contains(string(text), `"null_iops": `) {
+		t.Errorf("%v\n%s", err, text)
+	}
+
+	// What is kept is used, and costs nothing.
+	short := s.iotax(tiny("run", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
+	short.works(t, exitOK, "Noise floor: A/A ± ", "6 blocks of 500ms")
+	if strings.Contains(short.stderr, "calibrating") {
+		t.Error(short)
+	}
+}

@@ -1,0 +1,163 @@
+package lint
+
+import (
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// fileRules are about where the I/O of jobs goes, and what else goes there.
+var fileRules = []Rule{
+	{ID: "filename-colon", Severity: iotax.Invalid, Title: "a colon splits the file name",
+		Why: "`filename` and `directory` are lists, separated by colons. `192.168.11.100:/srv/nfs/x` is not a file on an NFS server: it is two local files, " +
+			"`192.168.11.100` and `/srv/nfs/x`. A URL, a drive letter and a port are split in the same way. Seen where one of the parts looks like a host, a scheme, a drive or a port.",
+		Mend: `write \: for a colon that belongs to the name; mount an NFS export and name a file under the mount point`,
+		Bad:  "[read]\nrw=randread\nfilename=192.168.11.100:/srv/nfs/x\nsize=8g",
+		Good: "[read]\nrw=randread\nfilename=/srv/a/x:/srv/b/x\nsize=8g",
+		in:   inFile | inResult, job: filenameColon},
+	{ID: "device-overwritten", Severity: iotax.Warning, Title: "the job writes to a block device",
+		Why:  "Writing to a device destroys what is on it: files, partition tables, LVM and RAID members, swap. Without knowing the device this is a warning; where it is mounted, or holds any of these, it is an error.",
+		Mend: "write to a file instead, or make sure that the device is the one you mean and that nobody needs what it holds",
+		Bad:  "[fill]\nrw=write\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
+		Good: "[scan]\nrw=read\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
+		in:   inFile | inPlan, job: deviceOverwritten},
+	{ID: "jobs-compete", Severity: iotax.Warning, Title: "sections run at the same time",
+		Why: "fio starts all sections of a job file together, unless `stonewall` or `wait_for` says otherwise. Sections that do different things then share the device, and none of their numbers is its own. " +
+			"Sections of the same direction and block size, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`), end each other (`exitall`) or are reported as one (`group_reporting`) are taken for meant.",
+		Mend: "add `stonewall` to every section that has to wait for those before it, or run one with --section=NAME",
+		Bad:  "[global]\ndirect=1\nsize=8g\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
+		Good: "[global]\ndirect=1\nsize=8g\nstonewall\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
+		in:   inFile, file: jobsCompete},
+	{ID: "jobs-overwrite", Severity: iotax.Warning, Title: "the clones of a job write to the same blocks",
+		Why: "With `filename` all `numjobs` clones use one file. Sequential writers then write the same blocks at the same time: one copy is merged or overwritten in a cache, and with `verify` the check fails. " +
+			"Random writers meet less often, so for them this is only told.",
+		Mend: "leave out `filename` (each clone gets a file of its own), or share the file out: `size` of one part and `offset_increment` of as much",
+		Bad:  "[log]\nrw=write\nbs=64k\ndirect=1\nnumjobs=4\nfilename=/srv/x\nsize=16g",
+		Good: "[log]\nrw=write\nbs=64k\ndirect=1\nnumjobs=4\nfilename=/srv/x\nsize=4g\noffset_increment=4g",
+		in:   inFile | inResult, job: jobsOverwrite},
+}
+
+var (
+	scheme    = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+	hostName  = regexp.MustCompile(`^(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$`)
+	driveName = regexp.MustCompile(`^[A-Za-z]$`)
+)
+
+func filenameColon(j *job, r *report) {
+	for _, key := range []string{"filename", "directory"} {
+		s, ok := j.get(key)
+		parts := split(s.value)
+		if !ok || len(parts) < 2 {
+			continue
+		}
+		if what := oneName(parts); what != "" {
+			r.at(j, s, "%s is a list of %d names (%s): fio splits it at its colons, and it looks like %s", key, len(parts), strings.Join(parts, " and "), what)
+			r.mend(`write %s=%s for one name, and mount what is on a server first`, key, strings.Join(parts, `\:`))
+		}
+	}
+}
+
+// oneName says what the parts were before they were split, or "" when a list may be meant.
+func oneName(parts []string) string {
+	for i, p := range parts[:len(parts)-1] {
+		next := parts[i+1]
+		_, notNumber := strconv.ParseUint(next, 10, 64)
+		switch {
+		case p == "" || next == "":
+			return "an IPv6 address, or an empty name"
+		case strings.HasPrefix(next, "//") && scheme.MatchString(p):
+			return "a URL"
+		case driveName.MatchString(p) && strings.HasPrefix(next, `\`):
+			return "a path with a drive letter"
+		case strings.HasPrefix(next, "/") && !strings.Contains(p, "/") && hostName.MatchString(p) && (net.ParseIP(p) != nil || i == 0):
+			return "a path on a server"
+		case notNumber == nil && !strings.HasPrefix(p, "/dev/"):
+			return "a name with a port or a time in it"
+		}
+	}
+	return ""
+}
+
+func deviceOverwritten(j *job, r *report) {
+	if !j.writes() && !j.trims() || j.engine(r.facts) == "null" {
+		return
+	}
+	s, _ := j.get("filename")
+	for _, d := range j.devices() {
+		verb := "writes to"
+		if !j.writes() {
+			verb = "discards blocks of"
+		}
+		if r.facts.Holds != nil {
+			if held := r.facts.Holds(d); held != "" {
+				r.as(iotax.Invalid, j, s, "rw=%s %s %s, and it is in use: %s", j.mode(), verb, d, held)
+				r.mend("name another device or a file; wipe this one yourself (wipefs) if it may go")
+				continue
+			}
+		}
+		r.at(j, s, "rw=%s %s %s: what it holds is lost", j.mode(), verb, d)
+	}
+}
+
+// meant are options that say that jobs are to run together, or that they do not run at full speed.
+var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "group_reporting", "verify", "latency_target"}
+
+// beside are engines that disturb, watch or talk to other jobs rather than measure storage.
+var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
+
+func jobsCompete(jobs []*job, r *report) {
+	for len(jobs) > 0 {
+		n := slices.IndexFunc(jobs, func(j *job) bool { return j.group != jobs[0].group })
+		if n < 0 {
+			n = len(jobs)
+		}
+		group := jobs[:n]
+		jobs = jobs[n:]
+		if slices.ContainsFunc(group, func(j *job) bool {
+			return j.has(meant...) || j.mode() == "" || slices.Contains(beside, j.engine(r.facts)) || strings.HasPrefix(j.engine(r.facts), "librpma")
+		}) {
+			continue
+		}
+		var unlike []*job
+		for _, j := range group[1:] {
+			if j.mode() != group[0].mode() || j.blocks() != group[0].blocks() {
+				unlike = append(unlike, j)
+			}
+		}
+		for _, j := range unlike {
+			r.at(j, j.head, "runs at the same time as [%s], which does something else (%s against %s)", group[0].name, j.doing(), group[0].doing())
+		}
+	}
+}
+
+// blocks are the block sizes as written.
+func (j *job) blocks() string {
+	return j.set["bs"].value + " " + j.set["bsrange"].value + " " + j.set["bssplit"].value
+}
+
+func (j *job) doing() string {
+	if s, ok := j.set["bs"]; ok {
+		return "rw=" + j.mode() + " bs=" + s.value
+	}
+	return "rw=" + j.mode()
+}
+
+func jobsOverwrite(j *job, r *report) {
+	clones, ok := j.number("numjobs", 1)
+	s, named := j.get("filename")
+	if !ok || clones < 2 || !named || !j.writes() || !j.onFiles(r.facts) || j.has("offset_increment", "zonemode") || len(j.files()) > 1 {
+		return
+	}
+	switch {
+	case j.has("verify"):
+		r.at(j, s, "%d clones write to %s and verify it: each finds what another wrote", clones, s.value)
+	case j.random():
+		r.as(iotax.Info, j, s, "%d clones write to all of %s, so some blocks are written by several", clones, s.value)
+	default:
+		r.at(j, s, "%d clones write the same blocks of %s in the same order", clones, s.value)
+	}
+}

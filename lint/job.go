@@ -1,0 +1,252 @@
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax/fio"
+)
+
+// A job is a job as fio would run it, with the place of each of its options.
+type job struct {
+	name  string
+	head  setting // its section's header, or what stands for it
+	set   map[string]setting
+	order []setting // as written, those of [global] first
+	group int       // jobs of one group run at the same time
+	ours  bool      // iotax runs it: it sets the time, the place, the seed and, unless told, the engine
+	ran   bool      // it has been run; the machine is not known
+}
+
+// A setting is one option with its place.
+type setting struct {
+	key, value string // the key as fio calls it, aliases replaced
+	bare       bool
+	base       int // 1000 or 1024: what a k in the value is
+	at         position
+}
+
+func (j *job) get(key string) (setting, bool) {
+	s, ok := j.set[key]
+	return s, ok
+}
+
+// text is the value of an option, "" when it is not set or depends on a variable.
+func (j *job) text(key string) string {
+	s := j.set[key]
+	if strings.Contains(s.value, "$") {
+		return ""
+	}
+	return s.value
+}
+
+// first is the first of the options that the job sets, else its header.
+func (j *job) first(keys ...string) setting {
+	for _, k := range keys {
+		if s, ok := j.set[k]; ok {
+			return s
+		}
+	}
+	return j.head
+}
+
+// has reports whether one of the options is set, to whatever value.
+func (j *job) has(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { _, ok := j.set[k]; return ok })
+}
+
+// on reports whether a boolean option is set and not 0.
+func (j *job) on(key string) bool {
+	s, ok := j.set[key]
+	return ok && (s.bare || s.value != "0" && s.value != "false")
+}
+
+// number is a whole number; otherwise is the value of an option that is not set. It fails where the
+// value depends on a variable or is no number.
+func (j *job) number(key string, otherwise int64) (int64, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return otherwise, true
+	}
+	n, err := fio.ParseSize(s.value, 1024)
+	return n, err == nil && !strings.Contains(s.value, "$")
+}
+
+// size is a number of bytes; it fails like number, and for shares of something ("20%").
+func (j *job) size(key string, otherwise int64) (int64, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return otherwise, true
+	}
+	n, err := fio.ParseSize(s.value, s.base)
+	return n, err == nil && n >= 0
+}
+
+// duration is a time in fio's units, of which seconds go without a name.
+func (j *job) duration(key string) (time.Duration, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return 0, false
+	}
+	return parseDuration(s.value)
+}
+
+var timeUnits = map[string]time.Duration{
+	"": time.Second, "s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+}
+
+func parseDuration(v string) (time.Duration, bool) {
+	v = strings.ToLower(strings.TrimSpace(v))
+	i := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' })
+	if i < 0 {
+		i = len(v)
+	}
+	n, err := strconv.ParseInt(v[:i], 10, 64)
+	unit, known := timeUnits[strings.TrimSpace(v[i:])]
+	if err != nil || !known || n > int64(time.Duration(1<<63-1)/unit) {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
+}
+
+// mode is the direction without what may follow it ("read:8k"), "" when it depends on a variable.
+func (j *job) mode() string {
+	s, ok := j.set["rw"]
+	if !ok {
+		return "read"
+	}
+	if strings.Contains(s.value, "$") {
+		return ""
+	}
+	m, _, _ := strings.Cut(s.value, ":")
+	return m
+}
+
+func (j *job) reads() bool {
+	m := j.mode()
+	return strings.Contains(m, "read") || m == "rw" || m == "randrw"
+}
+
+func (j *job) writes() bool {
+	m := j.mode()
+	return strings.Contains(m, "write") || m == "rw" || m == "randrw"
+}
+
+func (j *job) trims() bool  { return strings.Contains(j.mode(), "trim") }
+func (j *job) random() bool { return strings.HasPrefix(j.mode(), "rand") }
+
+// direct reports whether the page cache is bypassed.
+func (j *job) direct() bool {
+	if b, ok := j.set["buffered"]; ok { // it is direct turned round: of the two only the later is here
+		return !b.bare && b.value == "0"
+	}
+	return j.on("direct") || j.on("atomic")
+}
+
+// engine is the I/O engine: fio's default where none is set, "" where that is iotax's choice, or where
+// it depends on a variable.
+func (j *job) engine(facts Facts) string {
+	if _, ok := j.set["ioengine"]; ok {
+		return j.text("ioengine")
+	}
+	switch {
+	case j.ours:
+		return ""
+	case facts.OS == "windows":
+		return "windowsaio"
+	}
+	return "psync"
+}
+
+// syncEngines finish each I/O before they start the next, whatever the depth.
+var syncEngines = []string{
+	"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "cpuio", "falloc", "e4defrag", "ftruncate",
+	"filecreate", "filestat", "filedelete", "http", "net", "netsplice", "libpmem", "dev-dax", "pmemblk", "mtd",
+	"gfapi", "libhdfs", "libcufile", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
+}
+
+// fileEngines do I/O on files and block devices through the kernel, where the page cache is.
+var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
+
+// onFiles reports whether the job does I/O on files or block devices of this machine.
+func (j *job) onFiles(facts Facts) bool {
+	if e := j.engine(facts); !slices.Contains(fileEngines, e) && !(e == "" && j.ours) {
+		return false
+	}
+	return !slices.ContainsFunc(j.files(), func(f string) bool {
+		return f == "/dev/null" || f == "/dev/zero" || strings.HasPrefix(f, "/dev/dax") || strings.HasPrefix(f, "/dev/ng")
+	})
+}
+
+// files are the names in filename, which separates them by colons.
+func (j *job) files() []string {
+	var out []string
+	for _, p := range split(j.set["filename"].value) {
+		out = append(out, strings.ReplaceAll(p, `\:`, ":"))
+	}
+	return out
+}
+
+// split breaks a list of names at its colons, unless they are escaped.
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	var out []string
+	start := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case ':':
+			out = append(out, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, s[start:])
+}
+
+// devices are those of the files that are block devices by their name.
+func (j *job) devices() []string {
+	var out []string
+	for _, f := range j.files() {
+		disk := strings.HasPrefix(f, "/dev/") && !slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full"}, f) && !strings.HasPrefix(f, "/dev/shm/")
+		if disk || strings.HasPrefix(f, `\\.\PhysicalDrive`) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// bytes is what one pass of the job covers, over all its clones; it fails where that is not known.
+func (j *job) bytes() (int64, bool) {
+	size, ok := j.size("size", 0)
+	if n, known := j.size("filesize", 0); ok && size == 0 && known {
+		files, whole := j.number("nrfiles", 1)
+		size, ok = n*files, whole
+	}
+	clones, whole := j.number("numjobs", 1)
+	if !ok || !whole || size <= 0 || clones < 1 || size > (1<<62)/clones {
+		return 0, false
+	}
+	return size * clones, true
+}
+
+// covered is how much of the storage one pass touches: clones on one file share it.
+func (j *job) covered() (int64, bool) {
+	if j.has("filename") && !j.has("offset_increment") {
+		n, ok := j.size("size", 0)
+		return n, ok && n > 0
+	}
+	return j.bytes()
+}
+
+// slowed reports whether the job holds itself back, so that its rate can be foretold by nobody here.
+func (j *job) slowed() bool {
+	return j.has("rate", "rate_iops", "thinktime", "flow", "latency_target", "rate_process")
+}

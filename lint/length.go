@@ -1,0 +1,116 @@
+package lint
+
+import (
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// lengthRules are about runs too short to say anything.
+var lengthRules = []Rule{
+	{ID: "short-run", Severity: iotax.Warning, Title: "a run of less than five seconds",
+		Why:  "In a few seconds nothing is steady: caches fill, burst credit is spent, drives wake up. After a run the same is seen as `short-trial`.",
+		Mend: "use 10 s or more, after a ramp (`ramp_time`)",
+		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=2",
+		Good: "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=20",
+		in:   inFile, job: shortRun, plan: shortTrials},
+	{ID: "ends-by-size", Severity: iotax.Warning, Title: "the job ends before its time",
+		Why: "`runtime` is only an upper bound: without `time_based` a job ends when its `size` is through, and a result such as \"512MiB/1963msec\" is a run of two seconds. " +
+			"Told where one pass takes less than five seconds at 500 MB/s, or less than `runtime` does; as a note where no run time is given at all.",
+		Mend: "add `time_based` with a `runtime` of 10 s or more, or a larger `size`",
+		Bad:  "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60",
+		Good: "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60\ntime_based",
+		in:   inFile, job: endsBySize},
+	{ID: "ramp-not-shorter", Severity: iotax.Warning, Title: "the ramp is as long as the run",
+		Why: "`ramp_time` is not measured. Longer than what is, it is usually a slip in a unit. A job without `time_based` is worse off: when its size is through inside the ramp, the result is that of the ramp, " +
+			"or nothing; where that is to be expected this is an error.",
+		Mend: "use a `ramp_time` well below `runtime`, and `time_based`",
+		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=10\nramp_time=10",
+		Good: "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=10\nramp_time=2",
+		in:   inFile | inResult, job: rampNotShorter},
+}
+
+const (
+	quickLook = 5 * time.Second
+	// plausible is a rate (B/s) that ordinary storage reaches: a SATA drive.
+	plausible = 500e6
+)
+
+func shortRun(j *job, r *report) {
+	d, ok := j.duration("runtime")
+	if !ok || d <= 0 || d >= quickLook || j.aside(r.facts) {
+		return
+	}
+	r.at(j, j.first("runtime"), "a run of %s", secondsText(d))
+}
+
+// aside reports whether the job measures no storage.
+func (j *job) aside(facts Facts) bool {
+	switch j.engine(facts) {
+	case "cpuio", "exec", "null":
+		return true
+	}
+	return false
+}
+
+// pass is about how long the job takes for its size, on ordinary storage; it fails where nobody can
+// know.
+func (j *job) pass() (time.Duration, bool) {
+	if j.slowed() || j.has("number_ios", "fill_device", "file_append", "zonemode", "verify", "read_iolog") || j.on("time_based") && j.has("runtime") {
+		return 0, false
+	}
+	n, ok := j.bytes()
+	if j.has("io_size") {
+		n, ok = j.size("io_size", 0)
+		if clones, whole := j.number("numjobs", 1); ok && whole && clones > 0 {
+			n *= clones
+		}
+	}
+	loops, whole := j.number("loops", 1)
+	if !ok || !whole || n <= 0 || loops < 1 {
+		return 0, false
+	}
+	// Operations of 4 KiB are much slower: 100,000 in a second.
+	rate := plausible
+	if bs, ok := j.size("bs", 4096); ok && bs > 0 && !strings.ContainsAny(j.set["bs"].value, ",") && !j.has("bsrange", "bssplit") {
+		rate = min(rate, 100e3*float64(bs))
+	}
+	s := float64(n) * float64(loops) / rate
+	return time.Duration(min(s, 1e9) * float64(time.Second)), true
+}
+
+func endsBySize(j *job, r *report) {
+	if !j.onFiles(r.facts) || j.mode() == "" {
+		return
+	}
+	size := j.first("size", "filesize", "io_size")
+	takes, known := j.pass()
+	asked, limited := j.duration("runtime")
+	if j.on("time_based") && !j.has("runtime") {
+		r.at(j, j.first("time_based"), "time_based without runtime: fio ignores it, and the job ends when its size is through")
+		return
+	}
+	if !known {
+		return
+	}
+	switch {
+	case limited && asked > takes && takes < 30*time.Second:
+		r.at(j, size, "without time_based the job ends when its %s is through, after about %s of %s at %s", size.value, secondsText(takes), secondsText(asked), "500 MB/s")
+	case !j.has("runtime") && takes < quickLook:
+		r.as(iotax.Info, j, size, "the job ends when its %s is through: about %s at 500 MB/s", size.value, secondsText(takes))
+	}
+}
+
+func rampNotShorter(j *job, r *report) {
+	ramp, ok1 := j.duration("ramp_time")
+	run, ok2 := j.duration("runtime")
+	if !ok1 || !ok2 || ramp <= 0 || run <= 0 || ramp < run {
+		return
+	}
+	if takes, known := j.pass(); known && takes < ramp {
+		r.as(iotax.Invalid, j, j.first("ramp_time"), "the size is through after about %s, inside the ramp of %s: nothing is measured", secondsText(takes), secondsText(ramp))
+		return
+	}
+	r.at(j, j.first("ramp_time"), "a ramp of %s before a run of %s", secondsText(ramp), secondsText(run))
+}

@@ -1,0 +1,208 @@
+// Package lint finds what makes a comparison wrong before anything is measured: rules on fio jobs
+// (job files, command lines, the options kept in a result) and on plans. It does no I/O: what a rule
+// must know about the machine is told by Facts.
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax"
+)
+
+// A Rule is one mistake that can be seen before a run.
+type Rule struct {
+	ID       string // stable; findings carry it
+	Severity iotax.Severity
+	Title    string // what is wrong, in a few words
+	Why      string // why it matters, and how it is seen
+	Mend     string // what to do
+	Bad      string // a job file or plan that breaks it
+	Good     string // one much like it that does not
+
+	job  func(*job, *report)   // looks at one job
+	file func([]*job, *report) // looks at the jobs of a file together
+	plan func(*planView, *report)
+	in   where
+}
+
+// where says on what a rule's job function is used.
+type where int
+
+const (
+	inFile   where = 1 << iota // a job file or a command line, as fio itself would run it
+	inPlan                     // a workload of a plan, as iotax would run it
+	inResult                   // the options that a result says it was made with
+)
+
+// Rules lists every rule, in the order of the docs.
+func Rules() []Rule {
+	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, []Rule{unreadable}, planRules)
+}
+
+// Explain finds a rule by its id.
+func Explain(id string) (Rule, bool) {
+	for _, r := range Rules() {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Page is the rule's page in Markdown.
+func (r Rule) Page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Mend:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Mend)
+	for _, x := range []struct{ head, text string }{{"Wrong", r.Bad}, {"Right", r.Good}} {
+		if x.text != "" {
+			fmt.Fprintf(&b, "\n%s:\n\n```%s\n%s\n```\n", x.head, syntax(x.text), strings.TrimSpace(x.text))
+		}
+	}
+	return b.String()
+}
+
+func syntax(text string) string {
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return "ini"
+	}
+	return "yaml"
+}
+
+// Facts are what is known about the machine that the jobs will run on. The zero Facts know nothing:
+// rules that need a fact then say "if", or nothing.
+type Facts struct {
+	Memory  int64    // bytes of RAM; 0 is unknown
+	OS      string   // as runtime.GOOS says it; "" is unknown
+	Version string   // of fio there, as in "fio-3.33"; "" is unknown
+	Options []string // the options that fio there lists; nil is unknown
+
+	// Holds says what the block device at a path holds that writing would destroy ("mounted on
+	// /srv", "an ext4 file system"), or "". Nil when devices cannot be looked at.
+	Holds func(device string) string
+	// Written is the share of the file at a path that has blocks on the storage, and whether there
+	// is such a file. Nil when files cannot be looked at.
+	Written func(path string) (share float64, ok bool)
+}
+
+// A Finding is an iotax.Finding with the line it points at.
+type Finding struct {
+	iotax.Finding
+	Source string // the line (of a command: the whole of it); "" when there is none
+	Width  int    // characters from Column on
+}
+
+// A position is a place in a text; the zero position is none.
+type position struct {
+	file, source        string
+	line, column, width int
+}
+
+// report gathers the findings of one rule.
+type report struct {
+	rule  Rule
+	facts Facts
+	hits  []hit
+}
+
+// A hit is what a rule has to say about one job.
+type hit struct {
+	at       position
+	severity iotax.Severity
+	evidence string
+	mend     string
+	job      string // "" when it is about all
+}
+
+// at adds a finding about a job, at the place of one of its settings.
+func (r *report) at(j *job, s setting, format string, args ...any) {
+	r.as(r.rule.Severity, j, s, format, args...)
+}
+
+func (r *report) as(severity iotax.Severity, j *job, s setting, format string, args ...any) {
+	r.hits = append(r.hits, hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend, job: j.name})
+}
+
+// mend replaces the mend of the last finding.
+func (r *report) mend(format string, args ...any) {
+	r.hits[len(r.hits)-1].mend = fmt.Sprintf(format, args...)
+}
+
+// named is how many jobs a finding names.
+const named = 3
+
+// findings joins what was said at the same place about several jobs: an option of [global] is one
+// mistake, however many jobs have it. jobs is how many there are in all.
+func (r *report) findings(jobs int) []Finding {
+	type key struct {
+		at       position
+		severity iotax.Severity
+		evidence string
+	}
+	var order []key
+	at := map[key][]hit{}
+	for _, h := range r.hits {
+		k := key{h.at, h.severity, h.evidence}
+		if at[k] == nil {
+			order = append(order, k)
+		}
+		at[k] = append(at[k], h)
+	}
+	var out []Finding
+	for _, k := range order {
+		hits := at[k]
+		var names []string
+		for _, h := range hits {
+			if h.job != "" && !slices.Contains(names, h.job) {
+				names = append(names, h.job)
+			}
+		}
+		evidence := k.evidence
+		switch n := len(names); {
+		case jobs < 2 || n == 0:
+		case n == jobs:
+			evidence += fmt.Sprintf(" (all %d jobs)", n)
+		case n > named+1:
+			evidence += fmt.Sprintf(" (%s and %d more)", strings.Join(names[:named], ", "), n-named)
+		default:
+			evidence += " (" + strings.Join(names, ", ") + ")"
+		}
+		out = append(out, Finding{
+			Finding: iotax.Finding{Rule: r.rule.ID, Severity: k.severity, Evidence: evidence, Mend: hits[0].mend,
+				File: k.at.file, Line: k.at.line, Column: k.at.column},
+			Source: k.at.source, Width: k.at.width,
+		})
+	}
+	return out
+}
+
+// lint runs the rules that are for jobs of this sort.
+func lint(jobs []*job, on where, facts Facts) []Finding {
+	var out []Finding
+	for _, rule := range Rules() {
+		if rule.in&on == 0 {
+			continue
+		}
+		r := &report{rule: rule, facts: facts}
+		if rule.job != nil {
+			for _, j := range jobs {
+				rule.job(j, r)
+			}
+		}
+		if rule.file != nil {
+			rule.file(jobs, r)
+		}
+		out = append(out, r.findings(len(jobs))...)
+	}
+	return sorted(out)
+}
+
+// sorted puts findings in the order of the text; what has no place comes first.
+func sorted(fs []Finding) []Finding {
+	slices.SortStableFunc(fs, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return fs
+}

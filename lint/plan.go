@@ -1,0 +1,145 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/plan"
+)
+
+// planRules are about the targets of a plan beside each other.
+var planRules = []Rule{
+	{ID: "guest-disk-cache", Severity: iotax.Warning, Title: "a guest's disk uses the host's cache, and the baseline does not",
+		Why: "With `cache=writeback` and `writethrough` the guest's disk is read from the page cache of the host, while direct I/O on the host goes to the device: the guest looks faster than it is. " +
+			"With `unsafe` flushes are acknowledged and not done, so that nothing written is safe; the report does not rank that. In a run `cache-served` and `durability-differs` say whether it happened.",
+		Mend: "use `cache: none` (or directsync), or make both sides buffered (`direct: 0`) and say so",
+		Bad:  "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: unsafe}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		Good: "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: none}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		plan: guestDiskCache},
+	{ID: "memory-target", Severity: iotax.Warning, Title: "a target that is memory",
+		Why:  "What is below /dev/shm or /run is memory: a flush does nothing there, and no storage is measured. It is a fine upper bound, and no rival: the report shows it and does not rank it.",
+		Mend: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
+		Bad:  "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /dev/shm/x}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		Good: "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /srv}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		plan: memoryTarget},
+}
+
+// A planView is a plan with the jobs of its workloads.
+type planView struct {
+	*plan.Plan
+	jobs []*job
+}
+
+// direct reports whether a workload bypasses the page cache of the machine that it runs on.
+func (p *planView) direct() bool {
+	for _, j := range p.jobs {
+		if j.direct() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planView) writes() bool {
+	for _, j := range p.jobs {
+		if j.writes() {
+			return true
+		}
+	}
+	return false
+}
+
+func guestDiskCache(p *planView, r *report) {
+	for _, t := range p.Targets {
+		cache := t.Value("cache")
+		if t.Kind != "disk" || t.Name == p.Baseline {
+			continue
+		}
+		switch {
+		case cache == "unsafe" && p.writes():
+			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=unsafe: its flushes are acknowledged and not done, those of %s are", t.Name, p.Baseline)
+		case (cache == "unsafe" || cache == "writeback" || cache == "writethrough") && p.direct() && p.baselineDirect():
+			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=%s: direct I/O in the guest comes from the host's page cache, that of %s does not", t.Name, cache, p.Baseline)
+		}
+	}
+}
+
+// baselineDirect reports whether direct I/O at the baseline goes to the device.
+func (p *planView) baselineDirect() bool {
+	for _, t := range p.Targets {
+		if t.Name == p.Baseline {
+			return t.Kind == "dir" || t.Kind == "device" || t.Value("cache") == "none" || t.Value("cache") == "directsync"
+		}
+	}
+	return false
+}
+
+func memoryTarget(p *planView, r *report) {
+	for _, t := range p.Targets {
+		path := t.Value("path")
+		for _, m := range []string{"/dev/shm", "/run"} {
+			if t.Kind == "dir" && (path == m || strings.HasPrefix(path, m+"/")) {
+				r.on(t.Where("path"), r.rule.Severity, "%s is %s, which is memory", t.Name, path)
+			}
+		}
+	}
+}
+
+// shortTrials is short-run on a plan.
+func shortTrials(p *planView, r *report) {
+	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
+		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", secondsText(d))
+		r.mend("give trials of 10 s or more (`--trial 10s`)")
+	}
+}
+
+// on adds a finding at a place of a plan.
+func (r *report) on(m plan.Mark, severity iotax.Severity, format string, args ...any) {
+	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend})
+}
+
+func marked(m plan.Mark) position {
+	file := m.File
+	if m.Word != "" {
+		file = m.Word
+	}
+	return position{file: file, source: m.Source, line: m.Line, column: m.Column, width: m.Width}
+}
+
+// Plan finds the mistakes of a plan and of the jobs in it.
+func Plan(p *plan.Plan, facts Facts) []Finding {
+	v := &planView{Plan: p}
+	for _, w := range p.Workloads {
+		if w.Kind == "fio" {
+			v.jobs = append(v.jobs, planJob(w))
+		}
+	}
+	out := lint(v.jobs, inPlan, facts)
+	for _, rule := range Rules() {
+		if rule.plan != nil {
+			r := &report{rule: rule, facts: facts}
+			rule.plan(v, r)
+			out = append(out, r.findings(0)...)
+		}
+	}
+	return sorted(out)
+}
+
+// planJob is the job of a workload that is written in the plan itself.
+func planJob(w plan.Workload) *job {
+	j := &job{name: w.Name, set: map[string]setting{}, ours: true}
+	j.head = setting{at: marked(w.Where(""))}
+	l, ok := w.Spec.(plan.OptionLister)
+	if !ok {
+		return j
+	}
+	for _, o := range l.Options() {
+		s := setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", base: 1024, at: marked(w.Where(o.Key))}
+		j.set[s.key] = s
+		j.order = append(j.order, s)
+	}
+	return j
+}

@@ -1,0 +1,180 @@
+package lint
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"iotax"
+	"iotax/fio"
+)
+
+// unreadable is about texts that fio would stop at.
+var unreadable = Rule{ID: "not-a-job", Severity: iotax.Invalid, Title: "a line that is no part of a job",
+	Why:  "fio stops at a line that is no section, no option and no comment, at a file that it cannot include, and at a command line without a job.",
+	Mend: "write [name] for a section, option=value below it, and ; or # before a comment",
+	Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\n[write",
+	Good: "[read]\nrw=randread\ndirect=1\nsize=64g",
+	in:   inFile}
+
+// JobFile finds the mistakes of a job file that reads as fio itself would read it. name is its name in
+// the findings; read gives the text of that file and of those that it includes.
+func JobFile(name string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
+	texts := map[string]string{}
+	f, err := fio.ReadJob(name, func(n string) ([]byte, error) {
+		text, err := read(n)
+		texts[n] = string(text)
+		return text, err
+	})
+	if f == nil {
+		return nil, err
+	}
+	t := texted{name: name, lines: map[string][]string{}}
+	for n, text := range texts {
+		t.lines[n] = strings.Split(text, "\n")
+	}
+	out, err := t.unreadable(err)
+	if err != nil {
+		return nil, err
+	}
+	return sorted(append(out, lint(t.jobs(f.Jobs()), inFile, facts)...)), nil
+}
+
+// Command finds the mistakes of a fio command line. name stands for it in the findings.
+func Command(name, text string, facts Facts) ([]Finding, error) {
+	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
+	c, err := fio.ParseCommand(text)
+	out, err := t.unreadable(err)
+	if err != nil || c == nil {
+		return out, err
+	}
+	return sorted(append(out, lint(t.jobs(c.Jobs()), inFile, facts)...)), nil
+}
+
+// Result finds the mistakes in the options that a result says it was made with. There is no place to
+// point at but the file.
+func Result(name string, res *fio.Result) []Finding {
+	var jobs []*job
+	for i := range res.Jobs {
+		r := &res.Jobs[i]
+		j := &job{name: r.Name, set: map[string]setting{}, ran: true}
+		j.head = setting{at: position{file: name}}
+		for _, options := range []map[string]string{res.Options, r.Options} {
+			for k, v := range options {
+				key := fio.Canonical(k)
+				j.set[key] = setting{key: key, value: v, bare: v == "", base: 1024, at: j.head.at}
+				// The later of the two wins; the job's own options are the later ones.
+				switch key {
+				case "buffered":
+					delete(j.set, "direct")
+				case "direct":
+					delete(j.set, "buffered")
+				}
+			}
+		}
+		if s, ok := j.set["kb_base"]; ok && s.value == "1000" {
+			for k, s := range j.set {
+				s.base = 1000
+				j.set[k] = s
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	return lint(jobs, inResult, Facts{})
+}
+
+// texted is a text that findings point into.
+type texted struct {
+	name    string
+	lines   map[string][]string // by file
+	command bool
+}
+
+// at is the place of a token; width 0 is the rest of the line.
+func (t *texted) at(file string, line, column, width int) position {
+	if file == "" {
+		file = t.name
+	}
+	p := position{file: file, line: line, column: column, width: width}
+	if lines := t.lines[file]; line > 0 && line <= len(lines) {
+		p.source = strings.TrimSuffix(lines[line-1], "\r")
+		if p.column == 0 {
+			p.column = 1 + len(p.source) - len(strings.TrimLeft(p.source, " \t"))
+		}
+		if p.width == 0 {
+			p.width = utf8.RuneCountInString(strings.TrimSpace(p.source))
+		}
+		p.width = max(1, min(p.width, utf8.RuneCountInString(p.source)-p.column+1))
+	}
+	return p
+}
+
+// unreadable turns the errors of the reader into findings; any other error is returned.
+func (t *texted) unreadable(err error) ([]Finding, error) {
+	if err == nil {
+		return nil, nil
+	}
+	all := []error{err}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		all = many.Unwrap()
+	}
+	var out []Finding
+	for _, e := range all {
+		var je *fio.JobError
+		if !errors.As(e, &je) {
+			return nil, err
+		}
+		r := &report{rule: unreadable}
+		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, mend: je.Mend}
+		if h.mend == "" {
+			h.mend = unreadable.Mend
+		}
+		r.hits = append(r.hits, h)
+		out = append(out, r.findings(0)...)
+	}
+	return out, nil
+}
+
+func (t *texted) jobs(specs []fio.JobSpec) []*job {
+	names := fio.Labels(specs)
+	var out []*job
+	for i, spec := range specs {
+		j := &job{name: names[i], set: map[string]setting{}, group: spec.Group}
+		if h := spec.Section; h != nil {
+			j.head.at = t.at("", h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
+		}
+		for _, s := range spec.Settings {
+			base := s.KBBase
+			if base == 0 {
+				base = 1024
+			}
+			// The value may have been quoted, or hold a variable: on a command line the word is the
+			// text up to the next space.
+			width := utf8.RuneCountInString(s.Key)
+			if !s.Bare {
+				width += 1 + utf8.RuneCountInString(s.Value)
+			}
+			if t.command {
+				width += 2
+			}
+			set := setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: base, at: t.at(s.File, s.Line, s.Column, width)}
+			j.set[set.key] = set
+			j.order = append(j.order, set)
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// LooksLikeJob reports whether a text is a job file rather than anything else: its first line that is
+// no comment is a section.
+func LooksLikeJob(text string) bool {
+	for line := range strings.Lines(text) {
+		s := strings.TrimSpace(line)
+		if s == "" || s[0] == ';' || s[0] == '#' {
+			continue
+		}
+		return s[0] == '['
+	}
+	return false
+}
