@@ -56,7 +56,7 @@ func (j *job) returns() (string, bool) {
 func fitsMemory(j *job, r *report) {
 	why, again := j.returns()
 	size, known := j.covered()
-	if !j.reads() || j.direct() || !again || !known || !j.onFiles(r.facts) || j.engine(r.facts) == "mmap" {
+	if !j.reads() || j.direct() || j.verifies() || !again || !known || !j.onFiles(r.facts) || j.engine(r.facts) == "mmap" {
 		return
 	}
 	s := j.first("size", "filesize")
@@ -72,7 +72,7 @@ func fitsMemory(j *job, r *report) {
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
 func unsynced(j *job, r *report) {
-	if !j.writes() || j.direct() || !j.onFiles(r.facts) {
+	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) {
 		return
 	}
 	for _, f := range flushes {
@@ -84,7 +84,7 @@ func unsynced(j *job, r *report) {
 }
 
 func randrepeat(j *job, r *report) {
-	if !j.random() || !j.reads() || !j.onFiles(r.facts) || j.has("randseed") {
+	if !j.random() || !j.reads() || j.verifies() || !j.onFiles(r.facts) || j.has("randseed") {
 		return
 	}
 	for _, key := range []string{"randrepeat", "allrandrepeat"} {

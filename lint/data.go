@@ -81,7 +81,7 @@ func unwritten(jobs []*job, r *report) {
 			}
 		}
 		for _, d := range j.devices() {
-			if j.reads() && !j.writes() && !written[d] {
+			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs keep to what was written
 				r.as(iotax.Info, j, s, "reads %s: if it is thin, new or trimmed, what was never written is answered from metadata", d)
 			}
 		}
@@ -149,7 +149,7 @@ var numbered = regexp.MustCompile(`(?i)\d+[kmgtp](?:ib|b)?\b`)
 var latencyOptions = []string{"write_lat_log", "write_hist_log", "lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "latency_target", "max_latency", "log_hist_msec"}
 
 func gtodReduce(j *job, r *report) {
-	if !j.on("gtod_reduce") {
+	if !j.on("gtod_reduce") || j.aside(r.facts) {
 		return
 	}
 	s := j.first("gtod_reduce")

@@ -34,7 +34,7 @@ var depthRules = []Rule{
 func libaioBuffered(j *job, r *report) {
 	e := j.engine(r.facts)
 	depth, ok := j.number("iodepth", 1)
-	if e != "libaio" && e != "linuxaio" || !ok || depth < 2 || j.direct() || !j.reads() && !j.writes() || !j.onFiles(r.facts) {
+	if e != "libaio" && e != "linuxaio" || !ok || depth < 2 || j.direct() || j.verifies() || !j.reads() && !j.writes() || !j.onFiles(r.facts) {
 		return
 	}
 	at := j.first("ioengine")

@@ -88,23 +88,23 @@ func deviceOverwritten(j *job, r *report) {
 	}
 	s, _ := j.get("filename")
 	for _, d := range j.devices() {
-		verb := "writes to"
+		verb := "the job writes to"
 		if !j.writes() {
-			verb = "discards blocks of"
+			verb = "the job discards blocks of"
 		}
 		if r.facts.Holds != nil {
 			if held := r.facts.Holds(d); held != "" {
-				r.as(iotax.Invalid, j, s, "rw=%s %s %s, and it is in use: %s", j.mode(), verb, d, held)
+				r.as(iotax.Invalid, j, s, "%s %s, and it is in use: %s", verb, d, held)
 				r.mend("name another device or a file; wipe this one yourself (wipefs) if it may go")
 				continue
 			}
 		}
-		r.at(j, s, "rw=%s %s %s: what it holds is lost", j.mode(), verb, d)
+		r.at(j, s, "%s %s: what it holds is lost", verb, d)
 	}
 }
 
 // meant are options that say that jobs are to run together, or that they do not run at full speed.
-var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "group_reporting", "verify", "latency_target"}
+var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "group_reporting", "latency_target"}
 
 // beside are engines that disturb, watch or talk to other jobs rather than measure storage.
 var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
@@ -122,14 +122,12 @@ func jobsCompete(jobs []*job, r *report) {
 		}) {
 			continue
 		}
-		var unlike []*job
-		for _, j := range group[1:] {
-			if j.mode() != group[0].mode() || j.blocks() != group[0].blocks() {
-				unlike = append(unlike, j)
+		// A job that verifies is after correctness, and may well be disturbed on purpose.
+		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
+		for i, j := range group {
+			if i > 0 && (j.mode() != group[0].mode() || j.blocks() != group[0].blocks()) {
+				r.at(j, j.head, "[%s] runs at the same time as [%s], and does something else (%s, %s)", j.name, group[0].name, j.doing(), group[0].doing())
 			}
-		}
-		for _, j := range unlike {
-			r.at(j, j.head, "runs at the same time as [%s], which does something else (%s against %s)", group[0].name, j.doing(), group[0].doing())
 		}
 	}
 }

@@ -250,3 +250,9 @@ func (j *job) covered() (int64, bool) {
 func (j *job) slowed() bool {
 	return j.has("rate", "rate_iops", "thinktime", "flow", "latency_target", "rate_process")
 }
+
+// verifies reports whether the job is about what is read rather than how fast.
+func (j *job) verifies() bool {
+	s, ok := j.set["verify"]
+	return ok && s.value != "0" && s.value != "none"
+}

@@ -122,7 +122,11 @@ func (r *report) at(j *job, s setting, format string, args ...any) {
 }
 
 func (r *report) as(severity iotax.Severity, j *job, s setting, format string, args ...any) {
-	r.hits = append(r.hits, hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend, job: j.name})
+	h := hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend, job: j.name}
+	if s.key == "" && s.at.line > 0 {
+		h.job = "" // its header says it
+	}
+	r.hits = append(r.hits, h)
 }
 
 // mend replaces the mend of the last finding.

@@ -115,6 +115,8 @@ var cases = []struct {
 	{"jobs-compete", "[global]\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=${MODE}\n[b]\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=read", "", nil},
+	{"jobs-compete", "[a]\nrw=read\n[b]\nrw=write\nverify=md5", "", nil},
+	{"jobs-compete", "[a]\nrw=read\n[b]\nrw=write\n[c]\nrw=write\nverify=md5", "warning", nil},
 
 	{"jobs-overwrite", "[a]\nrw=write\nnumjobs=2\nfilename=x", "warning", nil},
 	{"jobs-overwrite", "[a]\nrw=randwrite\nnumjobs=2\nfilename=x", "info", nil},
@@ -129,6 +131,7 @@ var cases = []struct {
 	{"libaio-buffered", "[a]\nioengine=libaio\niodepth=8\ndirect=1\nbuffered=1", "warning", nil},
 	{"libaio-buffered", "[a]\nioengine=libaio\niodepth=8\ndirect", "", nil},
 	{"libaio-buffered", "[a]\nioengine=libaio", "", nil},
+	{"libaio-buffered", "[a]\nioengine=libaio\niodepth=8\nverify=md5", "", nil},
 	{"libaio-buffered", "[a]\nioengine=libaio\niodepth=${D}", "", nil},
 	{"libaio-buffered", "[a]\nioengine=io_uring\niodepth=8", "", nil},
 
@@ -188,7 +191,7 @@ var cases = []struct {
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m\nruntime=60", "warning", nil},
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m", "info", nil},
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m\nruntime=60\ntime_based", "", nil},
-	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512g\nruntime=60", "", nil},
+	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=10g\nruntime=60", "", nil},
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m\nloops=100", "", nil},
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m\nrate=1m", "", nil},
 	{"ends-by-size", "[a]\nrw=read\nbs=1m\nsize=512m\ntime_based", "warning", nil},
@@ -240,6 +243,10 @@ var cases = []struct {
 	{"unknown-option", "[a]\nblocksize=4k\nreadwrite=read", "", nil},
 	{"unknown-option", "[a]\nrw=read\nnumjobs=2", "error", &Facts{Version: "fio-2.0", Options: []string{"rw", "size"}}},
 	{"unknown-option", "[a]\nrw=read\nnewoption=2", "", &Facts{Version: "fio-9.0", Options: []string{"rw", "newoption"}}},
+
+	{"unknown-option", "[a]\nthreads=1", "warning", nil},
+	{"unknown-option", "[a]\nthread=1", "", nil},
+	{"unknown-option", "[a]\nioengine=dfs\ncont=x", "", nil},
 
 	{"bad-value", "[a]\nrw=raed", "error", nil},
 	{"bad-value", "[a]\nrw=read:8k", "", nil},

@@ -17,7 +17,8 @@ import (
 var optionRules = []Rule{
 	{ID: "unknown-option", Severity: iotax.Invalid, Title: "fio has no such option",
 		Why: "fio stops at an option that it does not know. The list is that of fio 3.33; where the fio that will run is known, its own list decides, so an option that is too new for it is found as well. " +
-			"Options of engines that the list does not cover are left alone unless they look like a slip.",
+			"Options of engines that the list does not cover are left alone unless they look like a slip. " +
+			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
 		Mend: "see `fio --cmdhelp` for the options of your version",
 		Bad:  "[read]\nrw=randread\niodpeth=32\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
@@ -36,14 +37,31 @@ var optionRules = []Rule{
 		in:   inFile, job: fraction},
 }
 
-// nearBy is how far a slip may be from the option it was to be.
-const nearBy = 2
+// profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them
+// to the list of options; with what was meant, where that is clear.
+var profileOptions = map[string]string{
+	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
+	"device-names": "filename", "test-duration": "runtime",
+}
+
+// slipped reports whether a name can only be a slip of an option that every job has.
+func slipped(key, near string) bool {
+	o, ok := fio.LookupOption(near)
+	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
+}
 
 func unknownOption(j *job, r *report) {
 	for _, s := range j.order {
 		o, known := fio.LookupOption(s.key)
 		listed := slices.Contains(r.facts.Options, s.key) || known && (slices.Contains(r.facts.Options, o.Name) || o.Alias != "" && slices.Contains(r.facts.Options, o.Alias))
+		slip, profile := profileOptions[s.key]
 		switch {
+		case profile:
+			r.as(iotax.Warning, j, s, "%s is an option of fio's own test profiles: in a job it is taken and does nothing", s.key)
+			r.mend("leave it out")
+			if slip != "" {
+				r.mend("did you mean %q?", slip)
+			}
 		case s.key == "" || listed || strings.Contains(s.key, "$"):
 		case known && (r.facts.Options == nil || o.Engine != ""):
 		case known:
@@ -52,7 +70,7 @@ func unknownOption(j *job, r *report) {
 		default:
 			near := plan.Nearest(s.key, fio.OptionNames())
 			// An engine that the list does not cover may well have an option of this name.
-			if !listedEngine(j.engine(r.facts)) && (near == "" || levenshtein.Distance(s.key, near, nil) > nearBy) {
+			if !listedEngine(j.engine(r.facts)) && !slipped(s.key, near) {
 				continue
 			}
 			r.at(j, s, "fio has no option %s", s.key)
