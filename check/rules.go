@@ -127,6 +127,8 @@ const (
 	stallAtEnd   = 3.0  // seconds without a line; fio leaves out the last one or two
 	windowShort  = 0.95 // window ÷ window asked for
 	busyThread   = 0.95 // CPU seconds of the generator ÷ thread seconds
+	busyShare    = 0.50 // the same, where the host has hardly any CPU left
+	busyHost     = 0.90 // share of the host's CPU time: it was watched for longer than the window
 	submitShare  = 0.80 // time of a thread spent in submission
 	submitBusy   = 0.75 // CPU share of a thread that really waits, at most
 	depthShort   = 0.80 // depth reached ÷ depth asked for
@@ -191,7 +193,7 @@ var (
 		Why:  "More than 2 % of the CPU time of this host, or of the target's own machine, went to another virtual machine (steal): the result is bound by the CPU (`cpu-bound`), and by a neighbour.",
 		Mend: "use a host of its own, or dedicated CPUs"}
 	generatorBound = Rule{ID: "generator-bound", Severity: iotax.Warning, Scope: OfTrial, Title: "the load generator was the limit",
-		Why:  "Its threads used more than 95 % of a CPU each: the result is bound by the CPU (`cpu-bound`), and the target could perhaps do more.",
+		Why:  "Its threads used more than 95 % of a CPU each, or more than half of one while this host's CPUs were more than 90 % busy: the result is bound by the CPU (`cpu-bound`), and the target could perhaps do more.",
 		Mend: "use more `numjobs`, larger blocks, or a cheaper engine (io_uring)"}
 	blockingSubmit = Rule{ID: "blocking-submit", Severity: iotax.Warning, Scope: OfTrial, Title: "the asynchronous engine blocks at submission",
 		Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +

@@ -429,8 +429,14 @@ func (r reading) cpu() []iotax.Finding {
 			fs = append(fs, steal.finding("cpu-bound: %s of %s CPU time was stolen", percent(v), c.whose))
 		}
 	}
-	if busy, ok := r.busy(); ok && busy > busyThread {
+	busy, ok := r.busy()
+	host, _ := r.value("cpu.host.busy")
+	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
+	switch {
+	case ok && busy > busyThread:
 		fs = append(fs, generatorBound.finding("cpu-bound: its threads used %s of a CPU each", percent(busy)))
+	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
+		fs = append(fs, generatorBound.finding("cpu-bound: its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
 	}
 	return fs
 }

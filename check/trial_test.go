@@ -314,6 +314,24 @@ var planted = []struct {
 			set(t, "cpu.client", 9.9)
 			t.Facts[factJobs], t.Facts[factDepth] = "2", "16"
 		}},
+	{"generator-bound", "others take the CPU that it would use", iotax.Warning,
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			tgt.Machine = thisHost{}
+			set(t, "cpu.client", 6)
+			set(t, "cpu.host.busy", 0.98)
+		},
+		func(t *iotax.Trial, tgt *iotax.Target) { // they leave some
+			tgt.Machine = thisHost{}
+			set(t, "cpu.client", 6)
+			set(t, "cpu.host.busy", 0.85)
+		}},
+	{"generator-bound", "the same, and it wants little", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.client", 9.6) },
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			tgt.Machine = thisHost{}
+			set(t, "cpu.client", 4)
+			set(t, "cpu.host.busy", 0.98)
+		}},
 	{"blocking-submit", "submission longer than completion", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "read.latency.submission.mean", 1.4e-3)
@@ -348,6 +366,11 @@ var planted = []struct {
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factJobs], t.Facts[factDepth] = "4", "8" }},
 }
+
+// thisHost is a machine of which only its place is asked.
+type thisHost struct{ iotax.Machine }
+
+func (thisHost) Local() bool { return true }
 
 // elsewhere moves the trial to a machine that has nothing to do with this host.
 func elsewhere(t *iotax.Trial, tgt *iotax.Target) {

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// These tests plant faults in real parts (fio, loop devices, guests) and look whether the checks find
+// them, and nothing in the clean twin beside them. What other work does on this machine meanwhile may add
+// findings, so they look only for the one that they are about.
+
+// found lists the cells of the latest run in which a rule spoke, or voided: "target / workload".
+func (s *stage) found(rule string) (cells []string) {
+	s.t.Helper()
+	_, trials := s.trials()
+	for _, t := range trials {
+		said := strings.HasPrefix(t.Void, rule+":") || slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
+		if said && !slices.Contains(cells, t.Cell()) {
+			cells = append(cells, t.Cell())
+		}
+	}
+	slices.Sort(cells)
+	return cells
+}
+
+// loop mounts an ext4 on a loop device, whose file lies in dir, until the test ends.
+func (s *stage) loop(name, dir string) string {
+	s.t.Helper()
+	needsRoot(s.t)
+	image, point := filepath.Join(dir, name+".img"), s.mkdir(name)
+	must := func(args ...string) string {
+		s.t.Helper()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	must("fallocate", "-l", "160M", image)
+	device, err := exec.Command("losetup", "-f", "--show", image).Output()
+	if err != nil {
+		s.t.Skip("needs loop devices")
+	}
+	d := strings.TrimSpace(string(device))
+	s.t.Cleanup(func() { must("losetup", "-d", d) })
+	must("mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", d)
+	must("mount", d, point)
+	s.t.Cleanup(func() { must("umount", point) })
+	return point
+}
+
+// private is a directory on a block device that nobody else uses: a loop device in memory.
+func (s *stage) private() string {
+	s.t.Helper()
+	return s.loop("disk", s.mount("memory", "size=256m"))
+}
+
+// measured runs a plan that must come to an end, well or incomplete.
+func (s *stage) measured(plan string, flags ...string) result {
+	s.t.Helper()
+	r := s.iotax(append([]string{"run", s.write("checks.yaml", plan)}, flags...)...)
+	if r.code != 0 && r.code != exitIncomplete {
+		s.t.Fatal(r)
+	}
+	return r
+}
+
+// first is the first trial of the latest run.
+func first(s *stage) *iotax.Trial {
+	_, trials := s.trials()
+	return trials[0]
+}
+
+// fio returns the processes of the fio that measures, the job's included.
+func (s *stage) fio() (pids []int) {
+	s.t.Helper()
+	for _, p := range s.processes("fio") {
+		pid, line, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil && strings.Contains(line, "--runtime=") {
+			pids = append(pids, n)
+		}
+	}
+	return pids
+}
+
+// Direct reads on a loop device end in the page cache of the file under it.
+func TestFindsCacheServed(t *testing.T) {
+	s := newStage(t)
+	loop := s.loop("loop", s.mkdir("images"))
+	s.measured(fmt.Sprintf(`
+baseline: disk
+targets:
+  disk: {dir: b}
+  loop: {dir: %s}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 8, size: 32MiB}}}
+measure: {trial: 1s, ramp: 100ms, blocks: 1}
+`, loop))
+	if got := s.found("cache-served"); !slices.Equal(got, []string{"loop / read"}) {
+		t.Errorf("cache-served in %q", got)
+	}
+}
+
+// A second fio reads from the same device.
+func TestFindsForeignIO(t *testing.T) {
+	s := newStage(t)
+	dir := s.private()
+	plan := fmt.Sprintf(`
+targets: {disk: {dir: %s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
+measure: {trial: 1s, ramp: 200ms, blocks: 1}
+`, dir)
+	s.measured(plan)
+	if got := s.found("foreign-io"); len(got) > 0 {
+		t.Errorf("nobody else is there: %q\n%+v", got, first(s).Findings)
+	}
+	other := exec.Command("fio", "--name=other", "--directory="+dir, "--rw=randread", "--bs=64k", "--size=32m", "--direct=1", "--time_based", "--runtime=60", "--output=/dev/null")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		other.Process.Signal(syscall.SIGINT)
+		other.Wait()
+	}()
+	s.measured(plan)
+	if got := s.found("foreign-io"); !slices.Equal(got, []string{"disk / read"}) {
+		t.Errorf("foreign-io in %q: %+v", got, first(s).Values)
+	}
+}
+
+// fio is stopped for two seconds and a half in the first block of two.
+func TestFindsStall(t *testing.T) {
+	s := newStage(t)
+	dir := s.private()
+	r := s.start(nil, "run", s.write("checks.yaml", fmt.Sprintf(`
+targets: {disk: {dir: %s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
+measure: {trial: 5s, ramp: 0s, blocks: 2}
+`, dir)))
+	var pids []int
+	for end := time.Now().Add(30 * time.Second); len(pids) < 2 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		pids = s.fio() // itself and its job
+	}
+	if len(pids) < 2 {
+		t.Fatalf("fio does not run: %s", r.wait())
+	}
+	time.Sleep(1500 * time.Millisecond)
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	time.Sleep(2500 * time.Millisecond)
+	signal(syscall.SIGCONT)
+	r.wait().works(t, 0)
+	_, trials := s.trials()
+	for i, want := range []bool{true, false} {
+		if got := slices.ContainsFunc(trials[i].Findings, func(f iotax.Finding) bool { return f.Rule == "stall" }); got != want {
+			t.Errorf("stall in block %d: %v\n%+v\n%+v", i, got, trials[i].Findings, trials[i].Series)
+		}
+	}
+}
+
+// The null engine is all CPU; one I/O every millisecond is not.
+func TestFindsGeneratorBound(t *testing.T) {
+	s := newStage(t)
+	var got []string
+	for range 3 { // what others take of the CPUs meanwhile may lie just below what counts
+		s.measured(`
+targets: {host: {dir: b}}
+workloads:
+  spin: {fio: {rw: randread, bs: 4k, ioengine: "null", size: 32MiB}}
+  idle: {fio: {rw: randread, bs: 4k, ioengine: psync, size: 32MiB, rate_iops: 1000}}
+measure: {trial: 1500ms, ramp: 0s, blocks: 1}
+`)
+		if got = s.found("generator-bound"); slices.Equal(got, []string{"host / spin"}) {
+			return
+		}
+	}
+	t.Errorf("generator-bound in %q: %+v", got, first(s).Values)
+}
+
+// libaio on a buffered file does its I/O while it submits.
+func TestFindsBlockingSubmit(t *testing.T) {
+	s := newStage(t)
+	dir := s.private()
+	s.measured(fmt.Sprintf(`
+targets: {disk: {dir: %s}}
+workloads:
+  buffered: {fio: {rw: randread, bs: 64k, iodepth: 16, ioengine: libaio, direct: 0, size: 64MiB}}
+  direct:   {fio: {rw: randread, bs: 64k, iodepth: 16, ioengine: io_uring, size: 64MiB}}
+measure: {trial: 1s, ramp: 100ms, blocks: 1}
+`, dir))
+	if got := s.found("blocking-submit"); !slices.Contains(got, "disk / buffered") || slices.Contains(got, "disk / direct") {
+		t.Errorf("blocking-submit in %q", got)
+	}
+}
+
+// The guest's clock counts a time stamp counter that it believes to be slower than it is. The clean twins
+// are all other guests of these tests.
+func TestFindsWrongClock(t *testing.T) {
+	s := newStage(t)
+	s.measured(`
+machines: {guest: {qemu: {memory: 256MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
+targets: {host: {dir: b}, guest: {on: guest, disk: {}}}
+baseline: host
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 0s, blocks: 1}
+`)
+	if got := s.found("clock-insane"); !slices.Equal(got, []string{"guest / read"}) {
+		t.Errorf("clock-insane in %q: %+v", got, first(s).Values)
+	}
+}
+
+// One guest with two disks that lie on the same directory, and the host's cache warm.
+func TestFindsTheHostsCache(t *testing.T) {
+	s := newStage(t)
+	r := s.measured(`
+machines: {guest: {qemu: {memory: 256MiB}}}
+targets:
+  host:   {dir: b}
+  none:   {on: guest, disk: {cache: none}}
+  unsafe: {on: guest, disk: {cache: unsafe}}
+baseline: host
+workloads:
+  direct read:   {fio: {rw: randread, bs: 4k, iodepth: 4, size: 16MiB}}
+  buffered read: {fio: {rw: randread, bs: 4k, size: 16MiB, direct: 0}}
+  write:         {fio: {rw: randwrite, bs: 4k, iodepth: 4, size: 16MiB}}
+measure: {trial: 600ms, ramp: 0s, blocks: 1, cold: false}
+`, "--json")
+	for rule, want := range map[string][]string{
+		"cache-served":    {"unsafe / direct read"},
+		"device-did-less": {"unsafe / buffered read"},
+		"clock-insane":    nil,
+	} {
+		if got := s.found(rule); !slices.Equal(got, want) {
+			t.Errorf("%s in %q, want %q", rule, got, want)
+		}
+	}
+	if got := s.found("write-absorbed"); !slices.Contains(got, "unsafe / write") || slices.Contains(got, "none / write") || slices.Contains(got, "host / write") {
+		t.Errorf("write-absorbed in %q", got)
+	}
+	var rep struct {
+		Cells []struct {
+			Target, Verdict string
+			Findings        []iotax.Finding
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range rep.Cells {
+		differs := slices.ContainsFunc(c.Findings, func(f iotax.Finding) bool { return f.Rule == "durability-differs" })
+		if differs != (c.Target == "unsafe") {
+			t.Errorf("%s: durability-differs is told: %v", c.Target, differs)
+		}
+	}
+}
