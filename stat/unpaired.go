@@ -1,0 +1,364 @@
+package stat
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"iotax"
+)
+
+// A Change is the ratio of two samples that were not measured in turns, two saved runs say. It is
+// oriented: 2 is twice as good, whichever direction of the metric is the good one. Its interval knows the
+// noise inside each sample; a drift from one to the other is in the estimate, and nothing shows it.
+type Change struct {
+	Interval               // estimate exp(mean y − mean x); bounds are the hull of T and RankSum; N is the smaller sample
+	HodgesLehmann float64  // exp(median of all differences): the estimate no outlier moves
+	T             Interval // exp of Welch's t interval
+	RankSum       Interval // exp of the rank-sum interval
+
+	// Exact says that RankSum reaches the asked level. When it does not (three trials against three at
+	// 95 %, say), its bounds are the whole range of the differences; the hull still has its level if the
+	// noise is normal, and no promise if it is not.
+	Exact bool
+
+	// P is the largest alpha at which the hull still contains 1; NaN where there is no interval.
+	P float64
+}
+
+// Unpaired is the ratio of after to before, each at least one positive number, in any order: exp of the
+// difference of the mean logarithms, within the hull of Welch's t interval and the rank-sum interval at
+// level 1−alpha. One value on a side leaves an estimate without bounds; an empty side and a value
+// without a logarithm are errors.
+func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
+	x, err := logarithms("before", before)
+	if err != nil {
+		return noChange(0), err
+	}
+	y, err := logarithms("after", after)
+	if err != nil {
+		return noChange(0), err
+	}
+	if better == iotax.Down {
+		x, y = y, x
+	}
+	return EstimateChange(x, y, o)
+}
+
+// EstimateChange makes the Change from the logarithms x to the logarithms y. Differences may be given
+// as well as values: where x and y are the log ratios of two runs to the same baseline, as Pair returns
+// them, the Change is the ratio of the two ratios, out of which a change of the host cancels.
+//
+// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval
+// runs from the k-th smallest to the k-th largest difference y−x, with the largest k for which
+// P(U ≤ k−1) ≤ alpha/2 (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 4.3); it assumes
+// two distributions that differ in their place alone. An autocorrelation widens the t interval as in
+// Estimate.
+func EstimateChange(x, y []float64, o Options) (Change, error) {
+	alpha := cmp.Or(o.Alpha, 1-Confidence)
+	m, n := len(x), len(y)
+	c := noChange(min(m, n))
+	if err := checkAlpha(alpha); err != nil {
+		return c, err
+	}
+	if m == 0 || n == 0 {
+		return c, errors.New("compare samples: one of them has no values")
+	}
+	if !(o.Autocorrelation < 1) {
+		return c, fmt.Errorf("compare samples: an autocorrelation of %v leaves no interval", o.Autocorrelation)
+	}
+	for _, s := range [][]float64{x, y} {
+		for i, v := range s {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return c, fmt.Errorf("compare samples: logarithm %d is %v", i, v)
+			}
+		}
+	}
+	t := unpairedT(x, y, o.Autocorrelation)
+	c.Estimate = math.Exp(t.mean)
+	c.T.Estimate = c.Estimate
+	d := differences(x, y)
+	if len(d) > 0 {
+		c.HodgesLehmann = math.Exp((d[(len(d)-1)/2] + d[len(d)/2]) / 2)
+	}
+	c.RankSum.Estimate = c.HodgesLehmann
+	if m < 2 || n < 2 {
+		return c, nil
+	}
+	half := 0.0
+	if t.se > 0 {
+		half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Quantile(1-alpha/2) * t.se
+	}
+	lo, hi := t.mean-half, t.mean+half
+	c.T.Lo, c.T.Hi = math.Exp(lo), math.Exp(hi)
+	if len(d) > 0 {
+		k := rankSumDepth(m, n, alpha)
+		c.Exact = k > 0
+		k = max(k, 1)
+		c.RankSum.Lo, c.RankSum.Hi = math.Exp(d[k-1]), math.Exp(d[len(d)-k])
+		lo, hi = min(lo, d[k-1]), max(hi, d[len(d)-k])
+	}
+	c.Lo, c.Hi = math.Exp(lo), math.Exp(hi)
+	c.P = ChangeP(x, y, 1, o.Autocorrelation)
+	return c, nil
+}
+
+// ChangeP is the largest alpha at which the hull of EstimateChange still contains ratio, and so a two-sided p
+// value of the hypothesis that ratio is the true one (up to ties, which the interval treats more
+// carefully). Inside the range of all differences it is the larger of those of Welch's t test and of the
+// rank-sum test. Outside of it, no rank-sum interval of whatever level contains ratio, and the t test
+// speaks alone: a rank-sum test of six trials against six cannot go below 0.002, and Holm's adjustment over
+// many cells would find nothing with it. It is NaN with fewer than two values on a side, or for a
+// ratio that is not positive.
+func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
+	mu := math.Log(ratio)
+	if len(x) < 2 || len(y) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
+		return math.NaN()
+	}
+	t := unpairedT(x, y, autocorrelation)
+	p := 0.0
+	switch {
+	case t.se > 0:
+		p = 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Survival(math.Abs(t.mean-mu)/t.se)
+	case t.mean == mu:
+		p = 1
+	}
+	lo, hi := slices.Min(y)-slices.Max(x), slices.Max(y)-slices.Min(x)
+	if mu < lo || mu > hi || len(x)*len(y) > mostDifferences {
+		return p
+	}
+	_, rank := RankSum(x, y, mu)
+	return math.Max(p, rank)
+}
+
+// mostDifferences is where the rank-sum interval ends: beyond it, the samples are so large that the t
+// interval holds whatever the noise is.
+const mostDifferences = 4_000_000
+
+func noChange(n int) Change {
+	return Change{Interval: none(n), T: none(n), RankSum: none(n), HodgesLehmann: math.NaN(), P: math.NaN()}
+}
+
+func logarithms(who string, xs []float64) ([]float64, error) {
+	if len(xs) == 0 {
+		return nil, fmt.Errorf("compare samples: no values %s", who)
+	}
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		if !(x > 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("compare samples: value %d %s is %v: a ratio needs positive numbers", i, who, x)
+		}
+		out[i] = math.Log(x)
+	}
+	return out, nil
+}
+
+type welchT struct{ mean, se, df float64 }
+
+// unpairedT is the difference of the means, its standard error, and Satterthwaite's degrees of freedom.
+func unpairedT(x, y []float64, autocorrelation float64) welchT {
+	mx, sx := meanSD(x)
+	my, sy := meanSD(y)
+	m, n := float64(len(x)), float64(len(y))
+	vx, vy := sx*sx/m, sy*sy/n
+	t := welchT{mean: my - mx, se: math.Sqrt(vx + vy), df: math.NaN()}
+	if v := vx + vy; v > 0 {
+		t.df = v * v / (vx*vx/(m-1) + vy*vy/(n-1))
+	}
+	if autocorrelation > 0 {
+		t.se *= math.Sqrt((1 + autocorrelation) / (1 - autocorrelation))
+	}
+	return t
+}
+
+// differences returns all y−x, sorted; none where there are too many.
+func differences(x, y []float64) []float64 {
+	if len(x)*len(y) > mostDifferences {
+		return nil
+	}
+	d := make([]float64, 0, len(x)*len(y))
+	for _, a := range x {
+		for _, b := range y {
+			d = append(d, b-a)
+		}
+	}
+	slices.Sort(d)
+	return d
+}
+
+// RankSum is the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y lies mu
+// above x. It returns U, the number of pairs with y−mu above x (a tie is one half), and the two-sided
+// p value: exact given the ranks, mean ranks for ties (Hollander, Wolfe & Chicken, 4.1), where that is
+// cheap, else from the normal approximation with tie and continuity correction. An empty sample or a
+// NaN gives NaN.
+func RankSum(x, y []float64, mu float64) (u, p float64) {
+	type item struct {
+		v    float64
+		of   int // 1 for y
+		rank int // twice the mean rank
+	}
+	m, n := len(x), len(y)
+	items := make([]item, 0, m+n)
+	for _, v := range x {
+		items = append(items, item{v: v})
+	}
+	for _, v := range y {
+		items = append(items, item{v: v - mu, of: 1})
+	}
+	if m == 0 || n == 0 || math.IsNaN(mu) || slices.ContainsFunc(items, func(i item) bool { return math.IsNaN(i.v) }) {
+		return math.NaN(), math.NaN()
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.v, b.v) })
+	all := m + n
+	twice := make([]int, all)
+	sum, ties := 0, 0.0 // twice the rank sum of y; Σ(t³−t)
+	for i := 0; i < all; {
+		j := i
+		for j < all && items[j].v == items[i].v {
+			j++
+		}
+		for k := i; k < j; k++ {
+			twice[k] = i + 1 + j
+			sum += twice[k] * items[k].of
+		}
+		t := float64(j - i)
+		ties += t*t*t - t
+		i = j
+	}
+	u = float64(sum)/2 - float64(n)*float64(n+1)/2
+	tail := math.Min(u, float64(m)*float64(n)-u)
+	switch {
+	case ties == 0:
+		_, p = rankSumTail(m, n, int(tail))
+	case rankSumWork(m, n) <= mostWork/2:
+		// The distribution over the ranks as they are is not symmetric with ties: both tails are added up.
+		pmf := pickSums(twice, n)
+		far := math.Abs(float64(sum) - float64(n)*float64(all+1))
+		for s, w := range pmf {
+			if math.Abs(float64(s)-float64(n)*float64(all+1)) >= far-1e-9 {
+				p += w
+			}
+		}
+	default:
+		N := float64(all)
+		v := float64(m) * float64(n) / 12 * (N + 1 - ties/(N*(N-1)))
+		p = normalTail(float64(m)*float64(n)/2-tail, v)
+	}
+	return u, math.Min(1, p)
+}
+
+// normalTail is the two-sided p value of a whole number that lies away from its mean, with variance v.
+func normalTail(away, v float64) float64 {
+	if !(v > 0) {
+		return 1
+	}
+	return math.Min(1, 2*distuv.UnitNormal.Survival((away-0.5)/math.Sqrt(v)))
+}
+
+// mostWork bounds the additions of an exact rank-sum distribution: about 10 ms.
+const mostWork = 2e7
+
+func rankSumWork(m, n int) float64 {
+	return float64(m+n) * float64(min(m, n)) * float64(m) * float64(n)
+}
+
+var rankSumCache sync.Map // [2]int → []float64: P(U ≤ u), up to the middle
+
+// rankSumTail returns P(U ≤ u) of samples of m and n without ties, and the two-sided p value of a U
+// that far out.
+func rankSumTail(m, n, u int) (cum, p float64) {
+	if m > n {
+		m, n = n, m
+	}
+	u = min(u, m*n-u) // symmetric
+	if u < 0 {
+		return 0, 0
+	}
+	if rankSumWork(m, n) > mostWork {
+		mean, v := float64(m)*float64(n)/2, float64(m)*float64(n)*float64(m+n+1)/12
+		p = normalTail(mean-float64(u), v)
+		return p / 2, p
+	}
+	key := [2]int{m, n}
+	var cdf []float64
+	if c, ok := rankSumCache.Load(key); ok {
+		cdf = c.([]float64)
+	} else {
+		ranks := make([]int, m+n)
+		for i := range ranks {
+			ranks[i] = i + 1
+		}
+		pmf := pickSums(ranks, m)
+		least := m * (m + 1) / 2
+		for i := range m*n/2 + 1 {
+			cum += pmf[least+i]
+			cdf = append(cdf, cum)
+		}
+		rankSumCache.Store(key, cdf)
+	}
+	cum = cdf[u]
+	return cum, math.Min(1, 2*cum)
+}
+
+// pickSums returns the probabilities of the sum of k of the ranks, every choice equally likely.
+func pickSums(ranks []int, k int) []float64 {
+	sorted := slices.Sorted(slices.Values(ranks))
+	most := 0
+	for _, r := range sorted[len(sorted)-k:] {
+		most += r
+	}
+	ways := make([][]float64, k+1) // ways[j][s]: choices of j ranks with sum s
+	for j := range ways {
+		ways[j] = make([]float64, most+1)
+	}
+	ways[0][0] = 1
+	for i, r := range sorted {
+		for j := min(i+1, k); j >= 1; j-- {
+			from, to := ways[j-1], ways[j]
+			for s := r; s <= most; s++ {
+				to[s] += from[s-r]
+			}
+		}
+	}
+	total := 0.0
+	for _, w := range ways[k] {
+		total += w
+	}
+	for s := range ways[k] {
+		ways[k][s] /= total
+	}
+	return ways[k]
+}
+
+var rankSumDepths sync.Map // rankSumKey → int
+
+type rankSumKey struct {
+	m, n  int
+	alpha float64
+}
+
+// rankSumDepth is the largest k with P(U ≤ k−1) ≤ alpha/2; 0 means that no bounded interval has that
+// level.
+func rankSumDepth(m, n int, alpha float64) int {
+	key := rankSumKey{m, n, alpha}
+	if k, ok := rankSumDepths.Load(key); ok {
+		return k.(int)
+	}
+	// The distribution function rises, so that the first failure can be found by halving.
+	lo, hi := 0, m*n/2
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if cum, _ := rankSumTail(m, n, mid-1); cum <= alpha/2*(1+1e-12) {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	rankSumDepths.Store(key, lo)
+	return lo
+}
