@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,27 +59,82 @@ func Parse(data []byte) (*Result, error) {
 // version or jobs. A document that can't be read comes with what was read of it and a *SyntaxError.
 func Documents(data []byte) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		pos, noted := 0, 0
-		for {
-			start := documentStart(data, pos)
-			if start < 0 {
-				break
+		noted := 0
+		for d := range documents(data) {
+			d.result.Notes = append(noteLines(data[noted:d.start]), d.result.Notes...)
+			noted = d.end
+			var err error
+			if d.err != nil {
+				err = d.err
 			}
-			d := decoder{data: data, pos: start}
-			r := &Result{Notes: noteLines(data[noted:start])}
-			err := d.document(r)
-			if err != nil {
-				err = &SyntaxError{Offset: d.pos, Msg: err.Error(), Read: r.summary()}
-			}
-			pos, noted = max(d.pos, start+1), max(d.pos, start+1)
-			r.Notes = append(r.Notes, d.notes...)
-			if !yield(r, err) {
+			if !yield(d.result, err) {
 				return
 			}
 		}
 		if notes := noteLines(data[noted:]); len(notes) > 0 {
 			yield(&Result{Notes: notes}, nil)
 		}
+	}
+}
+
+// A document is one JSON document in an input: data[start:end]. The result's notes are those that
+// stood inside it.
+type document struct {
+	start, end int
+	result     *Result
+	err        *SyntaxError // nil when it is whole
+	cut        bool         // the input ended before the document
+}
+
+func documents(data []byte) iter.Seq[document] {
+	return func(yield func(document) bool) {
+		for pos := 0; ; {
+			start := documentStart(data, pos)
+			if start < 0 {
+				return
+			}
+			d := nextDocument(data, start)
+			if pos = d.end; !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// nextDocument reads the document that begins at start. One that was cut off, with the next written
+// behind it, must not swallow that.
+func nextDocument(data []byte, start int) document {
+	d := decodeDocument(data, start)
+	if d.err == nil {
+		return d
+	}
+	if next := documentLine(data, start+1); next > 0 && next <= d.end {
+		d = decodeDocument(data[:next], start)
+		d.end, d.cut = next, false
+	}
+	return d
+}
+
+func decodeDocument(data []byte, start int) document {
+	d := decoder{data: data, pos: start}
+	r := &Result{Kind: KindJSON}
+	err := d.document(r)
+	r.Notes = d.notes
+	doc := document{start: start, end: max(d.pos, start+1), result: r, cut: errors.Is(err, errEnd)}
+	if err != nil {
+		doc.err = &SyntaxError{Offset: d.pos, Msg: err.Error(), Read: r.summary()}
+	}
+	return doc
+}
+
+// documentLine is documentStart for documents that begin a line.
+func documentLine(data []byte, pos int) int {
+	for {
+		start := documentStart(data, pos)
+		if start <= 0 || data[start-1] == '\n' {
+			return start
+		}
+		pos = start + 1
 	}
 }
 
@@ -130,7 +184,7 @@ func (r *Result) summary() string {
 	if r.Version == "" && len(r.Jobs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, %d jobs", r.Version, len(r.Jobs))
+	return fmt.Sprintf("%s, %s", r.Version, plural(len(r.Jobs), "job"))
 }
 
 // A decoder reads the JSON that fio writes. encoding/json refuses it: numbers can be nan or inf,
@@ -472,14 +526,14 @@ func (d *decoder) document(r *Result) error {
 				if err := d.job(r, &j); err != nil {
 					return err
 				}
-				// fio appends the sum of all clients as if it were one more.
-				if string(key) == "client_stats" && j.Name == "All clients" {
+				if string(key) == "client_stats" && j.Name == allClients {
 					return nil
 				}
 				r.Jobs = append(r.Jobs, j)
 				return nil
 			})
 		case "disk_util":
+			r.Disks = nil
 			return d.disks(r)
 		}
 		return d.skip()
@@ -492,25 +546,14 @@ func (d *decoder) document(r *Result) error {
 func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		for _, dir := range []*Direction{&j.Read, &j.Write, &j.Trim, &j.Mixed} {
-			for _, l := range []*Latency{&dir.Submission, &dir.Completion, &dir.Total} {
-				l.Bins = decodeBins(l.Bins, r.Version)
-				if l.N == 0 && (l.Mean > 0 || len(l.Percentiles) > 0) {
-					l.N = dir.IOs // before 3.18 the number of samples was not printed
-				}
+		for _, l := range append(j.latencies(), &j.Sync.Latency) {
+			if len(l.Bins) > 0 {
+				r.Kind = KindJSONPlus
 			}
-			switch {
-			case dir.Total.N > 0:
-				r.Latencies = "total"
-			case dir.Completion.N > 0 && r.Latencies == "":
-				r.Latencies = "completion"
-			}
+			l.Bins = decodeBins(l.Bins, r.Version)
 		}
-		if j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0 {
-			j.Sync.Latency.N = j.Sync.IOs
-		}
-		j.Sync.Latency.Bins = decodeBins(j.Sync.Latency.Bins, r.Version)
 	}
+	r.complete()
 }
 
 // decodeBins undoes the three ways in which fio has written the value of a bin: the index into its
@@ -605,6 +648,10 @@ func (d *decoder) job(r *Result, j *Job) error {
 			return set(&j.Group, d.integer)
 		case "error":
 			return set(&j.Error, d.integer)
+		case "elapsed":
+			f, err := d.milliseconds()
+			j.Elapsed = min(f, math.MaxInt64/1000) * 1000 // printed in seconds
+			return err
 		case "job options":
 			return d.options(&j.Options)
 		case "read":
@@ -647,6 +694,7 @@ func (d *decoder) direction(dir *Direction) error {
 	if ok, err := d.is('{'); !ok {
 		return err
 	}
+	*dir = Direction{} // of a key that stands twice the last counts
 	var ioBytes, ioKBytes uint64
 	var bw, bwBytes float64
 	var hasKBytes bool
@@ -721,6 +769,7 @@ func (d *decoder) latency(l *Latency, unit float64) error {
 	if ok, err := d.is('{'); !ok {
 		return err
 	}
+	*l = Latency{}
 	time := func(dst *float64) error {
 		f, err := d.float()
 		*dst = f * unit
@@ -762,15 +811,7 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 		l.Percentiles = append(l.Percentiles, Percentile{P: p / 100, Seconds: v * unit})
 		return nil
 	})
-	slices.SortStableFunc(l.Percentiles, func(a, b Percentile) int {
-		switch {
-		case a.P < b.P:
-			return -1
-		case a.P > b.P:
-			return 1
-		}
-		return 0
-	})
+	sortPercentiles(l.Percentiles)
 	return err
 }
 
@@ -780,9 +821,7 @@ func (d *decoder) bins(l *Latency) error {
 		return err
 	}
 	d.pos++
-	if l.Bins == nil {
-		l.Bins = make([]Bin, 0, 256)
-	}
+	l.Bins = make([]Bin, 0, 256)
 	for {
 		c, err := d.next()
 		if err != nil {

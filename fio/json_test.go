@@ -379,7 +379,7 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	r, err := Parse(whole[:end])
-	if err == nil || !strings.Contains(err.Error(), "read so far: fio-3.36, 1 jobs") || len(r.Jobs) != 1 {
+	if err == nil || !strings.Contains(err.Error(), "read so far: fio-3.36, 1 job)") || len(r.Jobs) != 1 {
 		t.Errorf("%v, %d jobs", err, len(r.Jobs))
 	}
 	if _, err := Parse([]byte("bash: fio: command not found\n")); !errors.Is(err, ErrNoResult) {

@@ -2,21 +2,39 @@ package fio
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"iotax"
 )
 
-// A Sample is one line of a log file that fio writes with write_bw_log, write_iops_log,
-// write_lat_log and their kin.
+// A Log is one log file: what one job wrote with write_bw_log, write_iops_log, write_lat_log or
+// write_hist_log.
+type Log struct {
+	Prefix  string // of the file's name: "dir/x" of "dir/x_bw.1.log"
+	Kind    LogKind
+	Job     int // from 1; 0 when all jobs share the file
+	Samples []Sample
+	Bins    []Histogram // of a histogram log, one a direction
+}
+
+// A Histogram is the sum over one log of the I/Os of one direction.
+type Histogram struct {
+	Direction int // 0 read, 1 write, 2 trim
+	Bins      []Bin
+}
+
+// A Sample is one line of a log file.
 type Sample struct {
 	Seconds   float64 // since the start of the measured window (ramp_time excluded)
-	Value     float64 // KiB/s or 1/s, as fio wrote it: see LogKind.Base
+	Value     float64 // KiB/s, 1/s or a time, as fio wrote it: see LogKind.Base
 	Direction int     // 0 read, 1 write, 2 trim
-	BlockSize uint64
+	BlockSize uint64  // of the I/O; 0 for a mean (log_avg_msec)
 }
 
 // LogKind says what the values of a log are.
@@ -24,22 +42,108 @@ type LogKind string
 
 // The kinds of logs.
 const (
-	BandwidthLog LogKind = "bandwidth"
-	IOPSLog      LogKind = "iops"
+	BandwidthLog  LogKind = "bandwidth"
+	IOPSLog       LogKind = "iops"
+	LatencyLog    LogKind = "latency"
+	CompletionLog LogKind = "latency.completion"
+	SubmissionLog LogKind = "latency.submission"
+	HistogramLog  LogKind = "latency.histogram" // of completion latencies
 )
 
-// Base returns the unit of a kind and what fio's numbers are multiplied with to get it.
-func (k LogKind) Base() (unit string, factor float64) {
-	if k == BandwidthLog {
-		return iotax.BytesPerSecond, 1024
+// logSuffixes are what fio puts between the prefix and ".1.log".
+var logSuffixes = []struct {
+	text string
+	kind LogKind
+}{
+	{"_clat_hist", HistogramLog}, {"_slat_hist", HistogramLog}, {"_lat_hist", HistogramLog},
+	{"_clat", CompletionLog}, {"_slat", SubmissionLog}, {"_lat", LatencyLog}, {"_bw", BandwidthLog}, {"_iops", IOPSLog},
+}
+
+// LogName takes a log's file name apart: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs.
+// Behind it may stand the name of a client.
+func LogName(name string) (l Log, ok bool) {
+	base, _, ok := strings.Cut(name+" ", ".log")
+	if !ok {
+		return l, false
 	}
-	return iotax.PerSecond, 1
+	if i := strings.LastIndexByte(base, '.'); i >= 0 {
+		if n, err := strconv.Atoi(base[i+1:]); err == nil && n > 0 {
+			l.Job, base = n, base[:i]
+		}
+	}
+	for _, s := range logSuffixes {
+		if prefix, found := strings.CutSuffix(base, s.text); found {
+			l.Prefix, l.Kind = prefix, s.kind
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// Base returns the unit of a kind and what fio's numbers are multiplied with to get it. Latencies
+// are in nanoseconds since 3.0, and were in microseconds.
+func (k LogKind) Base() (unit string, factor float64) {
+	switch k {
+	case BandwidthLog:
+		return iotax.BytesPerSecond, 1024
+	case IOPSLog:
+		return iotax.PerSecond, 1
+	}
+	return iotax.Seconds, 1e-9
+}
+
+// readLog reads data as a log, if it is one by its name or its looks.
+func readLog(data []byte, name string) (Part, bool) {
+	if !logLike(data, name) {
+		return Part{}, false
+	}
+	p := Part{Kind: KindLog, Line: 1}
+	l, named := LogName(name)
+	columns := bytes.Count(firstLine(data), []byte{','}) + 1
+	switch {
+	case columns > 20:
+		l.Kind = HistogramLog
+		l.Bins, p.Err = ParseHistogramLog(data)
+	case !named:
+		p.Err = errors.New("a log whose name does not say of what: fio calls them x_bw.1.log, x_iops.1.log, x_lat.1.log")
+		return p, true
+	default:
+		l.Samples, p.Err = ParseLog(data)
+	}
+	p.Log = &l
+	return p, true
+}
+
+func firstLine(data []byte) []byte {
+	data = bytes.TrimLeft(data[:min(len(data), 1<<16)], " \t\r\n")
+	line, _, _ := bytes.Cut(data, []byte{'\n'})
+	return line
+}
+
+// logLike reports whether data begins with numbers between commas, or is empty and called like a log.
+func logLike(data []byte, name string) bool {
+	line := firstLine(data)
+	if len(line) == 0 {
+		return false
+	}
+	if bytes.Count(line, []byte{','}) < 3 {
+		return false
+	}
+	for _, c := range line {
+		if !(c >= '0' && c <= '9' || c == ',' || c == ' ' || c == '\r' || c == 'x' || c >= 'a' && c <= 'f') {
+			return false
+		}
+	}
+	return line[0] >= '0' && line[0] <= '9'
 }
 
 // ParseLog reads one log file. Every version starts a line with time (ms), value, direction and
-// block size; what later versions add is ignored.
+// block size; what later versions add is ignored, but for the maximum that log_window_value=both puts
+// behind the value. With log_unix_epoch the times count from 1970; they are made to count from the
+// first sample.
 func ParseLog(data []byte) ([]Sample, error) {
-	var out []Sample
+	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
+	skip := maximumAt(data)
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
@@ -49,19 +153,23 @@ func ParseLog(data []byte) ([]Sample, error) {
 		}
 		var f [4]float64
 		rest := line
-		for i := range f {
+		for i := 0; i < len(f); i++ {
 			field, tail, more := bytes.Cut(rest, []byte(","))
-			v, err := strconv.ParseFloat(string(bytes.TrimSpace(field)), 64)
-			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			v, ok := decimal(bytes.TrimSpace(field))
+			if !ok {
 				return out, fmt.Errorf("fio log, line %d: %.40q has no number in field %d", n, line, i+1)
 			}
 			f[i] = v
 			if rest = tail; !more && i < 3 {
 				return out, fmt.Errorf("fio log, line %d: %.40q has %d fields, 4 are the least", n, line, i+1)
 			}
+			if skip && i == 1 {
+				_, rest, _ = bytes.Cut(rest, []byte(","))
+			}
 		}
 		out = append(out, Sample{Seconds: f[0] / 1000, Value: f[1], Direction: int(min(f[2], 3)), BlockSize: uint64(min(f[3], math.MaxInt64))})
 	}
+	fromStart(out)
 	return out, nil
 }
 
@@ -93,22 +201,342 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	return last, s.Seconds, s.Value
 }
 
+// maximumAt reports whether a maximum stands behind each value. Then the third number is no direction
+// in some line, and the fourth always is.
+func maximumAt(data []byte) bool {
+	found := false
+	for line := range bytes.Lines(data[:min(len(data), 1<<20)]) {
+		f := bytes.SplitN(line, []byte(","), 6)
+		if len(f) < 5 {
+			continue
+		}
+		third, ok := decimal(bytes.TrimSpace(f[2]))
+		fourth, ok2 := decimal(bytes.TrimSpace(f[3]))
+		if !ok || !ok2 || fourth > 2 {
+			return false
+		}
+		found = found || third > 2
+	}
+	return found
+}
+
+// decimal reads a number that is not negative; whole ones fast.
+func decimal(b []byte) (float64, bool) {
+	if n, end := digits(b, 0); end == len(b) && end > 0 && end < 16 {
+		return float64(n), true
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
+}
+
+// fromStart makes times since 1970 count from the first sample. How long before it the window began
+// is not known; of means it is taken to be as long as to the next.
+func fromStart(samples []Sample) {
+	const years = 3e8 // no run takes that many seconds
+	if len(samples) == 0 || samples[0].Seconds < years {
+		return
+	}
+	first, next := samples[0].Seconds, samples[0].Seconds
+	for _, s := range samples {
+		if s.Seconds > first && samples[0].BlockSize == 0 {
+			next = s.Seconds
+			break
+		}
+	}
+	for i := range samples {
+		samples[i].Seconds = max(0, samples[i].Seconds-first+(next-first))
+	}
+}
+
+// ParseHistogramLog reads a log of write_hist_log and sums it up by direction. A line is time (ms),
+// direction, block size and the counts of all bins since the line before: 1856 of them in
+// nanoseconds since 3.0, 1216 in microseconds before, or their halves, quarters… with
+// log_hist_coarseness. Of coarse bins the middle counts.
+func ParseHistogramLog(data []byte) ([]Histogram, error) {
+	sums := map[int][]uint64{}
+	n, columns := 0, 0
+	var unit, stride uint64
+	for line := range bytes.Lines(data) {
+		n++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		c := bytes.Count(line, []byte{','}) + 1 - 3
+		if columns == 0 {
+			if unit, stride = histogramLayout(c); stride == 0 {
+				return nil, fmt.Errorf("fio histogram log, line %d: %d bins are neither 1856 nor 1216, nor a half, a quarter… of them", n, c)
+			}
+			columns = c
+		}
+		if c != columns {
+			return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %d bins in place of %d", n, c, columns)
+		}
+		var head [3]float64
+		rest := line
+		for i := range head {
+			field, tail, _ := bytes.Cut(rest, []byte(","))
+			v, ok := decimal(bytes.TrimSpace(field))
+			if !ok {
+				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is no number", n, field)
+			}
+			head[i], rest = v, tail
+		}
+		dir := int(min(head[1], 3))
+		if sums[dir] == nil {
+			sums[dir] = make([]uint64, columns)
+		}
+		for i := range columns {
+			field, tail, _ := bytes.Cut(rest, []byte(","))
+			v, ok := decimal(bytes.TrimSpace(field))
+			if !ok {
+				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is no number", n, field)
+			}
+			sums[dir][i] += count(v)
+			rest = tail
+		}
+	}
+	return histograms(sums, unit, stride), nil
+}
+
+// histogramLayout finds the unit of the bins in nanoseconds, and how many of fio's bins one column holds.
+func histogramLayout(columns int) (unit, stride uint64) {
+	for stride := uint64(1); stride <= 64; stride *= 2 {
+		switch uint64(columns) * stride {
+		case 1856:
+			return 1, stride
+		case 1216:
+			return 1000, stride
+		}
+	}
+	return 0, 0
+}
+
+func histograms(sums map[int][]uint64, unit, stride uint64) []Histogram {
+	var out []Histogram
+	for _, dir := range slices.Sorted(maps.Keys(sums)) {
+		h := Histogram{Direction: dir}
+		for i, n := range sums[dir] {
+			if n == 0 {
+				continue
+			}
+			at := uint64(i) * stride
+			v := binValue(at)
+			if stride > 1 {
+				lo, hi := binStart(at), binStart(at+stride)
+				v = lo + (hi-lo)/2
+			}
+			h.Bins = append(h.Bins, Bin{v * unit, n})
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// binStart is the least value in the bin with that index: stat.c, plat_idx_to_val.
+func binStart(index uint64) uint64 {
+	if index < 128 {
+		return index
+	}
+	shift := index/64 - 1
+	return 1<<(shift+6) + index%64<<shift
+}
+
+// LogResults makes of the logs of one run, a file a job, what they say together: series of one value
+// a step (seconds), values in base units (the means over the run, and quantiles of histogram logs),
+// and histograms. version is that of the fio that wrote them, or "".
+func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
+	var series []iotax.Series
+	step = max(step, interval(logs))
+	for _, kind := range []LogKind{IOPSLog, BandwidthLog, LatencyLog, CompletionLog, SubmissionLog} {
+		var samples [][]Sample
+		for _, l := range logs {
+			if l.Kind == kind && len(l.Samples) > 0 {
+				samples = append(samples, l.Samples)
+			}
+		}
+		if len(samples) == 0 {
+			continue
+		}
+		switch kind {
+		case IOPSLog, BandwidthLog:
+			series = append(series, Rates(kind, step, samples...)...)
+		default:
+			scale := 1.0
+			if version != "" && before(version, 2, 99) {
+				scale = 1000
+			}
+			series = append(series, means(kind, step, scale, samples...)...)
+		}
+	}
+	var values []iotax.Value
+	for _, s := range series {
+		var sum float64
+		for _, v := range s.V {
+			sum += v
+		}
+		name, better := s.Name, iotax.Up
+		if s.Unit == iotax.Seconds {
+			name, better = name+".mean", iotax.Down
+		}
+		values = append(values, iotax.Value{Name: name, Value: sum / float64(len(s.V)), Unit: s.Unit, Better: better})
+	}
+	if d := duration(logs); d > 0 {
+		values = append(values, iotax.Value{Name: "duration", Value: d, Unit: iotax.Seconds})
+	}
+
+	var merged [3]Latency
+	for _, l := range logs {
+		for _, h := range l.Bins {
+			if h.Direction < len(merged) {
+				merged[h.Direction].Bins = mergeBins(merged[h.Direction].Bins, h.Bins)
+			}
+		}
+	}
+	var hists []iotax.Histogram
+	for i := range merged {
+		if len(merged[i].Bins) == 0 {
+			continue
+		}
+		name := directionNames[i] + ".latency"
+		hists = append(hists, merged[i].histogram(name))
+		for _, q := range quantiles {
+			if v, ok := merged[i].Quantile(q.p); ok {
+				values = append(values, iotax.Value{Name: name + "." + q.name, Value: v, Unit: iotax.Seconds, Better: iotax.Down})
+			}
+		}
+	}
+	return series, values, hists
+}
+
+// interval is the usual time between the means of a log, in whole seconds: a step that is shorter has
+// nothing of its own.
+func interval(logs []*Log) float64 {
+	var gaps []float64
+	for _, l := range logs {
+		last := 0.0
+		for _, s := range l.Samples {
+			if s.BlockSize > 0 {
+				return 0
+			}
+			if s.Seconds > last {
+				gaps = append(gaps, s.Seconds-last)
+				last = s.Seconds
+			}
+		}
+	}
+	if len(gaps) == 0 {
+		return 0
+	}
+	slices.Sort(gaps)
+	return math.Round(gaps[len(gaps)/2])
+}
+
+// duration is the time of the last sample.
+func duration(logs []*Log) float64 {
+	var last float64
+	for _, l := range logs {
+		for _, s := range l.Samples {
+			last = max(last, s.Seconds)
+		}
+	}
+	return last
+}
+
+// means makes a series of the mean latency in each step. Samples of single I/Os count alike; of
+// means (log_avg_msec) so do jobs and intervals, as the log does not say how many I/Os they had.
+func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
+	unit, factor := kind.Base()
+	var out []iotax.Series
+	for dir, name := range directionNames[:3] {
+		var sums, n []float64
+		for _, log := range logs {
+			for _, s := range log {
+				if s.Direction != dir || s.Seconds > maxSteps*step {
+					continue
+				}
+				// A mean is stamped at the end of its interval.
+				i := int(s.Seconds / step)
+				if s.BlockSize == 0 {
+					i = max(0, int(math.Ceil(s.Seconds/step-0.5))-1)
+				}
+				for len(sums) <= i {
+					sums, n = append(sums, 0), append(n, 0)
+				}
+				sums[i] += s.Value
+				n[i]++
+			}
+		}
+		s := iotax.Series{Name: name + "." + string(kind), Unit: unit}
+		for i := range sums {
+			if n[i] > 0 {
+				s.T = append(s.T, float64(i+1)*step)
+				s.V = append(s.V, sums[i]/n[i]*factor*scale)
+			}
+		}
+		if len(s.T) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// maxSteps bounds what a stray time can cost.
+const maxSteps = 1e6
+
+// perIO makes a series of logs that hold every I/O (no log_avg_msec): how many, or how many bytes, ended
+// in each step. The last step is left out unless it is nearly whole.
+func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
+	var sums []float64
+	last := 0.0
+	for _, log := range logs {
+		for _, s := range log {
+			if s.Direction != dir || s.Seconds > maxSteps*step {
+				continue
+			}
+			i := int(s.Seconds / step)
+			for len(sums) <= i {
+				sums = append(sums, 0)
+			}
+			if kind == BandwidthLog {
+				sums[i] += float64(s.BlockSize)
+			} else {
+				sums[i]++
+			}
+			last = max(last, s.Seconds)
+		}
+	}
+	for i, sum := range sums {
+		if end := float64(i+1) * step; i == 0 || last > end-step/10 {
+			t, v = append(t, end), append(v, sum/step)
+		}
+	}
+	return t, v
+}
+
 // Rates sums the logs of several jobs (one file a job, averaged by log_avg_msec) into one series a
 // direction, with one value a step (seconds). fio stamps its averages a few milliseconds early or
 // late and each job in its own way, so every average is spread over the time since the one before;
-// but see gap. Steps that only a part of the time is known of are left out.
+// but see gap. Steps that only a part of the time is known of are left out. Logs that hold every I/O
+// are counted.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	unit, factor := kind.Base()
 	var out []iotax.Series
-	for dir, name := range []string{"read", "write", "trim"} {
+	for dir, name := range directionNames[:3] {
 		var sums, covered []float64
+		if single(logs, dir) {
+			if t, v := perIO(kind, step, dir, logs); len(t) > 0 {
+				out = append(out, iotax.Series{Name: name + "." + string(kind), Unit: unit, T: t, V: v})
+			}
+			continue
+		}
 		jobs := 0
 		for _, log := range logs {
 			last := 0.0
 			seen := false
 			level := 0.0 // the highest average so far
 			for _, s := range log {
-				if s.Direction != dir || s.Seconds <= last || s.Seconds-last > 1e6 || s.Seconds > 1e6*step {
+				if s.Direction != dir || s.Seconds <= last || s.Seconds-last > 1e6 || s.Seconds > maxSteps*step {
 					continue
 				}
 				from, to, value := last, s.Seconds, s.Value
@@ -153,4 +581,22 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 		}
 	}
 	return slices.Clip(out)
+}
+
+// single reports whether the logs hold every I/O of that direction, each with its block size, rather
+// than means. Until 2.2 means had a block size too, half a second apart.
+func single(logs [][]Sample, dir int) bool {
+	n, last := 0, 0.0
+	for _, log := range logs {
+		for _, s := range log {
+			if s.Direction != dir {
+				continue
+			}
+			if s.BlockSize == 0 {
+				return false
+			}
+			n, last = n+1, max(last, s.Seconds)
+		}
+	}
+	return n > 0 && last < 0.4*float64(n)
 }

@@ -12,16 +12,39 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"iotax"
+)
+
+// Kind is a form in which fio gives its results.
+type Kind string
+
+// The kinds of what Read tells apart.
+const (
+	KindJSON     Kind = "JSON"
+	KindJSONPlus Kind = "JSON+" // JSON with histograms
+	KindTerse    Kind = "terse" // --minimal
+	KindText     Kind = "text"  // what fio prints for people
+	KindLog      Kind = "log"   // write_bw_log and its kin
+	KindJobFile  Kind = "job file"
+	KindNone     Kind = "" // nothing of fio's
 )
 
 // A Result is what one fio process measured.
 type Result struct {
+	Kind    Kind
 	Version string    // as fio says it: "fio-3.33"
 	Time    time.Time // when fio wrote it
 	Options map[string]string
 	Jobs    []Job
 	Disks   []Disk
 	Notes   []string // lines of text around the document: fio's warnings and errors
+
+	// Series are what the process did over time, where it reported more than once (status-interval):
+	// "read.iops" and "read.bandwidth", from the differences of its reports.
+	Series []iotax.Series
+
+	groups map[int][]iotax.Series // Series of each group, for Split
 
 	// Latencies says what the latency values are taken from: "total" (submission and completion)
 	// or "completion" where fio reported nothing else. Empty when no job has latencies.
@@ -34,7 +57,10 @@ type Job struct {
 	Host    string // of a client in client/server mode; "" otherwise
 	Port    int
 	Group   int
-	Error   int // errno of what stopped the job; 0 is success
+	Members int           // jobs behind the row, from text; 0 where fio does not say
+	PID     int           // of the first of them, from text
+	Error   int           // errno of what stopped the job; 0 is success
+	Elapsed time.Duration // since the start of fio, in whole seconds; only JSON has it
 	Options map[string]string
 
 	Read, Write, Trim Direction
@@ -63,8 +89,22 @@ type Direction struct {
 	IOPS      float64
 	Bandwidth float64
 
+	// Where IOs and Bytes come from. Text and terse round one or the other.
+	IOsFrom, BytesFrom Source
+
 	Submission, Completion, Total Latency
 }
+
+// A Source says how exact a total is.
+type Source string
+
+const (
+	Exact         Source = ""                    // as counted
+	Rounded       Source = "rounded by fio"      // to the digits it prints; IOs are then unknown (0)
+	FromBlockSize Source = "IOs × block size"    // exact: the text gives both
+	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
+	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks were of the size that the rate suggests
+)
 
 // Sync is what a job's flushes took; fio reports them from 3.4.
 type Sync struct {
@@ -111,6 +151,9 @@ type Disk struct {
 	InQueue                 time.Duration
 	Utilization             float64 // ratio
 }
+
+// allClients is the name of the row that a fio with clients appends: their sum, as if it were one more.
+const allClients = "All clients"
 
 // Err says which jobs failed, or is nil.
 func (r *Result) Err() error {
@@ -167,4 +210,67 @@ func compactBins(bins []Bin) []Bin {
 		}
 	}
 	return out
+}
+
+// directions lists j's directions in fio's order.
+func (j *Job) directions() []*Direction { return []*Direction{&j.Read, &j.Write, &j.Trim, &j.Mixed} }
+
+func (j *Job) latencies() []*Latency {
+	var ls []*Latency
+	for _, d := range j.directions() {
+		ls = append(ls, &d.Submission, &d.Completion, &d.Total)
+	}
+	return ls
+}
+
+// complete fills in what follows from the rest, whatever the form r was read from.
+func (r *Result) complete() {
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		var slowest time.Duration
+		for _, d := range j.directions() {
+			slowest = max(slowest, d.Runtime)
+			samples := d.IOs
+			if samples == 0 {
+				samples = count(d.IOPS * d.Runtime.Seconds())
+			}
+			for _, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
+				if l.N == 0 && (l.Mean > 0 || len(l.Percentiles) > 0) {
+					l.N = samples // before 3.18, and outside JSON, the number of samples is not printed
+				}
+			}
+			switch {
+			case d.Total.N > 0:
+				r.Latencies = "total"
+			case d.Completion.N > 0 && r.Latencies == "":
+				r.Latencies = "completion"
+			}
+		}
+		if j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0 {
+			j.Sync.Latency.N = j.Sync.IOs
+		}
+		// Text has no job_runtime. Of a single job it is the time it ran; of a group it is a sum that
+		// nothing else tells.
+		if j.Runtime == 0 && j.Members == 1 {
+			j.Runtime = slowest
+		}
+	}
+}
+
+// count is f as a number of things.
+func count(f float64) uint64 {
+	if !(f > 0) {
+		return 0
+	}
+	if f >= math.MaxUint64 {
+		return math.MaxUint64
+	}
+	return uint64(f + 0.5)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

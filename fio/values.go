@@ -58,6 +58,7 @@ func (r *Result) totals() []total {
 		bytes, ios uint64
 		runtime    time.Duration
 		iops, bw   float64 // as reported, for runs too short for a runtime
+		rounded    float64 // IOPS of jobs whose I/Os are unknown
 	}
 	var out []total
 	for _, d := range []struct {
@@ -74,7 +75,7 @@ func (r *Result) totals() []total {
 		for i := range r.Jobs {
 			j := &r.Jobs[i]
 			dir := d.of(j)
-			if dir.IOs == 0 && dir.Bytes == 0 {
+			if dir.IOs == 0 && dir.Bytes == 0 && dir.IOPS == 0 {
 				continue
 			}
 			key := groupKey{j.Host, j.Port, j.Group}
@@ -86,7 +87,11 @@ func (r *Result) totals() []total {
 			g := &groups[at]
 			g.bytes += dir.Bytes
 			g.ios += dir.IOs
-			g.iops += dir.IOPS
+			if dir.IOs > 0 {
+				g.iops += dir.IOPS
+			} else {
+				g.rounded += dir.IOPS
+			}
 			g.bw += dir.Bandwidth
 			g.runtime = max(g.runtime, dir.Runtime)
 			t.short += dir.Short
@@ -108,6 +113,7 @@ func (r *Result) totals() []total {
 				t.iops += g.iops
 				t.bandwidth += g.bw
 			}
+			t.iops += g.rounded
 		}
 		out = append(out, t)
 	}
@@ -136,12 +142,14 @@ func withMixed(ts []total) []total {
 }
 
 // Values returns the sums over all jobs in base units: for read, write, trim and mixed (all
-// directions together) iops, bandwidth, bytes, ios and latency.…; sync.ios and sync.latency.…;
-// duration, bytes, and the CPU seconds of fio itself as cpu.client.
+// directions together) iops, bandwidth, bytes, ios and latency.…; their totals iops and bandwidth,
+// whatever the directions; sync.ios and sync.latency.…; duration, bytes, and the CPU seconds of fio
+// itself as cpu.client.
 //
 // Rates are totals over runtime, not fio's own rounded or sampled figures. latency is the total
 // latency, submission included, where fio kept it; its quantiles come from the merged bins and are
-// given only with at least 100 samples beyond them. Without bins (plain JSON) fio's own percentiles
+// given only with at least 100 samples beyond them. What text and terse round away is told by the
+// Sources of a Direction, and where the I/Os are unknown there is no ios. Without bins (plain JSON) fio's own percentiles
 // are given if there is one job: percentiles of several can't be merged.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
@@ -152,12 +160,17 @@ func (r *Result) Values() []iotax.Value {
 	}
 	var runtime time.Duration
 	var bytes uint64
+	var iops, bandwidth float64
 	for _, t := range r.totals() {
 		p := t.name + "."
-		add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
+		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text knows bytes alone
+			add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
+		}
 		add(p+"bandwidth", t.bandwidth, iotax.BytesPerSecond, iotax.Up)
 		add(p+"bytes", float64(t.bytes), iotax.Bytes, iotax.Neither)
-		add(p+"ios", float64(t.ios), iotax.Count, iotax.Neither)
+		if t.ios > 0 {
+			add(p+"ios", float64(t.ios), iotax.Count, iotax.Neither)
+		}
 		addLatency(add, p+"latency.", t.latency(), t.distribution())
 		if t.submission.N > 0 {
 			add(p+"latency.submission.mean", t.submission.Mean, iotax.Seconds, iotax.Down)
@@ -167,10 +180,16 @@ func (r *Result) Values() []iotax.Value {
 		}
 		runtime = max(runtime, t.runtime)
 		if t.name == "mixed" {
-			bytes = t.bytes
+			bytes, iops, bandwidth = t.bytes, t.iops, t.bandwidth
 		} else {
-			bytes += t.bytes
+			bytes, iops, bandwidth = bytes+t.bytes, iops+t.iops, bandwidth+t.bandwidth
 		}
+	}
+	if iops > 0 {
+		add("iops", iops, iotax.PerSecond, iotax.Up)
+	}
+	if bandwidth > 0 {
+		add("bandwidth", bandwidth, iotax.BytesPerSecond, iotax.Up)
 	}
 	var flush Latency
 	var flushes uint64
@@ -212,17 +231,19 @@ func addLatency(add func(string, float64, string, iotax.Better), prefix string, 
 func (r *Result) Histograms() []iotax.Histogram {
 	var hs []iotax.Histogram
 	for _, t := range r.totals() {
-		bins := t.distribution().Bins
-		if len(bins) == 0 {
-			continue
+		if d := t.distribution(); len(d.Bins) > 0 {
+			hs = append(hs, d.histogram(t.name+".latency"))
 		}
-		h := iotax.Histogram{Name: t.name + ".latency", Unit: iotax.Seconds, Bins: make([]iotax.Bin, len(bins))}
-		for i, b := range bins {
-			h.Bins[i] = iotax.Bin{Value: float64(b.Nanoseconds) * 1e-9, Count: b.Count}
-		}
-		hs = append(hs, h)
 	}
 	return hs
+}
+
+func (l *Latency) histogram(name string) iotax.Histogram {
+	h := iotax.Histogram{Name: name, Unit: iotax.Seconds, Bins: make([]iotax.Bin, len(l.Bins))}
+	for i, b := range l.Bins {
+		h.Bins[i] = iotax.Bin{Value: float64(b.Nanoseconds) * 1e-9, Count: b.Count}
+	}
+	return h
 }
 
 // Findings returns what fio itself reported as wrong.

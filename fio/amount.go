@@ -1,0 +1,110 @@
+package fio
+
+import (
+	"math"
+	"strings"
+)
+
+// An amount is a number as fio's text prints it, "34.8MiB" or "611058KB", with what the digits leave open.
+type amount struct {
+	value    float64 // in base units
+	scale    float64 // of the printed unit
+	power    int     // 2 for mega
+	decimals int
+	whole    bool // there are decimals and they are 0
+	old      bool // before 2.17 a K is 1024, and is not called Ki
+}
+
+// sizeOf reads bytes, or bits. Before 2.17 (old) the units are powers of 1024 without an i, and the
+// list of them lacks T, so that 1024 GB are printed as 1 PB.
+func sizeOf(s string, old bool) amount {
+	s = strings.TrimSpace(s)
+	end := 0
+	for end < len(s) && (s[end] >= '0' && s[end] <= '9' || s[end] == '.') {
+		end++
+	}
+	a := amount{value: number(s[:end]), scale: 1, old: old}
+	if i := strings.IndexByte(s[:end], '.'); i >= 0 {
+		a.decimals = end - i - 1
+		a.whole = strings.Trim(s[i+1:end], "0") == ""
+	}
+	unit := s[end:]
+	if unit != "" {
+		a.power = strings.IndexByte("?KMGTPE", upper(unit[0]))
+	}
+	if a.power <= 0 {
+		a.power = 0
+	} else {
+		unit = unit[1:]
+		if old && a.power >= 5 {
+			a.power--
+		}
+	}
+	base := 1000.0
+	if strings.HasPrefix(unit, "i") {
+		base, a.old, unit = 1024, false, unit[1:]
+	} else if old {
+		base = 1024
+	}
+	a.scale = math.Pow(base, float64(a.power))
+	if strings.HasPrefix(unit, "b") { // "bit", unit_base=1
+		a.scale /= 8
+	}
+	a.value *= a.scale
+	return a
+}
+
+// amountOf reads a plain number: "8910", "37.6k".
+func amountOf(s string) amount { return sizeOf(s, false) }
+
+func upper(c byte) byte {
+	if c >= 'a' && c <= 'z' {
+		return c - 'a' + 'A'
+	}
+	return c
+}
+
+// margin is how far the true value may be from the printed one. Wild decimals say nothing, and until
+// 3.25 a ".0" may stand for the next unit.
+func (a amount) margin(wild bool) float64 {
+	if a.decimals > 0 && (wild || a.whole) {
+		return a.scale
+	}
+	if a.scale == 1 && a.decimals == 0 {
+		return 0.5
+	}
+	return a.scale * math.Pow10(-a.decimals)
+}
+
+// decimal is the value if the unit is a power of 1000.
+func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
+
+// field returns what follows key, which must begin a word, up to the next comma.
+func field(s, key string) string {
+	v, _, _ := strings.Cut(after(s, key), ",")
+	return strings.TrimSpace(v)
+}
+
+// after returns what follows key, which must begin a word.
+func after(s, key string) string {
+	for from := 0; ; {
+		i := strings.Index(s[from:], key)
+		if i < 0 {
+			return ""
+		}
+		i += from
+		if i == 0 || key[0] == ':' || strings.IndexByte(" ,(\t", s[i-1]) >= 0 {
+			return s[i+len(key):]
+		}
+		from = i + len(key)
+	}
+}
+
+func percentOf(s, key string) float64 { return number(strings.TrimSuffix(field(s, key), "%")) / 100 }
+
+func setOption(j *Job, key, value string) {
+	if j.Options == nil {
+		j.Options = map[string]string{}
+	}
+	j.Options[key] = valid(value)
+}

@@ -1,0 +1,349 @@
+package fio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Part is one thing that Read found in an input.
+type Part struct {
+	Kind   Kind
+	Offset int    // of its first byte
+	Line   int    // of that byte, from 1
+	Also   []Kind // other forms in which the same run stood in the input (normal,json)
+
+	Result *Result // of one fio process; nil for logs, job files and what is none of fio's
+	Log    *Log    // for KindLog
+
+	// Err says why nothing of fio was found, or what is wrong with a part that was read as far as it
+	// goes. For JSON it is a *SyntaxError.
+	Err error
+}
+
+// Read recognises what data is: one or several results of fio, in JSON, terse or text, with anything
+// around them; a log; a job file; or nothing of fio's. There is always at least one part, in the order
+// of the input, and each that gave nothing has an Err with the reason.
+//
+// One fio process gives one result. Of the cumulative reports that status-interval makes the last is
+// the result and their differences are its Series; a run that was printed in several forms counts
+// once, in the best of them.
+//
+// name is the file's, or "": only its name tells what a log holds ("x_bw.1.log").
+func Read(data []byte, name string) []Part {
+	if p, ok := readLog(data, name); ok {
+		return []Part{p}
+	}
+	s := scanner{}
+	s.scan(data, true)
+	return s.finish(data, name)
+}
+
+// ReadFrom is Read for inputs of any length: it holds no more of them than one document. A log is
+// read whole. The error is r's; what was read until then is returned.
+func ReadFrom(r io.Reader, name string) ([]Part, error) {
+	const step = 1 << 20
+	s := scanner{}
+	buf := make([]byte, 0, step)
+	for first := true; ; first = false {
+		// Doubling keeps reading a long document again and again from costing more than twice.
+		if cap(buf)-len(buf) < step/2 {
+			buf = slices.Grow(buf, max(step, len(buf)))
+		}
+		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		eof := err == io.EOF || err == io.ErrUnexpectedEOF
+		if first && logLike(buf, name) {
+			rest, rerr := []byte(nil), err
+			if err == nil {
+				rest, rerr = io.ReadAll(r)
+			}
+			if eof {
+				rerr = nil
+			}
+			return Read(append(buf, rest...), name), rerr
+		}
+		if first {
+			s.head = bytes.Clone(buf[:min(len(buf), 4096)])
+		}
+		used := s.scan(buf, err != nil)
+		if eof {
+			return s.finish(s.head, name), nil
+		}
+		if err != nil {
+			return s.finish(s.head, name), err
+		}
+		buf = buf[:copy(buf, buf[used:])]
+	}
+}
+
+// A scanner finds results in an input that comes piece by piece.
+type scanner struct {
+	text   textReader
+	parts  []Part
+	notes  []string // fio's own messages since the last document
+	base   int      // offset in the input of what comes next
+	line   int      // its line, less 1
+	head   []byte
+	anyDoc bool // a JSON document of someone's
+}
+
+// lookahead is how much of an object must be seen to tell whether it is fio's.
+const lookahead = 512
+
+// scan reads data, which follows what the last call used, and returns how much of it is done with.
+func (s *scanner) scan(data []byte, last bool) (used int) {
+	for {
+		start := documentStart(data, used)
+		if start < 0 {
+			break
+		}
+		if !last && len(data)-start < lookahead {
+			s.skip(data[used:start])
+			return start
+		}
+		d := nextDocument(data, start)
+		if d.cut && !last {
+			s.skip(data[used:start])
+			return start
+		}
+		s.skip(data[used:start])
+		s.add(d)
+		s.line += bytes.Count(data[start:d.end], []byte{'\n'})
+		s.base += d.end - start
+		used = d.end
+	}
+	end := len(data)
+	if !last { // not into a line that is not complete, nor an object that cannot be told yet
+		end = max(used, end-lookahead)
+		end = used + bytes.LastIndexByte(data[used:end], '\n') + 1
+	}
+	s.skip(data[used:end])
+	if last {
+		s.text.flush()
+	}
+	return end
+}
+
+// skip reads what is no JSON of fio's.
+func (s *scanner) skip(text []byte) {
+	s.text.feed(text, s.base, s.line+1)
+	s.notes = append(s.notes, messages(text)...)
+	if len(s.notes) > maxNotes {
+		s.notes = s.notes[:maxNotes]
+	}
+	s.line += bytes.Count(text, []byte{'\n'})
+	s.base += len(text)
+	for _, t := range s.text.take() {
+		s.join(Part{Kind: t.result.Kind, Offset: t.start, Line: t.line, Result: t.result, Err: t.err})
+	}
+}
+
+func (s *scanner) add(d document) {
+	s.anyDoc = true
+	if d.result.Version == "" && len(d.result.Jobs) == 0 && d.err == nil {
+		return // someone else's "timestamp"
+	}
+	d.result.Notes = append(s.notes, d.result.Notes...)
+	s.notes = nil
+	var err error
+	if e := d.err; e != nil {
+		e.Offset += s.base - d.start
+		err = e
+	}
+	s.join(Part{Kind: d.result.Kind, Offset: s.base, Line: s.line + 1, Result: d.result, Err: err})
+}
+
+// join puts a part behind the others, or in place of an earlier report of the same process.
+func (s *scanner) join(p Part) {
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		if last := &s.parts[i]; family(last.Kind) == family(p.Kind) {
+			if p.Result.follow(last.Result) && last.Err == nil {
+				s.parts[i] = p
+				return
+			}
+			break
+		}
+	}
+	p.Result.begin()
+	s.parts = append(s.parts, p)
+}
+
+func family(k Kind) Kind {
+	if k == KindJSONPlus {
+		return KindJSON
+	}
+	return k
+}
+
+func (s *scanner) finish(head []byte, name string) []Part {
+	for _, t := range s.text.take() {
+		s.join(Part{Kind: t.result.Kind, Offset: t.start, Line: t.line, Result: t.result, Err: t.err})
+	}
+	if len(s.parts) == 0 {
+		return []Part{foreign(head, name)}
+	}
+	if len(s.notes) > 0 {
+		r := s.parts[len(s.parts)-1].Result
+		r.Notes = append(r.Notes, s.notes...)
+	}
+	slices.SortStableFunc(s.parts, func(a, b Part) int { return a.Offset - b.Offset })
+	return oneEach(s.parts)
+}
+
+// oneEach leaves out runs that a better form tells as well.
+func oneEach(parts []Part) []Part {
+	rank := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
+	gone := make([]bool, len(parts))
+	for i := range parts {
+		for k := range parts {
+			p, better := &parts[i], &parts[k]
+			if rank[p.Kind] < rank[better.Kind] && !gone[k] && !gone[i] && better.Err == nil && sameRun(p.Result, better.Result) {
+				gone[i] = true
+				better.Also = append(better.Also, p.Kind)
+				if len(better.Result.Series) == 0 {
+					better.Result.Series, better.Result.groups = p.Result.Series, p.Result.groups
+				}
+			}
+		}
+	}
+	out := parts[:0]
+	for i, p := range parts {
+		if !gone[i] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sameRun reports whether two results in different forms are of one run: rows, and to the millisecond
+// the runtime of every direction, agree.
+func sameRun(a, b *Result) bool {
+	x, y := a.measured(), b.measured()
+	if len(x) != len(y) || len(x) == 0 {
+		return false
+	}
+	for i := range x {
+		if x[i].Name != y[i].Name || x[i].Group != y[i].Group {
+			return false
+		}
+		for k, d := range x[i].directions() {
+			e := y[i].directions()[k]
+			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
+				continue // text has no sum of the directions, or a sum of 0 (unified_rw_reporting=both)
+			}
+			if d.Runtime != e.Runtime || d.Bytes/2 > e.Bytes || e.Bytes/2 > d.Bytes {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// measured are the rows that did something; text leaves out the others.
+func (r *Result) measured() []*Job {
+	var out []*Job
+	for i := range r.Jobs {
+		for _, d := range r.Jobs[i].directions() {
+			if d.Bytes > 0 || d.IOs > 0 {
+				out = append(out, &r.Jobs[i])
+				break
+			}
+		}
+	}
+	return out
+}
+
+// messages are the lines that fio itself adds to its output.
+func messages(text []byte) []string {
+	var out []string
+	for len(text) > 0 && len(out) < maxNotes {
+		line := text
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line = text[:i]
+			text = text[i+1:]
+		} else {
+			text = nil
+		}
+		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("fio:")) || bytes.HasPrefix(line, []byte("note: ")) || bytes.HasPrefix(line, []byte("fio_")) {
+			out = append(out, valid(string(line)))
+		}
+	}
+	return out
+}
+
+// What a file that holds nothing of fio's begins with.
+var magics = []struct{ magic, what string }{
+	{"\x1f\x8b", "compressed with gzip: unpack it first"},
+	{"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"},
+	{"\xfd7zXZ", "compressed with xz: unpack it first"},
+	{"BZh", "compressed with bzip2: unpack it first"},
+	{"PK\x03\x04", "a zip archive: unpack it first"},
+	{"SQLite format 3", "an SQLite database"},
+	{"\x7fELF", "a program"},
+}
+
+// foreign says what an input is that gave no result; head is its first bytes.
+func foreign(head []byte, name string) Part {
+	p := Part{Kind: KindNone, Line: 1}
+	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	switch {
+	case len(text) == 0:
+		p.Err = errors.New("it is empty")
+		return p
+	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")):
+		p.Err = errors.New("UTF-16 text: convert it to UTF-8 first")
+		return p
+	}
+	for _, m := range magics {
+		if bytes.HasPrefix(text, []byte(m.magic)) {
+			p.Err = errors.New(m.what)
+			return p
+		}
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
+		p.Err = errors.New("binary, and no result of fio")
+		return p
+	}
+	if jobFileLike(string(text), name) {
+		p.Kind, p.Err = KindJobFile, errors.New("a job file: it says what to run, and holds no result")
+		return p
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimSpace(valid(line)); len([]rune(line)) > 60 {
+		line = string([]rune(line)[:59]) + "…"
+	}
+	switch {
+	case text[0] == '{' || text[0] == '[' && bytes.IndexByte(text, '"') > 0:
+		p.Err = errors.New("JSON, and none of fio's: no \"fio version\" or \"jobs\" in it")
+	default:
+		p.Err = fmt.Errorf("no result of fio in it; it begins: %s", line)
+	}
+	return p
+}
+
+// jobFileLike reports whether text is a job file: its first line that is no comment is a section, or
+// it is called like one and has a section.
+func jobFileLike(text, name string) bool {
+	f, _ := ParseJob(text)
+	if f == nil || len(f.Sections) == 0 {
+		return false
+	}
+	for _, l := range f.Head {
+		if s := strings.TrimSpace(l.Text); s != "" && s[0] != ';' && s[0] != '#' {
+			return strings.HasSuffix(name, ".fio") || strings.HasSuffix(name, ".job")
+		}
+	}
+	for _, s := range f.Sections {
+		for _, l := range s.Lines {
+			if _, known := LookupOption(l.Key); known {
+				return true
+			}
+		}
+	}
+	return strings.HasSuffix(name, ".fio") || strings.HasSuffix(name, ".job")
+}

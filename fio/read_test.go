@@ -1,0 +1,330 @@
+package fio
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"iotax"
+)
+
+// one reads data and expects a single result without a fault.
+func one(t *testing.T, data []byte, name string) Part {
+	t.Helper()
+	parts := Read(data, name)
+	if len(parts) != 1 || parts[0].Err != nil || parts[0].Result == nil {
+		t.Fatalf("%d parts: %s\n%.3000s", len(parts), describe(parts), data)
+	}
+	return parts[0]
+}
+
+func describe(parts []Part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%s at %d, line %d, also %v, err %v", p.Kind, p.Offset, p.Line, p.Also, p.Err)
+		if p.Result != nil {
+			fmt.Fprintf(&b, ", %d jobs, series %v", len(p.Result.Jobs), p.Result.Series)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// forms takes apart what fio prints with --output-format=normal,terse,json+.
+func forms(out []byte) (text, terse, doc []byte) {
+	in := false
+	for line := range bytes.Lines(out) {
+		switch {
+		case bytes.HasPrefix(line, []byte("{")):
+			in = true
+			doc = append(doc, line...)
+		case in:
+			doc = append(doc, line...)
+			in = !bytes.HasPrefix(line, []byte("}"))
+		case len(line) > 2 && line[1] == ';':
+			terse = append(terse, line...)
+		default:
+			text = append(text, line...)
+		}
+	}
+	return text, terse, doc
+}
+
+// TestFormsOfOneRun reads the real output of one run in each form. Totals and rates must be the same to
+// the last digit, times as far as the form prints them.
+func TestFormsOfOneRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"reads", []string{"--rw=randread", "--bs=4k", "--ioengine=null", "--size=1g"}},
+		{"mixed with flushes", []string{"--rw=randrw", "--bs=8k", "--ioengine=psync", "--filename=" + file, "--size=16m", "--fsync=32"}},
+		{"large blocks", []string{"--rw=write", "--bs=1m", "--ioengine=null", "--size=64m", "--rate_iops=37"}},
+		{"jobs in a group", []string{"--rw=randrw", "--bs=16k", "--ioengine=null", "--size=1g", "--numjobs=3", "--group_reporting"}},
+		{"jobs apart", []string{"--rw=randread", "--bs=4k", "--ioengine=null", "--size=1g", "--numjobs=3", "--rate_iops=1000"}},
+		{"unified", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=1"}},
+		{"unified and apart", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=both"}},
+		{"total latency", []string{"--rw=randread", "--bs=4k", "--ioengine=null", "--size=1g", "--lat_percentiles=1", "--clat_percentiles=0"}},
+		{"bits", []string{"--rw=read", "--bs=64k", "--ioengine=null", "--size=1g", "--unit_base=1"}},
+		{"powers of 1000", []string{"--rw=read", "--bs=64k", "--ioengine=null", "--size=1g", "--kb_base=1000"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"--name=a job: [1]", "--runtime=150ms", "--time_based", "--output-format=normal,terse,json+"}, c.args...)
+			for _, version := range []string{"3", "4", "5"} {
+				if version != "3" && c.name != "mixed with flushes" && c.name != "unified and apart" {
+					continue
+				}
+				out := run(t, append(args, "--terse-version="+version)...)
+				text, terse, doc := forms(out)
+				whole := one(t, out, "")
+				if whole.Kind != KindJSONPlus || len(whole.Also) != 2 {
+					t.Errorf("all forms: %s", describe([]Part{whole}))
+				}
+				want := one(t, doc, "").Result
+				for kind, data := range map[Kind][]byte{KindText: text, KindTerse: terse} {
+					p := one(t, data, "")
+					if p.Kind != kind {
+						t.Errorf("%s was taken for %s", kind, p.Kind)
+					}
+					compareForms(t, kind, p.Result, want)
+				}
+			}
+		})
+	}
+}
+
+func compareForms(t *testing.T, kind Kind, got, want *Result) {
+	t.Helper()
+	if got.Version != want.Version || len(got.Jobs) != len(want.Jobs) {
+		t.Errorf("%s: version %q, %d jobs; want %q, %d", kind, got.Version, len(got.Jobs), want.Version, len(want.Jobs))
+	}
+	have := map[string]float64{}
+	for _, v := range got.Values() {
+		have[v.Name] = v.Value
+	}
+	for _, v := range want.Values() {
+		x, ok := have[v.Name]
+		delete(have, v.Name)
+		margin := 0.0
+		switch {
+		case strings.HasPrefix(v.Name, "cpu.") || strings.HasPrefix(v.Name, "sync.") && kind == KindTerse:
+			continue // of a group, or at all, not in the form
+		case strings.Contains(v.Name, "latency") && kind == KindTerse:
+			margin = 1e-6 // whole microseconds
+		case strings.Contains(v.Name, "latency"):
+			// Six digits of a unit of which there are at least two; percentiles are rounded up.
+			margin = max(1e-9, v.Value*1e-3)
+			if strings.HasSuffix(v.Name, ".max") && v.Value > 2e-6 {
+				margin = max(1e-6, margin) // cut to a whole unit
+			}
+			if strings.Contains(v.Name, ".p") {
+				margin = max(2e-9, v.Value*0.02)
+				if v.Value > 2e-6 {
+					margin = max(1e-6, v.Value*0.02)
+				}
+			}
+		}
+		if kind == KindTerse && strings.Contains(v.Name, ".p") && v.Value < 1e-6 {
+			continue
+		}
+		if strings.HasPrefix(v.Name, "mixed.latency.p") || strings.Contains(v.Name, ".p") && len(want.Jobs) > 1 {
+			continue // several percentiles cannot be merged, bins can
+		}
+		if !ok {
+			t.Errorf("%s: no %s, which is %v", kind, v.Name, v.Value)
+		} else if math.Abs(x-v.Value) > margin {
+			t.Errorf("%s: %s is %v, and %v in JSON", kind, v.Name, x, v.Value)
+		}
+	}
+	for name, v := range have {
+		t.Errorf("%s: %s (%v) is not in JSON", kind, name, v)
+	}
+	for i, j := range got.Jobs {
+		w := want.Jobs[i]
+		if j.Name != w.Name || j.Group != w.Group || j.ContextSwitches != w.ContextSwitches || math.Abs(j.SystemCPU-w.SystemCPU) > 1e-4 {
+			t.Errorf("%s: job %+v, want %+v", kind, j, w)
+		}
+		if kind == KindText && (j.Read.Dropped != w.Read.Dropped || w.Sync.IOs != j.Sync.IOs) {
+			t.Errorf("%s: job %+v, want %+v", kind, j, w)
+		}
+	}
+}
+
+// Reports of one process, in each form: the last is the result, the differences are the series.
+func TestStatusIntervals(t *testing.T) {
+	for _, format := range []string{"json", "normal", "terse", "normal,json"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			out := run(t, "--name=a", "--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--rate_iops=1000", "--numjobs=2", "--group_reporting",
+				"--runtime=2400ms", "--time_based", "--status-interval=1", "--output-format="+format)
+			r := one(t, out, "").Result
+			if got := value(t, r, "duration"); got < 2.3 {
+				t.Errorf("the last report counts, this one is after %v s", got)
+			}
+			for name, want := range map[string]float64{"read.iops": 2000, "read.bandwidth": 2000 * 4096} {
+				if format == "terse" && name == "read.iops" {
+					continue // terse does not print the I/Os
+				}
+				var s iotax.Series
+				for _, x := range r.Series {
+					if x.Name == name {
+						s = x
+					}
+				}
+				if len(s.V) < 2 || len(s.T) != len(s.V) {
+					t.Fatalf("%s: %v", name, r.Series)
+				}
+				for i, v := range s.V {
+					near(t, name, v, want, 0.2)
+					if i > 0 && s.T[i] <= s.T[i-1] {
+						t.Errorf("times %v", s.T)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Several runs in one file are several results, also where each is as long as the one before.
+func TestSeveralRuns(t *testing.T) {
+	for _, format := range []string{"json", "normal"} {
+		var all []byte
+		for range 3 {
+			all = append(all, run(t, "--name=a", "--rw=randread", "--size=64m", "--ioengine=null", "--rate_iops=2000", "--runtime=300ms", "--time_based", "--output-format="+format)...)
+		}
+		parts := Read(all, "")
+		if len(parts) != 3 {
+			t.Fatalf("%s: %s", format, describe(parts))
+		}
+		for i, p := range parts {
+			if i > 0 && (p.Line <= parts[i-1].Line || p.Offset <= parts[i-1].Offset) {
+				t.Errorf("%s", describe(parts))
+			}
+			near(t, "iops", value(t, p.Result, "iops"), 2000, 0.15)
+		}
+	}
+}
+
+// A real fio with a client: rows of clients count, their sum does not.
+func TestClient(t *testing.T) {
+	server := exec.Command("fio", "--server=127.0.0.1,18767")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { server.Process.Kill(); server.Wait() }()
+	job := filepath.Join(t.TempDir(), "c.fio")
+	if err := os.WriteFile(job, []byte("[global]\nioengine=null\nsize=64m\nbs=4k\nrw=randread\n[c]\n[d]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"json", "normal", "terse"} {
+		var out []byte
+		var err error
+		for range 50 { // until the server listens
+			if out, err = exec.Command("fio", "--client=127.0.0.1,18767", "--output-format="+format, job).CombinedOutput(); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		r := one(t, out, "").Result
+		if len(r.Jobs) != 2 || r.Jobs[0].Name != "c" || r.Jobs[1].Name != "d" || r.Version != "fio-3.33" && format == "json" {
+			t.Errorf("%s: %+v", format, r.Jobs)
+		}
+		if got := value(t, r, "read.bytes"); got != 128<<20 {
+			t.Errorf("%s: %v bytes", format, got)
+		}
+		if format != "terse" && r.Jobs[0].Options["bs"] == "" && r.Options["bs"] == "" {
+			t.Errorf("%s: options %v %v", format, r.Options, r.Jobs[0].Options)
+		}
+	}
+}
+
+// What is read piece by piece is what is read at once, however small the pieces.
+func TestReadFrom(t *testing.T) {
+	var all []byte
+	for _, format := range []string{"normal,terse,json+", "normal", "terse", "json"} {
+		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)
+		all = append(all, "user@host:~$ fio again.fio\n"...)
+	}
+	// Larger than the first buffer, so that documents lie across its end.
+	for len(all) < 3<<20 {
+		all = append(all, all...)
+	}
+	want := Read(all, "")
+	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(all), "halves": iotest.HalfReader(bytes.NewReader(all)), "errors late": iotest.DataErrReader(bytes.NewReader(all))} {
+		got, err := ReadFrom(r, "")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if describe(got) != describe(want) {
+			t.Errorf("%s: %d parts, want %d", name, len(got), len(want))
+		}
+	}
+	if _, err := ReadFrom(iotest.TimeoutReader(bytes.NewReader(all)), ""); err != iotest.ErrTimeout {
+		t.Errorf("%v", err)
+	}
+	got, err := ReadFrom(strings.NewReader("1000, 5, 0, 0\n"), "x_iops.1.log")
+	if err != nil || len(got) != 1 || got[0].Log == nil {
+		t.Errorf("%v %s", err, describe(got))
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for _, c := range []struct{ data, name, want string }{
+		{"", "", "empty"},
+		{" \n\t\n", "", "empty"},
+		{"bash: fio: command not found\n", "", "begins: bash: fio: command not found"},
+		{`{"results": [1, 2]}`, "", "none of fio's"},
+		{"\x1f\x8b\x08\x00rest", "a.json.gz", "gzip"},
+		{"\xff\xfe{\x00", "", "UTF-16"},
+		{"ab\x00cd", "", "binary"},
+		{"; a comment\n[global]\nrw=read\n[a]\nsize=1m\n", "x", "job file"},
+		{"[section]\nhello = 1\n", "settings.ini", "no result"},
+		{"1, 2, 3, 4\n5, 6, 0, 8\n", "numbers.csv", "name does not say"},
+		{strings.Repeat("word ", 50), "", "…"},
+	} {
+		parts := Read([]byte(c.data), c.name)
+		if len(parts) != 1 || parts[0].Err == nil || !strings.Contains(parts[0].Err.Error(), c.want) || parts[0].Result != nil {
+			t.Errorf("%q: %s", c.data, describe(parts))
+		}
+	}
+}
+
+// A document that was cut off is read as far as it goes, and does not hide the one behind it.
+func TestCutThenWhole(t *testing.T) {
+	whole := run(t, "--name=a", "--rw=randread", "--size=16m", "--ioengine=null", "--output-format=json")
+	for cut := 200; cut < len(whole)-10; cut += 97 {
+		parts := Read(append(append(bytes.Clone(whole[:cut]), '\n'), whole...), "")
+		last := parts[len(parts)-1]
+		if len(parts) != 2 || parts[0].Err == nil || last.Err != nil || value(t, last.Result, "read.bytes") != 16<<20 {
+			t.Fatalf("cut at %d: %s", cut, describe(parts))
+		}
+	}
+}
+
+// BenchmarkRead reads a file of many runs in each form, piece by piece.
+func BenchmarkRead(b *testing.B) {
+	for _, format := range []string{"json", "json+", "normal", "terse", "normal,terse,json+"} {
+		b.Run(format, func(b *testing.B) {
+			one := run(b, "--name=a", "--rw=randrw", "--size=64m", "--ioengine=null", "--numjobs=4", "--output-format="+format)
+			all := bytes.Repeat(one, 1+4<<20/len(one))
+			b.SetBytes(int64(len(all)))
+			b.ReportAllocs()
+			for b.Loop() {
+				parts, err := ReadFrom(bytes.NewReader(all), "")
+				if err != nil || len(parts) < 1 {
+					b.Fatal(err, len(parts))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,690 @@
+package fio
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A textReader reads what fio prints for people, line by line. It knows the lines of fio 2.x,
+//
+//	read : io=4096.0MB, bw=611058KB/s, iops=152764, runt=  6864msec
+//	  issued    : total=r=1048576/w=0/d=0, short=r=0/w=0/d=0, drop=r=0/w=0/d=0
+//
+// those of 3.x,
+//
+//	read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)
+//	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
+//
+// and leaves every other line alone, so prompts, progress, prose and Markdown may stand between them.
+// A report ends where the next begins; reports of one process (status-interval) share names and PIDs.
+type textReader struct {
+	done []textReport
+
+	// The report that is being read; nil between reports.
+	cur         *Result
+	start, line int // its first byte and line
+	end         int // after its last line
+	rows        []*textRow
+	closed      bool // its rows are through: the group's status or the disks came
+	implied     bool // its row has no line of its own: an excerpt
+
+	interval int // rows of a terse report, once there were several reports
+
+	job  *textRow // the row that lines belong to
+	dir  *Direction
+	pct  *Latency // whose percentiles follow
+	unit float64  // of those, in seconds
+
+	// What the head of the output says.
+	version string
+	heads   map[string]map[string]string // options by job
+	used    bool                         // a report came since
+	host    string
+}
+
+// A textRow is a job with its rates as they are printed, in the order of Job.directions.
+type textRow struct {
+	Job
+	size, rate [4]amount
+	issued     [4]uint64 // read, write, trim, sync
+}
+
+// A textReport is one report, at bytes start to end of the input.
+type textReport struct {
+	start, end, line int
+	result           *Result
+	err              error
+}
+
+// feed takes whole lines; the first has that offset and number.
+func (t *textReader) feed(text []byte, offset, line int) {
+	for len(text) > 0 {
+		// Progress lines end with a carriage return alone, and the report follows on the same line.
+		n := bytes.IndexAny(text, "\r\n") + 1
+		if n == 0 {
+			n = len(text)
+		}
+		if n > 4 && n < maxTextLine {
+			t.read(text[:n], offset, line, offset+n)
+		}
+		if text[n-1] == '\n' {
+			line++
+		}
+		offset, text = offset+n, text[n:]
+	}
+}
+
+// take returns the reports that are complete.
+func (t *textReader) take() []textReport {
+	done := t.done
+	t.done = nil
+	return done
+}
+
+const maxTextLine = 1 << 16 // no line of a report is longer; a binary file may have one of gigabytes
+
+// read takes one line.
+func (t *textReader) read(raw []byte, start, line, end int) {
+	s := t.strip(string(raw))
+	if s == "" {
+		return
+	}
+	if _, ok := terseLine(s); ok {
+		t.terse(s, start, line, end)
+		return
+	}
+	if !t.understand(s) || t.cur == nil {
+		return
+	}
+	if t.end == 0 {
+		t.start, t.line = start, line
+	}
+	t.end = end
+}
+
+// terse takes a terse line. Rows that follow each other are jobs of one process unless they differ in
+// what they say of the disks, which a process counts once, at its end, or are later reports of the same
+// (status-interval).
+func (t *textReader) terse(s string, start, line, end int) {
+	r := &Result{Kind: KindTerse}
+	j, err := parseTerse(s, r)
+	if err != nil {
+		t.flush()
+		t.done = append(t.done, textReport{start, end, line, &Result{Kind: KindTerse, Version: r.Version}, fmt.Errorf("terse line %d: %w", line, err)})
+		return
+	}
+	if j.Name == allClients {
+		return
+	}
+	j.Host = t.host
+	if t.cur != nil && t.cur.Kind == KindTerse {
+		i := slices.IndexFunc(t.cur.Jobs, func(k Job) bool { return k.Name == j.Name && k.Group == j.Group && k.Host == j.Host })
+		grown := i >= 0 && grew(&t.cur.Jobs[i], &j)
+		if grown {
+			t.interval = len(t.cur.Jobs)
+		}
+		if grown || len(t.cur.Jobs) == t.interval {
+			t.flush()
+		}
+	}
+	if t.cur != nil && (t.cur.Kind != KindTerse || t.cur.Version != r.Version || !slices.Equal(t.cur.Disks, r.Disks)) {
+		t.flush()
+		t.interval = 0
+	}
+	if t.cur == nil {
+		t.cur, t.start, t.line = r, start, line
+	}
+	t.cur.Jobs = append(t.cur.Jobs, j)
+	t.end = end
+}
+
+// strip removes what is around a line: spaces, Markdown quotes, colours, and the "<host>" that fio
+// puts before the lines of its clients.
+func (t *textReader) strip(s string) string {
+	if strings.IndexByte(s, 0x1b) >= 0 {
+		s = stripEscapes(s)
+	}
+	s, t.host = strings.TrimSpace(s), ""
+	for strings.HasPrefix(s, ">") {
+		s = strings.TrimSpace(s[1:])
+	}
+	if strings.HasPrefix(s, "<") {
+		if host, rest, ok := strings.Cut(s[1:], "> "); ok && !strings.ContainsAny(host, " \t</") && !slices.Contains(htmlTags, host) {
+			t.host = valid(host)
+			return strings.TrimSpace(rest)
+		}
+	}
+	return s
+}
+
+// htmlTags are what people put around output, and no hosts.
+var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
+
+// stripEscapes removes terminal control sequences: ESC [ … letter.
+func stripEscapes(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != 0x1b {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i++; i < len(s) && s[i] == '[' {
+			for i++; i < len(s) && (s[i] < '@' || s[i] > '~'); i++ {
+			}
+		}
+	}
+	return b.String()
+}
+
+// understand reports whether s is a line of a report, or one that ends it.
+func (t *textReader) understand(s string) bool {
+	switch c := s[0]; {
+	case t.cur != nil && t.cur.Kind == KindTerse:
+		t.flush()
+		t.interval = 0
+		return t.understand(s)
+	case promptLine(s), c == '`' || c == '$' || c == '#' || strings.HasPrefix(s, "~~~"):
+		// A fence or a prompt: whatever comes is another report.
+		if t.cur != nil {
+			t.flush()
+		}
+		t.heads, t.version = nil, ""
+		return false
+	case c == '|':
+		return t.percentiles(s)
+	case strings.HasPrefix(s, "hostname="): // a client greets
+		if v := field(s, "fio="); v != "" {
+			t.flush()
+			t.version = valid(v)
+		}
+		return false
+	case strings.HasPrefix(s, "fio-") && !strings.ContainsAny(s, " :;"):
+		t.flush()
+		t.version = valid(s)
+		return false
+	}
+	if strings.Contains(s, "(g=") && t.head(s) || strings.Contains(s, "(groupid=") && t.row(s) {
+		return true
+	}
+	key, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return false
+	}
+	key, rest = strings.TrimSpace(key), strings.TrimSpace(rest)
+	switch key {
+	case "read", "write", "trim", "mixed":
+		return t.direction(key, rest)
+	case "READ", "WRITE", "TRIM", "MIXED":
+		return t.summary(strings.ToLower(key), rest)
+	case "Disk stats (read/write)":
+		t.closed = t.cur != nil
+		return t.closed
+	}
+	if strings.HasPrefix(key, "Run status group") {
+		t.closed, t.job, t.dir, t.pct = t.cur != nil, nil, nil, nil
+		return t.closed
+	}
+	if t.closed {
+		return t.disk(key, rest)
+	}
+	if t.job == nil {
+		return false
+	}
+	name, unit, _ := strings.Cut(key, " ")
+	switch name {
+	case "slat", "clat", "lat", "sync":
+		return t.latency(key, name, unit, rest)
+	case "cpu":
+		t.job.UserCPU, t.job.SystemCPU = percentOf(rest, "usr="), percentOf(rest, "sys=")
+		t.job.ContextSwitches = count(number(field(rest, "ctx=")))
+		t.job.MajorFaults = count(number(field(rest, "majf=")))
+		t.job.MinorFaults = count(number(field(rest, "minf=")))
+		return true
+	case "issued":
+		return t.issued(rest)
+	case "steadystate":
+		t.job.SteadyState = &SteadyState{Attained: field(rest, "attained=") == "yes"}
+		if i := strings.LastIndex(rest, ", "); i >= 0 {
+			t.job.SteadyState.Criterion = valid(rest[i+2:])
+		}
+		return true
+	case "Description":
+		setOption(&t.job.Job, "description", strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]"))
+		return true
+	case "bw", "iops", "IO", "submit", "complete", "errors", "latency":
+		t.pct = nil
+		return true
+	}
+	return false
+}
+
+// promptLine reports whether s is a command that runs fio.
+func promptLine(s string) bool {
+	return strings.Contains(s, "$ fio") || strings.Contains(s, "# fio") || strings.Contains(s, "% fio") || strings.Contains(s, "$ sudo fio")
+}
+
+// head reads the line that announces a job before it runs:
+//
+//	a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=32
+//	a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
+func (t *textReader) head(s string) bool {
+	i := strings.Index(s, ": (g=")
+	rw := field(s, "rw=")
+	if i <= 0 || rw == "" {
+		return false
+	}
+	t.flush()
+	if t.used {
+		t.heads, t.used = nil, false
+	}
+	o := map[string]string{"rw": rw}
+	for _, k := range []string{"ioengine", "iodepth"} {
+		if v := field(s, k+"="); v != "" {
+			o[k] = v
+		}
+	}
+	if bs := blockSizes(s); bs != [3]string{} {
+		o["bs"] = bs[0]
+		if bs[1] != bs[0] || bs[2] != bs[0] {
+			o["bs"] = strings.Join(bs[:], ",")
+		}
+	}
+	if t.heads == nil {
+		t.heads = map[string]map[string]string{}
+	}
+	t.heads[valid(s[:i])] = o
+	return false // it alone is no report
+}
+
+// blockSizes reads the sizes for read, write and trim: "4096", or "4096-65536" for a range.
+func blockSizes(s string) (bs [3]string) {
+	_, s, ok := strings.Cut(s, "bs=")
+	if !ok || strings.Contains(s, "bs_is_seq_rand") {
+		return bs
+	}
+	s, _, _ = strings.Cut(s, ", ioengine")
+	sep := "/"
+	if strings.Contains(s, "(R)") {
+		sep = ", "
+	}
+	for i, part := range strings.SplitN(s, sep, 3) {
+		part = strings.TrimSpace(part)
+		if strings.HasPrefix(part, "(") {
+			_, part, _ = strings.Cut(part, ") ")
+		}
+		lo, hi, ok := strings.Cut(part, "-")
+		a, b := blockSize(lo, sep == "/"), blockSize(hi, sep == "/")
+		if !ok || a == 0 || b == 0 {
+			return [3]string{}
+		}
+		if bs[i] = strconv.FormatUint(a, 10); a != b {
+			bs[i] += "-" + strconv.FormatUint(b, 10)
+		}
+	}
+	if bs[2] == "" { // before trims were known
+		bs[2] = bs[1]
+	}
+	return bs
+}
+
+// blockSize reads a size of which a few digits are printed: the one multiple of 512 that it may be.
+// It is 0 where there is none, or several.
+func blockSize(s string, old bool) uint64 {
+	a := sizeOf(s, old)
+	if a.decimals == 0 {
+		return count(a.value)
+	}
+	margin := a.margin(false)
+	if a.whole {
+		margin = a.scale / 10 // not the bug of old versions, which made x.96 and more x.0
+	}
+	n := uint64(0)
+	for bs := math.Ceil((a.value-margin)/512) * 512; bs <= a.value+margin; bs += 512 {
+		if n != 0 {
+			return 0
+		}
+		n = count(bs)
+	}
+	return n
+}
+
+// row reads the line that opens a job's result:
+//
+//	a: (groupid=0, jobs=4): err= 0: pid=4711: Sat Nov 21 05:31:38 2026
+//	a: (groupid=0, jobs=4): err= 5 (file:io_u.c:1803, func=io_u error, error=Input/output error): pid=4711: …
+func (t *textReader) row(s string) bool {
+	i := strings.LastIndex(s, ": (groupid=")
+	if i < 0 {
+		return false
+	}
+	if t.cur != nil && (t.closed || t.implied) {
+		t.flush()
+	}
+	j := Job{Name: valid(s[:i]), Host: t.host}
+	rest := s[i:]
+	j.Group, _ = strconv.Atoi(field(rest, "groupid="))
+	members, _, _ := strings.Cut(field(rest, "jobs="), ")")
+	j.Members, _ = strconv.Atoi(members)
+	errno, _, _ := strings.Cut(strings.TrimSpace(after(rest, "err=")), " ")
+	j.Error, _ = strconv.Atoi(strings.TrimSuffix(errno, ":"))
+	pid, date, _ := strings.Cut(after(rest, ": pid="), ": ")
+	j.PID, _ = strconv.Atoi(strings.TrimSpace(pid))
+	if j.Name == allClients {
+		t.job, t.dir, t.pct = &textRow{}, nil, nil
+		return t.cur != nil
+	}
+	j.Options = maps.Clone(t.heads[j.Name])
+	t.add(j)
+	if at, err := time.ParseInLocation(time.ANSIC, strings.TrimSpace(date), time.Local); err == nil {
+		t.cur.Time = at
+	}
+	return true
+}
+
+// add begins a row.
+func (t *textReader) add(j Job) {
+	if t.cur == nil {
+		t.cur = &Result{Kind: KindText, Version: t.version}
+	}
+	t.job, t.dir, t.pct = &textRow{Job: j}, nil, nil
+	t.rows = append(t.rows, t.job)
+}
+
+// excerpt begins a row for a line that stands without one, as people quote them.
+func (t *textReader) excerpt() {
+	t.flush()
+	j := Job{Host: t.host}
+	if len(t.heads) == 1 {
+		for name, o := range t.heads {
+			j.Name, j.Options = name, maps.Clone(o)
+		}
+	}
+	t.add(j)
+	t.implied = true
+}
+
+var directionNames = []string{"read", "write", "trim", "mixed"}
+
+// direction reads the rates of one direction.
+func (t *textReader) direction(name, s string) bool {
+	var size, rate amount
+	var iops float64
+	var ms string
+	switch {
+	case strings.HasPrefix(s, "IOPS="):
+		iops = amountOf(field(s, "IOPS=")).value
+		bw, _, _ := strings.Cut(field(s, "BW="), " ")
+		rate = sizeOf(strings.TrimSuffix(bw, "/s"), false)
+		_, total, ok := strings.Cut(s, ")(")
+		b, run, ok2 := strings.Cut(total, "/")
+		if !ok || !ok2 {
+			return false
+		}
+		size = sizeOf(b, false)
+		ms, _, _ = strings.Cut(run, "msec")
+	case strings.HasPrefix(s, "io="):
+		size = sizeOf(field(s, "io="), true)
+		rate = sizeOf(strings.TrimSuffix(field(s, "bw="), "/s"), true)
+		iops = amountOf(field(s, "iops=")).value
+		ms = strings.TrimSuffix(field(s, "runt="), "msec")
+	default:
+		return false
+	}
+	if size.value == 0 && rate.value == 0 && iops == 0 {
+		// As unified_rw_reporting=both has it for mixed. Its latencies follow, and are nobody's.
+		t.dir, t.pct = &Direction{}, nil
+		return t.job != nil
+	}
+	i := slices.Index(directionNames, name)
+	if t.job == nil || t.closed || !t.job.directions()[i].empty() {
+		t.excerpt()
+	}
+	t.dir, t.pct = t.job.directions()[i], nil
+	t.dir.IOPS, t.dir.Bandwidth, t.dir.Runtime = iops, rate.value, milliseconds(strings.TrimSpace(ms))
+	t.job.size[i], t.job.rate[i] = size, rate
+	return true
+}
+
+func (d *Direction) empty() bool { return d.IOPS == 0 && d.Bandwidth == 0 && d.Runtime == 0 }
+
+// summary reads the line of a group. It counts only where no job of it is known.
+//
+//	READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60001msec
+//	READ: io=4096.0MB, aggrb=611058KB/s, minb=611058KB/s, maxb=611058KB/s, mint=6864msec, maxt=6864msec
+func (t *textReader) summary(name, s string) bool {
+	if t.cur != nil && !t.implied {
+		t.closed = true
+		return true
+	}
+	old := strings.Contains(s, "aggrb=")
+	bw, ms := field(s, "bw="), after(s, "run=")
+	if old {
+		bw, ms = field(s, "aggrb="), field(s, "maxt=")
+	}
+	if _, slowest, ok := strings.Cut(ms, "-"); ok {
+		ms = slowest
+	}
+	bw, _, _ = strings.Cut(bw, " ")
+	b, _, _ := strings.Cut(field(s, "io="), " ")
+	rate, size := sizeOf(strings.TrimSuffix(bw, "/s"), old), sizeOf(b, old)
+	if rate.value == 0 || size.value == 0 {
+		return false
+	}
+	i := slices.Index(directionNames, name)
+	if t.job == nil || !t.job.directions()[i].empty() {
+		t.excerpt()
+	}
+	d := t.job.directions()[i]
+	d.Bandwidth, d.Runtime = rate.value, milliseconds(strings.TrimSuffix(strings.TrimSpace(ms), "msec"))
+	t.job.size[i], t.job.rate[i] = size, rate
+	return true
+}
+
+// latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22" and the head of a list of
+// percentiles, "clat percentiles (usec):".
+func (t *textReader) latency(key, name, unit, s string) bool {
+	t.pct = nil
+	list := strings.HasPrefix(unit, "percentiles (")
+	var seconds float64
+	switch strings.TrimPrefix(unit, "percentiles ") {
+	case "(nsec)":
+		seconds = 1e-9
+	case "(usec)":
+		seconds = 1e-6
+	case "(msec)":
+		seconds = 1e-3
+	default:
+		return true // of one priority
+	}
+	var l *Latency
+	switch {
+	case name == "sync":
+		l = &t.job.Sync.Latency
+	case t.dir == nil:
+		return false
+	case name == "slat":
+		l = &t.dir.Submission
+	case name == "clat":
+		l = &t.dir.Completion
+	default:
+		l = &t.dir.Total
+	}
+	if list {
+		t.pct, t.unit = l, seconds
+		return true
+	}
+	if !strings.Contains(s, "avg=") {
+		return true // "lat (usec): 100=1.23%, 250=98.70%": how many took how long
+	}
+	l.Min, l.Max = amountOf(field(s, "min=")).value*seconds, amountOf(field(s, "max=")).value*seconds
+	l.Mean, l.SD = number(field(s, "avg="))*seconds, number(field(s, "stdev="))*seconds
+	return true
+}
+
+// percentiles reads "| 1.00th=[   95], 5.00th=[   97]".
+func (t *textReader) percentiles(s string) bool {
+	if t.pct == nil {
+		return t.cur != nil && !t.closed
+	}
+	for _, part := range strings.Split(strings.Trim(s, "|"), "],") {
+		p, v, ok := strings.Cut(part, "th=[")
+		if share := number(p) / 100; ok && share > 0 && share <= 1 {
+			t.pct.Percentiles = append(t.pct.Percentiles, Percentile{P: share, Seconds: number(strings.Trim(v, " ]")) * t.unit})
+		}
+	}
+	return true
+}
+
+// issued reads the numbers of I/Os, the only exact ones in the text.
+func (t *textReader) issued(s string) bool {
+	t.pct = nil
+	total, ok := counts(s, "total=")
+	if !ok {
+		return false
+	}
+	short, _ := counts(s, "short=")
+	dropped, ok := counts(s, "dropped=")
+	if !ok {
+		dropped, _ = counts(s, "drop=")
+	}
+	t.job.issued = total
+	t.job.Sync.IOs = total[3]
+	for i, d := range []*Direction{&t.job.Read, &t.job.Write, &t.job.Trim} {
+		d.IOs, d.Short, d.Dropped = total[i], short[i], dropped[i]
+	}
+	if m := &t.job.Mixed; !m.empty() {
+		m.IOs, m.Short, m.Dropped = total[0]+total[1]+total[2], short[0]+short[1]+short[2], dropped[0]+dropped[1]+dropped[2]
+		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: all stands under read
+			t.job.Read, t.job.Write, t.job.Trim = Direction{}, Direction{}, Direction{}
+		}
+	}
+	return true
+}
+
+// counts reads the numbers after key: "1,2,3,4" or "r=1/w=2/d=3".
+func counts(s, key string) (n [4]uint64, ok bool) {
+	s = after(s, key)
+	for i := range n {
+		if len(s) > 2 && s[1] == '=' {
+			s = s[2:]
+		}
+		end := 0
+		for end < len(s) && s[end] >= '0' && s[end] <= '9' {
+			end++
+		}
+		if end == 0 {
+			break
+		}
+		n[i], ok = count(number(s[:end])), true
+		if s = s[end:]; s == "" || s[0] != ',' && s[0] != '/' {
+			break
+		}
+		s = s[1:]
+	}
+	return n, ok
+}
+
+// disk reads "nvme0n1: ios=1/2, sectors=3/4, merge=5/6, ticks=7/8, in_queue=9, util=1.23%".
+func (t *textReader) disk(name, s string) bool {
+	if !strings.HasPrefix(s, "ios=") {
+		return false
+	}
+	pair := func(key string) (a, b float64) {
+		x, y, _ := strings.Cut(field(s, key), "/")
+		return number(x), number(y)
+	}
+	k := Disk{Name: valid(name), InQueue: milliseconds(field(s, "in_queue=")), Utilization: percentOf(s, "util=")}
+	r, w := pair("ios=")
+	k.ReadIOs, k.WriteIOs = count(r), count(w)
+	r, w = pair("merge=")
+	k.ReadMerges, k.WriteMerges = count(r), count(w)
+	r, w = pair("sectors=")
+	k.ReadBytes, k.WriteBytes = count(r*sector), count(w*sector)
+	r, w = pair("ticks=")
+	k.ReadTicks, k.WriteTicks = time.Duration(r)*time.Millisecond, time.Duration(w)*time.Millisecond
+	t.cur.Disks = append(t.cur.Disks, k)
+	return true
+}
+
+// flush ends the report that is being read.
+func (t *textReader) flush() {
+	if r := t.cur; r != nil {
+		t.used = true
+		for _, row := range t.rows {
+			if row.settle(t.version); row.measured() {
+				r.Jobs = append(r.Jobs, row.Job)
+			}
+		}
+		r.complete()
+		if len(r.Jobs) > 0 {
+			t.done = append(t.done, textReport{t.start, t.end, t.line, r, nil})
+		}
+	}
+	t.cur, t.rows, t.job, t.dir, t.pct = nil, nil, nil, nil, nil
+	t.end, t.closed, t.implied = 0, false, false
+}
+
+func (t *textRow) measured() bool {
+	for _, d := range t.directions() {
+		if !d.empty() {
+			return true
+		}
+	}
+	return t.Error != 0
+}
+
+// settle finds the totals behind what was printed, and says how.
+func (t *textRow) settle(version string) {
+	sizes := strings.Split(t.Options["bs"], ",")
+	for i, d := range t.directions() {
+		if d.empty() {
+			continue
+		}
+		if d.IOs == 0 && d.IOPS > 0 {
+			d.IOsFrom = Rounded
+		}
+		var bs float64
+		switch {
+		case i < 3 && len(sizes) == 3:
+			bs = number(sizes[i])
+		case len(sizes) == 1:
+			bs = number(sizes[0]) // 0 for a range
+		}
+		d.settle(t.size[i], t.rate[i], bs, before(version, 2, 20))
+	}
+}
+
+// settle finds the bytes: the text gives them with four to six digits, and before 2.20 with decimals
+// that mean nothing (1023 of 1024 became ".2"). I/Os × block size is exact, where the job had one block
+// size and the product agrees with what is printed; a rate in whole KiB/s is the next best.
+func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
+	wild = wild || size.old
+	margin := size.margin(wild)
+	if product := float64(d.IOs) * bs; product > 0 && !(product >= 1<<63) {
+		if math.Abs(product-size.value) <= margin {
+			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
+			return
+		}
+		// Old text writes MB for 1000² as well, with kb_base=1000.
+		if decimal := size.decimal(); size.old && math.Abs(product-decimal) <= margin {
+			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
+			d.Bandwidth = rate.decimal()
+			return
+		}
+	}
+	d.Bytes, d.BytesFrom = count(size.value), Rounded
+	if size.scale == 1 {
+		d.BytesFrom = Exact
+		return
+	}
+	total := rate.value * d.Runtime.Seconds()
+	if off := rate.margin(wild) / rate.value; rate.value > 0 && off < margin/size.value && math.Abs(total-size.value) <= margin+total*off {
+		d.Bytes, d.BytesFrom = count(total), FromRate
+	}
+}
