@@ -1,0 +1,92 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plantedForReal are faults that tests of other packages plant in real parts: fio, loop devices, guests.
+var plantedForReal = []struct{ rule, fault, dir, test string }{
+	{"clock-insane", "a guest that was told a wrong rate of its time stamp counter, and trusts it", "cmd/iotax", "TestFindsWrongClock"},
+	{"cache-served", "direct reads of a loop device whose file is in the page cache, beside the disk itself", "cmd/iotax", "TestFindsCacheServed"},
+	{"cache-served", "a guest's disk with `cache: unsafe`, beside one with `cache: none`", "cmd/iotax", "TestFindsTheHostsCache"},
+	{"write-absorbed", "writes to a guest's disk with `cache: unsafe`, beside one with `cache: none`", "cmd/iotax", "TestFindsTheHostsCache"},
+	{"device-did-less", "buffered reads of such a disk, the host's cache warm", "cmd/iotax", "TestFindsTheHostsCache"},
+	{"foreign-io", "a second fio reads from a device that nobody else uses", "cmd/iotax", "TestFindsForeignIO"},
+	{"stall", "fio stopped by a signal for 2.5 s in one block of two", "cmd/iotax", "TestFindsStall"},
+	{"generator-bound", "fio's null engine, beside 1000 I/Os a second", "cmd/iotax", "TestFindsGeneratorBound"},
+	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsBlockingSubmit"},
+	{"durability-differs", "a guest's disk with `cache: unsafe` against the host's disk", "cmd/iotax", "TestFindsTheHostsCache"},
+	{"trial-void", "a guest whose clock is wrong: its blocks are run again, and counted", "cmd/iotax", "TestFindsWrongClock"},
+	{"cpu-bound", "more than half of the null-engine ceiling, for one thread and several, here and elsewhere", "report", "TestCPUBound"},
+	{"trial-void", "one trial of six that a cache served, and two", "report", "TestOneErrorIsLeftOut"},
+	{"too-many-void", "two trials of six void, on either side", "report", "TestVerdictRules"},
+	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},
+}
+
+// plantedPage is docs/planted.md.
+func plantedPage() string {
+	var b strings.Builder
+	b.WriteString(`# Planted faults
+
+A check that was never seen to find anything is worth nothing, and so is one that always does. Each fault below is planted
+by a test, beside a clean twin in which the rule must keep silent. This page is made by ` + "`go test ./check -update`" + `.
+
+## In real parts
+
+| rule | fault | test |
+|---|---|---|
+`)
+	for _, p := range plantedForReal {
+		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `%s` `%s` |\n", p.rule, p.rule, p.fault, p.dir, p.test)
+	}
+	b.WriteString(`
+## In readings
+
+The readings of a clean trial (10 s of 4 KiB random reads on a disk of a guest) or run (eight blocks of it and of the host's
+disk), changed in one thing. Some faults need hardware that no test has (a neighbour that steals CPU time, a clock that
+drifts by half a percent); of the others the edges are tried here.
+
+| rule | fault | test |
+|---|---|---|
+`)
+	row := func(test, rule, name string) {
+		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `check` `%s` |\n", rule, rule, name, test)
+	}
+	for _, p := range planted {
+		row("TestPlanted", p.rule, p.name)
+	}
+	for _, p := range plantedRuns {
+		row("TestPlantedRuns", p.rule, p.name)
+	}
+	return b.String()
+}
+
+func TestPlantedPage(t *testing.T) {
+	const file = "../docs/planted.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(plantedPage()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != plantedPage() {
+		t.Errorf("docs/planted.md is not what the tests do; run go test ./check -update (%v)", err)
+	}
+	for _, p := range plantedForReal {
+		if _, ok := Explain(p.rule); !ok {
+			t.Errorf("no rule %s", p.rule)
+		}
+		files, _ := filepath.Glob("../" + p.dir + "/*_test.go")
+		found := false
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			found = found || err == nil && strings.Contains(string(text), "\nfunc "+p.test+"(")
+		}
+		if !found {
+			t.Errorf("%s has no test %s", p.dir, p.test)
+		}
+	}
+}
