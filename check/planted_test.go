@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// plantedForReal are faults that tests of other packages plant in real parts: fio, loop devices, guests.
-var plantedForReal = []struct{ rule, fault, dir, test string }{
+// plantedElsewhere are faults that tests of other packages plant; those of the command in real parts (fio,
+// loop devices, guests), the others in what they are given.
+var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"clock-insane", "a guest that was told a wrong rate of its time stamp counter, and trusts it", "cmd/iotax", "TestFindsWrongClock"},
 	{"cache-served", "direct reads of a loop device whose file is in the page cache, beside the disk itself", "cmd/iotax", "TestFindsCacheServed"},
 	{"cache-served", "a guest's disk with `cache: unsafe`, beside one with `cache: none`", "cmd/iotax", "TestFindsTheHostsCache"},
@@ -40,9 +41,14 @@ by a test, beside a clean twin in which the rule must keep silent. This page is 
 | rule | fault | test |
 |---|---|---|
 `)
-	for _, p := range plantedForReal {
-		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `%s` `%s` |\n", p.rule, p.rule, p.fault, p.dir, p.test)
+	other := func(real bool) {
+		for _, p := range plantedElsewhere {
+			if (p.dir == "cmd/iotax") == real {
+				fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `%s` `%s` |\n", p.rule, p.rule, p.fault, p.dir, p.test)
+			}
+		}
 	}
+	other(true)
 	b.WriteString(`
 ## In readings
 
@@ -62,6 +68,7 @@ drifts by half a percent); of the others the edges are tried here.
 	for _, p := range plantedRuns {
 		row("TestPlantedRuns", p.rule, p.name)
 	}
+	other(false)
 	return b.String()
 }
 
@@ -75,7 +82,7 @@ func TestPlantedPage(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != plantedPage() {
 		t.Errorf("docs/planted.md is not what the tests do; run go test ./check -update (%v)", err)
 	}
-	for _, p := range plantedForReal {
+	for _, p := range plantedElsewhere {
 		if _, ok := Explain(p.rule); !ok {
 			t.Errorf("no rule %s", p.rule)
 		}
