@@ -2,7 +2,6 @@ package lint
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +79,17 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	if !ok {
 		return otherwise, true
 	}
-	n, err := fio.ParseSize(s.value, s.base)
+	v := s.value
+	if key == "bs" {
+		read, write, _ := fio.PerDirection(v) // of a job that does both, the reads
+		if v = read; !j.reads() {
+			v = write
+		}
+		if v == "" {
+			return otherwise, true
+		}
+	}
+	n, err := fio.ParseSize(v, s.base)
 	return n, err == nil && n >= 0
 }
 
@@ -90,28 +99,8 @@ func (j *job) duration(key string) (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	return parseDuration(s.value)
-}
-
-var timeUnits = map[string]time.Duration{
-	"": time.Second, "s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
-	"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
-	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
-	"h": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
-}
-
-func parseDuration(v string) (time.Duration, bool) {
-	v = strings.ToLower(strings.TrimSpace(v))
-	i := strings.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' })
-	if i < 0 {
-		i = len(v)
-	}
-	n, err := strconv.ParseInt(v[:i], 10, 64)
-	unit, known := timeUnits[strings.TrimSpace(v[i:])]
-	if err != nil || !known || n > int64(time.Duration(1<<63-1)/unit) {
-		return 0, false
-	}
-	return time.Duration(n) * unit, true
+	d, err := fio.ParseTime(s.value, time.Second)
+	return d, err == nil
 }
 
 // mode is the direction without what may follow it ("read:8k"), "" when it depends on a variable.

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"strings"
 	"time"
 
 	"iotax"
@@ -73,7 +72,7 @@ func (j *job) pass() (time.Duration, bool) {
 	}
 	// Operations of 4 KiB are much slower: 100,000 in a second.
 	rate := plausible
-	if bs, ok := j.size("bs", 4096); ok && bs > 0 && !strings.ContainsAny(j.set["bs"].value, ",") && !j.has("bsrange", "bssplit") {
+	if bs, ok := j.size("bs", 4096); ok && bs > 0 && !j.has("bsrange", "bssplit") {
 		rate = min(rate, 100e3*float64(bs))
 	}
 	s := float64(n) * float64(loops) / rate

@@ -1,10 +1,10 @@
 package lint
 
 import (
-	"regexp"
+	"errors"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agext/levenshtein"
 
@@ -24,17 +24,17 @@ var optionRules = []Rule{
 		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
 		in:   inFile, job: unknownOption},
 	{ID: "bad-value", Severity: iotax.Invalid, Title: "a value that fio does not take",
-		Why:  "fio stops at it, or takes something else for it: a direction that does not exist, a depth of 0, a size that is no number, a time with an unknown unit.",
+		Why:  "fio stops at it: a direction that does not exist, a depth of 0, a size that is no number.",
 		Mend: "write the value as fio's HOWTO has it",
 		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
 		in:   inFile, job: badValue},
-	{ID: "fraction", Severity: iotax.Warning, Title: "fio reads no fractions here",
-		Why:  "Times and sizes are whole numbers to fio: `runtime=0.5` is 0, which is no limit at all, and `size=1.5g` is not one and a half GiB.",
-		Mend: "use a smaller unit: `runtime=500ms`, `size=1536m`",
+	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
+		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
+		Mend: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
 		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7.5",
 		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7500ms",
-		in:   inFile, job: fraction},
+		in:   inFile, job: misread},
 }
 
 // profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them
@@ -96,61 +96,78 @@ func listedEngine(engine string) bool {
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
+// readings are the values of an option as fio reads them: what it takes for a number, and what it makes
+// of each.
+func (s setting) readings() (parts []string, errs []error) {
+	v := strings.TrimSpace(s.value)
+	if strings.Contains(v, "$") || strings.HasPrefix(v, "[") {
+		return nil, nil // a variable, a blank to be filled in
+	}
+	read := func(v string, err error) { parts, errs = append(parts, v), append(errs, err) }
+	switch s.key {
+	case "iodepth", "numjobs", "nrfiles":
+		n, err := fio.ParseSize(v, s.base)
+		if err == nil && n < 1 {
+			err = errors.New("it takes a number from 1")
+		}
+		read(v, err)
+	case "size", "io_size", "offset", "offset_increment":
+		n, unit, err := fio.ParseShare(v, s.base)
+		if err == nil && unit == '%' && n > 100 {
+			err = errors.New("a share is at most 100%")
+		}
+		read(v, err)
+	case "filesize":
+		for part := range strings.FieldsFuncSeq(v, func(c rune) bool { return strings.ContainsRune("-,:", c) }) {
+			_, err := fio.ParseSize(part, s.base)
+			read(part, err)
+		}
+	case "bs":
+		r, w, t := fio.PerDirection(v)
+		for _, part := range []string{r, w, t} {
+			if part != "" && !slices.Contains(parts, part) {
+				_, err := fio.ParseSize(part, s.base)
+				read(part, err)
+			}
+		}
+	case "runtime", "ramp_time", "startdelay":
+		_, err := fio.ParseTime(v, time.Second)
+		read(v, err)
+	}
+	return parts, errs
+}
+
 func badValue(j *job, r *report) {
 	for _, s := range j.order {
-		v := strings.TrimSpace(s.value)
-		if strings.Contains(v, "$") || strings.HasPrefix(v, "[") || fractional.MatchString(v) {
-			continue // a variable, a blank to be filled in; fractions are another rule's
-		}
-		switch s.key {
-		case "rw":
-			mode, _, _ := strings.Cut(v, ":")
+		if s.key == "rw" && !strings.Contains(s.value, "$") {
+			mode, _, _ := strings.Cut(s.value, ":")
 			if slices.Contains(directions, mode) {
 				continue
 			}
-			r.at(j, s, "%q is no direction", v)
+			r.at(j, s, "%q is no direction", s.value)
 			r.mend("it is one of %s", strings.Join(directions, ", "))
 			if near := plan.Nearest(mode, directions); near != "" {
 				r.mend("did you mean %q?", near)
 			}
-		case "iodepth", "numjobs", "nrfiles":
-			if n, err := fio.ParseSize(v, s.base); err != nil || n < 1 {
-				r.at(j, s, "%s=%s: it takes a whole number from 1", s.key, v)
-			}
-		case "bs", "size", "filesize", "io_size":
-			if s.key == "size" || s.key == "io_size" {
-				if p, ok := strings.CutSuffix(v, "%"); ok {
-					if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 100 {
-						r.at(j, s, "%s=%s: a share is from 1%% to 100%%", s.key, v)
-					}
-					continue
-				}
-			}
-			for _, part := range strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == '-' && s.key == "filesize" }) {
-				if _, err := fio.ParseSize(part, s.base); err != nil {
-					r.at(j, s, "%s=%s: %q is no size", s.key, v, part)
-				}
-			}
-			if v == "" {
-				r.at(j, s, "%s has no value", s.key)
-			}
-		case "runtime", "ramp_time":
-			if _, ok := parseDuration(v); !ok {
-				r.at(j, s, "%s=%s: it is no time", s.key, v)
-				r.mend("write seconds, or a number with ms, s, m or h")
+			continue
+		}
+		parts, errs := s.readings()
+		for i, err := range errs {
+			var m *fio.MisreadError
+			if err != nil && !errors.As(err, &m) {
+				r.at(j, s, "%s=%s: %v", s.key, parts[i], err)
 			}
 		}
 	}
 }
 
-var fractional = regexp.MustCompile(`\d\.\d`)
-
-func fraction(j *job, r *report) {
+func misread(j *job, r *report) {
 	for _, s := range j.order {
-		switch s.key {
-		case "runtime", "ramp_time", "startdelay", "size", "filesize", "io_size", "bs", "offset", "iodepth", "numjobs":
-			if fractional.MatchString(s.value) && !strings.Contains(s.value, "$") {
-				r.at(j, s, "%s=%s: fio takes whole numbers", s.key, s.value)
+		_, errs := s.readings()
+		for _, err := range errs {
+			var m *fio.MisreadError
+			if errors.As(err, &m) {
+				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
 			}
 		}
 	}
