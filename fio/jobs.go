@@ -227,16 +227,20 @@ func Canonical(key string) string {
 }
 
 // Args returns the arguments with which fio runs the jobs, without the program. A group begins with
-// --stonewall. Variables must have been replaced (see Expand): on its command line fio knows none.
+// --stonewall, and the engine stands first, because on its command line fio knows the options of an engine
+// only behind it. It knows no variables there: they must have been replaced (see Expand).
 func Args(jobs []JobSpec) []string {
 	var args []string
 	for i, j := range jobs {
 		args = append(args, "--name="+j.Name)
+		if engine, ok := j.Get("ioengine"); ok {
+			args = append(args, engine.String())
+		}
 		base := 1024 // of each --name anew
 		for _, s := range j.Settings {
 			switch Canonical(s.Key) {
-			case "name", "kb_base":
-				continue // written where it is needed
+			case "name", "ioengine", "kb_base":
+				continue // kb_base is written where it is needed
 			}
 			if b := s.KBBase; b != 0 && b != base {
 				base = b

@@ -85,6 +85,24 @@ func (n *node) pos() Pos {
 	return Pos{File: n.src.file, Line: n.line, Column: n.col}
 }
 
+// from is the value from its character col on, where the value stands in the text as it is.
+func (n *node) from(col int) *node {
+	text := []rune(n.text)
+	if col < 2 || col > len(text) || n.kind != scalarNode || n.src == nil {
+		return n
+	}
+	line := []rune(n.src.line(n.line))
+	for _, quote := range []int{0, 1} {
+		at := n.col - 1 + quote
+		if at+len(text) <= len(line) && string(line[at:at+len(text)]) == n.text {
+			s := *n
+			s.col, s.width = at+col, 1
+			return &s
+		}
+	}
+	return n
+}
+
 func (n *node) what() string {
 	switch n.kind {
 	case scalarNode:

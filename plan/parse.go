@@ -463,10 +463,15 @@ func (b *builder) addWorkloads(section *node) {
 		if !ok {
 			continue
 		}
-		for _, e := range b.variants(p, name.key, room) {
-			e.name += suffix(e.labels)
-			b.unique(taken, e, "workload")
-			b.works = append(b.works, e)
+		for _, v := range b.variants(p, name.key, room) {
+			v.name += suffix(v.labels)
+			for _, e := range b.parts(v) {
+				if _, ok := b.room(b.works, name.key, "workload"); !ok {
+					return
+				}
+				b.unique(taken, e, "workload")
+				b.works = append(b.works, e)
+			}
 		}
 	}
 }

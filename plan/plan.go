@@ -167,6 +167,9 @@ type FieldError struct {
 	Field string
 	Msg   string
 	Mend  string
+
+	// Column is the character of the field's value, from 1, that the message is about; 0 is all of it.
+	Column int
 }
 
 func (e *FieldError) Error() string {

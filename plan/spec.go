@@ -125,6 +125,7 @@ func (l label) String() string { return l.key + "=" + l.value }
 // A variant is a spec bound with one value of every axis.
 type variant struct {
 	spec   any
+	failed bool // something in it was wrong, and said
 	labels []label
 	subst  map[*node]*node // the values chosen
 }
@@ -270,7 +271,9 @@ func (b *binder) bind(k Kind, key, val *node, limit int) []variant {
 			v.subst[axes[i].list] = it
 			v.labels = append(v.labels, label{axes[i].key, valueText(it)})
 		}
+		before := len(b.errs)
 		b.spec(&v, k, key, val)
+		v.failed = len(b.errs) > before
 		out = append(out, v)
 	}
 	return out // also when something was wrong: what refers to these is still checked
@@ -332,7 +335,7 @@ func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
 			msg = fe.Field + ": " + fe.Msg
 		}
 		if at := v.at(mapping, fe.Field); at != nil {
-			n = at
+			n = at.from(fe.Column)
 		}
 	case errors.As(err, &ve):
 		msg, mend = ve.Msg, ve.Mend

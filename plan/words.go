@@ -36,7 +36,8 @@ var planned = map[string]string{
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
-// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB.
+// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB; or a fio command line, or the path of a job file, which ends
+// in .fio.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &collector{}
 	b := &builder{binder: binder{c}, kinds: k}
@@ -55,6 +56,9 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 		}
 	}
 	for i, t := range workloads {
+		if IsCommand(t) {
+			t = strings.ReplaceAll(t, "\\\n", "  ") // as the shell joins lines
+		}
 		if n, ok := w.begin("workload", i, t, len(workloads)); ok {
 			w.workload(n)
 		}
@@ -536,9 +540,34 @@ var (
 	presetList = []string{"randread", "randwrite", "randrw", "seqread", "seqwrite", "seqrw"}
 )
 
+// command finds fio among the words of a command line.
+var command = regexp.MustCompile(`(?:^|[\s/])fio\s`)
+
+// IsCommand reports whether a workload word is a fio command line.
+func IsCommand(text string) bool { return command.MatchString(text) }
+
+// fio adds a workload of fio that is written elsewhere: in a file, or as a command line.
+func (w *words) fio(n *node, key string) {
+	if _, ok := kindNamed(w.kinds.Workloads, "fio"); !ok {
+		w.fail(n, "", "there is no workload kind fio")
+		return
+	}
+	// The name comes with the jobs: see Part.
+	name := n.made(fmt.Sprintf("fio %d", len(w.works.entries)+1))
+	w.works.entries = append(w.works.entries, pair{name, mapping(n, pair{n.made("fio"), mapping(n, pair{n.made(key), n})})})
+}
+
 // workload reads (rand|seq)(read|write|rw)-BS[-qdN][-jN][-SIZE].
 func (w *words) workload(n *node) {
 	const form = "write (rand|seq)(read|write|rw)-BLOCKSIZE, as in randread-4k or seqwrite-1m-qd4"
+	switch {
+	case IsCommand(n.text):
+		w.fio(n, "command")
+		return
+	case strings.HasSuffix(n.text, ".fio"):
+		w.fio(n, "file")
+		return
+	}
 	parts := n.split("-")
 	head := parts[0]
 	m := preset.FindStringSubmatch(head.text)

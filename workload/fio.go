@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,8 +16,8 @@ import (
 	"iotax/plan"
 )
 
-// Fio is the spec of `fio: {rw: randread, bs: 4k}`: a fio job by fio's own options, or a section of
-// a job file, with options of its own that win over the file's.
+// Fio is the spec of `fio: {rw: randread, bs: 4k}`: a fio job by fio's own options, or the jobs of a
+// job file or a command line, with options of its own that win over theirs.
 //
 // Sizes are in the plan's units, standard whatever fio thinks of them: 1MiB is 1048576 bytes, 1MB is
 // 1000000, and fio's bare 1m is 1048576. Inside a job file fio's own rules hold.
@@ -28,11 +27,13 @@ import (
 // that writes ends with a flush that counts (end_fsync=1).
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file, relative to the plan"`
-	Section string            `yaml:"section" doc:"section of the job file; may be left out if there is only one"`
-	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file, and in place of fio's $ncpus, $mb_memory and $pagesize"`
+	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
+	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
+	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
 
 	settings []fio.Setting
+	source   *source // of a spec that Split made
 }
 
 func newFio() any { return &Fio{} }
@@ -84,9 +85,8 @@ var decided = map[string]string{
 	"allow_file_create":   "files are written before the first trial",
 }
 
-// alone are options that order jobs of one file among each other; a section that runs alone has no
-// use for them.
-var alone = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_on_error", "exit_what", "description"}
+// order are options that order jobs among each other; a job that runs alone has no use for them.
+var order = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_on_error", "exit_what", "description"}
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
@@ -193,15 +193,17 @@ func standardSizes(s string) string {
 
 // Validate fills the defaults that depend on other options.
 func (f *Fio) Validate() error {
-	if f.File == "" {
-		switch {
-		case f.Section != "":
-			return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Mend: "add file: NAME.fio"}
-		case len(f.Env) > 0:
-			return &plan.FieldError{Field: "env", Msg: "the values are for a job file, and none is given", Mend: "add file: NAME.fio"}
-		}
-		f.fillDefaults()
+	switch {
+	case f.File != "" && f.Command != "":
+		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Mend: "make two workloads of it"}
+	case f.File != "" || f.Command != "":
+		return nil
+	case f.Section != "":
+		return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Mend: "add file: NAME.fio"}
+	case len(f.Env) > 0:
+		return &plan.FieldError{Field: "env", Msg: "the values are for a job file or a command, and none is given", Mend: "add file: NAME.fio"}
 	}
+	f.fillDefaults()
 	return nil
 }
 
@@ -260,14 +262,14 @@ func (f *Fio) Options() []plan.Option {
 	return out
 }
 
-// openFio reads the job file, if there is one, and makes the workload.
+// openFio makes the workload.
 func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 	spec, ok := w.Spec.(*Fio)
 	if !ok {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
 	}
-	j := &fioJob{name: w.Name, env: e, spec: spec, kbBase: 1024, states: map[*iotax.Target]*fioState{}}
-	if spec.File == "" {
+	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}}
+	if spec.File == "" && spec.Command == "" {
 		copied := &Fio{settings: slices.Clone(spec.settings)} // Validate may not have been called
 		copied.fillDefaults()
 		for _, s := range copied.settings {
@@ -276,87 +278,61 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 		}
 		return j, nil
 	}
-	if err := j.readFile(w); err != nil {
+	if spec.source == nil {
+		parts, err := spec.Split(filepath.Dir(w.Pos.File))
+		if err == nil && len(parts) > 1 {
+			names := make([]string, len(parts))
+			for i, p := range parts {
+				names[i] = p.Name
+			}
+			err = &plan.FieldError{Field: "section", Msg: "there are several: " + strings.Join(names, ", "), Mend: "section: " + names[0]}
+		}
+		if err != nil {
+			e := &iotax.Error{Op: "make workload", On: w.Name, Err: err}
+			var fe *plan.FieldError
+			if errors.As(err, &fe) {
+				e.Err, e.Mend = errors.New(fe.Msg), fe.Mend
+			}
+			return nil, e
+		}
+		copied := *spec
+		copied.source = parts[0].Spec.(*Fio).source
+		j.spec = &copied
+	}
+	if err := j.take(j.spec.source); err != nil {
 		return nil, err
 	}
 	return j, nil
 }
 
-func (j *fioJob) readFile(w plan.Workload) error {
-	path := j.spec.File
-	if !filepath.IsAbs(path) && w.Pos.File != "" {
-		path = filepath.Join(filepath.Dir(w.Pos.File), path)
-	}
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "read job file", On: path, Err: err, Mend: mend}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		mend := ""
-		if errors.Is(err, os.ErrNotExist) {
-			mend = "the path counts from the folder of the plan"
-			err = os.ErrNotExist
-		}
-		return fail(err, mend)
-	}
-	file, err := fio.ParseJob(string(text))
-	if err != nil {
-		return fail(err, "")
-	}
-	all, err := file.Job(j.spec.Section)
-	if err != nil {
-		mend := ""
-		if names := file.Names(); len(names) > 0 {
-			mend = "section: " + names[0]
-			if n := plan.Nearest(j.spec.Section, names); n != "" {
-				mend = "section: " + n
-			}
-		}
-		return fail(err, mend)
-	}
-	for _, s := range all {
+// take makes the settings of the job out of a job file or a command, and of the plan's keys, which win.
+func (j *fioJob) take(src *source) error {
+	for _, s := range src.jobs[0].Settings {
 		o, known := fio.LookupOption(s.Key)
 		if known {
 			s.Key = o.Name
 		} // the fio over there may know options that this one does not: it is asked before the run
 		_, ours := decided[s.Key]
 		switch {
-		case s.Key == "kb_base":
-			if n, err := strconv.Atoi(s.Value); err != nil || n != 1000 && n != 1024 {
-				return fail(&fio.JobError{Line: s.Line, Msg: "kb_base is 1000 or 1024"}, "")
-			}
-			j.kbBase, _ = strconv.Atoi(s.Value)
-			j.settings = slices.Insert(j.settings, 0, s) // fio reads the line from the left
-		case s.Key == "read_iolog" || s.Key == "verify_only" || s.Key == "create_only" || s.Key == "fill_device" || s.Key == "opendir":
-			return fail(&fio.JobError{Line: s.Line, Msg: s.Key + ": " + decided[s.Key]}, "")
-		case s.Key == "filename":
-			j.sharedFile = true
-			j.overridden = append(j.overridden, strings.TrimPrefix(s.String(), "--"))
+		case s.Key == "kb_base" && s.Value != "1000" && s.Value != "1024":
+			return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: "kb_base is 1000 or 1024"}, Mend: "kb_base=1024"}
+		case s.Key == "kb_base" || s.Key == "name": // each setting knows its kb_base
+		case slices.Contains([]string{"read_iolog", "verify_only", "create_only", "fill_device", "opendir"}, s.Key):
+			return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: s.Key + ": " + decided[s.Key]}, Mend: "remove it"}
 		case ours:
-			j.overridden = append(j.overridden, strings.TrimPrefix(s.String(), "--"))
-		case slices.Contains(alone, s.Key):
+			j.sharedFile = j.sharedFile || s.Key == "filename"
+			j.overridden = append(j.overridden, s)
+		case slices.Contains(order, s.Key):
 		default:
 			j.settings = append(j.settings, s)
 		}
 	}
 	for _, s := range j.spec.settings {
 		s.Value = standardSizes(s.Value)
-		if j.kbBase == 1000 && sizeOption(s.Key) { // the plan's 4k is 4096 all the same
-			if n, err := fio.ParseSize(s.Value, 1024); err == nil {
-				s.Value = strconv.FormatInt(n, 10)
-			}
-		}
-		if i := slices.IndexFunc(j.settings, func(o fio.Setting) bool { return o.Key == s.Key }); i >= 0 {
-			j.settings[i] = s
-		} else {
-			j.settings = append(j.settings, s)
-		}
+		j.settings = slices.DeleteFunc(j.settings, func(o fio.Setting) bool { return o.Key == s.Key })
+		j.settings = append(j.settings, s)
 	}
 	return nil
-}
-
-func sizeOption(key string) bool {
-	return slices.Contains([]string{"bs", "ba", "size", "filesize", "io_size", "offset", "offset_increment", "rate", "rate_min"}, key)
 }
 
 func writes(rw string) bool {
@@ -387,7 +363,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	}
 	maps.Copy(vars, j.spec.Env)
 	r := &resolved{settings: slices.Clone(j.settings), rw: "read", bs: 4096}
-	get := map[string]string{}
+	get, base := map[string]string{}, map[string]int{}
 	for i := range r.settings {
 		s := &r.settings[i]
 		v, err := fio.Expand(s.Value, func(n string) (string, bool) { v, ok := vars[n]; return v, ok })
@@ -400,7 +376,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 			return nil, e
 		}
 		s.Value = v
-		get[s.Key] = v
+		get[s.Key], base[s.Key] = v, cmp.Or(s.KBBase, 1024)
 	}
 	fail := func(key string, err error) error {
 		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: err}
@@ -413,7 +389,10 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 		if strings.HasSuffix(v, "%") {
 			return 0, fail(key, fmt.Errorf("%q is a share of something that differs between targets: give a size", v))
 		}
-		if n, err = fio.ParseSize(v, j.kbBase); err != nil || n < 0 {
+		var misread *fio.MisreadError
+		if n, err = fio.ParseSize(v, base[key]); errors.As(err, &misread) {
+			return 0, fail(key, err)
+		} else if err != nil || n < 0 {
 			return 0, fail(key, fmt.Errorf("%q is no size", v))
 		}
 		return n, nil
@@ -439,7 +418,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	}
 	for _, key := range []string{"bs", "bsrange", "bssplit"} {
 		if v := get[key]; v != "" {
-			r.bs = smallest(v, j.kbBase, r.bs)
+			r.bs = smallest(v, base[key], r.bs)
 		}
 	}
 
@@ -517,9 +496,11 @@ func diskless(engine string) bool { return engine == "null" || engine == "cpuio"
 
 // Metrics are the rates of the directions: bandwidth for sequential I/O in large blocks, else IOPS.
 func (j *fioJob) Metrics() []string {
+	base := 1024
 	get := func(key, def string) string {
 		for _, s := range j.settings {
 			if s.Key == key {
+				base = cmp.Or(s.KBBase, 1024)
 				return s.Value
 			}
 		}
@@ -527,7 +508,8 @@ func (j *fioJob) Metrics() []string {
 	}
 	rw := get("rw", "read")
 	rate := "iops"
-	if !strings.HasPrefix(rw, "rand") && smallest(cmp.Or(get("bs", ""), get("bsrange", ""), get("bssplit", "4k")), j.kbBase, 4096) >= 64<<10 {
+	blocks := cmp.Or(get("bs", ""), get("bsrange", ""), get("bssplit", "4k"))
+	if !strings.HasPrefix(rw, "rand") && smallest(blocks, base, 4096) >= 64<<10 {
 		rate = "bandwidth"
 	}
 	var out []string

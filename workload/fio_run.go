@@ -27,9 +27,8 @@ type fioJob struct {
 	env        Env
 	spec       *Fio
 	settings   []fio.Setting // of the job, without what iotax decides
-	kbBase     int
-	sharedFile bool     // the job file names one file for all jobs
-	overridden []string // what the job file says and iotax decides
+	sharedFile bool          // the job file names one file for all jobs
+	overridden []fio.Setting // what the job file says and iotax decides
 
 	states map[*iotax.Target]*fioState
 }
@@ -232,7 +231,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		index int
 	}
 	var open []candidate
-	var found []iotax.Finding
+	found := j.findings()
 	versions := map[string][]string{}
 	for _, t := range targets {
 		st, err := j.state(ctx, t)
@@ -697,7 +696,11 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 		}
 	}
 	if len(j.overridden) > 0 {
-		facts["overridden"] = strings.Join(j.overridden, ", ")
+		var said []string
+		for _, s := range j.overridden {
+			said = append(said, strings.TrimPrefix(s.String(), "--"))
+		}
+		facts["overridden"] = strings.Join(said, ", ")
 	}
 	if n, _ := strconv.Atoi(facts["iodepth"]); n > 1 && slices.Contains(waiting, st.engine) {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,

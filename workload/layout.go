@@ -98,16 +98,15 @@ func (l line) args() []string {
 	if l.onlyReads() {
 		args = append(args, "--readonly") // fio's own guard against writing
 	}
-	// kb_base stands before the sizes it governs.
-	set := func(key, value string) { args = append(args, "--"+key+"="+value) }
-	args = append(args, "--name="+jobName(l.name))
+	var settings []fio.Setting
+	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
 	has := map[string]bool{}
 	for _, s := range l.job.settings {
 		if s.Key == "ioengine" || l.device && s.Key == "nrfiles" {
 			continue
 		}
 		has[s.Key] = true
-		args = append(args, s.String())
+		settings = append(settings, s)
 	}
 	set("ioengine", l.engine)
 	switch {
@@ -126,7 +125,7 @@ func (l line) args() []string {
 		set("invalidate", "0")
 	}
 	set("runtime", strconv.FormatInt(l.runtime, 10)+"ms")
-	args = append(args, "--time_based=1")
+	set("time_based", "1")
 	if l.ramp > 0 {
 		set("ramp_time", strconv.FormatInt(l.ramp, 10)+"ms")
 	}
@@ -137,6 +136,7 @@ func (l line) args() []string {
 	set("lat_percentiles", "1")
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")
+	args = append(args, fio.Args([]fio.JobSpec{{Name: jobName(l.name), Settings: settings}})...)
 	return append(args, "--output-format=json+", "--eta=never")
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -193,7 +192,7 @@ func TestArgs(t *testing.T) {
 		return iotax.QuoteAll(l.args())
 	}
 	tail := " --lat_percentiles=1 --clat_percentiles=0 --group_reporting=1 --output-format=json+ --eta=never"
-	want := `/usr/bin/fio --readonly --name=iotax.4k-random-read---n-code --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --ioengine=io_uring ` +
+	want := `/usr/bin/fio --readonly --name=iotax.4k-random-read---n-code --ioengine=io_uring --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 ` +
 		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --invalidate=0 --runtime=10000ms --time_based=1 --ramp_time=2000ms --randrepeat=0 --randseed=7` + tail
 	l.keepWarm = true
 	got := show(l, "size=1MiB")
@@ -203,7 +202,7 @@ func TestArgs(t *testing.T) {
 	l.keepWarm, l.ramp = false, 0
 	l.fio = []string{"/t/ld.so", "--library-path", "/t/lib", "/t/fio"}
 	got = show(l, "rw=randwrite size=1MiB ioengine=libaio norandommap=")
-	want = `/t/ld.so --library-path /t/lib /t/fio --name=iotax.4k-random-read---n-code --rw=randwrite --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --end_fsync=1 --norandommap --ioengine=io_uring ` +
+	want = `/t/ld.so --library-path /t/lib /t/fio --name=iotax.4k-random-read---n-code --ioengine=io_uring --rw=randwrite --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --end_fsync=1 --norandommap ` +
 		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --runtime=10000ms --time_based=1 --randrepeat=0 --randseed=7` + tail
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -294,12 +293,14 @@ size=1MiB
 		t.Fatal(err)
 	}
 	if got := iotax.QuoteAll((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "libaio", runtime: 1000}).args()); !strings.HasPrefix(got,
-		"fio --readonly --name=iotax.w --size=2097152 --direct=1 --rw=randread --numjobs=2 --blocksize=4k --ioengine=libaio --directory=/d ") &&
-		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k --ioengine=libaio --directory=/d ") {
+		"fio --readonly --name=iotax.w --ioengine=libaio --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k --directory=/d ") {
 		t.Error(got)
 	}
-	if !slices.Equal(j.overridden, []string{"runtime=60", "time_based"}) || r.layout.total() != 4<<20 || r.engine != "libaio" {
+	if fmt.Sprint(j.overridden) != "[--runtime=60 --time_based]" || r.layout.total() != 4<<20 || r.engine != "libaio" {
 		t.Error(j.overridden, r.layout.total(), r.engine)
+	}
+	if f := j.findings(); len(f) != 1 || f[0].Rule != "set-by-iotax" || f[0].Line != 5 || !strings.Contains(f[0].Evidence, "j.fio: iotax decides these itself: runtime=60 (see measure.trial), time_based (see measure.trial)") {
+		t.Errorf("%+v", f)
 	}
 
 	// Options beside the file win over it. In the file sizes are fio's: its MiB is 10⁶ bytes.
@@ -322,8 +323,9 @@ size=1MiB
 		want, mend string
 	}{
 		{&Fio{File: "no.fio"}, "no.fio: file does not exist", "folder of the plan"},
-		{&Fio{File: "j.fio"}, "several sections: random-read, one-file", "section: random-read"},
-		{&Fio{File: "j.fio", Section: "onefile"}, `no section "onefile"`, "section: one-file"},
+		{&Fio{Command: "fio --rw=read"}, "the command has no --name", "--name=test"},
+		{&Fio{File: "j.fio"}, "there are several: random-read, one-file", "section: random-read"},
+		{&Fio{File: "j.fio", Section: "onefile"}, `there is no section "onefile"`, "section: one-file"},
 	} {
 		_, err := load(c.spec)
 		var e *iotax.Error

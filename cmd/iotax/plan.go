@@ -15,9 +15,13 @@ import (
 func (a *app) planCommand() *cobra.Command {
 	var pf planFlags
 	c := &cobra.Command{
-		Use:   "plan [SUITE | PLAN.yaml | TARGET…]",
+		Use:   "plan [SUITE | PLAN.yaml | TARGET…] [-- fio --name=…]",
 		Short: "Print what would be measured, in which order and how long it takes",
 		RunE: func(c *cobra.Command, args []string) error {
+			args, err := pf.command(c, args)
+			if err != nil {
+				return err
+			}
 			p, err := pf.load(args, a.in)
 			if err != nil {
 				return err

@@ -30,7 +30,7 @@ func (a *app) runCommand() *cobra.Command {
 	var keepGoing bool
 	calibration := "auto"
 	c := &cobra.Command{
-		Use:   "run [SUITE | PLAN.yaml | TARGET…]",
+		Use:   "run [SUITE | PLAN.yaml | TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
 		Long: `run measures a suite, a plan file, or targets given as words; the first target is
 the baseline. Without an argument it runs the suite "quick".
@@ -39,6 +39,8 @@ Everything measured is saved trial by trial. Everything made is removed, also
 after Ctrl-C.`,
 		Example: `  iotax run
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
+  iotax run dir:/var/tmp qemu:virtiofs -w job.fio
+  iotax run dir:/var/tmp dir:/mnt/nfs -- fio --name=test --rw=randread --size=1g
   iotax run shares.yaml -o report.html
   iotax run --resume`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -49,6 +51,9 @@ after Ctrl-C.`,
 			}
 			mode, err := calibrationMode(calibration)
 			if err != nil {
+				return err
+			}
+			if args, err = pf.command(c, args); err != nil {
 				return err
 			}
 			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, mode)

@@ -29,7 +29,7 @@ func kinds() plan.Kinds {
 
 // planFlags are the flags of run and plan that change what is measured.
 type planFlags struct {
-	workloads []string
+	workloads workloadWords
 	trial     string
 	ramp      string
 	blocks    string
@@ -47,7 +47,7 @@ type planFlags struct {
 
 func (pf *planFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringSliceVarP(&pf.workloads, "workload", "w", nil, "workloads, as in randread-4k,seqread-1m; of a plan or suite: the names to keep")
+	f.VarP(&pf.workloads, "workload", "w", "workloads, as in randread-4k,seqread-1m, a job file, or a fio command line; of a plan or suite: the names to keep")
 	f.StringVar(&pf.trial, "trial", "", "length of the measured window of a trial, as in 10s")
 	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
@@ -61,6 +61,39 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
+}
+
+// workloadWords is a flag that takes words separated by commas, again and again, or one command line of
+// fio, in which commas are fio's.
+type workloadWords []string
+
+func (w *workloadWords) String() string { return strings.Join(*w, ",") }
+func (w *workloadWords) Type() string   { return "words" }
+
+func (w *workloadWords) Set(s string) error {
+	if plan.IsCommand(s) {
+		*w = append(*w, s)
+		return nil
+	}
+	*w = append(*w, strings.Split(s, ",")...)
+	return nil
+}
+
+// command takes the words behind "--" as a workload, and returns those before it.
+func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) {
+	n := c.ArgsLenAtDash()
+	if n < 0 {
+		return args, nil
+	}
+	text := iotax.QuoteAll(args[n:])
+	switch {
+	case n == 0:
+		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target stands before the command"), Mend: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
+	case !plan.IsCommand(text + " "):
+		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("what stands behind -- is no fio command"), Mend: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
+	}
+	pf.workloads = append(pf.workloads, text)
+	return args[:n], nil
 }
 
 // given returns the names of those flags that the command line has.

@@ -1,0 +1,222 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+func allKinds() plan.Kinds {
+	return plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
+}
+
+const twoSections = `[global]
+size=1m
+direct=1
+[reader]
+rw=randread
+iodepth=${QD}
+[writer]
+rw=randwrite
+filename=/mnt/x
+runtime=60
+[reader]
+stonewall
+rw=read
+bs=128k
+`
+
+func TestSectionsAreWorkloads(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "j.fio"), []byte(twoSections), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {file: j.fio, env: {QD: 4}, bs: [4k, 8k]}}\n  one: {fio: {file: j.fio, section: writer}}\n"), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range p.Workloads {
+		got = append(got, fmt.Sprintf("%s %v", w.Name, w.Labels))
+	}
+	want := `w bs=4k section=reader map[bs:4k section:reader]
+w bs=4k section=writer map[bs:4k section:writer]
+w bs=4k section=reader#2 map[bs:4k section:reader#2]
+w bs=8k section=reader map[bs:8k section:reader]
+w bs=8k section=writer map[bs:8k section:writer]
+w bs=8k section=reader#2 map[bs:8k section:reader#2]
+one map[]`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	w, err := New(p.Workloads[0], Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := w.(*fioJob)
+	if f := j.findings(); len(f) != 1 || f[0].Rule != "jobs-run-alone" || !strings.Contains(f[0].Evidence, "j.fio: without a stonewall between them, fio would run reader, writer at the same time") {
+		t.Errorf("%+v", f)
+	}
+	if fmt.Sprint(j.settings) != "[--size=1m --direct=1 --rw=randread --iodepth=${QD} --bs=4k]" {
+		t.Error(j.settings)
+	}
+
+	// The resolved plan says all of it, without the file.
+	text, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "j.fio")); err != nil {
+		t.Fatal(err)
+	}
+	q, err := plan.Parse("q.yaml", text, allKinds())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	again, err := q.YAML()
+	if err != nil || string(again) != string(text) {
+		t.Errorf("%v\n%s\n%s", err, text, again)
+	}
+	for i := range p.Workloads {
+		a, err := New(p.Workloads[i], Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(q.Workloads[i], Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ra, err := a.(*fioJob).resolve(map[string]string{"QD": "4"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rb, err := b.(*fioJob).resolve(map[string]string{"QD": "4"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		la := line{fio: []string{"fio"}, job: ra, name: "w", place: "/d", engine: "psync", runtime: 1}
+		lb := la
+		lb.job = rb
+		if sa, sb := strings.Join(la.args(), " "), strings.Join(lb.args(), " "); sa != sb || !strings.Contains(sa, "--size=1m") {
+			t.Errorf("%s\n%s\n%s", p.Workloads[i].Name, sa, sb)
+		}
+	}
+}
+
+func TestCommandIsAWorkload(t *testing.T) {
+	src := `targets: {a: {dir: /tmp}}
+workloads:
+  w:
+    fio:
+      command: |
+        sudo fio --name=a --rw=randread --filename=/dev/sdb --runtime=30 \
+          --bs=4k --kb_base=1000 --size=4k --output=x.json | tee log
+      iodepth: 8
+`
+	p, err := plan.Parse("p.yaml", []byte(src), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Workloads) != 1 || p.Workloads[0].Name != "w" {
+		t.Fatalf("%+v", p.Workloads)
+	}
+	w, err := New(p.Workloads[0], Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := w.(*fioJob)
+	f := j.findings()
+	if len(f) != 1 || !strings.Contains(f[0].Evidence, "the command: iotax decides these itself: filename=/dev/sdb, runtime=30 (see measure.trial), --output=x.json, | tee log") {
+		t.Errorf("%+v", f)
+	}
+	r, err := j.resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.bs != 4096 || r.layout.bytes != 4096 { // 4000, in whole pages
+		t.Errorf("%+v", r)
+	}
+	got := strings.Join((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "psync", runtime: 1}).args(), " ")
+	if !strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4k --kb_base=1024 --iodepth=8 ") &&
+		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4k --iodepth=8 ") {
+		t.Error(got)
+	}
+}
+
+func TestJobErrorsInPlans(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"bad.fio": "[a]\nrw=read\n[b\n", "empty.fio": "[global]\n", "j.fio": twoSections} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"file: no.fio":                            "no.fio: file does not exist",
+		"file: bad.fio":                           `bad.fio: line 3: "[b" is no section header`,
+		"file: empty.fio":                         "it has no job besides [global]",
+		"file: j.fio, section: rader":             `there is no section "rader"; there is reader, writer, reader#2`,
+		"file: j.fio, command: fio --name=a":      "not both",
+		"command: fio --rw=read":                  "the command has no --name",
+		"command: dd if=x":                        "no fio command",
+		"command: fio --name=a --client=x":        "with --client=x fio would not run the job here",
+		"command: fio --name=a j.fio":             "a --name and the job file j.fio",
+		"command: fio j.fio bad.fio":              "several job files",
+		"command: fio j.fio --section=x":          "no section x",
+		"command: 'fio --name=a --direct --rw=w'": "--direct has no value",
+	} {
+		_, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {"+spec+"}}\n"), allKinds())
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "p.yaml:3:") || !strings.Contains(err.Error(), "mend:") || strings.Count(err.Error(), "mend:") != 1 {
+			t.Errorf("%s: got %v, want %s", spec, err, want)
+		}
+	}
+	// The caret stands under the word.
+	_, err := plan.Parse("p.yaml", []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {command: 'fio --name=a --direct --rw=w'}}\n"), allKinds())
+	var es plan.Errors
+	if !errors.As(err, &es) || es[0].Column != 36 {
+		t.Errorf("%v", err)
+	}
+	p, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {command: fio --bs=16k j.fio --section=writer}}\n"), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(p.Workloads[0], Env{})
+	if err != nil || fmt.Sprint(w.(*fioJob).settings) != "[--bs=16k --size=1m --direct=1 --rw=randwrite]" {
+		t.Error(w, err)
+	}
+}
+
+func TestJobsAsWords(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "j.fio")
+	if err := os.WriteFile(file, []byte(twoSections), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.FromWords([]string{"dir:/tmp"}, []string{"fio --name=x --rw=read --size=1m", file, "randread-4k", "fio --name=b --size=1m \\\n --name=c --size=2m"}, plan.Defaults(), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range p.Workloads {
+		got = append(got, w.Name)
+	}
+	if strings.Join(got, " ") != "x reader writer reader#2 randread-4k b c" {
+		t.Error(got)
+	}
+	for word, want := range map[string]string{
+		"fio --rw=read":              "  fio --rw=read\n  ^^^^^^^^^^^^^\n",
+		"fio --name=a --direct --rw": "  fio --name=a --direct --rw\n               ^\n",
+		"/no/such.fio":               "file does not exist",
+	} {
+		_, err := plan.FromWords([]string{"dir:/tmp"}, []string{word}, plan.Defaults(), allKinds())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
