@@ -181,6 +181,16 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
+	for name, want := range map[string]string{"end_syncfs": "3.42", "cmdprio_bssplit": "3.28", "blocksize": "", "fdp": "3.34", "sqthread_poll": "3.13"} {
+		if o, ok := LookupOption(name); !ok || o.Since != want {
+			t.Errorf("%s: %+v, want %s", name, o, want)
+		}
+	}
+	for version, want := range map[string]bool{"fio-3.33": true, "fio-3.42": false, "3.100": false, "fio-3.41-12-gabc": false, "fio-2.2.10": true, "fio-git": false} {
+		if o, _ := LookupOption("end_syncfs"); o.NewerThan(version) != want {
+			t.Errorf("%s: end_syncfs is newer: %v", version, !want)
+		}
+	}
 	if _, ok := LookupOption("iodeph"); ok {
 		t.Error("iodeph is known")
 	}

@@ -1,6 +1,13 @@
 package fio
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
 //go:generate go run ./internal/genoptions options_gen.go
+//go:generate go run ./internal/gensince ../../fio since_gen.go
 
 // An Option is an option of fio's job files and command line.
 type Option struct {
@@ -8,6 +15,26 @@ type Option struct {
 	Alias  string // "" when there is none
 	Type   string // "boolean value", "string with time postfix"…, as fio's help says it
 	Engine string // the engine that has it; "" for those of every job
+	Since  string // the version in which it appeared under this name, as "3.16"; "" for those that 2.0 had
+}
+
+// NewerThan reports whether the option appeared after a version of fio, given as "fio-3.16" or "3.16".
+// What cannot be told is false.
+func (o Option) NewerThan(version string) bool {
+	version = strings.TrimPrefix(version, "fio-") // a build between releases has a tail, which is no number
+	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
+}
+
+// numbers are those of a version, or nil where it is none.
+func numbers(version string) (out []int) {
+	for part := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // hidden are options that fio takes without listing them in its help.
@@ -27,10 +54,11 @@ var hidden = []Option{
 
 var byName = func() map[string]Option {
 	m := make(map[string]Option, 2*len(options))
-	for _, list := range [][]Option{options, hidden} {
+	for _, list := range [][]Option{options, hidden, elsewhere} {
 		for _, o := range list {
 			for _, n := range []string{o.Name, o.Alias} {
 				if _, known := m[n]; n != "" && !known {
+					o.Since = since[n]
 					m[n] = o
 				}
 			}
