@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -251,4 +253,40 @@ func (j *fioJob) findings() []iotax.Finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// unrecognized finds the option that a fio does not know in what it says.
+var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
+
+// refused explains why the fio of a target does not take the job, from what it says.
+func (j *fioJob) refused(st *fioState, said string) (err error, mend string) {
+	m := unrecognized.FindStringSubmatch(said)
+	if m == nil {
+		return fmt.Errorf("%s: %s", st.tool.version, said), "correct the option"
+	}
+	name := m[1]
+	where := ""
+	for _, s := range j.settings {
+		if s.Key == name && s.Line > 0 {
+			where = (&fio.JobError{File: cmp.Or(s.File, j.spec.source.file), Line: s.Line}).Error()
+		}
+	}
+	o, known := fio.LookupOption(name)
+	switch {
+	case known && o.NewerThan(st.tool.version):
+		err, mend = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.version), "remove it, or install fio "+o.Since+" or later there"
+	case known && o.Engine != "" && o.Engine != st.engine:
+		err, mend = fmt.Errorf("the option %s is one of the engine %s; the job runs with %s", name, o.Engine, st.engine), "remove it, or write ioengine: "+o.Engine
+	case known:
+		err, mend = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
+	default:
+		err, mend = fmt.Errorf("%s has no option %s", st.tool.version, name), "remove it"
+		if n := plan.Nearest(name, fio.OptionNames()); n != "" {
+			mend = fmt.Sprintf("did you mean %q?", n)
+		}
+	}
+	if where != "" {
+		err = fmt.Errorf("%s%w", where, err)
+	}
+	return err, mend
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"iotax"
+	"iotax/fio"
 	"iotax/machine"
 	"iotax/plan"
 	"iotax/volume"
@@ -217,6 +220,41 @@ func TestJobsAsWords(t *testing.T) {
 		_, err := plan.FromWords([]string{"dir:/tmp"}, []string{word}, plan.Defaults(), allKinds())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
+// An option that the fio of a target does not have is found before anything is measured, and told with
+// its place.
+func TestUnknownOptions(t *testing.T) {
+	out, err := exec.Command("fio", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(string(out))
+	const newer = "end_syncfs=1"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "j.fio")
+	for option, want := range map[string][2]string{
+		newer:       {"j.fio, line 5: the option end_syncfs came with fio 3.42; here is " + version, "fio 3.42 or later"},
+		"iodeph=4":  {"j.fio, line 5: " + version + " has no option iodeph", `"iodepth"`},
+		"hipri=1":   {"j.fio, line 5: the option hipri is one of the engine", "ioengine: "},
+		"iodepth=x": {version + ": failed parsing iodepth=x", "correct the option"},
+	} {
+		if o, _ := fio.LookupOption("end_syncfs"); option == newer && !o.NewerThan(version) {
+			continue
+		}
+		if err := os.WriteFile(file, []byte("[a]\nrw=read\nioengine=psync\nsize=64k\n"+option+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w, err := New(plan.Workload{Name: "w", Kind: "fio", Spec: &Fio{File: file}}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.Check(ctxFor(t), target(machine.Local(), dir))
+		var e *iotax.Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Mend, want[1]) {
+			t.Errorf("%s: got %v, want %s", option, err, want)
 		}
 	}
 }

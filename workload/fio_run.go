@@ -355,7 +355,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 		if msg == "" {
 			return on(err, "")
 		}
-		return on(fmt.Errorf("%s: %s", st.tool.version, msg), "remove or correct the option")
+		return on(j.refused(st, msg))
 	}
 	if t.Facts == nil {
 		t.Facts = map[string]string{}

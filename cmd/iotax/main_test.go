@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,51 +53,47 @@ func leftovers(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+var (
+	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+	fileBlock    = regexp.MustCompile("(?s)```(?:yaml|ini)\n[#;] (\\S+\\.\\w+)\n(.*?)```")
+)
 
-// TestReadme runs every `$ iotax …` line of the README: each must succeed, or exit as the comment
-// at its end says ("# exit 2").
+// TestReadme runs every `$ iotax …` line of the documents: each must succeed, or exit as the comment
+// at its end says ("# exit 2"). Files that they name are blocks of the same document, whose first line is a
+// comment with the name.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var script strings.Builder
-	n := 0
-	for _, block := range consoleBlock.FindAllStringSubmatch(string(readme), -1) {
-		for _, line := range strings.Split(block[1], "\n") {
-			cmd, ok := strings.CutPrefix(line, "$ iotax ")
-			if !ok {
-				continue
-			}
-			n++
-			neg := ""
-			if i := strings.Index(cmd, "  # exit "); i >= 0 {
-				cmd, neg = cmd[:i], "! "
-			}
-			script.WriteString(neg + "exec iotax " + cmd + "\n")
-		}
-	}
-	if n == 0 {
-		t.Fatal("README.md has no `$ iotax` line")
-	}
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/readme.txtar", []byte(script.String()+readmeFiles), 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"README.md", "docs/coming-from-fio.md"} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var script strings.Builder
+		n := 0
+		for _, block := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
+			for _, line := range strings.Split(block[1], "\n") {
+				cmd, ok := strings.CutPrefix(line, "$ iotax ")
+				if !ok {
+					continue
+				}
+				n++
+				neg := ""
+				if i := strings.Index(cmd, "  # exit "); i >= 0 {
+					cmd, neg = cmd[:i], "! "
+				}
+				script.WriteString(neg + "exec iotax " + cmd + "\n")
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s has no `$ iotax` line", name)
+		}
+		for _, f := range fileBlock.FindAllStringSubmatch(string(text), -1) {
+			script.WriteString("-- " + f[1] + " --\n" + f[2])
+		}
+		short := strings.ToLower(strings.TrimSuffix(filepath.Base(name), ".md"))
+		if err := os.WriteFile(filepath.Join(dir, short+".txtar"), []byte(script.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
 }
-
-// readmeFiles are the files that commands of the README name.
-const readmeFiles = `
--- shares.yaml --
-baseline: host
-machines:
-  guest: {qemu: {memory: 256MiB}}
-targets:
-  host:   {dir: /var/tmp}
-  shares: {on: guest, share: {of: host, type: [virtiofs, 9p]}}
-workloads:
-  4k: {fio: {rw: randread, bs: 4k, iodepth: 8, size: 16MiB}}
-measure: {trial: 500ms, ramp: 100ms, blocks: {min: 2, max: 2}}
-`
