@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/fio"
 )
 
 // A Rule is one mistake that can be seen before a run.
@@ -26,6 +27,8 @@ type Rule struct {
 	file func([]*job, *report) // looks at the jobs of a file together
 	plan func(*planView, *report)
 	in   where
+
+	result func(*fio.Job, *job, *report) // looks at what a job of a result has done
 }
 
 // where says on what a rule's job function is used.
@@ -39,7 +42,7 @@ const (
 
 // Rules lists every rule, in the order of the docs.
 func Rules() []Rule {
-	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, []Rule{unreadable}, planRules)
+	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, planRules, resultRules, []Rule{unreadable, badPlan})
 }
 
 // Explain finds a rule by its id.
@@ -77,7 +80,7 @@ type Facts struct {
 	Memory  int64    // bytes of RAM; 0 is unknown
 	OS      string   // as runtime.GOOS says it; "" is unknown
 	Version string   // of fio there, as in "fio-3.33"; "" is unknown
-	Options []string // the options that fio there lists; nil is unknown
+	Options []string // what that fio lists as its options; nil is unknown
 
 	// Holds says what the block device at a path holds that writing would destroy ("mounted on
 	// /srv", "an ext4 file system"), or "". Nil when devices cannot be looked at.
@@ -166,6 +169,8 @@ func (r *report) findings(jobs int) []Finding {
 		evidence := k.evidence
 		switch n := len(names); {
 		case jobs < 2 || n == 0:
+		case n == jobs && n == 2:
+			evidence += " (both jobs)"
 		case n == jobs:
 			evidence += fmt.Sprintf(" (all %d jobs)", n)
 		case n > named+1:

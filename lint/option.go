@@ -16,7 +16,7 @@ import (
 // optionRules are about options that fio refuses or misreads.
 var optionRules = []Rule{
 	{ID: "unknown-option", Severity: iotax.Invalid, Title: "fio has no such option",
-		Why: "fio stops at an option that it does not know. The list is that of fio 3.33; where the fio that will run is known, its own list decides, so an option that is too new for it is found as well. " +
+		Why: "fio stops at an option that it does not know. Where the fio that will run is known, an option that came with a later version is found as well. " +
 			"Options of engines that the list does not cover are left alone unless they look like a slip. " +
 			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
 		Mend: "see `fio --cmdhelp` for the options of your version",
@@ -53,7 +53,6 @@ func slipped(key, near string) bool {
 func unknownOption(j *job, r *report) {
 	for _, s := range j.order {
 		o, known := fio.LookupOption(s.key)
-		listed := slices.Contains(r.facts.Options, s.key) || known && (slices.Contains(r.facts.Options, o.Name) || o.Alias != "" && slices.Contains(r.facts.Options, o.Alias))
 		slip, profile := profileOptions[s.key]
 		switch {
 		case profile:
@@ -62,11 +61,11 @@ func unknownOption(j *job, r *report) {
 			if slip != "" {
 				r.mend("did you mean %q?", slip)
 			}
-		case s.key == "" || listed || strings.Contains(s.key, "$"):
-		case known && (r.facts.Options == nil || o.Engine != ""):
-		case known:
-			r.at(j, s, "the fio that will run (%s) has no option %s", orWord(r.facts.Version, "version unknown"), s.key)
+		case slices.Contains(r.facts.Options, s.key) || s.key == "" || strings.Contains(s.key, "$"):
+		case known && o.NewerThan(r.facts.Version):
+			r.at(j, s, "%s came with fio %s, and what will run is %s", s.key, o.Since, r.facts.Version)
 			r.mend("install a newer fio there, or leave the option out")
+		case known:
 		default:
 			near := plan.Nearest(s.key, fio.OptionNames())
 			// An engine that the list does not cover may well have an option of this name.

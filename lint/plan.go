@@ -128,18 +128,59 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// planJob is the job of a workload that is written in the plan itself.
+// badPlan is about plans that cannot be carried out.
+var badPlan = Rule{ID: "not-a-plan", Severity: iotax.Invalid, Title: "the plan cannot be read",
+	Why:  "Nothing is measured from a plan with a mistake in it: an unknown key, a unit that does not exist, a target that is not there.",
+	Mend: "see docs/plan.md, or let an editor check the file by `iotax schema`",
+	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
+	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"}
+
+// BadPlan turns what plan.Parse says into findings.
+func BadPlan(errs plan.Errors) []Finding {
+	var out []Finding
+	for _, e := range errs {
+		r := &report{rule: badPlan}
+		file := e.Pos.File
+		if e.Word != "" {
+			file = e.Word
+		}
+		r.hits = append(r.hits, hit{at: position{file: file, source: e.Source, line: e.Pos.Line, column: e.Column, width: e.Width},
+			severity: badPlan.Severity, evidence: e.Msg, mend: orWord(e.Mend, badPlan.Mend)})
+		out = append(out, r.findings(0)...)
+	}
+	return out
+}
+
+// planJob is the job of a workload: its own keys, and before them the job file or the command line that
+// it was taken from, which are one place in the plan.
 func planJob(w plan.Workload) *job {
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true}
 	j.head = setting{at: marked(w.Where(""))}
-	l, ok := w.Spec.(plan.OptionLister)
-	if !ok {
-		return j
-	}
-	for _, o := range l.Options() {
-		s := setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", base: 1024, at: marked(w.Where(o.Key))}
+	add := func(s setting) {
 		j.set[s.key] = s
 		j.order = append(j.order, s)
+		switch s.key { // one option with two names
+		case "buffered":
+			delete(j.set, "direct")
+		case "direct":
+			delete(j.set, "buffered")
+		}
+	}
+	if text := w.Value("command"); text != "" {
+		at := w.Where("file")
+		if at == w.Where("") { // not written
+			at = w.Where("command")
+		}
+		if c, err := fio.ParseCommand(text); err == nil && len(c.Jobs()) == 1 {
+			for _, s := range c.Jobs()[0].Settings {
+				add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
+			}
+		}
+	}
+	if l, ok := w.Spec.(plan.OptionLister); ok {
+		for _, o := range l.Options() {
+			add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", base: 1024, at: marked(w.Where(o.Key))})
+		}
 	}
 	return j
 }

@@ -1,6 +1,9 @@
 package lint
 
 import (
+	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"iotax"
@@ -17,6 +20,10 @@ func kinds() plan.Kinds {
 func lintPlan(t *testing.T, text string, facts Facts) []Finding {
 	t.Helper()
 	p, err := plan.Parse("x.yaml", []byte(text), kinds())
+	var wrong plan.Errors
+	if errors.As(err, &wrong) {
+		return BadPlan(wrong)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,5 +84,28 @@ func TestPlanWords(t *testing.T) {
 	fs := Plan(p, here)
 	if len(fs) != 1 || fs[0].Rule != "guest-disk-cache" || fs[0].File != "target 2" || fs[0].Line != 0 || fs[0].Column != 23 || fs[0].Source != "qemu:virtio-blk,cache=unsafe" {
 		t.Errorf("%+v", fs)
+	}
+}
+
+// A workload from a job file or a command line is linted where the plan names it.
+func TestPlanJobFile(t *testing.T) {
+	dir := t.TempDir()
+	job := "[global]\nrw=randread\nsize=64g\n[good]\ndirect=1\nioengine=libaio\niodepth=4\n[bad]\nioengine=libaio\niodepth=4\n"
+	if err := os.WriteFile(dir+"/a.fio", []byte(job), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, work := range map[string]string{
+		"file":    "fio: {file: a.fio}",
+		"command": "fio: {command: fio --rw=randread --size=64g --ioengine=libaio --iodepth=4 --name=bad}",
+	} {
+		p, err := plan.Parse(dir+"/x.yaml", []byte("targets: {a: {dir: /srv}}\nworkloads:\n  w: {"+work+"}\n"), kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs := Plan(p, here)
+		col := strings.Index("  w: {"+work, name+": ") + len(name) + 3
+		if len(fs) != 1 || fs[0].Rule != "libaio-buffered" || fs[0].Line != 3 || fs[0].Column != col {
+			t.Errorf("%s: %+v, want column %d", name, fs, col)
+		}
 	}
 }

@@ -51,14 +51,14 @@ func Command(name, text string, facts Facts) ([]Finding, error) {
 	return sorted(append(out, lint(t.jobs(c.Jobs()), inFile, facts)...)), nil
 }
 
-// Result finds the mistakes in the options that a result says it was made with. There is no place to
-// point at but the file.
-func Result(name string, res *fio.Result) []Finding {
+// Result finds the mistakes in the options that a result says it was made with, and what does not fit
+// together in its numbers. There is no place to point at but the line of name at which the result begins.
+func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true}
-		j.head = setting{at: position{file: name}}
+		j.head = setting{at: position{file: name, line: line}}
 		for _, options := range []map[string]string{res.Options, r.Options} {
 			for k, v := range options {
 				key := fio.Canonical(k)
@@ -80,7 +80,17 @@ func Result(name string, res *fio.Result) []Finding {
 		}
 		jobs = append(jobs, j)
 	}
-	return lint(jobs, inResult, Facts{})
+	out := lint(jobs, inResult, Facts{})
+	for _, rule := range Rules() {
+		if rule.result != nil {
+			r := &report{rule: rule}
+			for i, j := range jobs {
+				rule.result(&res.Jobs[i], j, r)
+			}
+			out = append(out, r.findings(len(jobs))...)
+		}
+	}
+	return out
 }
 
 // texted is a text that findings point into.
@@ -144,10 +154,6 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 			j.head.at = t.at("", h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
 		}
 		for _, s := range spec.Settings {
-			base := s.KBBase
-			if base == 0 {
-				base = 1024
-			}
 			// The value may have been quoted, or hold a variable: on a command line the word is the
 			// text up to the next space.
 			width := utf8.RuneCountInString(s.Key)
@@ -157,7 +163,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 			if t.command {
 				width += 2
 			}
-			set := setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: base, at: t.at(s.File, s.Line, s.Column, width)}
+			set := setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: t.at(s.File, s.Line, s.Column, width)}
 			j.set[set.key] = set
 			j.order = append(j.order, set)
 		}
@@ -177,4 +183,12 @@ func LooksLikeJob(text string) bool {
 		return s[0] == '['
 	}
 	return false
+}
+
+// kbBase is what a k in the value of a setting is.
+func kbBase(s fio.Setting) int {
+	if s.KBBase == 1000 {
+		return 1000
+	}
+	return 1024
 }

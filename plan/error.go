@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(printable(e.Msg))
 	if e.Column > 0 {
-		line, caret := Excerpt(e.Source, e.Column, e.Width)
+		line, caret := Excerpt(e.Source, e.Column, e.Width, excerptWidth)
 		b.WriteString("\n  " + line + "\n  " + caret)
 	}
 	if e.Mend != "" {
@@ -119,13 +119,20 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Excerpt renders the part of line around the token at column (from 1, in characters), and the carets
-// under it, in terminal columns. What a terminal would not show as it is, is escaped.
-func Excerpt(line string, column, width int) (text, carets string) {
-	const before, most = 60, 110
+// excerptWidth is how many characters of a line an error shows.
+const excerptWidth = 110
+
+// Excerpt renders the part of line around the token at column (from 1, in characters), at most most
+// characters of it, and the carets under it, in terminal columns. What a terminal would not show as it is,
+// is escaped.
+func Excerpt(line string, column, width, most int) (text, carets string) {
+	most = max(20, most)
 	// Columns beyond any line are of no use, and the line may be a megabyte.
 	var runes []string
-	i, first, n := 0, max(0, column-1-before), 0
+	i, first, n := 0, 0, 0
+	if len(line) > most && utf8.RuneCountInString(line) > most {
+		first = max(0, column-1-most*6/11)
+	}
 	for i < len(line) && len(runes) < most {
 		r, size := utf8.DecodeRuneInString(line[i:])
 		if n >= first {

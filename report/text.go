@@ -95,6 +95,16 @@ func bind(s string) string {
 	return together.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", nbsp) })
 }
 
+// Wrap breaks text into lines of at most width columns as the report does: figures stay with their
+// units, and what a terminal would act on is removed.
+func Wrap(s string, width int) []string {
+	lines := wrap(bind(clean(s)), width)
+	for i, l := range lines {
+		lines[i] = strings.ReplaceAll(l, nbsp, " ")
+	}
+	return lines
+}
+
 // wrap breaks plain text into lines of at most width columns, at spaces, and inside a word where it
 // must. It does not break at hyphens, as ansi.Wrap would: names and flags are full of them.
 func wrap(s string, width int) []string {

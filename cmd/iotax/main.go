@@ -110,7 +110,7 @@ whether the comparison was fair.`,
 	f.StringVar(&a.store, "store", "", "where runs are kept: a file or sqlite://FILE (default: the user's state directory)")
 	f.BoolVar(&a.json, "json", false, "print results as JSON")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
-	root.AddCommand(a.runCommand(), a.planCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
+	root.AddCommand(a.runCommand(), a.planCommand(), a.lintCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
 		a.rmCommand(), a.exportCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }

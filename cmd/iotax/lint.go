@@ -1,0 +1,299 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/check"
+	"iotax/fio"
+	"iotax/lint"
+	"iotax/plan"
+	"iotax/report"
+	"iotax/suite"
+)
+
+// A linter reads what is to be linted.
+type linter struct {
+	in    io.Reader
+	facts lint.Facts
+	found []lint.Finding
+	files []string // names that are files, for SARIF
+	n     int      // of things read
+}
+
+func (a *app) lintCommand() *cobra.Command {
+	var explain, memory, system string
+	var sarif, elsewhere, rules bool
+	c := &cobra.Command{
+		Use:   "lint FILE… | SUITE | 'fio --name=…'",
+		Short: "Find what makes a comparison wrong in job files, command lines, plans and results",
+		Long: `lint reads fio job files, fio command lines, iotax plans and fio's results, and
+says what is wrong with them: where, why, and what mends it. "-" is standard
+input. A command line stands in quotes, or behind "--".
+
+Job files and command lines are read as if they would run here: this machine's
+memory, its fio, and the files and devices they name are looked at, and nothing
+is changed. With --elsewhere nothing of this machine counts; --memory and --os
+describe the other one.
+
+The exit status is 3 when a finding is an error.`,
+		Example: `  iotax lint test.fio
+  iotax lint 'fio --name=a --rw=randread --ioengine=libaio --iodepth=32 --size=1g'
+  iotax lint shares.yaml results.json
+  iotax lint --sarif jobs/*.fio > lint.sarif
+  iotax lint --explain libaio-buffered`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if explain != "" {
+				return a.explain(explain)
+			}
+			if rules {
+				return a.listRules()
+			}
+			if len(args) == 0 {
+				return usageError{&iotax.Error{Op: "lint", Err: errors.New("nothing is named"), Mend: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
+			}
+			if sarif && a.json {
+				return usageError{errors.New("--sarif and --json are two forms of the same: give one")}
+			}
+			facts, err := lintFacts(c.Context(), elsewhere, memory, system)
+			if err != nil {
+				return err
+			}
+			l := &linter{in: a.in, facts: facts}
+			if at := c.ArgsLenAtDash(); at >= 0 && len(args) > at && isFio(args[at]) {
+				args = append(slices.Clone(args[:at]), iotax.QuoteAll(args[at:]))
+			}
+			var failed []error
+			for _, arg := range args {
+				if err := l.lint(arg); err != nil {
+					failed = append(failed, err)
+				}
+			}
+			if l.n > 0 {
+				if err := a.printFindings(l, sarif); err != nil {
+					return err
+				}
+			}
+			if len(failed) > 0 {
+				return errors.Join(failed...)
+			}
+			if slices.ContainsFunc(l.found, func(f lint.Finding) bool { return f.Severity == iotax.Invalid }) {
+				return exitCode(exitGate)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&explain, "explain", "", "print the page of a rule")
+	f.BoolVar(&rules, "rules", false, "list all rules, those of runs included")
+	f.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code hosts")
+	f.BoolVar(&elsewhere, "elsewhere", false, "the jobs run on another machine: look at nothing here")
+	f.StringVar(&memory, "memory", "", "memory of the machine that the jobs run on, as in 64GiB")
+	f.StringVar(&system, "os", "", "its system: linux, darwin, windows, freebsd")
+	return c
+}
+
+func isFio(word string) bool {
+	return regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`).MatchString(filepath.Base(word))
+}
+
+// lint reads one argument.
+func (l *linter) lint(arg string) error {
+	if src, ok := suite.Source(arg); ok {
+		return l.text("suite "+arg, string(src))
+	}
+	if arg == "-" {
+		text, err := io.ReadAll(l.in)
+		if err != nil {
+			return &iotax.Error{Op: "lint", On: "standard input", Err: err}
+		}
+		return l.text("standard input", string(text))
+	}
+	text, err := os.ReadFile(arg)
+	switch {
+	case err == nil:
+		l.files = append(l.files, arg)
+		return l.text(arg, string(text))
+	case strings.Contains(arg, " ") && strings.Contains(arg, "fio"):
+		return l.command("command", arg)
+	case errors.Is(err, fs.ErrNotExist):
+		return &iotax.Error{Op: "lint", On: arg, Err: errors.New("there is no such file"),
+			Mend: "name a file, a suite (" + strings.Join(suite.Names(), ", ") + "), or a command line in quotes: 'fio --name=…'"}
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &iotax.Error{Op: "lint", On: arg, Err: err, Mend: "name files that can be read"}
+}
+
+var (
+	planKey    = regexp.MustCompile(`(?m)^["']?(targets|workloads|machines|measure|baseline)["']?[ \t]*:`)
+	fioCommand = regexp.MustCompile(`(?m)(^|[\s/])fio(-[0-9.]+)?[ \t]+(\\\r?\n[ \t]*)?[-\w./]`)
+)
+
+// text finds out what a text is, and lints it.
+func (l *linter) text(name, text string) error {
+	ext := strings.ToLower(filepath.Ext(name))
+	switch {
+	case ext == ".yaml" || ext == ".yml" || planKey.MatchString(text) && !lint.LooksLikeJob(text):
+		return l.plan(name, text)
+	case ext == ".fio" || lint.LooksLikeJob(text):
+		return l.job(name, text)
+	}
+	parts := fio.Read([]byte(text), name)
+	if slices.ContainsFunc(parts, func(p fio.Part) bool { return p.Result != nil }) {
+		return l.results(name, parts)
+	}
+	switch {
+	case parts[0].Kind == fio.KindJobFile:
+		return l.job(name, text)
+	case fioCommand.MatchString(text):
+		return l.command(name, text)
+	case parts[0].Kind == fio.KindLog:
+		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio's, which says nothing about its job"), Mend: "lint the job file or the JSON result of the same run"}
+	}
+	why := errors.New("it is no job file, no fio command line, no plan and no result of fio's")
+	if e := parts[0].Err; e != nil {
+		why = fmt.Errorf("%w (%v)", why, e)
+	}
+	return &iotax.Error{Op: "lint", On: name, Err: why, Mend: "a job file begins with [section], a plan has targets: and workloads:"}
+}
+
+func (l *linter) job(name, text string) error {
+	read := func(n string) ([]byte, error) {
+		if n == filepath.ToSlash(name) {
+			return []byte(text), nil
+		}
+		included, err := os.ReadFile(filepath.FromSlash(n))
+		if err == nil {
+			l.files = append(l.files, n)
+		}
+		return included, err
+	}
+	found, err := lint.JobFile(filepath.ToSlash(name), read, l.facts)
+	if err != nil {
+		return &iotax.Error{Op: "lint job file", On: name, Err: err}
+	}
+	l.add(found)
+	return nil
+}
+
+func (l *linter) command(name, text string) error {
+	found, err := lint.Command(name, text, l.facts)
+	if err != nil {
+		return &iotax.Error{Op: "lint command", On: name, Err: err}
+	}
+	l.add(found)
+	return nil
+}
+
+func (l *linter) plan(name, text string) error {
+	p, err := plan.Parse(name, []byte(text), kinds())
+	var wrong plan.Errors
+	switch {
+	case errors.As(err, &wrong):
+		l.add(lint.BadPlan(wrong))
+	case err != nil:
+		return err
+	default:
+		l.add(lint.Plan(p, l.facts))
+	}
+	return nil
+}
+
+// results lints what was measured, and the jobs that it was measured with as far as the result says.
+func (l *linter) results(name string, parts []fio.Part) error {
+	var failed []error
+	for _, p := range parts {
+		if p.Result == nil {
+			if p.Err != nil {
+				failed = append(failed, &iotax.Error{Op: "lint result", On: fmt.Sprintf("%s:%d", name, p.Line), Err: p.Err})
+			}
+			continue
+		}
+		l.add(lint.Result(name, p.Line, p.Result))
+	}
+	return errors.Join(failed...)
+}
+
+func (l *linter) add(found []lint.Finding) {
+	l.n++
+	l.found = append(l.found, found...)
+}
+
+// explainRule finds a rule of lint or of check.
+func explainRule(id string) (lint.Rule, bool) {
+	if r, ok := lint.Explain(id); ok {
+		return r, true
+	}
+	r, ok := check.Explain(id)
+	return lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Mend: r.Mend}, ok
+}
+
+// ruleNames are all ids, those of lint first.
+func ruleNames() []string {
+	var names []string
+	for _, r := range lint.Rules() {
+		names = append(names, r.ID)
+	}
+	for _, r := range check.Rules() {
+		if !slices.Contains(names, r.ID) {
+			names = append(names, r.ID)
+		}
+	}
+	return names
+}
+
+func (a *app) listRules() error {
+	var all []lint.Rule
+	for _, n := range ruleNames() {
+		r, _ := explainRule(n)
+		all = append(all, r)
+	}
+	if a.json {
+		list := []map[string]any{}
+		for _, r := range all {
+			list = append(list, ruleJSON(r))
+		}
+		return writeJSON(a.out, map[string]any{"version": report.Version, "rules": list})
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, r := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Title)
+	}
+	return w.Flush()
+}
+
+func ruleJSON(r lint.Rule) map[string]any {
+	return map[string]any{"rule": r.ID, "severity": r.Severity, "title": r.Title, "why": r.Why, "mend": r.Mend, "wrong": r.Bad, "right": r.Good}
+}
+
+func (a *app) explain(id string) error {
+	r, ok := explainRule(id)
+	if !ok {
+		mend := "iotax lint --rules lists them"
+		like := slices.DeleteFunc(ruleNames(), func(n string) bool { return len(id) < 3 || !strings.Contains(n, id) })
+		if near := plan.Nearest(id, ruleNames()); near != "" {
+			mend = fmt.Sprintf("did you mean %q?", near)
+		} else if len(like) > 0 {
+			mend = "did you mean " + strings.Join(like, " or ") + "?"
+		}
+		return usageError{&iotax.Error{Op: "explain", On: id, Err: errors.New("there is no such rule"), Mend: mend}}
+	}
+	if a.json {
+		return writeJSON(a.out, ruleJSON(r))
+	}
+	return printPage(a.out, r.Page(), width(a.out, 100))
+}

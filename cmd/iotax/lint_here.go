@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax/lint"
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/probe"
+)
+
+// lintFacts are what the linter may know: of this machine, or of the one that the flags describe.
+func lintFacts(ctx context.Context, elsewhere bool, memory, system string) (lint.Facts, error) {
+	var facts lint.Facts
+	if !elsewhere && memory == "" && system == "" {
+		facts = hereFacts(ctx)
+	}
+	if memory != "" {
+		n, err := plan.ParseSize(memory)
+		if err != nil {
+			return facts, usageError{err}
+		}
+		facts.Memory = int64(n)
+	}
+	if system != "" {
+		facts.OS = strings.ToLower(system)
+		if facts.OS == "macos" {
+			facts.OS = "darwin"
+		}
+	}
+	return facts, nil
+}
+
+// hereFacts looks at this machine, and changes nothing on it. What cannot be found is left unknown.
+func hereFacts(ctx context.Context) lint.Facts {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
+	if env, err := probe.Environment(ctx, machine.Local()); err == nil {
+		facts.Memory = atoi(env["memory.bytes"])
+		if limit := atoi(env["memory.limit"]); limit > 0 && limit < facts.Memory {
+			facts.Memory = limit // what a container may use is all that can cache
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "fio", "--version").Output(); err == nil {
+		facts.Version = strings.TrimSpace(string(out))
+		if out, err = exec.CommandContext(ctx, "fio", "--cmdhelp=all").Output(); err == nil {
+			for line := range bytes.Lines(out) {
+				if name, _, ok := strings.Cut(string(line), ":"); ok {
+					facts.Options = append(facts.Options, strings.TrimSpace(name))
+				}
+			}
+		}
+	}
+	return facts
+}
+
+func atoi(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// holds says what a block device holds: what is mounted from it, swap, members of RAID or LVM, file
+// systems and partition tables, on it and on its partitions. It only reads; "" also means that nobody here
+// could tell.
+func holds(ctx context.Context, device string) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(device); err == nil {
+		device = real // /dev/disk/by-id/…
+	}
+	// All devices, because a container has no node for the one that it stands on; in pairs, because empty
+	// columns would shift the others.
+	out, err := exec.CommandContext(ctx, "lsblk", "--noheadings", "--pairs", "--paths", "-o", "NAME,PKNAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT").Output()
+	if err != nil {
+		return ""
+	}
+	found := held(string(out), device)
+	// lsblk knows types from udev, which containers lack; wipefs looks for itself, if it may read.
+	if out, err := exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device).Output(); err == nil {
+		for line := range bytes.Lines(out) {
+			s := strings.TrimSpace(string(line))
+			if s != "" && !strings.HasPrefix(s, "#") && !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, s) }) {
+				found = append(found, "a signature of "+s)
+			}
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// held reads what lsblk says of a device and of what stands on it.
+func held(lsblk, device string) []string {
+	var found []string
+	add := func(s string) {
+		if !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	family := []string{device} // parents are listed before their children
+	for line := range strings.Lines(lsblk) {
+		f := pairs(line)
+		on := ""
+		if f["NAME"] != device {
+			if !slices.Contains(family, f["PKNAME"]) {
+				continue
+			}
+			family = append(family, f["NAME"])
+			on = " on " + f["NAME"]
+		}
+		switch {
+		case f["MOUNTPOINT"] == "[SWAP]":
+			add("swap" + on)
+		case f["MOUNTPOINT"] != "":
+			add("mounted at " + f["MOUNTPOINT"] + on)
+		case f["FSTYPE"] != "":
+			add(f["FSTYPE"] + on)
+		case f["PTTYPE"] != "" && on == "":
+			add("a partition table (" + f["PTTYPE"] + ")")
+		case on != "" && f["TYPE"] != "part":
+			add(f["NAME"] + " (" + f["TYPE"] + ") stands on it")
+		}
+	}
+	return found
+}
+
+// pairs reads KEY="value" KEY="value".
+func pairs(line string) map[string]string {
+	out := map[string]string{}
+	for {
+		key, rest, ok := strings.Cut(line, `="`)
+		if !ok {
+			return out
+		}
+		value, after, _ := strings.Cut(rest, `"`)
+		out[strings.TrimSpace(key)], line = value, after
+	}
+}

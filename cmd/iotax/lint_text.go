@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/lint"
+	"iotax/plan"
+	"iotax/report"
+)
+
+// printFindings prints what a linter found: as text, as JSON or as SARIF.
+func (a *app) printFindings(l *linter, sarif bool) error {
+	switch {
+	case sarif:
+		return lint.SARIF(a.out, version(), l.found, explainRule, func(f string) bool { return slices.Contains(l.files, f) })
+	case a.json:
+		all := []iotax.Finding{}
+		for _, f := range l.found {
+			all = append(all, f.Finding)
+		}
+		return writeJSON(a.out, map[string]any{"version": report.Version, "findings": all})
+	}
+	w := &findingWriter{width: width(a.out, 100), color: color(a.out), brief: a.quiet, told: map[string]bool{}}
+	for _, f := range l.found {
+		w.finding(f)
+	}
+	w.summary(l)
+	_, err := io.WriteString(a.out, w.String())
+	return err
+}
+
+// A findingWriter prints findings for people.
+type findingWriter struct {
+	strings.Builder
+	width int
+	color bool
+	brief bool            // without the reasons
+	told  map[string]bool // rules whose reason was told
+}
+
+// The styles of a terminal's own 16 colours.
+const (
+	bold = "1"
+	dim  = "2"
+	red  = "1;31"
+	warn = "33"
+	blue = "36"
+)
+
+func (w *findingWriter) style(code, s string) string {
+	if !w.color || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+var severityStyle = map[iotax.Severity]string{iotax.Invalid: red, iotax.Warning: warn, iotax.Info: blue}
+
+func (w *findingWriter) finding(f lint.Finding) {
+	at := clean(f.File)
+	if f.Line > 0 {
+		at += fmt.Sprintf(":%d", f.Line)
+		if f.Column > 0 {
+			at += fmt.Sprintf(":%d", f.Column)
+		}
+	}
+	if at != "" {
+		at = w.style(bold, at) + ": "
+	}
+	fmt.Fprintf(w, "%s%s: %s\n", at, w.style(severityStyle[f.Severity], string(f.Severity)), w.style(bold, f.Rule))
+	if f.Source != "" {
+		line, carets := plan.Excerpt(f.Source, f.Column, f.Width, w.width-6)
+		w.WriteString("    " + line + "\n")
+		if carets != "" {
+			w.WriteString("    " + w.style(severityStyle[f.Severity], carets) + "\n")
+		}
+	}
+	w.para(f.Evidence, "  ", "  ", "")
+	if r, ok := explainRule(f.Rule); ok && !w.brief && !w.told[f.Rule] {
+		w.told[f.Rule] = true
+		w.para(r.Why, "  why: ", "       ", dim)
+	}
+	if f.Mend != "" {
+		w.para(f.Mend, "  → ", "    ", "")
+	}
+	w.WriteByte('\n')
+}
+
+func (w *findingWriter) para(s, first, rest, style string) {
+	indent := first
+	for _, l := range report.Wrap(s, w.width-len([]rune(first))) {
+		w.WriteString(indent + w.style(style, l) + "\n")
+		indent = rest
+	}
+}
+
+func (w *findingWriter) summary(l *linter) {
+	var parts []string
+	for _, s := range []struct {
+		severity iotax.Severity
+		one      string
+		many     string
+	}{{iotax.Invalid, "error", "errors"}, {iotax.Warning, "warning", "warnings"}, {iotax.Info, "note", "notes"}} {
+		n := 0
+		for _, f := range l.found {
+			if f.Severity == s.severity {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+s.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, s.many))
+		}
+	}
+	if len(parts) == 0 {
+		w.WriteString("nothing found\n")
+		return
+	}
+	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+l.found[0].Rule, "", "  ", dim)
+}
+
+// printPage prints Markdown for a terminal: paragraphs wrapped, code as it stands.
+func printPage(out io.Writer, page string, width int) error {
+	var b strings.Builder
+	code := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, "```") {
+			code = !code
+			continue
+		}
+		switch {
+		case code:
+			b.WriteString("    " + line + "\n")
+		case line == "":
+			b.WriteByte('\n')
+		default:
+			line = strings.TrimPrefix(line, "# ")
+			if mend, ok := strings.CutPrefix(line, "*Mend:* "); ok {
+				line = "→ " + mend
+			}
+			b.WriteString(strings.Join(report.Wrap(line, width), "\n") + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxExtents bounds the time for a file in many pieces.
+const maxExtents = 10_000
+
+// written is the share of a file that has data on its storage: holes have none, and neither has what was
+// only reserved.
+func written(path string) (float64, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return 0, false
+	}
+	var data, at int64
+	for range maxExtents {
+		from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		if err == unix.ENXIO { // no more data
+			return float64(data) / float64(st.Size()), true
+		}
+		if err != nil {
+			return 0, false
+		}
+		to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+		if err != nil || to <= from {
+			return 0, false
+		}
+		data, at = data+to-from, to
+	}
+	return 0, false
+}
