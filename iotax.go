@@ -391,6 +391,17 @@ func (c *Calibration) Autocorrelation() float64 {
 	return c.Phi
 }
 
+// Origin is the key under which a run's Environment says that it was not measured by iotax, and
+// OriginImport its value.
+const (
+	Origin       = "origin"
+	OriginImport = "import"
+)
+
+// Imported reports whether r holds results that were measured elsewhere. They were not taken in turns, so
+// its blocks pair nothing.
+func (r *Run) Imported() bool { return r != nil && r.Environment[Origin] == OriginImport }
+
 // TargetInfo is what is kept of a Target.
 type TargetInfo struct {
 	Name       string            `json:"name"`

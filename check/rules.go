@@ -75,6 +75,9 @@ var told = []Rule{
 	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
 		Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
 
+	{ID: "imported", Severity: iotax.Warning, Scope: OfRunning, Title: "the trials were not measured in turns",
+		Why:  "Imported results of two targets were measured at different times. A machine that warms up, throttles or has neighbours is then in the ratio, as large as it likes, and no interval shows it: the intervals know the noise inside each target's trials alone. Usual designs of this kind find differences of a third between identical systems (Abedi & Brecht, ICPE'17).",
+		Mend: "measure both sides in turns: `iotax run`"},
 	{ID: "target-not-opened", Severity: iotax.Warning, Scope: OfReport, Title: "a target could not be opened",
 		Why: "The note says why; the other targets were measured without it.", Mend: "do what the error says"},
 	{ID: "trial-failed", Severity: iotax.Warning, Scope: OfReport, Title: "trials failed",

@@ -293,6 +293,9 @@ func foreign(head []byte, name string) Part {
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(text) == 0:
+		if l, ok := LogName(name); ok { // of I/Os that there were none of
+			return Part{Kind: KindLog, Line: 1, Log: &l}
+		}
 		p.Err = errors.New("it is empty")
 		return p
 	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")):

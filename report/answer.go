@@ -71,7 +71,7 @@ func (b *builder) answer() string {
 			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, percent(b.Margin))
 		}
 	case judged > 0:
-		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more blocks", counts[stat.Inconclusive], judged, base)
+		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", counts[stat.Inconclusive], judged, base, b.counted())
 	case counts[stat.NotRanked] > 0:
 		s = fmt.Sprintf("No target can be ranked against %s", base)
 	default:
@@ -189,9 +189,20 @@ func cmpOr(m map[string]string, keys ...string) string {
 	return ""
 }
 
+// counted is what a workload was measured in. Imported trials are in no blocks.
+func (r *Report) counted() string {
+	if r.Run.Imported() {
+		return "trial"
+	}
+	return "block"
+}
+
 // protocolLine says how it was measured.
 func (r *Report) protocolLine() string {
 	p := r.Protocol
+	if r.Run.Imported() {
+		return plural(len(r.Trials), "imported trial") + ", not measured in turns"
+	}
 	var parts []string
 	switch {
 	case p.LeastBlocks == p.MostBlocks:

@@ -18,6 +18,9 @@ func (r *Report) noiseLine() string {
 	}
 	lo, hi := r.baselineVariation()
 	s := "Noise floor: not calibrated (`iotax calibrate`)"
+	if r.Run.Imported() {
+		s = "Noise floor: not known of imported trials"
+	}
 	switch base := clean(r.Baseline); {
 	case math.IsNaN(lo):
 		return s + "."

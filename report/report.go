@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -339,8 +340,15 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
 	}
 	if n := r.Value.N; r.Err == "" && n > 0 && n < 6 {
 		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Evidence: "fewer than six trials count: the median has no interval, and that of the ratio holds only if the noise is normal",
-			Mend: "measure at least six blocks (--blocks 6)"}, Item{Cells: []Cell{cell}})
+			Mend: b.moreTrials()}, Item{Cells: []Cell{cell}})
 	}
+}
+
+func (b *builder) moreTrials() string {
+	if b.Run.Imported() {
+		return "import at least six results of it"
+	}
+	return "measure at least six blocks (--blocks 6)"
 }
 
 func (b *builder) tooManyVoid(c Cell) bool {
@@ -375,6 +383,9 @@ func (b *builder) compare(s *Section, r *Row) {
 		trials := b.byWorkload[s.Workload]
 		if voided {
 			trials = unvoided(trials)
+		}
+		if b.Run.Imported() {
+			return b.change(base, r, s.Better)
 		}
 		bs, xs, _ := stat.Pairs(trials, s.Workload, s.Metric, base.Target, r.Target)
 		if len(xs) == 0 {
@@ -423,6 +434,20 @@ func (b *builder) compare(s *Section, r *Row) {
 					Detail: formatRatio(with.Interval), Cells: []Cell{cell}})
 		}
 	}
+}
+
+// change is the ratio where the trials were not taken in turns (imported ones): of two samples, by
+// Welch's t and rank sums.
+func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, error) {
+	x, y := base.values(), r.values()
+	if len(x) == 0 || len(y) == 0 {
+		return nil, nil
+	}
+	c, err := stat.Unpaired(x, y, better, stat.Options{Alpha: b.Alpha})
+	if err != nil {
+		return nil, err
+	}
+	return &stat.Effect{Interval: c.Interval, HodgesLehmann: c.HodgesLehmann, T: c.T, SignedRank: c.RankSum, Exact: c.Exact, P: c.P, SD: math.NaN()}, nil
 }
 
 // unvoided returns the trials as if none were void.

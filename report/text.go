@@ -274,7 +274,7 @@ func (t *textWriter) table() {
 
 // heading names a workload, whether its caches were cold, and how many blocks it has.
 func (t *textWriter) heading(s Section) string {
-	h := s.Workload + " · " + plural(t.Protocol.Blocks[s.Workload], "block")
+	h := s.Workload + " · " + plural(t.Protocol.Blocks[s.Workload], t.counted())
 	if t.Protocol.Cold && t.Protocol.Warm {
 		if s.Cold {
 			h += " · cold"

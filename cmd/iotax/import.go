@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"iotax"
+	"iotax/ingest"
+	"iotax/store"
+)
+
+// An importOptions is what the user says of the inputs.
+type importOptions struct {
+	targets, workloads positional
+	into               string
+	baseline, name     string
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var o importOptions
+	c := &cobra.Command{
+		Use:   "import FILE…",
+		Short: "Save results that fio left behind, so that report works on them",
+		Long: `import reads whatever fio writes (JSON, terse, the text for people, logs), in
+files, in directories with all below them, or from the standard input (-), and
+saves it as one run. Several results of one job on one target are repetitions.
+
+--as names the target of all files, or, given several times, of the files behind
+it. Without it a file is a target, called like the file without its ending and
+the number of a repetition ("host-2.json"); files in a directory given are one.`,
+		Example: `  iotax import --as host before/*.json --as guest after/*.json
+  iotax import host.json guest.json && iotax report
+  fio job.fio | iotax import - --as laptop --workload "4k random read"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.importFiles(c.Context(), &o, args) },
+	}
+	f := c.Flags()
+	o.targets.flags, o.workloads.flags = f, f
+	f.Var(&o.targets, "as", "the target; given several times, that of the files behind it")
+	f.Var(&o.workloads, "workload", "the workload (default: the jobs' names); several as for --as")
+	f.StringVar(&o.into, "run", "", "add to this imported run")
+	f.StringVar(&o.baseline, "baseline", "", "the target that the others are compared with (default: the first)")
+	f.StringVar(&o.name, "name", "", "name of the run")
+	return c
+}
+
+// A positional is a flag that concerns the arguments behind it. Given once, it concerns all.
+type positional struct {
+	flags  *pflag.FlagSet
+	values []string
+	from   []int // how many arguments stand before each
+}
+
+func (p *positional) Set(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errors.New("it is empty")
+	}
+	p.values, p.from = append(p.values, s), append(p.from, p.flags.NArg())
+	return nil
+}
+
+func (p *positional) String() string { return strings.Join(p.values, ", ") }
+func (p *positional) Type() string   { return "name" }
+
+// of returns the value for argument i.
+func (p *positional) of(i int) string {
+	if len(p.values) == 1 {
+		return p.values[0]
+	}
+	v := ""
+	for k, from := range p.from {
+		if from <= i {
+			v = p.values[k]
+		}
+	}
+	return v
+}
+
+// check finds a value, of several, that concerns no argument.
+func (p *positional) check(flag string, args int) error {
+	for k, from := range p.from {
+		next := args
+		if k+1 < len(p.from) {
+			next = p.from[k+1]
+		}
+		if len(p.values) > 1 && from >= next {
+			return usageError{&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file stands behind it"),
+				Mend: fmt.Sprintf("where --%s is given several times, put each before its files", flag)}}
+		}
+	}
+	return nil
+}
+
+func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) error {
+	for flag, p := range map[string]*positional{"as": &o.targets, "workload": &o.workloads} {
+		if err := p.check(flag, len(args)); err != nil {
+			return err
+		}
+	}
+	var batch ingest.Batch
+	for i, arg := range args {
+		src := ingest.Source{Name: arg, Target: o.targets.of(i), Workload: o.workloads.of(i)}
+		if err := a.readInput(ctx, &batch, src); err != nil {
+			return err
+		}
+	}
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	r, trials, rows, err := o.run(ctx, db, &batch)
+	if errors.Is(err, ingest.ErrNothing) {
+		if err := a.printImport(nil, rows, 0); err != nil {
+			return err
+		}
+		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Mend: "give what fio wrote: --output-format=json+ says most"}
+	}
+	if err != nil {
+		return err
+	}
+	for _, t := range trials {
+		if err := db.Append(ctx, t); err != nil {
+			return err
+		}
+	}
+	return a.printImport(r, rows, len(trials))
+}
+
+// run makes the run, or extends the one that was named, and saves all but the new trials.
+func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.Batch) (*iotax.Run, []*iotax.Trial, []ingest.Row, error) {
+	now := time.Now()
+	save := db.Create
+	var r *iotax.Run
+	var trials []*iotax.Trial
+	var rows []ingest.Row
+	var err error
+	if o.into == "" {
+		if r, trials, rows, err = batch.Run(version(), now); err != nil {
+			return nil, nil, rows, err
+		}
+		r.ID = store.NewID(now)
+		for _, t := range trials {
+			t.Run = r.ID
+		}
+	} else {
+		if r, err = db.Get(ctx, o.into); err != nil {
+			return nil, nil, nil, err
+		}
+		if !r.Imported() {
+			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("that run was measured, in turns"), Mend: "leave --run out; saved runs can be compared"}
+		}
+		have, err := db.Trials(ctx, r.ID)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if trials, rows, err = batch.Extend(r, have, now); err != nil {
+			return nil, nil, rows, err
+		}
+		save = db.Update
+	}
+	if o.name != "" {
+		r.Name = o.name
+	}
+	if o.baseline != "" {
+		i := slices.IndexFunc(r.Targets, func(t iotax.TargetInfo) bool { return t.Name == o.baseline })
+		if i < 0 {
+			var names []string
+			for _, t := range r.Targets {
+				names = append(names, t.Name)
+			}
+			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no target of that name was read"), Mend: "there are: " + strings.Join(names, ", ")}}
+		}
+		r.Baseline = o.baseline
+	}
+	return r, trials, rows, save(ctx, r)
+}
+
+// readInput adds a file, all files of a directory, or the standard input. What cannot be read is a
+// row of the table.
+func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Source) error {
+	if src.Name == "-" {
+		if err := batch.Add(src, a.in); err != nil {
+			return &iotax.Error{Op: "read", On: "the standard input", Err: err}
+		}
+		return nil
+	}
+	st, err := os.Stat(src.Name)
+	if err != nil {
+		batch.Refuse(src.Name, cause(err))
+		return nil
+	}
+	if !st.IsDir() {
+		addFile(batch, src)
+		return nil
+	}
+	return filepath.WalkDir(src.Name, func(path string, d fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(d.Name(), ".") && path != src.Name
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			batch.Refuse(path, cause(err))
+			return nil
+		case hidden && d.IsDir():
+			return filepath.SkipDir
+		case hidden || d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			batch.Refuse(path, errors.New("no regular file"))
+			return nil
+		}
+		s := src
+		s.Name = path
+		if s.Target == "" {
+			// The directory that was given may be called "."
+			if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
+				s.Target = filepath.Base(dir)
+			}
+		}
+		addFile(batch, s)
+		return nil
+	})
+}
+
+func addFile(batch *ingest.Batch, src ingest.Source) {
+	f, err := os.Open(src.Name)
+	if err != nil {
+		batch.Refuse(src.Name, cause(err))
+		return
+	}
+	defer f.Close()
+	if err := batch.Add(src, f); err != nil {
+		batch.Refuse(src.Name, cause(err))
+	}
+}
+
+// cause is what an error of the file system is about, without the path, which stands beside it.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// printImport tells what was recognised, and what was not and why. r is nil when nothing was.
+func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
+	if a.json {
+		return writeJSON(a.out, struct {
+			Run    *iotax.Run   `json:"run"` // null when nothing was recognised
+			Trials int          `json:"trials"`
+			Parts  []ingest.Row `json:"parts"`
+		}{r, trials, list(rows)})
+	}
+	if r != nil && !a.quiet {
+		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "TRIAL\tTARGET\tWORKLOAD\tFORM\tRESULT\tFILE")
+		for _, row := range rows {
+			if row.Trial >= 0 {
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", row.Trial, clean(row.Target), clean(row.Workload), row.Kind, row.Note, place(row))
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if row.Trial < 0 && row.Reason == "" {
+				fmt.Fprintf(a.out, "%s: %s %s\n", clean(row.File), row.Kind, clean(row.Note))
+			}
+		}
+	}
+	heading := false
+	for _, row := range rows {
+		if row.Reason == "" {
+			continue
+		}
+		if !heading {
+			heading = true
+			fmt.Fprintln(a.out, "\nnot recognised, or not whole:")
+		}
+		fmt.Fprintf(a.out, "  %s: %s\n", place(row), clean(row.Reason))
+	}
+	if r == nil {
+		return nil
+	}
+	s := fmt.Sprintf("\nsaved %s as run %s", count(trials, "trial"), r.ID)
+	if len(r.Targets) > 1 {
+		s += "; baseline: " + clean(r.Baseline)
+	}
+	_, err := io.WriteString(a.out, s+"\nreport: iotax report "+r.ID+"\n")
+	return err
+}
+
+// place is where in a file a part begins.
+func place(row ingest.Row) string {
+	if row.Line <= 1 {
+		return clean(row.File)
+	}
+	return fmt.Sprintf("%s:%d", clean(row.File), row.Line)
+}

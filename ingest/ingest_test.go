@@ -1,0 +1,228 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// doc is a JSON document as fio 3.33 writes it, synthetic: one group a job, each of one direction.
+func doc(at time.Time, options string, jobs ...string) string {
+	return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "global options" : {%s}, "jobs" : [%s]}`+"\n", at.UnixMilli(), options, strings.Join(jobs, ","))
+}
+
+func job(name string, group, ios, ms int, options string) string {
+	return fmt.Sprintf(`{"jobname" : %q, "groupid" : %d, "error" : 0, "job options" : {%s}, "read" : {"io_bytes" : %d, "io_kbytes" : 1, "total_ios" : %d, "runtime" : %d, "iops" : 1,
+		"lat_ns" : {"min" : 1, "max" : 9000, "mean" : 5000, "stddev" : 10, "N" : %d}}, "job_runtime" : %d, "usr_cpu" : 1, "sys_cpu" : 1}`, name, group, options, ios*4096, ios, ms, ios, ms)
+}
+
+func add(t *testing.T, b *Batch, src Source, text string) {
+	t.Helper()
+	if err := b.Add(src, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func finish(t *testing.T, b *Batch) (*iotax.Run, []*iotax.Trial, []Row) {
+	t.Helper()
+	r, trials, rows, err := b.Run("test", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, trials, rows
+}
+
+func cells(trials []*iotax.Trial) []string {
+	var out []string
+	for _, t := range trials {
+		out = append(out, t.Cell())
+	}
+	return out
+}
+
+func TestTargetOf(t *testing.T) {
+	for file, want := range map[string]string{
+		"host.json": "host", "d/host-1.json": "host", "host_run3.txt": "host", "guest.2.json.txt": "guest", "guest (2).json": "guest", "run1.json": "run1",
+		"node01.json": "node01", "sda1.txt": "sda1", "-": "stdin", "x_bw.1.log": "x", ".json": ".json", `C:\r\vm.json`: "vm", "a/b/": "b", "plain": "plain", "3.28-4.json": "3.28",
+	} {
+		if got := TargetOf(file); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+// Groups are workloads, results of one job are repetitions, each in a block of its own.
+func TestRepetitionsAndGroups(t *testing.T) {
+	var b Batch
+	two := func(i int) string {
+		return doc(now.Add(time.Duration(i)*time.Hour), `"bs" : "4k"`, job("a", 0, 1000*i, 1000, ""), job("a", 0, 1000*i, 1000, ""), job("b", 1, 500, 1000, ""))
+	}
+	add(t, &b, Source{Name: "host-1.json"}, two(2)+two(3))
+	add(t, &b, Source{Name: "guest.json"}, two(1))
+	add(t, &b, Source{Name: "notes.txt"}, "nothing\n")
+	b.Refuse("gone.json", errors.New("no such file"))
+	r, trials, rows := finish(t, &b)
+	want := []string{"host / a", "host / b", "host / a", "host / b", "guest / a", "guest / b"}
+	if got := cells(trials); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if v, _ := trials[0].Value("iops"); v.Value != 4000 || v.Unit != iotax.PerSecond || v.Better != iotax.Up {
+		t.Errorf("jobs of a group add up: %v", v)
+	}
+	blocks := map[int]bool{}
+	for i, x := range trials {
+		blocks[x.Block] = true
+		if x.Seq != i || x.Facts["file"] == "" || x.Facts["fio"] != "fio-3.33" || x.Facts["bs"] != "4k" {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(blocks) != len(trials) {
+		t.Errorf("trials share blocks: %v", blocks)
+	}
+	if trials[2].Facts["file"] != "host-1.json:5" {
+		t.Errorf("second document: %s", trials[2].Facts["file"])
+	}
+	if !r.Imported() || r.Baseline != "host" || len(r.Targets) != 2 || len(r.Workloads) != 2 || r.Workloads[0].Metrics[0] != "read.iops" || len(r.Findings) == 0 || r.Findings[0].Rule != "imported" {
+		t.Errorf("%+v", r)
+	}
+	if len(rows) != 8 || rows[6].Trial != -1 || !strings.Contains(rows[6].Reason, "no result") || rows[7].Reason != "no such file" {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// One job name with other options on one target is another workload; on another target it is not.
+func TestTellApart(t *testing.T) {
+	var b Batch
+	for _, c := range []struct{ target, options string }{
+		{"host", `"rw" : "randread", "bs" : "4k", "ioengine" : "io_uring"`}, {"host", `"rw" : "randread", "bs" : "1024k", "ioengine" : "io_uring"`}, {"host", `"rw" : "randread", "bs" : "4096", "ioengine" : "io_uring"`},
+		{"guest", `"rw" : "randread", "bs" : "4K", "ioengine" : "libaio"`},
+	} {
+		add(t, &b, Source{Name: "x.json", Target: c.target}, doc(now, "", job("test", 0, 1000, 1000, c.options)))
+	}
+	r, trials, _ := finish(t, &b)
+	want := []string{"host / test bs=4k", "host / test bs=1m", "host / test bs=4k", "guest / test bs=4k"}
+	if got := cells(trials); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if !slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool {
+		return f.Rule == "unlike-facts" && strings.Contains(f.Evidence, "libaio on guest")
+	}) {
+		t.Errorf("the engines differ: %+v", r.Findings)
+	}
+	var kinds Batch
+	read := "a: (groupid=0, jobs=1): err= 0: pid=1: Sat Jul 12 10:11:12 2014\n  read : io=4096KB, bw=4096KB/s, iops=1024, runt=  1000msec\n"
+	add(t, &kinds, Source{Name: "x"}, read)
+	add(t, &kinds, Source{Name: "x"}, strings.Replace(read, "read ", "write", 1))
+	if _, trials, _ := finish(t, &kinds); trials[0].Workload != "a read" || trials[1].Workload != "a write" {
+		t.Errorf("%v", cells(trials))
+	}
+	var named Batch
+	for _, bs := range []string{"4k", "8k"} {
+		add(t, &named, Source{Name: "x.json", Workload: "mine"}, doc(now, "", job("test", 0, 1000, 1000, `"bs" : "`+bs+`"`)))
+	}
+	if _, trials, _ := finish(t, &named); trials[1].Workload != "mine" {
+		t.Errorf("the user's name was changed: %s", trials[1].Workload)
+	}
+}
+
+// A failed job and a document that was cut off are failed rows; nothing at all is an error.
+func TestFailures(t *testing.T) {
+	var b Batch
+	add(t, &b, Source{Name: "a.json"}, strings.Replace(doc(now, "", job("a", 0, 10, 1000, "")), `"error" : 0`, `"error" : 5`, 1))
+	whole := doc(now, "", job("a", 0, 10, 1000, ""), job("a", 0, 10, 1000, ""))
+	add(t, &b, Source{Name: "cut.json"}, whole[:len(whole)-20])
+	_, trials, rows := finish(t, &b)
+	if len(trials) != 2 || !strings.Contains(trials[0].Err, "input/output error") || !strings.Contains(trials[1].Err, "byte") || !strings.Contains(rows[1].Reason, "read so far: fio-3.33, 1 job") {
+		t.Errorf("%+v\n%+v", trials, rows)
+	}
+	var none Batch
+	add(t, &none, Source{Name: "x"}, "\n")
+	if _, _, rows, err := none.Run("test", now); !errors.Is(err, ErrNothing) || len(rows) != 1 {
+		t.Errorf("%v %+v", err, rows)
+	}
+}
+
+func TestExtend(t *testing.T) {
+	var first, second Batch
+	add(t, &first, Source{Name: "host.json"}, doc(now, "", job("a", 0, 1000, 1000, "")))
+	r, have, _ := finish(t, &first)
+	if len(r.Findings) != 0 {
+		t.Errorf("one target has nothing to compare: %+v", r.Findings)
+	}
+	r.ID = "x"
+	add(t, &second, Source{Name: "guest.json"}, doc(now, "", job("a", 0, 500, 1000, "")))
+	more, _, err := second.Extend(r, have, now)
+	if err != nil || len(more) != 1 || more[0].Seq != 1 || more[0].Block != 1 || more[0].Run != "x" || len(r.Targets) != 2 || len(r.Workloads) != 1 || len(r.Findings) == 0 {
+		t.Errorf("%v %+v %+v", err, more, r)
+	}
+}
+
+// Logs of a real run belong to its result; alone they are a trial that says the same.
+func TestLogsOfARealRun(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("fio", "--name=a", "--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=1000", "--runtime=3s", "--time_based", "--group_reporting",
+		"--write_iops_log=p", "--write_bw_log=p", "--write_lat_log=p", "--log_avg_msec=500", "--output-format=json", "--output=out.json")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := filepath.Glob(dir + "/*")
+	if err != nil || len(files) < 9 {
+		t.Fatal(files, err)
+	}
+	read := func(logs bool) Batch {
+		var b Batch
+		for _, f := range files {
+			if !logs || strings.HasSuffix(f, ".log") {
+				data, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				add(t, &b, Source{Name: f, Target: "here"}, string(data))
+			}
+		}
+		return b
+	}
+	with, alone := read(false), read(true)
+	_, trials, rows := finish(t, &with)
+	if len(trials) != 1 || len(trials[0].Series) < 3 || trials[0].Workload != "a" {
+		t.Fatalf("%v\n%+v", cells(trials), rows)
+	}
+	for _, row := range rows {
+		if row.Reason != "" || row.Kind == fio.KindLog && row.Note != "empty" && !strings.Contains(row.Note, "out.json") {
+			t.Errorf("%+v", row)
+		}
+	}
+	_, fromLogs, _ := finish(t, &alone)
+	if len(fromLogs) != 1 || fromLogs[0].Workload != "p" {
+		t.Fatalf("%v", cells(fromLogs))
+	}
+	a, _ := trials[0].Value("read.iops")
+	b, _ := fromLogs[0].Value("read.iops")
+	if math.Abs(a.Value-b.Value) > 0.15*a.Value || math.Abs(a.Value-2000) > 300 {
+		t.Errorf("%v of the result, %v of the logs", a, b)
+	}
+}
+
+// Text that rounds says so in the trial's facts.
+func TestSources(t *testing.T) {
+	var b Batch
+	add(t, &b, Source{Name: "-"}, "  read: IOPS=37.6k, BW=147MiB/s (154MB/s)(8812MiB/60001msec)\n")
+	_, trials, _ := finish(t, &b)
+	x := trials[0]
+	if x.Target != "stdin" || x.Workload != "read" || x.Facts["iops.from"] != string(fio.Rounded) || x.Facts["bytes.from"] != string(fio.Rounded) || x.Facts["form"] != "text" {
+		t.Errorf("%+v", x)
+	}
+}
