@@ -90,13 +90,18 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 // maxLine is fio's OPT_LEN_MAX: a longer line is read as two.
 const maxLine = 4096
 
-// maxIncludes bounds how deep files include each other.
-const maxIncludes = 20
+// maxIncludes bounds how deep files include each other, and maxIncluded how many there are in all.
+const (
+	maxIncludes = 20
+	maxIncluded = 1000
+)
 
 type jobParser struct {
 	read func(name string) ([]byte, error)
 	open []string // the files that are being read, each included by the one before it
 	errs []error
+
+	included int
 }
 
 // nested reports whether an included file is being read.
@@ -182,6 +187,12 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	}
 	if len(p.open) > maxIncludes {
 		return fail("", "more than %d files include each other", maxIncludes)
+	}
+	if p.included++; p.included > maxIncluded {
+		if p.included > maxIncluded+1 {
+			return nil // said
+		}
+		return fail("", "more than %d files are included", maxIncluded)
 	}
 	text, err := p.read(name)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 const jobText = `; the usual four
@@ -199,15 +200,37 @@ func TestOptions(t *testing.T) {
 func FuzzParseJob(f *testing.F) {
 	f.Add(jobText)
 	f.Add("[a]\n[global]\nx\n=\n;[")
+	f.Add("[a]\ninclude b\nbs= 8k\n[global2]\nstonewall\nkb_base=1000\nsize=$ncpus*2^3\n[a]\nname=c\nbuffered=1\ndirect=0\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		j, _ := ParseJob(text)
 		if got := j.String(); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
-		for _, n := range j.Names() {
+		// Included files are the text without its headers, which may include again.
+		read := func(name string) ([]byte, error) {
+			if name == "a" {
+				return []byte(text), nil
+			}
+			return []byte(strings.ReplaceAll(text, "[", "")), nil
+		}
+		if r, _ := ReadJob("a", read); r.String() != text {
+			t.Fatalf("got %q, want %q", r.String(), text)
+		}
+		all := j.Jobs()
+		if len(all) != len(Labels(all)) || len(all) != len(j.Names()) {
+			t.Fatalf("%d jobs, labels %q, names %q", len(all), Labels(all), j.Names())
+		}
+		for i, n := range Labels(all) {
+			if i > 0 && all[i].Group < all[i-1].Group {
+				t.Fatal("groups go back")
+			}
 			_, _ = j.Job(n)
 		}
+		_ = CommandLine(all)
 		_, _ = Expand(text, func(string) (string, bool) { return text, true })
 		_, _ = ParseSize(text, 1024)
+		_, _, _ = ParseShare(text, 1000)
+		_, _ = ParseTime(text, time.Second)
+		_, _, _ = PerDirection(text)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"iotax"
 )
 
 // A JobSpec is one job as fio would run it: a section of a job file or a --name of a command line, with
@@ -253,4 +255,10 @@ func Args(jobs []JobSpec) []string {
 		}
 	}
 	return args
+}
+
+// CommandLine writes the jobs as a fio command that can be pasted into a POSIX shell. What Args says of
+// variables holds here too.
+func CommandLine(jobs []JobSpec) string {
+	return iotax.QuoteAll(append([]string{"fio"}, Args(jobs)...))
 }

@@ -216,6 +216,17 @@ func TestInclude(t *testing.T) {
 	if _, err := ReadJob("0", chain); err == nil || !strings.Contains(err.Error(), "more than 20 files") {
 		t.Error(err)
 	}
+	wide := func(name string) ([]byte, error) {
+		n++
+		text := fmt.Sprintf("include %d\ninclude %d\ninclude %d\n", 3*n, 3*n+1, 3*n+2)
+		if name == "a" {
+			text = "[a]\n" + text
+		}
+		return []byte(text), nil
+	}
+	if _, err := ReadJob("a", wide); err == nil || !strings.Contains(err.Error(), "more than 1000 files are included") {
+		t.Errorf("%.200v", err)
+	}
 	f, err := ReadJob(writeJobs(t, "a.fio", "[a]\ninclude x.fio\n", "x.fio", "\n  bs=4k\n"), os.ReadFile)
 	if err != nil {
 		t.Fatal(err)

@@ -446,7 +446,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	case diskless(r.engine):
 		l.jobs = 0
 	case perJob == 0:
-		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Mend: "add size: 1GiB"}
+		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Mend: "add size: 1GiB, or --size 1GiB on the command line"}
 	}
 	if fileSize == 0 {
 		fileSize = perJob / int64(l.files)

@@ -34,7 +34,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	var parts []plan.Part
 	said := map[string]bool{}
 	for i, j := range src.jobs {
-		s := &Fio{Command: iotax.QuoteAll(append([]string{"fio"}, fio.Args([]fio.JobSpec{alone(j)})...)), Env: f.Env, Install: f.Install,
+		s := &Fio{Command: fio.CommandLine([]fio.JobSpec{alone(j)}), Env: f.Env, Install: f.Install,
 			settings: slices.Clone(f.settings), source: &source{file: src.file, jobs: src.jobs[i : i+1], told: src.told, said: said}}
 		p := plan.Part{Spec: s, Name: src.labels[i]}
 		if i == 0 {
