@@ -168,8 +168,8 @@ func directions(values []iotax.Value) []string {
 var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run makes a run of what was added, with its trials and a row for each part of the inputs, in their
-// order. The first target is the baseline. The caller gives the run its ID; now stands where fio gave no
-// time. The error is ErrNothing when there is no trial.
+// order. The first target is the baseline. The caller gives the run its ID. The run began now, so that it
+// is the latest; its trials began when fio says, or now where it does not. The error is ErrNothing when there is no trial.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.Origin: iotax.OriginImport}}
@@ -204,9 +204,6 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 			row.Note = strings.TrimPrefix(row.Note+", "+note, ", ")
 		}
 		all = append(all, t)
-		if t.Start.Before(run.Start) {
-			run.Start = t.Start
-		}
 		describe(run, t)
 	}
 	if len(all) == len(have) {

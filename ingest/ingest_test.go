@@ -94,6 +94,9 @@ func TestRepetitionsAndGroups(t *testing.T) {
 	if trials[2].Facts["file"] != "host-1.json:5" {
 		t.Errorf("second document: %s", trials[2].Facts["file"])
 	}
+	if !r.Start.Equal(now) || !trials[0].Start.Equal(now.Add(2*time.Hour-time.Second)) {
+		t.Errorf("the run began at %v, its first trial at %v", r.Start, trials[0].Start)
+	}
 	if !r.Imported() || r.Baseline != "host" || len(r.Targets) != 2 || len(r.Workloads) != 2 || r.Workloads[0].Metrics[0] != "read.iops" || len(r.Findings) == 0 || r.Findings[0].Rule != "imported" {
 		t.Errorf("%+v", r)
 	}
