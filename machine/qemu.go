@@ -118,7 +118,7 @@ func (g *qemuGuest) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	case <-time.After(200 * time.Millisecond): // the connection often breaks first
 		return err
 	}
-	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err())}
+	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Mend: g.vm.Mend()}
 }
 
 func (g *qemuGuest) Close(ctx context.Context) error {
@@ -137,14 +137,14 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 		return nil, specError("qemu", spec)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, &iotax.Error{Op: "start guest", On: o.Name, Err: err}
+		return nil, &iotax.Error{Op: "start machine", On: o.Name, Err: err}
 	}
 	name := cmp.Or(o.Name, "guest")
 	for _, d := range o.Devices {
 		if err := qemu.Check(d); err != nil {
 			var de *qemu.DeviceError
 			_ = errors.As(err, &de)
-			return nil, &iotax.Error{Op: "start guest", On: name, Err: err, Mend: de.Mend}
+			return nil, &iotax.Error{Op: "start machine", On: name, Err: err, Mend: de.Mend}
 		}
 	}
 	c := qemu.Config{
@@ -156,14 +156,14 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 	if o.CacheDir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+			return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
 	// Sockets and keys must be nobody else's, and the paths of sockets must be short.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
-		return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 	}
 	b := &booting{spec: s, o: o, name: name, dir: dir, config: c, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
 	defer func() {
@@ -173,7 +173,7 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 	}()
 	if len(dir) > 80 {
 		if b.sockets, err = os.MkdirTemp("/tmp", "iotax-"); err != nil {
-			return nil, &iotax.Error{Op: "start guest", On: name, Err: err}
+			return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 		}
 	} else {
 		b.sockets = dir
@@ -308,7 +308,7 @@ func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
 	if b.spec.Kernel != "" {
 		k, err := guest.OpenKernel(b.o.CacheDir, b.spec.Kernel, "")
 		if err != nil {
-			return nil, &iotax.Error{Op: "start guest", On: b.name, Err: err,
+			return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err,
 				Mend: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
 		}
 		return k, nil
@@ -319,9 +319,22 @@ func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
 	}
 	k, ferr := guest.FetchKernel(ctx, b.o.CacheDir, b.o.logf)
 	if ferr != nil {
-		return nil, &iotax.Error{Op: "start guest", On: b.name, Err: errors.Join(err, ferr)}
+		missing, _ := withoutMend(err)
+		failed, mend := withoutMend(ferr) // fetching one is no mend any more
+		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: fmt.Errorf("%w; and none could be had: %w", missing, failed), Mend: mend}
 	}
 	return k, nil
+}
+
+// withoutMend takes the mend of an error off, for one that says both.
+func withoutMend(err error) (bare error, mend string) {
+	var e *iotax.Error
+	if !errors.As(err, &e) {
+		return err, ""
+	}
+	c := *e
+	c.Mend = ""
+	return &c, e.Mend
 }
 
 // commandLine is the kernel command line of a micro-guest.
@@ -347,7 +360,7 @@ func commandLine(accel string, boot guest.Boot) string {
 func (b *booting) image(ctx context.Context) error {
 	s := b.spec
 	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "start guest", On: b.name, Err: err, Mend: mend}
+		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
 	}
 	image, err := filepath.Abs(s.Image)
 	if err != nil {
@@ -514,7 +527,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it could not be logged into within %v", timeout))
 	defer cancel()
 	fail := func(err error, mend string) (iotax.Machine, error) {
-		return nil, &iotax.Error{Op: "start guest", On: b.name, Err: err, Mend: mend}
+		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
 	}
 	b.mu.Lock()
 	b.spawned = time.Now()
@@ -534,12 +547,12 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	var hostKey string
 	if b.spec.Image == "" {
 		if hostKey, err = b.awaitMicro(ctx); err != nil {
-			return fail(err, "")
+			return fail(err, b.mend(ctx))
 		}
 	}
 	conn, err := b.login(ctx, port, hostKey)
 	if err != nil {
-		mend := ""
+		mend := b.mend(ctx)
 		if b.spec.Image != "" {
 			mend = "the image must run an SSH server that lets user " + b.spec.User + " in: by cloud-init, or with identity:"
 		}
@@ -564,6 +577,19 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases}
 	b.describe(ctx, g)
 	return g, nil
+}
+
+// mend is what can be done about a micro-guest that did not come up.
+func (b *booting) mend(ctx context.Context) string {
+	switch m := b.vm.Mend(); {
+	case m != "":
+		return m
+	case b.spec.Append != "" || len(b.spec.Args) > 0:
+		return "leave out append: and args:"
+	case ctx.Err() != nil:
+		return "give it more time, as in {qemu: {boot_timeout: 5m}}, or find out what keeps this host busy"
+	}
+	return ""
 }
 
 // settled waits until a user's image has booted, where it can tell. Whether all went well there is the

@@ -340,7 +340,7 @@ func TestMissingFio(t *testing.T) {
 func TestMissingQEMU(t *testing.T) {
 	s := newStage(t)
 	s.env["PATH"] = s.links("qemu-system-x86_64", "qemu-system-aarch64", "qemu-kvm")
-	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start guest", "qemu-system-", "executable file not found", "mend: install QEMU: apt install qemu-system-")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start machine guest", "qemu-system-", "executable file not found", "mend: install QEMU: apt install qemu-system-")
 }
 
 func TestMissingKernel(t *testing.T) {
@@ -350,7 +350,7 @@ func TestMissingKernel(t *testing.T) {
 	s := newStage(t)
 	s.env["XDG_CACHE_HOME"] = s.mkdir("cache")
 	s.env["PATH"] = s.links("apt-get", "apt-cache", "dpkg-deb")
-	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "find a kernel for guests", "apt-get", "mend: install a generic kernel, or name one: {qemu: {kernel:")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start machine guest: find a kernel for guests", "and none could be had: fetch a kernel", "apt-get", "mend: install a generic kernel, or name one: {qemu: {kernel:")
 	s.iotax("kernel").refuses(t, 1, "find a kernel for guests", "mend: ")
 	s.iotax("kernel", "--fetch").refuses(t, 1, "fetch a kernel for guests", "apt-get", "mend: ")
 }
@@ -403,8 +403,8 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 		append string
 		want   []string
 	}{
-		{"rdinit=/none root=/dev/none", []string{"start guest guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace"}},
-		{"iotax.key=%", []string{"start guest guest: its init gave up", "iotax.key", "last lines of its console"}},
+		{"rdinit=/none root=/dev/none", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "mend: read the console above"}},
+		{"iotax.key=%", []string{"start machine guest: its init gave up", "iotax.key", "last lines of its console"}},
 	} {
 		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
 		r := s.iotax("run", "plan.yaml")
@@ -415,7 +415,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 	}
 	// One that hangs is given up at its deadline.
 	s.write("plan.yaml", guestPlan(1, ", accel: tcg, args: [-S], boot_timeout: 1s", "share: {of: host, type: virtiofs}"))
-	s.iotax("run", "plan.yaml").refuses(t, 1, "start guest guest", "within 1s")
+	s.iotax("run", "plan.yaml").refuses(t, 1, "start machine guest", "within 1s")
 	// Without it the others are measured, if there are others.
 	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "within 1s")
 }

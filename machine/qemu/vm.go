@@ -59,7 +59,7 @@ func (c Config) Look() (string, error) {
 		if c.arch() == "arm64" {
 			pkg = "qemu-system-arm"
 		}
-		return "", &iotax.Error{Op: "start guest", Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
+		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
 	}
 	return p, nil
 }
@@ -71,14 +71,14 @@ func (c Config) Look() (string, error) {
 // When this process ends, however that comes about, the guest does too (on Linux).
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
-		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: err, Mend: mendOf(err)}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: mendOf(err)}
 	}
 	path, err := c.Look()
 	if err != nil {
 		return nil, err
 	}
 	if c.QMP == "" {
-		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: errors.New("no path for its control socket")}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: errors.New("no path for its control socket")}
 	}
 	v := &VM{Config: c, console: &Log{line: line}, stderr: &Log{}, daemons: map[string]*process{}, logs: map[string]*Log{}}
 	defer func() {
@@ -112,7 +112,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	v.files = append(v.files, c.QMP)
 	v.Started = time.Now()
 	if v.qemu, err = spawn(cmd); err != nil {
-		return nil, &iotax.Error{Op: "start guest", On: path, Err: err}
+		return nil, &iotax.Error{Op: "start machine", On: path, Err: err}
 	}
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -136,7 +136,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 			default:
 			}
 		}
-		return nil, &iotax.Error{Op: "start guest", On: c.Name, Err: cause}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: cause}
 	}
 	return v, nil
 }
@@ -155,7 +155,7 @@ func (v *VM) event(e Event) {
 	defer v.mu.Unlock()
 	switch e.Name {
 	case "GUEST_PANICKED":
-		v.why = "the guest's kernel panicked"
+		v.why = panicked
 	case "SHUTDOWN":
 		if v.why == "" {
 			v.why = "the guest shut down"
@@ -188,7 +188,7 @@ func (v *VM) Err() error {
 	v.mu.Unlock()
 	// The panic's own line is often further up than what is quoted below.
 	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
-		why = "the guest's kernel panicked: " + p
+		why = panicked + ": " + p
 	}
 	if v.qemu.err != nil {
 		why = strings.TrimPrefix(why+"; ", "; ") + "QEMU ended: " + v.qemu.err.Error()
@@ -197,6 +197,32 @@ func (v *VM) Err() error {
 	}
 	return errors.New(why + v.quote())
 }
+
+// Mend is what can be done about the guest's end, as far as its console tells; "" while QEMU runs, and
+// where nothing is known.
+func (v *VM) Mend() string {
+	select {
+	case <-v.qemu.done:
+	default:
+		return ""
+	}
+	p := lastWith(v.Tail(keepLines), "Kernel panic - ")
+	switch {
+	case strings.Contains(p, "memory"):
+		return "give the guest more memory, as in {qemu: {memory: 1GiB}}"
+	case p != "" || v.panicked():
+		return "read the console above; without an append: of yours, try another kernel ({qemu: {kernel: /path/to/vmlinuz}}) or more memory"
+	}
+	return ""
+}
+
+func (v *VM) panicked() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.why == panicked
+}
+
+const panicked = "the guest's kernel panicked"
 
 // lastWith returns what follows mark on the last line that has it.
 func lastWith(text, mark string) string {
