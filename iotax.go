@@ -209,6 +209,12 @@ type Settler interface {
 	Settle(ctx context.Context, targets []*Target) ([]Finding, error)
 }
 
+// A Looker is a Workload that can tell from a machine alone, before any target is open, that it cannot
+// run there: what this host lacks is then said before a guest is booted for a minute.
+type Looker interface {
+	Look(ctx context.Context, m Machine) error
+}
+
 // A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.
 type Sizer interface {
 	Space() int64

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"iotax"
@@ -137,6 +138,9 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
 			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold})
 	}
+	if err := r.look(ctx, keepGoing); err != nil {
+		return err
+	}
 	if run.Environment, err = r.d.Environment(ctx, r.d.Host); err != nil {
 		return opError("describe", r.d.Host.String(), err, "")
 	}
@@ -173,6 +177,22 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	}
 	if len(r.p.Targets) > 1 && len(r.targets) < 2 {
 		return first
+	}
+	return nil
+}
+
+// look finds what this host lacks for the targets on it, before anything is opened. A target that may be left
+// out is no reason to stop here.
+func (r *rig) look(ctx context.Context, keepGoing bool) error {
+	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
+		return nil
+	}
+	for _, l := range r.loads {
+		if w, ok := l.w.(iotax.Looker); ok {
+			if err := w.Look(ctx, r.d.Host); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -26,8 +27,8 @@ func checkID(id string) error {
 	switch {
 	case id == "":
 		return errors.New("the id is empty")
-	case id == "latest":
-		return errors.New(`"latest" means the newest run and is no id`)
+	case id == "latest" || id == "newest":
+		return fmt.Errorf("%q means the newest run and is no id", id)
 	case len(id) > 64:
 		return errors.New("the id is longer than 64 bytes")
 	case id[0] == '-' || id[0] == '.':

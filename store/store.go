@@ -420,7 +420,8 @@ func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
 	return tallies, err
 }
 
-// Get returns the run that ref means: an id, the beginning of exactly one id, or "latest" (also "").
+// Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (also ""), the newest
+// run that has a trial if any has, or "newest", also when it came to none.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -439,8 +440,12 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 // resolve returns the id that ref means.
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
-	if ref == "" || ref == "latest" {
-		err := tx.QueryRowContext(ctx, `SELECT id FROM runs ORDER BY started DESC, id DESC LIMIT 1`).Scan(&id)
+	if ref == "" || ref == "latest" || ref == "newest" {
+		empty := "CASE WHEN EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id) THEN 0 ELSE 1 END, "
+		if ref == "newest" {
+			empty = ""
+		}
+		err := tx.QueryRowContext(ctx, `SELECT id FROM runs ORDER BY `+empty+`started DESC, id DESC LIMIT 1`).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return "", &iotax.Error{Op: "find run", On: "latest", Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Mend: "make one with `iotax run`, or name another store with --store"}
 		}

@@ -351,10 +351,19 @@ func TestLookup(t *testing.T) {
 	}
 	for _, x := range []struct{ ref, want string }{
 		{"251121-014633-7k3", ids[0]}, {"251121-014633-7k4", ids[1]}, {"24", ids[4]}, {"251121-0", ids[3]},
-		{"latest", "251121-02"}, {"", "251121-02"},
+		{"latest", "251121-02"}, {"", "251121-02"}, {"newest", "251121-02"},
 	} {
 		if r, err := s.Get(ctx, x.ref); err != nil || r.ID != x.want {
 			t.Errorf("Get(%q) = %v, %v; want %s", x.ref, r, err, x.want)
+		}
+	}
+	// A run that came to no trial is not what a user asks for, if there is another.
+	if err := s.Append(ctx, exampleTrial(ids[1], 0)); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{"latest": ids[1], "": ids[1], "newest": "251121-02"} {
+		if r, err := s.Get(ctx, ref); err != nil || r.ID != want {
+			t.Errorf("Get(%q) beside runs without a trial = %v, %v; want %s", ref, r, err, want)
 		}
 	}
 	for _, ref := range []string{"9", "%", "_", "251121-014633-7k33", "' OR 1=1 --"} {
@@ -385,7 +394,7 @@ func TestLookup(t *testing.T) {
 	if err := s.Create(ctx, exampleRun(ids[0])); err == nil || !strings.Contains(err.Error(), "there already") {
 		t.Errorf("the same run twice: %v", err)
 	}
-	for _, id := range []string{"", "latest", "-x", "a/b", "a b", "a\nb", strings.Repeat("x", 65)} {
+	for _, id := range []string{"", "latest", "newest", "-x", "a/b", "a b", "a\nb", strings.Repeat("x", 65)} {
 		if err := s.Create(ctx, exampleRun(id)); err == nil {
 			t.Errorf("id %q was taken", id)
 		}

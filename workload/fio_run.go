@@ -169,6 +169,16 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 	return st, st.err
 }
 
+// Look tells whether fio is there, or may be brought there.
+func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
+	s, err := shared.survey(ctx, m)
+	if err != nil || s.fio != "" || j.spec.Install {
+		return err
+	}
+	_, err = provide(ctx, m, s, false, j.env)
+	return err
+}
+
 func (j *fioJob) suits(t *iotax.Target) error {
 	switch {
 	case t.Place.Kind == iotax.PlaceDir || t.Place.Kind == iotax.PlaceDevice:

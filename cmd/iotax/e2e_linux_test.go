@@ -334,7 +334,13 @@ func (s *stage) mount(name, options string) string {
 func TestMissingFio(t *testing.T) {
 	s := newStage(t)
 	s.env["PATH"] = s.links("fio")
-	s.iotax(tiny("run", "dir:a", "dir:b")...).refuses(t, 1, "find fio on host: fio is not installed", "mend: apt install fio")
+	for _, other := range []string{"dir:b", "qemu:virtio-blk"} {
+		r := s.iotax(tiny("run", "dir:a", other)...)
+		r.refuses(t, 1, "find fio on host: fio is not installed", "mend: apt install fio")
+		if strings.Contains(r.stderr, "opening") {
+			t.Errorf("it opened targets first: %s", r)
+		}
+	}
 }
 
 func TestMissingQEMU(t *testing.T) {

@@ -160,6 +160,9 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if len(args) > 0 {
 		return nil, usageError{fmt.Errorf("--resume goes on with the plan of the run itself; it takes no targets or suite (got %s)", strings.Join(args, " "))}
 	}
+	if id == "latest" {
+		id = "newest" // one that ended before its first trial can be gone on with, too
+	}
 	r, err := db.Get(ctx, id)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -35,16 +38,40 @@ func (a *app) listCommand() *cobra.Command {
 					_, err := fmt.Fprintln(a.out, "no runs yet; make one with: iotax run")
 					return err
 				}
-				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tNAME\tBASELINE\tTARGETS")
+				tallies, err := db.Tallies(c.Context())
+				if err != nil {
+					return err
+				}
+				var table bytes.Buffer
+				w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tTRIALS\tNAME\tBASELINE\tTARGETS")
 				for _, r := range runs {
 					took := "-"
 					if !r.End.IsZero() {
 						took = elapsed(r.End.Sub(r.Start))
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, r.Name, r.Baseline, len(r.Targets))
+					trials := "none"
+					if n := tallies[r.ID].Trials; n > 0 {
+						trials = strconv.Itoa(n)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), len(r.Targets))
 				}
-				return w.Flush()
+				if err := w.Flush(); err != nil {
+					return err
+				}
+				// Escape codes would count as text in the columns, so they come last. Runs that came to no trial
+				// stand back.
+				i := 0
+				for line := range strings.Lines(table.String()) {
+					if i > 0 && color(a.out) && tallies[runs[i-1].ID].Trials == 0 {
+						line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+					}
+					if _, err := io.WriteString(a.out, line); err != nil {
+						return err
+					}
+					i++
+				}
+				return nil
 			})
 		},
 	}
