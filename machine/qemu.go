@@ -562,7 +562,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
 	b.mu.Unlock()
 	phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
-	client := sshx.New(conn, b.name)
+	client := sshx.New(conn, b.name, sshx.Silence(5*time.Second))
 	if b.spec.Image != "" {
 		// What still goes on when the SSH server is up would be measured along.
 		if _, err := iotax.Output(ctx, client, "sh", "-c", settled); err != nil {

@@ -89,10 +89,14 @@ const (
 // its share hangs, is no error.
 func (r *rig) close(ctx context.Context) error {
 	var errs []error
-	gone := map[iotax.Machine]bool{}
+	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
 		_, ours := step.in.(iotax.Booter)
+		if ours && !asked[step.in] { // the patience of a step is for one that works, not for one that is frozen
+			asked[step.in] = true
+			gone[step.in] = !answers(ctx, step.in)
+		}
 		limit := hostTime
 		switch {
 		case gone[step.in]:

@@ -526,6 +526,11 @@ type startedMachine struct{ fakeMachine }
 
 func (*startedMachine) Boot() []iotax.Phase { return nil }
 
+// A frozenMachine answers nothing.
+type frozenMachine struct{ startedMachine }
+
+func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
+
 // A share that hangs holds up whatever is done inside its guest, until its deadline. It must not take
 // the time of what comes after, and is no error, because the guest ends.
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
@@ -548,6 +553,19 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 		}
 		if !has(w.log, "close guest") || !has(w.log, "remove") {
 			t.Errorf("steps after the hung ones: %q", w.log)
+		}
+
+		// A guest that is frozen shows so at once, and no step gets the time of one that works.
+		frozen := &frozenMachine{startedMachine{fakeMachine{w, "frozen", false}}}
+		for range 5 {
+			r.onClose("place", frozen, hang)
+		}
+		from = time.Now()
+		if err := r.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(from); took > answerTime+5*goneTime {
+			t.Errorf("a frozen guest took %v", took)
 		}
 
 		// On a machine that stays, what cannot be removed is left behind, and said.

@@ -28,6 +28,7 @@ type Client struct {
 	name string
 
 	every, deadline time.Duration
+	silence         time.Duration // that is borne while a command is ended; 0 is deadline
 
 	slots chan struct{} // sessions that commands may hold at once
 	ender chan struct{} // one more, so that a command can be ended when all slots are taken
@@ -47,6 +48,13 @@ type Option func(*Client)
 // none arrives within deadline. The defaults, 5 s and 20 s, bear a guest that is short of CPU.
 func KeepAlive(every, deadline time.Duration) Option {
 	return func(c *Client) { c.every, c.deadline = every, deadline }
+}
+
+// Silence bounds how long the other side may be silent while a command is ended there, before the
+// connection is given up. It is for machines that end with their connection: on others the command
+// stays.
+func Silence(limit time.Duration) Option {
+	return func(c *Client) { c.silence = limit }
 }
 
 // errNoSession says that the server does not allow one session more.
@@ -114,21 +122,24 @@ func (c *Client) keepAlive() {
 			return
 		case <-t.C:
 		}
-		answer := make(chan struct{})
-		go func() {
-			// Any answer will do, and servers that do not know the request refuse it, which is one.
-			c.conn.SendRequest("keepalive@openssh.com", true, nil)
-			close(answer)
-		}()
-		select {
-		case <-answer:
-		case <-c.gone:
-			return
-		case <-time.After(c.deadline):
-			c.lose(fmt.Errorf("no sign of life for %v", c.deadline))
-			c.conn.Close()
-			return
-		}
+		c.signOfLife(c.deadline)
+	}
+}
+
+// signOfLife waits for one, and gives the connection up when none comes within limit.
+func (c *Client) signOfLife(limit time.Duration) {
+	answer := make(chan struct{})
+	go func() {
+		// Any answer will do, and servers that do not know the request refuse it, which is one.
+		c.conn.SendRequest("keepalive@openssh.com", true, nil)
+		close(answer)
+	}()
+	select {
+	case <-answer:
+	case <-c.gone:
+	case <-time.After(limit):
+		c.lose(fmt.Errorf("no sign of life for %v", limit))
+		c.conn.Close()
 	}
 }
 
@@ -269,6 +280,9 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	select {
 	case <-finished:
 	case <-ctx.Done():
+		if c.silence > 0 {
+			c.closed.Go(func() { c.signOfLife(c.silence) })
+		}
 		err := c.end(ctx, s, cmd, rep, tag, finished)
 		if err == nil {
 			// Its channel ends with it, unless something that is no longer to be recognised as the

@@ -142,6 +142,34 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
+// A command on a frozen machine that ends with its connection is given up soon after its context is done.
+func TestFrozenWhileEnding(t *testing.T) {
+	t.Parallel()
+	s := &sshtest.Server{Shell: []string{"sh", "-c"}}
+	c := open(t, s, sshx.Silence(300*time.Millisecond))
+	started := make(chan struct{})
+	cmd := iotax.Command("sh", "-c", "echo up; sleep 2")
+	cmd.Stdout = signal(started)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx, cmd) }()
+	<-started
+	s.Frozen.Store(true)
+	begin := time.Now()
+	cancel()
+	select {
+	case err := <-done:
+		if !strings.Contains(fmt.Sprint(err), "no sign of life") {
+			t.Errorf("got %v, want that there is no sign of life", err)
+		}
+		if d := time.Since(begin); d > 5*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("Run waits longer than the keep-alive would")
+	}
+}
+
 type signal chan struct{}
 
 func (s signal) Write(p []byte) (int, error) {
