@@ -39,11 +39,14 @@ func lintFacts(ctx context.Context, elsewhere bool, memory, system string) (lint
 	return facts, nil
 }
 
+// lookTime is how long a look at this machine may take.
+const lookTime = 10 * time.Second
+
 // hereFacts looks at this machine, and changes nothing on it. What cannot be found is left unknown.
 func hereFacts(ctx context.Context) lint.Facts {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	if env, err := probe.Environment(ctx, machine.Local()); err == nil {
 		facts.Memory = atoi(env["memory.bytes"])
 		if limit := atoi(env["memory.limit"]); limit > 0 && limit < facts.Memory {
@@ -78,6 +81,8 @@ func holds(ctx context.Context, device string) string {
 	if runtime.GOOS != "linux" {
 		return ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real // /dev/disk/by-id/…
 	}
