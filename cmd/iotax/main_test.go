@@ -55,7 +55,7 @@ func leftovers(ts *testscript.TestScript, neg bool, args []string) {
 
 var (
 	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
-	fileBlock    = regexp.MustCompile("(?s)```(?:yaml|ini)\n[#;] (\\S+\\.\\w+)\n(.*?)```")
+	fileBlock    = regexp.MustCompile("(?s)```(?:yaml|ini|text)\n[#;] (\\S+\\.\\w+)\n(.*?)```")
 )
 
 // TestReadme runs every `$ iotax …` line of the documents: each must succeed, or exit as the comment
