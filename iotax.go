@@ -215,6 +215,14 @@ type Looker interface {
 	Look(ctx context.Context, m Machine) error
 }
 
+// A Piloter is a Workload that must look at all its targets before the first trial, because what it
+// does depends on the slowest of them (an offered load that all can carry). Pilot is called once, after
+// every Prepare. It returns facts of the workload; a run that is resumed hands them back as known, and
+// then the same must be done as before, without another look.
+type Piloter interface {
+	Pilot(ctx context.Context, targets []*Target, known map[string]string) (map[string]string, error)
+}
+
 // A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.
 type Sizer interface {
 	Space() int64
@@ -426,6 +434,8 @@ type WorkloadInfo struct {
 	Kind    string   `json:"kind"`
 	Metrics []string `json:"metrics"` // headline values, most important first
 	Cold    bool     `json:"cold"`
+
+	Facts map[string]string `json:"facts,omitempty"` // what its pilot found
 }
 
 // Error is an error a user reads: what was attempted, on what, why it failed, and what mends it.

@@ -176,7 +176,9 @@ func (s *study) depth() []iotax.Finding {
 	reached := func(target, workload string) float64 {
 		var ds []float64
 		for _, t := range s.good(target, workload) {
-			if d := (reading{t: t}).reached(); d > 0 {
+			if r := (reading{t: t}); r.limited() { // the arrivals say how many are in flight
+				return math.NaN()
+			} else if d := r.reached(); d > 0 {
 				ds = append(ds, d)
 			}
 		}

@@ -36,7 +36,8 @@ var planned = map[string]string{
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
-// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB; or a fio command line, or the path of a job file, which ends
+// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
+// the slowest target's capacity; or a fio command line, or the path of a job file, which ends
 // in .fio.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &collector{}
@@ -537,6 +538,7 @@ var (
 	preset     = regexp.MustCompile(`^(rand|seq)(read|write|rw)$`)
 	depthWord  = regexp.MustCompile(`^qd([0-9]+)$`)
 	jobsWord   = regexp.MustCompile(`^j([0-9]+)$`)
+	openWord   = regexp.MustCompile(`^open([0-9]*)$`)
 	presetList = []string{"randread", "randwrite", "randrw", "seqread", "seqwrite", "seqrw"}
 )
 
@@ -604,14 +606,23 @@ func (w *words) workload(n *node) {
 			set("iodepth", part, d[1])
 		} else if j := jobsWord.FindStringSubmatch(part.text); j != nil {
 			set("numjobs", part, j[1])
+		} else if o := openWord.FindStringSubmatch(part.text); o != nil {
+			load := "open"
+			if o[1] != "" {
+				load = o[1] + "%"
+			}
+			set("load", part, load)
+			if d := options["iodepth"]; d != nil && d.col == n.col {
+				delete(options, "iodepth") // the arrivals decide how many are in flight
+			}
 		} else if _, err := positive(part.text); err == nil {
 			set("size", part, part.text)
 		} else {
-			w.fail(part, "behind the block size stand qdN (queue depth), jN (jobs) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), msgOf(err))
+			w.fail(part, "behind the block size stand qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), msgOf(err))
 		}
 	}
 	entries := []pair{{head.made("rw"), head.made(rw)}, {n.made("bs"), parts[1]}}
-	for _, key := range []string{"iodepth", "numjobs", "size"} {
+	for _, key := range []string{"load", "iodepth", "numjobs", "size"} {
 		if v := options[key]; v != nil {
 			entries = append(entries, pair{v.made(key), v})
 		}

@@ -51,6 +51,7 @@ type pageView struct {
 	Version, ID, Baseline, Margin string
 	Wide, Narrow                  *forest
 	Groups                        []groupView
+	Curves                        []curveView
 	General                       []noteView
 	Notes                         []noteView
 	Facts                         []pairView
@@ -189,6 +190,9 @@ func (r *Report) view() pageView {
 		}
 		g := &v.Groups[len(v.Groups)-1]
 		g.Sections = append(g.Sections, r.sectionView(s))
+	}
+	for _, c := range r.Curves {
+		v.Curves = append(v.Curves, c.view())
 	}
 	for _, n := range slices.Concat(r.General, r.Common) {
 		v.General = append(v.General, viewNote(n))

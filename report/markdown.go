@@ -64,6 +64,15 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
 		}
 	}
+	for _, c := range r.Curves {
+		fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|--:|:--|--:|--:|--:|--:|--:|\n", escapeMarkdown(c.title()), strings.Join(curveHead, " | "))
+		for _, row := range c.rows() {
+			for i := range row {
+				row[i] = escapeMarkdown(row[i])
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
 	if about := slices.Concat(r.General, r.Common); len(about) > 0 {
 		b.WriteString("\n### About the run\n\n")
 		for _, n := range about {

@@ -24,9 +24,10 @@ type Report struct {
 	Margin   float64 // δ of the verdicts, a ratio
 	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
 	Sections []Section
-	Notes    []Note // Notes[i] has number i+1
-	General  []Note // about the run as a whole; no row refers to them
-	Common   []Note // about every row alike: told once, under the number 0
+	Curves   []Curve // of workloads in an open loop, by load
+	Notes    []Note  // Notes[i] has number i+1
+	General  []Note  // about the run as a whole; no row refers to them
+	Common   []Note  // about every row alike: told once, under the number 0
 	Protocol Protocol
 	Trials   []*iotax.Trial // in the order in which they ran
 }
@@ -40,7 +41,8 @@ type Section struct {
 	Unit     string // base unit of the values
 	Better   iotax.Better
 	Cold     bool
-	First    bool // the metric is the workload's most important one, which decided when to stop
+	Open     string // how an open loop was loaded: "open loop at 60 %, 12k/s offered"; "" for a closed one
+	First    bool   // the metric is the workload's most important one, which decided when to stop
 	Rows     []Row
 }
 
@@ -155,6 +157,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	for _, w := range b.workloads {
 		b.workload(w)
 	}
+	b.curves()
 	for _, f := range run.Findings {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
 	}
@@ -253,7 +256,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 		secondary[t.Name] = b.secondary(w, t.Name)
 	}
 	for i, metric := range w.Metrics {
-		s := Section{Workload: w.Name, Metric: metric, Label: Label(metric), Cold: w.Cold, First: i == 0}
+		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
 		s.Short = remainder(w.Name, s.Label)
 		s.Unit, s.Better = b.unit(w.Name, metric)
 		for _, t := range b.targets {

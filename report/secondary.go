@@ -46,7 +46,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 			if !ok {
 				v = math.NaN()
 			}
-			figures = append(figures, Figure{Name: full, Label: Label(full), Unit: h.Unit, Better: iotax.Down, Merged: true,
+			figures = append(figures, Figure{Name: full, Label: b.latencyLabel(w.Name, full), Unit: h.Unit, Better: iotax.Down, Merged: true,
 				Beyond: stat.Beyond(h, q.q), Short: !ok,
 				Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: len(byName[name])}})
 		}
@@ -72,7 +72,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 	}
 	for _, v := range order {
-		figures = append(figures, Figure{Name: v.Name, Label: Label(v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[v.Name])})
+		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[v.Name])})
 	}
 	return figures
 }

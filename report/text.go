@@ -58,6 +58,7 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
 	t.para(r.Answer, "", "", t.pal.bold)
 	t.table()
+	t.curves()
 	t.notes()
 	t.foot()
 	_, err := io.WriteString(w, t.out.String())
@@ -272,9 +273,60 @@ func (t *textWriter) table() {
 	}
 }
 
+// curves writes a table of latencies for each curve. Columns that do not fit are left out, the last
+// quantile first.
+func (t *textWriter) curves() {
+	for _, c := range t.Curves {
+		rows := c.rows()
+		if len(rows) == 0 {
+			continue
+		}
+		t.line("")
+		t.para(c.title(), "", "  ", t.pal.accent.Bold(t.color))
+		all := append([][]string{curveHead}, rows...)
+		widths, total := make([]int, len(curveHead)), 0
+		for k := range curveHead {
+			for _, r := range all {
+				widths[k] = max(widths[k], ansi.StringWidth(r[k]))
+			}
+			total += 2 + widths[k]
+		}
+		columns := len(curveHead)
+		for columns > 4 && total > t.width {
+			columns--
+			total -= 2 + widths[columns]
+		}
+		if over := total - t.width; over > 0 { // only the name of a target can be that long
+			widths[1] = max(8, widths[1]-over)
+		}
+		for i, r := range all {
+			l, rest := "", []string(nil)
+			for k := range columns {
+				cell := r[k]
+				if k == 1 {
+					if parts := wrap(cell, widths[1]); len(parts) > 1 {
+						cell, rest = parts[0], parts[1:]
+					}
+				}
+				l += "  " + pad(cell, widths[k])
+			}
+			if l = strings.TrimRight(l, " "); i == 0 {
+				l = t.pal.dim.Render(l)
+			}
+			t.line(l)
+			for _, part := range rest {
+				t.line(strings.Repeat(" ", 4+widths[0]) + "  " + part)
+			}
+		}
+	}
+}
+
 // heading names a workload, whether its caches were cold, and how many blocks it has.
 func (t *textWriter) heading(s Section) string {
 	h := s.Workload + " · " + plural(t.Protocol.Blocks[s.Workload], t.counted())
+	if s.Open != "" {
+		h += " · " + s.Open
+	}
 	if t.Protocol.Cold && t.Protocol.Warm {
 		if s.Cold {
 			h += " · cold"

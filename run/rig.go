@@ -24,6 +24,7 @@ type rig struct {
 	targets  []*iotax.Target         // those that opened, in plan order; the baseline first
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
+	known    map[string]map[string]string // facts of workloads from before a resume
 	undo     []undoStep
 }
 
@@ -415,6 +416,24 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 				return err
 			}
 		}
+	}
+	return r.pilot(ctx, run)
+}
+
+// pilot lets the workloads that need it look at all their targets. What a resumed run found before
+// stands: a block of it must not differ from the others.
+func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
+	for i, l := range r.loads {
+		p, ok := l.w.(iotax.Piloter)
+		if !ok || len(l.targets) == 0 {
+			continue
+		}
+		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
+		facts, err := p.Pilot(ctx, l.targets, r.known[l.plan.Name])
+		if err != nil {
+			return err
+		}
+		run.Workloads[i].Facts = facts
 	}
 	return nil
 }

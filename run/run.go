@@ -105,6 +105,12 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		return nil, err
 	}
 	rig := newRig(p, d)
+	if o.Resume != nil {
+		rig.known = map[string]map[string]string{}
+		for _, w := range o.Resume.Workloads {
+			rig.known[w.Name] = w.Facts
+		}
+	}
 	defer func() {
 		d.Progress(Event{Kind: CleaningUp})
 		clean := context.WithoutCancel(ctx)

@@ -30,6 +30,7 @@ type Fio struct {
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
 	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
+	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
 
 	settings []fio.Setting
@@ -196,6 +197,8 @@ func (f *Fio) Validate() error {
 	switch {
 	case f.File != "" && f.Command != "":
 		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Mend: "make two workloads of it"}
+	case f.Load != "" && (f.File != "" || f.Command != ""):
+		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Mend: "write the job as rw:, bs:, …"}
 	case f.File != "" || f.Command != "":
 		return nil
 	case f.Section != "":
@@ -204,7 +207,7 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "env", Msg: "the values are for a job file or a command, and none is given", Mend: "add file: NAME.fio"}
 	}
 	f.fillDefaults()
-	return nil
+	return f.checkLoad()
 }
 
 // headline is the order in which the first options are shown.
@@ -219,6 +222,9 @@ func (f *Fio) fillDefaults() {
 	def("rw", "randread")
 	def("bs", "4k", "bsrange", "bssplit")
 	def("iodepth", "1")
+	if f.Load != "" {
+		f.fillOpen(def)
+	}
 	def("numjobs", "1")
 	def("size", plan.Size(f.defaultSize()).String(), "filesize")
 	def("direct", "1", "buffered")
@@ -246,6 +252,9 @@ func (f *Fio) get(key string) (string, bool) {
 // defaultSize shares defaultTotal among the jobs, in whole MiB.
 func (f *Fio) defaultSize() int64 {
 	v, _ := f.get("numjobs")
+	if f.Load != "" {
+		v = "1" // they share their file
+	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 1 {
 		n = 1
@@ -270,8 +279,13 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 	}
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}}
 	if spec.File == "" && spec.Command == "" {
-		copied := &Fio{settings: slices.Clone(spec.settings)} // Validate may not have been called
+		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load} // Validate may not have been called
 		copied.fillDefaults()
+		if err := copied.checkLoad(); err != nil {
+			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
+		}
+		j.share, _ = parseLoad(spec.Load)
+		j.sharedFile = j.share > 0
 		for _, s := range copied.settings {
 			s.Value = standardSizes(s.Value)
 			j.settings = append(j.settings, s)
@@ -521,6 +535,12 @@ func (j *fioJob) Metrics() []string {
 	}
 	if strings.Contains(rw, "trim") {
 		out = append(out, "trim."+rate)
+	}
+	if j.share > 0 { // the rate is given; what differs is the latency
+		for i := range out {
+			out[i], _, _ = strings.Cut(out[i], ".")
+			out[i] += ".latency.mean"
+		}
 	}
 	return out
 }

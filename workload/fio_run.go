@@ -29,6 +29,7 @@ type fioJob struct {
 	settings   []fio.Setting // of the job, without what iotax decides
 	sharedFile bool          // the job file names one file for all jobs
 	overridden []fio.Setting // what the job file says and iotax decides
+	share      float64       // of the slowest target's capacity that is offered in an open loop; 0 is a closed one
 
 	states map[*iotax.Target]*fioState
 }
@@ -41,6 +42,7 @@ type fioState struct {
 	engine  string
 	engines map[string]error // what was probed; nil works
 	held    []string         // files that this workload keeps alive
+	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
 	err     error            // why the target can't do it; Check says it
 }
 
@@ -450,7 +452,7 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 	}
 	return line{
 		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice,
-		engine: st.engine, seed: out.Seed, runtime: max(length.Milliseconds(), 1), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold,
+		engine: st.engine, seed: out.Seed, runtime: max(length.Milliseconds(), 1), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
 	}
 }
 
@@ -670,6 +672,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		return fail(err)
 	}
 	out.Values = append(out.Values, r.Values()...)
+	j.judgeLoad(st, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
 	out.Findings = append(out.Findings, r.Findings()...)
 	series, err := logs.series()
@@ -693,6 +696,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
 	facts["fio"] = st.tool.version
 	facts["ioengine"] = st.engine
+	j.loadFacts(facts, st)
 	facts["ramp"] = out.Ramp.String()
 	facts["rw"] = st.job.rw
 	for _, s := range st.job.settings {
@@ -794,7 +798,7 @@ func exitStatus(err error) string {
 // shared is what the workloads of one process share about machines and places: a plan with ten
 // workloads looks at each machine once, and a test file that two of them use is written once and
 // removed by the last.
-var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}}
+var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, capacities: map[string]float64{}}
 
 type sharedState struct {
 	mu       sync.Mutex
@@ -803,6 +807,8 @@ type sharedState struct {
 	probes   map[probeKey]error
 	users    map[string]int
 	accepted map[string]bool // jobs that a version of fio could parse
+
+	capacities map[string]float64 // what a job does on a target when nothing holds it back, 1/s
 }
 
 func fileKey(t *iotax.Target, name string) string {

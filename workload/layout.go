@@ -90,6 +90,7 @@ type line struct {
 	runtime  int64 // ms
 	ramp     int64 // ms
 	keepWarm bool  // leave the page cache alone
+	rate     int64 // I/Os per second of each job, at random times; 0 is as many as it can
 }
 
 // args assembles the command line of one trial.
@@ -128,6 +129,10 @@ func (l line) args() []string {
 	set("time_based", "1")
 	if l.ramp > 0 {
 		set("ramp_time", strconv.FormatInt(l.ramp, 10)+"ms")
+	}
+	if l.rate > 0 {
+		set("rate_iops", strconv.FormatInt(l.rate, 10))
+		set("rate_process", "poisson")
 	}
 	set("randrepeat", "0")
 	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))

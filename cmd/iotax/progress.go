@@ -37,7 +37,11 @@ func (p *progress) event(e run.Event) {
 	case run.Opening:
 		p.line("opening " + strings.TrimSpace(e.Target+e.Text))
 	case run.Preparing:
-		p.status("preparing " + e.Target + " for " + e.Workload)
+		if e.Text != "" {
+			p.status(e.Workload + ": " + e.Text)
+		} else {
+			p.status("preparing " + e.Target + " for " + e.Workload)
+		}
 	case run.Starting:
 		if p.live {
 			left := ""

@@ -1,0 +1,160 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Curve is what latency becomes as more is offered: the workloads of an open loop that differ in
+// their load alone.
+type Curve struct {
+	Job    string       // what was done, in fio's words
+	Points []CurvePoint // by offered load
+}
+
+// A CurvePoint is one offered load, the same on every target.
+type CurvePoint struct {
+	Workload string
+	Load     string  // share of the slowest target's capacity: "60 %"
+	Offered  float64 // 1/s
+	Cells    []CurveCell
+}
+
+// A CurveCell is one target at that load. What is not known is NaN; so is a quantile with fewer than 100
+// observations beyond it.
+type CurveCell struct {
+	Target          string
+	Done            float64 // 1/s
+	Latency         float64 // mean, s
+	P50, P99, P99d9 float64 // of the merged histograms, s
+	Late            float64 // share of the arrivals that found their source busy
+}
+
+// The facts that a trial of an open loop has.
+const (
+	factLoad    = "load"
+	factLoadJob = "load.job"
+)
+
+// curves gathers the workloads of open loops.
+func (b *builder) curves() {
+	for i := range b.Sections {
+		s := &b.Sections[i]
+		job, load, offered := b.load(s.Workload)
+		if job == "" {
+			continue
+		}
+		s.Open = "open loop at " + load
+		if offered > 0 {
+			s.Open += ", " + number(lone(offered), iotax.PerSecond) + " IOPS offered"
+		}
+		if !s.First {
+			continue
+		}
+		direction, _, _ := strings.Cut(s.Metric, ".")
+		p := CurvePoint{Workload: s.Workload, Load: load, Offered: offered}
+		for _, r := range s.Rows {
+			c := CurveCell{Target: r.Target, Latency: r.Value.Estimate}
+			for name, to := range map[string]*float64{direction + ".iops": &c.Done, direction + ".latency.p50": &c.P50,
+				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, "load.late": &c.Late} {
+				*to = math.NaN()
+				for _, f := range r.Secondary {
+					if f.Name == name {
+						*to = f.Value.Estimate
+					}
+				}
+			}
+			p.Cells = append(p.Cells, c)
+		}
+		k := slices.IndexFunc(b.Curves, func(c Curve) bool { return c.Job == job })
+		if k < 0 {
+			b.Curves = append(b.Curves, Curve{Job: job})
+			k = len(b.Curves) - 1
+		}
+		b.Curves[k].Points = append(b.Curves[k].Points, p)
+	}
+	for i := range b.Curves {
+		slices.SortStableFunc(b.Curves[i].Points, func(x, y CurvePoint) int { return cmp.Compare(x.Offered, y.Offered) })
+	}
+}
+
+func lone(x float64) stat.Interval {
+	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
+}
+
+// load says what an open loop did and offered; job is "" for a closed one.
+func (b *builder) load(workload string) (job, load string, offered float64) {
+	for _, t := range b.byWorkload[workload] {
+		if t.Facts[factLoadJob] == "" {
+			continue
+		}
+		v, _ := t.Value("load.offered")
+		return t.Facts[factLoadJob], t.Facts[factLoad], v.Value
+	}
+	return "", "", 0
+}
+
+// latencyLabel says of a latency what it is: in a closed loop the next I/O waits for the last one, so
+// it is the service latency at that depth, and says nothing of a queue in front.
+func (b *builder) latencyLabel(workload, metric string) string {
+	label := Label(metric)
+	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {
+		return label
+	}
+	if job, _, _ := b.load(workload); job != "" {
+		return label
+	}
+	for _, t := range b.byWorkload[workload] {
+		depth, err := strconv.Atoi(t.Facts["iodepth"])
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil {
+			depth *= n
+		}
+		return strings.Replace(label, "latency", "service latency", 1) + fmt.Sprintf(" at QD %d", depth)
+	}
+	return label
+}
+
+// title names a curve: "rw=randread bs=4k".
+func (c Curve) title() string {
+	var words []string
+	for w := range strings.FieldsSeq(clean(c.Job)) {
+		if strings.HasPrefix(w, "rw=") || strings.HasPrefix(w, "bs") {
+			words = append(words, w)
+		}
+	}
+	return "Load and latency · " + strings.Join(words, " ") + ", open loop: latency counts from the intended time"
+}
+
+var curveHead = []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}
+
+// rows are the cells of the table under curveHead.
+func (c Curve) rows() [][]string {
+	var out [][]string
+	for _, p := range c.Points {
+		for i, cell := range p.Cells {
+			if math.IsNaN(cell.Done) {
+				continue
+			}
+			offered := ""
+			if i == 0 {
+				offered = number(lone(p.Offered), iotax.PerSecond) + " (" + clean(p.Load) + ")"
+			}
+			row := []string{offered, clean(cell.Target), number(lone(cell.Done), iotax.PerSecond)}
+			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {
+				row = append(row, number(lone(v), iotax.Seconds))
+			}
+			out = append(out, row)
+		}
+	}
+	return out
+}
