@@ -128,6 +128,7 @@ func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
 const (
 	servedBelow  = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove = 0.02  // share of the device's operations
+	accountShare = 0.01  // of the device's bytes: less is no account of the trial's own I/O
 	fewIOs       = 100   // fewer say nothing about how many of them a layer passes on
 	lineSlack    = 1.05  // bandwidth ÷ that of the line: it was measured too
 	stealAbove   = 0.02  // share of the host's CPU time

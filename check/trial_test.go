@@ -137,6 +137,11 @@ var planted = []struct {
 	{"cache-served", "the cache of a machine elsewhere", iotax.Invalid,
 		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt); set(t, "machine.device.read.bytes", 4096) },
 		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt) }},
+	{"cache-served", "while another keeps the device as busy as the trial would", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "own.read.bytes", get(t, "read.bytes")/3) },
+		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know does the I/O
+			set(t, "own.read.bytes", get(t, "read.bytes")/1000)
+		}},
 	{"cache-served", "hidden by the ramp", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
@@ -209,9 +214,9 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.01*get(t, "own.read.bytes")) }},
 	{"foreign-io", "a backup reads, and the account is whole", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes")) },
-		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know did half of the work
+		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know did the work
 			set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes"))
-			set(t, "own.read.bytes", 0.5*get(t, "read.bytes"))
+			set(t, "own.read.bytes", 4096)
 		}},
 	{"foreign-io", "another writes beside the writes", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { beside(t, "fio --rw=randwrite --end_fsync=1") },
