@@ -24,7 +24,7 @@ var fileRules = []Rule{
 		Mend: "write to a file instead, or make sure that the device is the one you mean and that nobody needs what it holds",
 		Bad:  "[fill]\nrw=write\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
 		Good: "[scan]\nrw=read\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
-		in:   inFile | inPlan, job: deviceOverwritten},
+		in:   inFile, job: deviceOverwritten},
 	{ID: "jobs-compete", Severity: iotax.Warning, Title: "sections run at the same time",
 		Why: "fio starts all sections of a job file together, unless `stonewall` or `wait_for` says otherwise. Sections that do different things then share the device, and none of their numbers is its own. " +
 			"Sections of the same direction and block size, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`), end each other (`exitall`) or are reported as one (`group_reporting`) are taken for meant.",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"iotax/fio"
+	"iotax/plan"
 )
 
 // A job is a job as fio would run it, with the place of each of its options.
@@ -23,7 +24,7 @@ type job struct {
 type setting struct {
 	key, value string // the key as fio calls it, aliases replaced
 	bare       bool
-	base       int // 1000 or 1024: what a k in the value is
+	base       int // 1000 or 1024: what a k in the value is to fio; 0 is the plan's units
 	at         position
 }
 
@@ -88,6 +89,10 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 		if v == "" {
 			return otherwise, true
 		}
+	}
+	if s.base == 0 {
+		n, err := plan.ParseSize(v)
+		return int64(n), err == nil
 	}
 	n, err := fio.ParseSize(v, s.base)
 	return n, err == nil && n >= 0

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,21 @@ var badPlan = Rule{ID: "not-a-plan", Severity: iotax.Invalid, Title: "the plan c
 	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
 	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"}
 
+// toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
+// words of check: short-trial, depth-of-sync-engine, durability-differs.
+var toldByRuns = []string{"short-run", "depth-of-sync-engine", "memory-target"}
+
+// ForRun are those of the findings on a plan that belong into the report of its run.
+func ForRun(findings []Finding) []iotax.Finding {
+	var out []iotax.Finding
+	for _, f := range findings {
+		if !slices.Contains(toldByRuns, f.Rule) {
+			out = append(out, f.Finding)
+		}
+	}
+	return out
+}
+
 // BadPlan turns what plan.Parse says into findings.
 func BadPlan(errs plan.Errors) []Finding {
 	var out []Finding
@@ -173,13 +189,16 @@ func planJob(w plan.Workload) *job {
 		}
 		if c, err := fio.ParseCommand(text); err == nil && len(c.Jobs()) == 1 {
 			for _, s := range c.Jobs()[0].Settings {
+				if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
+					continue // the target says where
+				}
 				add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 			}
 		}
 	}
 	if l, ok := w.Spec.(plan.OptionLister); ok {
 		for _, o := range l.Options() {
-			add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", base: 1024, at: marked(w.Where(o.Key))})
+			add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
 		}
 	}
 	return j

@@ -75,6 +75,16 @@ func TestPlanEdges(t *testing.T) {
 	}
 }
 
+// Sizes in a plan are in the standard's units, not in fio's.
+func TestPlanUnits(t *testing.T) {
+	for size, want := range map[string]string{"4MiB": "4 MiB", "4m": "4 MiB", "4MB": "3.8 MiB"} {
+		fs := about(lintPlan(t, planWith("rw: randread, direct: 0, size: "+size), here), "file-fits-memory")
+		if len(fs) != 1 || !strings.Contains(fs[0].Evidence, "the same "+want+" (") {
+			t.Errorf("%s: %+v, want %s", size, fs, want)
+		}
+	}
+}
+
 // A plan of words points into the word.
 func TestPlanWords(t *testing.T) {
 	p, err := plan.FromWords([]string{"dir:/srv", "qemu:virtio-blk,cache=unsafe"}, []string{"randwrite-4k"}, plan.Defaults(), kinds())

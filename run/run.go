@@ -63,6 +63,9 @@ type Options struct {
 	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
 	Resume    *iotax.Run     // the run to go on with
 	Trials    []*iotax.Trial // what Resume has already
+
+	// Findings are what was found wrong with the plan before the run; the report tells them.
+	Findings []iotax.Finding
 }
 
 // EventKind says what an Event tells.
@@ -189,6 +192,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
 		// What was found is found again if it still holds; only what lies about is not.
 		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != leftBehind })
+		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
 	}
 	seed := p.Measure.Seed
@@ -199,6 +203,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
 		Status: iotax.Running, Baseline: p.Baseline,
 		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: alpha(p.Measure),
+		Findings: o.Findings,
 	}, nil
 }
 

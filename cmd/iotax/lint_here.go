@@ -47,12 +47,7 @@ func hereFacts(ctx context.Context) lint.Facts {
 	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if env, err := probe.Environment(ctx, machine.Local()); err == nil {
-		facts.Memory = atoi(env["memory.bytes"])
-		if limit := atoi(env["memory.limit"]); limit > 0 && limit < facts.Memory {
-			facts.Memory = limit // what a container may use is all that can cache
-		}
-	}
+	facts.Memory = hereMemory(ctx)
 	if out, err := exec.CommandContext(ctx, "fio", "--version").Output(); err == nil {
 		facts.Version = strings.TrimSpace(string(out))
 		if out, err = exec.CommandContext(ctx, "fio", "--cmdhelp=all").Output(); err == nil {
@@ -64,6 +59,31 @@ func hereFacts(ctx context.Context) lint.Facts {
 		}
 	}
 	return facts
+}
+
+// hereMemory is the memory of this machine in bytes, or what of it this container may use; 0 is unknown.
+func hereMemory(ctx context.Context) int64 {
+	env, err := probe.Environment(ctx, machine.Local())
+	if err != nil {
+		return 0
+	}
+	n, limit := atoi(env["memory.bytes"]), atoi(env["memory.limit"])
+	if limit > 0 && limit < n {
+		return limit
+	}
+	return n
+}
+
+// lintPlan lints a plan that is about to run. The memory of this machine is only asked for where a rule
+// wants to know it: a run starts without delay.
+func lintPlan(ctx context.Context, p *plan.Plan) []lint.Finding {
+	facts := lint.Facts{OS: runtime.GOOS}
+	found := lint.Plan(p, facts)
+	if slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == "file-fits-memory" }) {
+		facts.Memory = hereMemory(ctx)
+		found = lint.Plan(p, facts)
+	}
+	return found
 }
 
 func atoi(s string) int64 {

@@ -18,11 +18,7 @@ func (a *app) printFindings(l *linter, sarif bool) error {
 	case sarif:
 		return lint.SARIF(a.out, version(), l.found, explainRule, func(f string) bool { return slices.Contains(l.files, f) })
 	case a.json:
-		all := []iotax.Finding{}
-		for _, f := range l.found {
-			all = append(all, f.Finding)
-		}
-		return writeJSON(a.out, map[string]any{"version": report.Version, "findings": all})
+		return writeJSON(a.out, map[string]any{"version": report.Version, "findings": plain(l.found)})
 	}
 	w := &findingWriter{width: width(a.out, 100), color: color(a.out), brief: a.quiet, told: map[string]bool{}}
 	for _, f := range l.found {
@@ -31,6 +27,36 @@ func (a *app) printFindings(l *linter, sarif bool) error {
 	w.summary(l)
 	_, err := io.WriteString(a.out, w.String())
 	return err
+}
+
+// plain are the findings without their lines of text, for JSON: an empty list is one too.
+func plain(found []lint.Finding) []iotax.Finding {
+	all := []iotax.Finding{}
+	for _, f := range found {
+		all = append(all, f.Finding)
+	}
+	return all
+}
+
+// commentFindings prints findings as comments, behind a plan that is still to be read by a program.
+func commentFindings(out io.Writer, found []lint.Finding) error {
+	for i, f := range found {
+		if i == 0 {
+			if _, err := fmt.Fprintln(out, "# found before the run (iotax lint tells more):"); err != nil {
+				return err
+			}
+		}
+		for k, l := range report.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), 76) {
+			lead := "#   "
+			if k > 0 {
+				lead = "#     "
+			}
+			if _, err := fmt.Fprintln(out, lead+l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // A findingWriter prints findings for people.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax/lint"
 	"iotax/plan"
 	"iotax/stat"
 )
@@ -26,26 +27,29 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPlan(p)
+			return a.printPlan(p, lintPlan(c.Context(), p))
 		},
 	}
 	pf.add(c)
 	return c
 }
 
-func (a *app) printPlan(p *plan.Plan) error {
+func (a *app) printPlan(p *plan.Plan, found []lint.Finding) error {
 	text, err := p.YAML()
 	if err != nil {
 		return err
 	}
 	least, most := p.Estimate()
 	if a.json {
-		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds()}, "schedule": p.Schedule(p.Measure.Blocks.Min)})
+		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds()}, "schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
 	}
 	if _, err := fmt.Fprintf(a.out, "%s\n", text); err != nil {
 		return err
 	}
-	return printSchedule(a.out, p, least, most)
+	if err := printSchedule(a.out, p, least, most); err != nil {
+		return err
+	}
+	return commentFindings(a.out, found)
 }
 
 // shownSlots is how much of the schedule is shown.

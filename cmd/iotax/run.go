@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/check"
+	"iotax/lint"
 	"iotax/machine"
 	"iotax/plan"
 	"iotax/probe"
@@ -92,6 +93,8 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
+
+	opts.Findings = lint.ForRun(lintPlan(ctx, p))
 
 	work, err := os.MkdirTemp("", "iotax-")
 	if err != nil {
