@@ -97,7 +97,7 @@ func readLog(data []byte, name string) (Part, bool) {
 	if !logLike(data, name) {
 		return Part{}, false
 	}
-	p := Part{Kind: KindLog, Line: 1}
+	p := Part{Kind: KindLog, End: len(data), Line: 1}
 	l, named := LogName(name)
 	columns := bytes.Count(firstLine(data), []byte{','}) + 1
 	switch {

@@ -13,7 +13,8 @@ import (
 type Part struct {
 	Kind   Kind
 	Offset int    // of its first byte
-	Line   int    // of that byte, from 1
+	End    int    // of the byte after its last
+	Line   int    // of the first, from 1
 	Also   []Kind // other forms in which the same run stood in the input (normal,json)
 
 	Result *Result // of one fio process; nil for logs, job files and what is none of fio's
@@ -138,7 +139,7 @@ func (s *scanner) skip(text []byte) {
 	s.line += bytes.Count(text, []byte{'\n'})
 	s.base += len(text)
 	for _, t := range s.text.take() {
-		s.join(Part{Kind: t.result.Kind, Offset: t.start, Line: t.line, Result: t.result, Err: t.err})
+		s.join(Part{Kind: t.result.Kind, Offset: t.start, End: t.end, Line: t.line, Result: t.result, Err: t.err})
 	}
 }
 
@@ -154,7 +155,7 @@ func (s *scanner) add(d document) {
 		e.Offset += s.base - d.start
 		err = e
 	}
-	s.join(Part{Kind: d.result.Kind, Offset: s.base, Line: s.line + 1, Result: d.result, Err: err})
+	s.join(Part{Kind: d.result.Kind, Offset: s.base, End: s.base + d.end - d.start, Line: s.line + 1, Result: d.result, Err: err})
 }
 
 // join puts a part behind the others, or in place of an earlier report of the same process.
@@ -181,7 +182,7 @@ func family(k Kind) Kind {
 
 func (s *scanner) finish(head []byte, name string) []Part {
 	for _, t := range s.text.take() {
-		s.join(Part{Kind: t.result.Kind, Offset: t.start, Line: t.line, Result: t.result, Err: t.err})
+		s.join(Part{Kind: t.result.Kind, Offset: t.start, End: t.end, Line: t.line, Result: t.result, Err: t.err})
 	}
 	if len(s.parts) == 0 {
 		return []Part{foreign(head, name)}

@@ -45,7 +45,11 @@ type textReader struct {
 	version string
 	heads   map[string]map[string]string // options by job
 	used    bool                         // a report came since
+	headAt  int                          // their first byte and line
+	headOn  int
 	host    string
+
+	at, on int // the line that is being read: its first byte and number
 }
 
 // A textRow is a job with its rates as they are printed, in the order of Job.directions.
@@ -99,11 +103,15 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 		t.terse(s, start, line, end)
 		return
 	}
+	t.at, t.on = start, line
 	if !t.understand(s) || t.cur == nil {
 		return
 	}
 	if t.end == 0 {
 		t.start, t.line = start, line
+		if len(t.heads) > 0 && !t.used {
+			t.start, t.line = t.headAt, t.headOn
+		}
 	}
 	t.end = end
 }
@@ -297,6 +305,7 @@ func (t *textReader) head(s string) bool {
 	}
 	if t.heads == nil {
 		t.heads = map[string]map[string]string{}
+		t.headAt, t.headOn = t.at, t.on
 	}
 	t.heads[valid(s[:i])] = o
 	return false // it alone is no report

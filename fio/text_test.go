@@ -146,7 +146,7 @@ func TestBlog(t *testing.T) {
 		t.Fatal(describe(parts))
 	}
 	r := parts[0].Result
-	if r.Version != "fio-3.28" || r.Jobs[0].Members != 4 || r.Jobs[0].Error != 0 || parts[0].Line != 11 {
+	if r.Version != "fio-3.28" || r.Jobs[0].Members != 4 || r.Jobs[0].Error != 0 || parts[0].Line != 6 {
 		t.Errorf("%+v line %d", r, parts[0].Line)
 	}
 	for name, want := range map[string]float64{
@@ -312,7 +312,7 @@ func checkRead(t *testing.T, data []byte, name string) {
 		if p.Result == nil && p.Log == nil && p.Err == nil {
 			t.Fatalf("part %d is nothing", i)
 		}
-		if p.Offset < 0 || p.Offset > len(data) || i > 0 && p.Offset < parts[i-1].Offset || p.Line < 1 || p.Line > 1+bytes.Count(data, []byte{'\n'}) {
+		if p.Offset < 0 || p.Result != nil && p.End <= p.Offset || p.End > len(data) || i > 0 && p.Offset < parts[i-1].Offset || p.Line < 1 || p.Line > 1+bytes.Count(data, []byte{'\n'}) {
 			t.Fatalf("part %d at %d, line %d", i, p.Offset, p.Line)
 		}
 		if p.Result == nil {

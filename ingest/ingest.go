@@ -3,6 +3,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -45,12 +46,28 @@ type Batch struct {
 	rows  []Row
 	items []item
 	logs  []logFile
+	kept  int // bytes of raw output
+}
+
+// What is kept of the inputs themselves: of larger ones, and beyond the sum, the values alone.
+const (
+	keepOne = 4 << 20
+	keepAll = 128 << 20
+)
+
+// A capture keeps the beginning of what it is given.
+type capture struct{ bytes []byte }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.bytes = append(c.bytes, p[:min(len(p), keepOne-len(c.bytes))]...)
+	return len(p), nil
 }
 
 // An item is one trial to be.
 type item struct {
 	row    int
 	src    Source
+	raw    []byte
 	result *fio.Result // of one group of jobs; nil for logs that stand alone
 	logs   []*fio.Log
 	reason string // why the result is only a part of one
@@ -65,7 +82,8 @@ type logFile struct {
 
 // Add reads an input to its end. An error is r's: what was read until then stays.
 func (b *Batch) Add(src Source, r io.Reader) error {
-	parts, err := fio.ReadFrom(r, src.Name)
+	var input capture
+	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
 	named := src.Workload != ""
 	if src.Target == "" {
 		src.Target = TargetOf(src.Name)
@@ -86,7 +104,12 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 			for _, g := range p.Result.Split() {
 				s := src
 				s.Workload = cmp.Or(src.Workload, workloadOf(g))
-				b.items = append(b.items, item{row: len(b.rows), src: s, result: g, reason: row.Reason, named: named})
+				var raw []byte
+				if p.End <= len(input.bytes) && b.kept+p.End-p.Offset <= keepAll {
+					raw = bytes.Clone(input.bytes[p.Offset:p.End])
+					b.kept += len(raw)
+				}
+				b.items = append(b.items, item{row: len(b.rows), src: s, raw: raw, result: g, reason: row.Reason, named: named})
 				b.rows = append(b.rows, row)
 			}
 		case p.Log != nil && p.Err == nil:
@@ -319,7 +342,7 @@ var apart = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioeng
 
 // trial makes the row of an item.
 func (it *item) trial(now time.Time) *iotax.Trial {
-	t := &iotax.Trial{Target: it.src.Target, Workload: it.src.Workload, Start: now, Facts: map[string]string{}}
+	t := &iotax.Trial{Target: it.src.Target, Workload: it.src.Workload, Start: now, Raw: it.raw, Facts: map[string]string{}}
 	r := it.result
 	if r == nil {
 		t.Series, t.Values, t.Histograms = fio.LogResults("", 1, it.logs...)

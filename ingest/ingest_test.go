@@ -91,6 +91,9 @@ func TestRepetitionsAndGroups(t *testing.T) {
 	if len(blocks) != len(trials) {
 		t.Errorf("trials share blocks: %v", blocks)
 	}
+	if p := fio.Read(trials[3].Raw, ""); len(p) != 1 || p[0].Err != nil || p[0].Result.Jobs[0].Read.IOs != 3000 {
+		t.Errorf("fio's own output is kept: %.200s", trials[3].Raw)
+	}
 	if trials[2].Facts["file"] != "host-1.json:5" {
 		t.Errorf("second document: %s", trials[2].Facts["file"])
 	}

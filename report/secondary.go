@@ -55,7 +55,8 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	values := map[string][]float64{}
 	var order []iotax.Value
 	add := func(v iotax.Value) {
-		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) {
+		// The totals over the directions are those of the one direction, or stand under mixed.
+		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" {
 			return
 		}
 		if values[v.Name] == nil {
