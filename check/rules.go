@@ -58,7 +58,7 @@ var told = []Rule{
 	{ID: "set-by-iotax", Severity: iotax.Info, Scope: OfRunning, Title: "options of a job file or a command that iotax sets itself",
 		Why: "The target says where the I/O goes, the plan how long a trial is, and the run which offsets are drawn: every target and every block must get the same. So the file name, the run time, the seed, the logs and the output of a job file or a command line are not followed; the finding lists them.", Mend: "nothing, or say it in the plan (`measure: {trial: 60s}`)"},
 	{ID: "jobs-run-alone", Severity: iotax.Info, Scope: OfRunning, Title: "jobs that fio would run at the same time are measured one by one",
-		Why: "fio starts all jobs of a file together unless a `stonewall` stands between them; they then compete for the device, and none of their numbers can be compared with anything. Each section is a workload of its own here.", Mend: "nothing, if they were meant to be compared; write `stonewall` to say so"},
+		Why: "fio starts all jobs of a file together unless a `stonewall` stands between them; they then compete for the device, and none of their numbers can be compared with anything. Each section is a workload of its own here.", Mend: "nothing, if they were meant to be compared; `stonewall` in the file says so, and `jointly: true` in a plan runs them as fio would"},
 	{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
 		Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
 	{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",

@@ -29,6 +29,7 @@ type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file, relative to the plan"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
 	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
+	Jointly bool              `yaml:"jointly" doc:"sections without a stonewall between them are one workload and run at the same time, as fio does it"`
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
@@ -201,6 +202,8 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Mend: "write the job as rw:, bs:, …"}
 	case f.File != "" || f.Command != "":
 		return nil
+	case f.Jointly:
+		return &plan.FieldError{Field: "jointly", Msg: "only the jobs of a job file or a command can run together, and none is given", Mend: "add file: NAME.fio"}
 	case f.Section != "":
 		return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Mend: "add file: NAME.fio"}
 	case len(f.Env) > 0:
@@ -319,32 +322,47 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 	return j, nil
 }
 
-// take makes the settings of the job out of a job file or a command, and of the plan's keys, which win.
+// take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.
 func (j *fioJob) take(src *source) error {
-	for _, s := range src.jobs[0].Settings {
-		o, known := fio.LookupOption(s.Key)
-		if known {
-			s.Key = o.Name
-		} // the fio over there may know options that this one does not: it is asked before the run
-		_, ours := decided[s.Key]
-		switch {
-		case s.Key == "kb_base" && s.Value != "1000" && s.Value != "1024":
-			return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: "kb_base is 1000 or 1024"}, Mend: "kb_base=1024"}
-		case s.Key == "kb_base" || s.Key == "name": // each setting knows its kb_base
-		case slices.Contains([]string{"read_iolog", "verify_only", "create_only", "fill_device", "opendir"}, s.Key):
-			return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: s.Key + ": " + decided[s.Key]}, Mend: "remove it"}
-		case ours:
-			j.sharedFile = j.sharedFile || s.Key == "filename"
-			j.overridden = append(j.overridden, s)
-		case slices.Contains(order, s.Key):
-		default:
-			j.settings = append(j.settings, s)
+	for i, job := range src.jobs {
+		p := part{settings: nil, index: i}
+		if i > 0 {
+			p.name = job.Name
 		}
-	}
-	for _, s := range j.spec.settings {
-		s.Value = standardSizes(s.Value)
-		j.settings = slices.DeleteFunc(j.settings, func(o fio.Setting) bool { return o.Key == s.Key })
-		j.settings = append(j.settings, s)
+		for _, s := range job.Settings {
+			o, known := fio.LookupOption(s.Key)
+			if known {
+				s.Key = o.Name
+			} // the fio over there may know options that this one does not: it is asked before the run
+			_, ours := decided[s.Key]
+			fail := func(msg, mend string) error {
+				return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: msg}, Mend: mend}
+			}
+			switch {
+			case s.Key == "kb_base" && s.Value != "1000" && s.Value != "1024":
+				return fail("kb_base is 1000 or 1024", "kb_base=1024")
+			case s.Key == "kb_base" || s.Key == "name": // each setting knows its kb_base
+			case slices.Contains([]string{"read_iolog", "verify_only", "create_only", "fill_device", "opendir"}, s.Key):
+				return fail(s.Key+": "+decided[s.Key], "remove it")
+			case ours:
+				if s.Key == "filename" {
+					p.file = s.Value
+				}
+				j.overridden = append(j.overridden, s)
+			case slices.Contains(order, s.Key):
+			default:
+				p.settings = append(p.settings, s)
+			}
+		}
+		for _, s := range j.spec.settings {
+			s.Value = standardSizes(s.Value)
+			p.settings = append(slices.DeleteFunc(p.settings, func(o fio.Setting) bool { return o.Key == s.Key }), s)
+		}
+		if i == 0 {
+			j.settings, j.sharedFile, j.file = p.settings, p.file != "", p.file
+		} else {
+			j.beside = append(j.beside, p)
+		}
 	}
 	return nil
 }
@@ -367,16 +385,49 @@ type resolved struct {
 	bs       int64 // smallest block size
 	direct   bool
 	engine   string // asked for; "" leaves it to iotax
+
+	name   string      // of a job beside the first
+	beside []*resolved // the jobs that run at the same time; only the first has them
 }
 
 // resolve replaces variables by what vars has, the plan's env before it.
 func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
+	r, err := j.resolvePart(part{settings: j.settings, file: j.file}, vars)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*resolved{j.file: r}
+	for _, p := range j.beside {
+		o, err := j.resolvePart(p, vars)
+		if err != nil {
+			return nil, err
+		}
+		o.name = p.name
+		// Jobs that name the same file share it.
+		if first := files[p.file]; first != nil && p.file != "" && first.layout.shared && o.layout.shared {
+			first.layout.bytes = max(first.layout.bytes, o.layout.bytes)
+			first.layout.tag = cmp.Or(first.layout.tag, o.layout.tag)
+			o.layout = first.layout
+		} else {
+			files[p.file] = o
+		}
+		r.beside = append(r.beside, o)
+	}
+	for i, o := range r.beside { // a file may have grown with a later job
+		if file := j.beside[i].file; file != "" && o.layout.shared {
+			o.layout = files[file].layout
+		}
+	}
+	return r, nil
+}
+
+func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) {
 	vars = maps.Clone(vars)
 	if vars == nil {
 		vars = map[string]string{}
 	}
 	maps.Copy(vars, j.spec.Env)
-	r := &resolved{settings: slices.Clone(j.settings), rw: "read", bs: 4096}
+	r := &resolved{settings: slices.Clone(p.settings), rw: "read", bs: 4096}
 	get, base := map[string]string{}, map[string]int{}
 	for i := range r.settings {
 		s := &r.settings[i]
@@ -437,6 +488,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	}
 
 	l := &r.layout
+	l.part = p.index
 	var err error
 	var perJob, fileSize, offset, increment int64
 	if l.jobs, err = whole("numjobs"); err != nil {
@@ -465,7 +517,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	if fileSize == 0 {
 		fileSize = perJob / int64(l.files)
 	}
-	l.shared = (j.sharedFile || increment > 0) && l.files == 1
+	l.shared = (j.sharedFile && p.index == 0 || p.file != "" || increment > 0) && l.files == 1
 	if l.shared && l.jobs > 0 {
 		if increment > (1<<62)/int64(l.jobs) {
 			return nil, fail("offset_increment", errors.New("the file would be too large"))
@@ -510,9 +562,27 @@ func diskless(engine string) bool { return engine == "null" || engine == "cpuio"
 
 // Metrics are the rates of the directions: bandwidth for sequential I/O in large blocks, else IOPS.
 func (j *fioJob) Metrics() []string {
+	out := metrics(j.settings)
+	for _, p := range j.beside {
+		for _, m := range metrics(p.settings) {
+			if !slices.Contains(out, m) {
+				out = append(out, m)
+			}
+		}
+	}
+	if j.share > 0 { // the rate is given; what differs is the latency
+		for i := range out {
+			out[i], _, _ = strings.Cut(out[i], ".")
+			out[i] += ".latency.mean"
+		}
+	}
+	return out
+}
+
+func metrics(settings []fio.Setting) []string {
 	base := 1024
 	get := func(key, def string) string {
-		for _, s := range j.settings {
+		for _, s := range settings {
 			if s.Key == key {
 				base = cmp.Or(s.KBBase, 1024)
 				return s.Value
@@ -536,12 +606,6 @@ func (j *fioJob) Metrics() []string {
 	if strings.Contains(rw, "trim") {
 		out = append(out, "trim."+rate)
 	}
-	if j.share > 0 { // the rate is given; what differs is the latency
-		for i := range out {
-			out[i], _, _ = strings.Cut(out[i], ".")
-			out[i] += ".latency.mean"
-		}
-	}
 	return out
 }
 
@@ -551,5 +615,5 @@ func (j *fioJob) Space() int64 {
 	if err != nil {
 		return 0 // Check says why
 	}
-	return r.layout.total()
+	return r.total()
 }

@@ -18,11 +18,12 @@ import (
 )
 
 // Where the jobs of a workload come from when they are not plan keys: a job file or a command line.
-// Each job is a workload of its own, because that is what can be compared. Where fio would have run them at
-// the same time, a finding says so.
+// Each job is a workload of its own, because that is what can be compared; where fio would have run
+// them at the same time, a finding says so. With `jointly: true` those are one workload.
 
-// Split gives each job of a job file or a command line a workload. The parts no longer need the file:
-// each has its job as a command line, so a resolved plan says all of what is run.
+// Split gives each job of a job file or a command line a workload, or each group of jobs that run at the
+// same time. The parts no longer need the file: each has its jobs as a command line, so a resolved plan
+// says all of what is run.
 func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	if f.File == "" && f.Command == "" {
 		return []plan.Part{{Spec: f}}, nil
@@ -33,17 +34,31 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	}
 	var parts []plan.Part
 	said := map[string]bool{}
-	for i, j := range src.jobs {
-		s := &Fio{Command: fio.CommandLine([]fio.JobSpec{alone(j)}), Env: f.Env, Install: f.Install,
-			settings: slices.Clone(f.settings), source: &source{file: src.file, jobs: src.jobs[i : i+1], told: src.told, said: said}}
-		p := plan.Part{Spec: s, Name: src.labels[i]}
-		if i == 0 {
+	for i := 0; i < len(src.jobs); {
+		end := i + 1
+		for f.Jointly && end < len(src.jobs) && src.jobs[end].Group == src.jobs[i].Group {
+			end++
+		}
+		var jobs []fio.JobSpec
+		for _, j := range src.jobs[i:end] {
+			if f.Jointly && j.WaitFor() != "" {
+				return nil, &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("%s waits for %s (wait_for), so what runs beside what changes on the way", j.Name, j.WaitFor()), Mend: "write stonewall in place of wait_for, or leave out jointly"}
+			}
+			jobs = append(jobs, alone(j))
+		}
+		s := *f
+		s.File, s.Section, s.Command = "", "", fio.CommandLine(jobs)
+		s.settings = slices.Clone(f.settings)
+		s.source = &source{file: src.file, jobs: src.jobs[i:end], told: src.told, said: said}
+		p := plan.Part{Spec: &s, Name: strings.Join(src.labels[i:end], "+")}
+		if i == 0 && !f.Jointly {
 			s.source.together = src.together
 		}
-		if len(src.jobs) > 1 {
-			p.Label = plan.Option{Key: src.word, Value: src.labels[i]}
+		if end-i < len(src.jobs) {
+			p.Label = plan.Option{Key: src.word, Value: p.Name}
 		}
 		parts = append(parts, p)
+		i = end
 	}
 	return parts, nil
 }
@@ -51,6 +66,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 // alone is a job without what orders it among others.
 func alone(j fio.JobSpec) fio.JobSpec {
 	j.Settings = slices.DeleteFunc(slices.Clone(j.Settings), func(s fio.Setting) bool { return slices.Contains(order, fio.Canonical(s.Key)) })
+	j.Group = 0
 	return j
 }
 
@@ -224,7 +240,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	for _, g := range src.together {
 		out = append(out, iotax.Finding{Rule: "jobs-run-alone", Severity: iotax.Info, File: src.file,
 			Evidence: fmt.Sprintf("%s: without a stonewall between them, fio would run %s at the same time; here each is a workload of its own, and runs alone", where, g),
-			Mend:     "nothing, if they were meant to be compared; add stonewall to the job file to say so"})
+			Mend:     "nothing, if they were meant to be compared: stonewall in the job file says so; jointly: true in a plan runs them as fio would"})
 	}
 	var said []string
 	for _, s := range j.overridden {
@@ -266,7 +282,11 @@ func (j *fioJob) refused(st *fioState, said string) (err error, mend string) {
 	}
 	name := m[1]
 	where := ""
-	for _, s := range j.settings {
+	all := slices.Clone(j.settings)
+	for _, p := range j.beside {
+		all = append(all, p.settings...)
+	}
+	for _, s := range all {
 		if s.Key == name && s.Line > 0 {
 			where = (&fio.JobError{File: cmp.Or(s.File, j.spec.source.file), Line: s.Line}).Error()
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/fio"
@@ -255,6 +256,90 @@ func TestUnknownOptions(t *testing.T) {
 		var e *iotax.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Mend, want[1]) {
 			t.Errorf("%s: got %v, want %s", option, err, want)
+		}
+	}
+}
+
+// Jobs that fio would run at the same time are one workload where the plan says so.
+func TestJointly(t *testing.T) {
+	dir := t.TempDir()
+	text := "[global]\nioengine=psync\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\nbs=64k\nsize=2m\nioengine=sync\n[reader]\nstonewall\nrw=randread\nfilename=x\n[writer]\nrw=randwrite\nfilename=x\nsize=2m\n"
+	if err := os.WriteFile(filepath.Join(dir, "j.fio"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {file: j.fio, jointly: true, direct: 0}}\n"), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	yaml, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := plan.Parse("q.yaml", yaml, allKinds())
+	if err != nil || len(q.Workloads) != 2 || q.Workloads[0].Name != "w section=reader+writer" || q.Workloads[1].Name != "w section=reader#2+writer#2" {
+		t.Fatalf("%v\n%s", err, yaml)
+	}
+	for i, want := range []struct {
+		total int64
+		files string
+	}{{3 << 20, "iotax-1MiB.0.0.dat iotax-2MiB-beside1.0.0.dat"}, {2 << 20, "iotax-2MiB.dat"}} {
+		w, err := New(q.Workloads[i], Env{CacheDir: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := w.(*fioJob)
+		if got := strings.Join(j.Metrics(), " "); got != []string{"read.iops write.bandwidth", "read.iops write.iops"}[i] || j.Space() != want.total {
+			t.Error(got, j.Space())
+		}
+		place := t.TempDir()
+		on, ctx := target(machine.Local(), place), ctxFor(t)
+		if _, err := j.Settle(ctx, []*iotax.Target{on}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Check(ctx, on); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Prepare(ctx, on); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		entries, err := os.ReadDir(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if got := strings.Join(names, " "); got != want.files {
+			t.Errorf("files %s, want %s", got, want.files)
+		}
+		trial := &iotax.Trial{Length: 200 * time.Millisecond, Seed: 1}
+		if err := j.Run(ctx, on, trial); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"read.iops", "write.iops"} {
+			if v, ok := trial.Value(name); !ok || v.Value <= 0 {
+				t.Errorf("%s: %v", name, v)
+			}
+		}
+		if f := trial.Facts; i == 0 && (f["rw"] != "randread + write" || f["numjobs"] != "1 + 1" || f["size"] != "1m + 2m" ||
+			!strings.Contains(f["command"], "--name=iotax.w-section-reader-writer --ioengine=psync ") || !strings.Contains(f["command"], "--name=iotax.w-section-reader-writer.writer --ioengine=sync ")) {
+			t.Errorf("%v", f)
+		}
+		if err := j.Cleanup(ctx, on); err != nil {
+			t.Fatal(err)
+		}
+		if entries, err := os.ReadDir(place); err != nil || len(entries) > 0 {
+			t.Error(entries, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "j.fio"), []byte("[a]\nsize=1m\n[b]\nsize=1m\nwait_for=a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]string{"file: j.fio, jointly: true": "b waits for a (wait_for)", "rw: read, jointly: true": "only the jobs of a job file"} {
+		_, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {"+spec+"}}\n"), allKinds())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", spec, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime"
@@ -30,6 +31,8 @@ type fioJob struct {
 	sharedFile bool          // the job file names one file for all jobs
 	overridden []fio.Setting // what the job file says and iotax decides
 	share      float64       // of the slowest target's capacity that is offered in an open loop; 0 is a closed one
+	file       string        // the file that the job file names, or ""
+	beside     []part        // jobs that run at the same time
 
 	states map[*iotax.Target]*fioState
 }
@@ -147,16 +150,16 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		if st.job, err = j.resolve(st.survey.vars); err != nil {
 			return err
 		}
-		if t.Place.ReadOnly && writes(st.job.rw) && st.job.layout.jobs > 0 {
+		if t.Place.ReadOnly && st.job.writes() && st.job.total() > 0 {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
 				Mend: "rw: randread, or a target that can be written"}
 		}
-		if t.Place.Kind == iotax.PlaceDevice && writes(st.job.rw) {
+		if t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
 				Mend: "rw: randread, or a directory on a file system of the device"}
 		}
 		// Before fio is run for the first time: it makes directories that are missing.
-		if t.Place.Kind == iotax.PlaceDir && st.job.layout.jobs > 0 && st.survey.shell {
+		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 && st.survey.shell {
 			if err := j.checkPlace(ctx, t, st); err != nil {
 				return err
 			}
@@ -254,8 +257,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 			continue
 		}
 		versions[st.tool.version] = append(versions[st.tool.version], t.Name)
-		if st.job.engine != "" {
-			st.engine = st.job.engine
+		if st.engine = st.job.asked(); st.engine != "" {
 			continue
 		}
 		i, err := j.first(ctx, t, st, 0)
@@ -344,7 +346,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
 	if st.engine == "" {
-		st.engine = st.job.engine
+		st.engine = st.job.asked()
 	}
 	if st.engine == "" {
 		i, err := j.first(ctx, t, st, 0)
@@ -355,7 +357,8 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	var stderr bytes.Buffer
 	err = shared.accept(j.env, st, func() error {
-		args := append(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), "--parse-only")
+		// In front: at the second --name fio would already make the first job.
+		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.argv), "--parse-only")
 		stderr.Reset()
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
 	})
@@ -386,15 +389,16 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	on := func(err error, mend string) error {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
-	l := st.job.layout
-	if n := l.jobs * l.files; n > maxFiles {
+	if n := st.job.files(); n > maxFiles {
 		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
 	}
+	sizes := st.job.sizes()
+	names := slices.Sorted(maps.Keys(sizes))
 	mode := "w"
 	if t.Place.ReadOnly {
 		mode = "r"
 	}
-	out, err := iotax.Output(ctx, t.Machine, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, l.names()...)...)
+	out, err := iotax.Output(ctx, t.Machine, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, names...)...)
 	if err != nil {
 		return on(err, "")
 	}
@@ -415,22 +419,22 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 				free = n * 1024
 			}
 		case "have":
-			size, _, _ := strings.Cut(rest, " ")
-			if n, err := strconv.ParseInt(size, 10, 64); err == nil && n == l.bytes {
+			size, name, _ := strings.Cut(rest, " ")
+			if n, err := strconv.ParseInt(size, 10, 64); err == nil && n == sizes[name] {
 				have += n
 			}
 		}
 	}
-	need := l.total() - have
+	need := st.job.total() - have
 	if t.Place.ReadOnly {
 		if need > 0 {
-			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, l.names()[0]), "a target that can be written")
+			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, names[0]), "a target that can be written")
 		}
 		return nil
 	}
 	if free >= 0 && need > free {
 		return on(fmt.Errorf("%s needed in %s, %s available", plan.Size(need), t.Place.Path, approx(free)),
-			fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(l.total())))
+			fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(st.job.total())))
 	}
 	return nil
 }
@@ -463,8 +467,8 @@ func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return err
 	}
-	l := st.job.layout
-	if t.Place.Kind != iotax.PlaceDir || l.jobs == 0 {
+	want := st.job.sizes()
+	if t.Place.Kind != iotax.PlaceDir || len(want) == 0 {
 		return nil
 	}
 	on := func(err error, mend string) error {
@@ -473,15 +477,16 @@ func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	if !st.survey.shell {
 		return on(errors.New("the machine has no POSIX shell"), "")
 	}
-	st.held = shared.hold(t, l.names())
-	sizes, err := fileSizes(ctx, t, l.names())
+	names := slices.Sorted(maps.Keys(want))
+	st.held = shared.hold(t, names)
+	sizes, err := fileSizes(ctx, t, names)
 	if err != nil {
 		return on(err, "")
 	}
-	var missing []string
-	for _, n := range l.names() {
-		if sizes[n] != l.bytes {
-			missing = append(missing, n)
+	missing := map[int64][]string{} // by size
+	for _, n := range names {
+		if sizes[n] != want[n] {
+			missing[want[n]] = append(missing[want[n]], n)
 		}
 	}
 	if len(missing) > 0 && t.Place.ReadOnly {
@@ -489,28 +494,29 @@ func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	}
 	// One process writes a few files at once: each costs fio's start, and many at once would
 	// interleave on the disk.
-	for batch := range slices.Chunk(missing, 8) {
-		if err := j.fill(ctx, t, st, batch); err != nil {
-			return on(err, mendSpace(err, l))
+	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
+		for batch := range slices.Chunk(missing[bytes], 8) {
+			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
+				return on(err, mendSpace(err, st.job.total()))
+			}
 		}
 	}
 	return nil
 }
 
-func mendSpace(err error, l layout) string {
+func mendSpace(err error, total int64) string {
 	if strings.Contains(err.Error(), "No space left") {
-		return fmt.Sprintf("%s are needed: a smaller size, or a place with more space", plan.Size(l.total()))
+		return fmt.Sprintf("%s are needed: a smaller size, or a place with more space", plan.Size(total))
 	}
 	return ""
 }
 
-const part = ".part"
+const partial = ".part"
 
-func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names []string) (err error) {
-	l := st.job.layout
+func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names []string, size int64) (err error) {
 	parts := make([]string, len(names))
 	for i, n := range names {
-		parts[i] = n + part
+		parts[i] = n + partial
 	}
 	defer func() {
 		if err != nil {
@@ -524,7 +530,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 		engine = "psync"
 	}
 	var out, stderr bytes.Buffer
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: fillArgs(st.tool.argv, t.Place.Path, engine, st.job.direct, parts, l.bytes), Stdout: &out, Stderr: &stderr})
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: fillArgs(st.tool.argv, t.Place.Path, engine, st.job.anyDirect(), parts, size), Stdout: &out, Stderr: &stderr})
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
@@ -544,7 +550,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	for i := range r.Jobs {
 		written += r.Jobs[i].Write.Bytes
 	}
-	if want := uint64(l.bytes) * uint64(len(names)); written != want {
+	if want := uint64(size) * uint64(len(names)); written != want {
 		return fmt.Errorf("fio wrote %d bytes in place of %d", written, want)
 	}
 	sizes, err := fileSizes(ctx, t, parts)
@@ -552,11 +558,11 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 		return err
 	}
 	for _, n := range parts {
-		if sizes[n] != l.bytes {
-			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], l.bytes)
+		if sizes[n] != size {
+			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], size)
 		}
 	}
-	return runIn(ctx, t, `for f; do mv -f -- "$f" "${f%`+part+`}" || exit; done`, parts, nil)
+	return runIn(ctx, t, `for f; do mv -f -- "$f" "${f%`+partial+`}" || exit; done`, parts, nil)
 }
 
 // runIn runs a script in the place, with files as its arguments.
@@ -698,16 +704,8 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	facts["ioengine"] = st.engine
 	j.loadFacts(facts, st)
 	facts["ramp"] = out.Ramp.String()
-	facts["rw"] = st.job.rw
-	for _, s := range st.job.settings {
-		if slices.Contains([]string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}, s.Key) {
-			facts[s.Key] = s.Value
-		}
-	}
-	for _, key := range []string{"iodepth", "numjobs"} {
-		if facts[key] == "" {
-			facts[key] = "1"
-		}
+	for key, value := range st.job.facts() {
+		facts[key] = value
 	}
 	if len(j.overridden) > 0 {
 		var said []string
@@ -833,7 +831,7 @@ func (s *sharedState) release(t *iotax.Target, names []string) (unused []string)
 		key := fileKey(t, n)
 		if s.users[key]--; s.users[key] <= 0 {
 			delete(s.users, key)
-			unused = append(unused, n, n+part)
+			unused = append(unused, n, n+partial)
 		}
 	}
 	return unused

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path"
@@ -24,6 +25,7 @@ type layout struct {
 	bytes  int64
 	shared bool
 	tag    string // of files that are filled with special data
+	part   int    // of several jobs that run at the same time, each has files of its own
 }
 
 func (l layout) total() int64 { return l.bytes * int64(len(l.names())) }
@@ -32,6 +34,9 @@ func (l layout) stem() string {
 	size := plan.Size(l.bytes).String()
 	if strings.ContainsAny(size, "./ ") {
 		size = strconv.FormatInt(l.bytes, 10)
+	}
+	if l.part > 0 {
+		size += "-beside" + strconv.Itoa(l.part)
 	}
 	return "iotax-" + size + l.tag
 }
@@ -99,27 +104,43 @@ func (l line) args() []string {
 	if l.onlyReads() {
 		args = append(args, "--readonly") // fio's own guard against writing
 	}
-	var settings []fio.Setting
+	var jobs []fio.JobSpec
+	for _, r := range l.job.all() {
+		name := l.name
+		if r.name != "" {
+			name += "." + r.name
+		}
+		jobs = append(jobs, fio.JobSpec{Name: jobName(name), Settings: l.settings(r)})
+	}
+	return append(append(args, fio.Args(jobs)...), "--output-format=json+", "--eta=never")
+}
+
+// settings are the options of one job: its own, and iotax's.
+func (l line) settings(r *resolved) (settings []fio.Setting) {
+	engine := l.engine
+	if len(l.job.beside) > 0 {
+		engine = cmp.Or(r.engine, l.engine)
+	}
 	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
 	has := map[string]bool{}
-	for _, s := range l.job.settings {
+	for _, s := range r.settings {
 		if s.Key == "ioengine" || l.device && s.Key == "nrfiles" {
 			continue
 		}
 		has[s.Key] = true
 		settings = append(settings, s)
 	}
-	set("ioengine", l.engine)
+	set("ioengine", engine)
 	switch {
-	case diskless(l.engine):
+	case diskless(engine):
 	case l.device:
 		set("filename", escape(l.place))
-	case l.job.layout.shared:
-		set("filename", escape(path.Join(l.place, l.job.layout.names()[0])))
+	case r.layout.shared:
+		set("filename", escape(path.Join(l.place, r.layout.names()[0])))
 		set("allow_file_create", "0")
 	default:
 		set("directory", escape(l.place))
-		set("filename_format", l.job.layout.format())
+		set("filename_format", r.layout.format())
 		set("allow_file_create", "0") // a file that fio makes would be sparse
 	}
 	if l.keepWarm && !has["invalidate"] {
@@ -141,11 +162,10 @@ func (l line) args() []string {
 	set("lat_percentiles", "1")
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")
-	args = append(args, fio.Args([]fio.JobSpec{{Name: jobName(l.name), Settings: settings}})...)
-	return append(args, "--output-format=json+", "--eta=never")
+	return settings
 }
 
-func (l line) onlyReads() bool { return !writes(l.job.rw) }
+func (l line) onlyReads() bool { return !l.job.writes() }
 
 // fioSeed maps a seed into what fio takes: it reads a signed number, and takes 0 for not set in some
 // versions.

@@ -62,7 +62,7 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 		return nil
 	}
 	write := !t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDir
-	key := probeKey{identity(t.Machine), t.Place.Path, strings.Join(st.tool.argv, " "), engine, st.job.direct, write}
+	key := probeKey{identity(t.Machine), t.Place.Path, strings.Join(st.tool.argv, " "), engine, st.job.anyDirect(), write}
 	s.mu.Lock()
 	err, known := s.probes[key]
 	s.mu.Unlock()
@@ -106,8 +106,11 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 // trial.
 func (s *sharedState) accept(env Env, st *fioState, parse func() error) error {
 	parts := []string{st.tool.version, st.survey.os, st.survey.arch, st.engine}
-	for _, o := range st.job.settings {
-		parts = append(parts, o.String())
+	for _, r := range st.job.all() {
+		parts = append(parts, r.name)
+		for _, o := range r.settings {
+			parts = append(parts, o.String())
+		}
 	}
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32]
 	s.mu.Lock()
@@ -143,7 +146,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 		args = append(args, "--readonly")
 	}
 	args = append(args, "--name=probe", "--ioengine="+engine, "--bs=4096", "--io_size=4096", "--size="+size, "--eta=never", "--minimal")
-	if st.job.direct {
+	if st.job.anyDirect() {
 		args = append(args, "--direct=1")
 	}
 	switch {
@@ -153,7 +156,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 	case t.Place.Kind == iotax.PlaceDevice:
 		args = append(args, "--rw=read", "--filename="+escape(t.Place.Path))
 	default:
-		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+escape(path.Join(t.Place.Path, st.job.layout.names()[0])))
+		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+escape(path.Join(t.Place.Path, slices.Min(slices.Collect(maps.Keys(st.job.sizes()))))))
 	}
 	if file != "" {
 		defer func() {
