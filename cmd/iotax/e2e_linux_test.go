@@ -677,6 +677,17 @@ func TestSSH(t *testing.T) {
 			t.Errorf("%s came to %v %s", tr.Target, v, tr.Err)
 		}
 	}
+	// The machine over there counts at its own device what was read from it.
+	for _, tr := range trials {
+		seen, ok := tr.Value("machine.device.read.bytes")
+		done, _ := tr.Value("read.bytes")
+		switch there := run.Targets[1].Name == tr.Target; {
+		case ok != (there && run.Targets[1].Facts["device.name"] != ""):
+			t.Errorf("%s: machine.device.read.bytes is there: %v", tr.Target, ok)
+		case ok && seen.Value < 0.95*done.Value:
+			t.Errorf("%s: %v of %v bytes were read from its device", tr.Target, seen.Value, done.Value)
+		}
+	}
 	if brought, _ := filepath.Glob(s.path("remote-cache/iotax/fio-*")); len(brought) != 1 {
 		t.Errorf("fio was brought as %q", brought)
 	}
