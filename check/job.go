@@ -28,6 +28,9 @@ var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 // syncEngines finish each I/O before they start the next (fio HOWTO, ioengine).
 var syncEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete", "ftruncate"}
 
+// disklessEngines do no I/O at any place (fio HOWTO, ioengine).
+var disklessEngines = []string{"null", "cpuio"}
+
 func syncEngine(name string) bool { return slices.Contains(syncEngines, name) }
 
 // number is a fact that is a positive number.

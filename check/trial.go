@@ -132,6 +132,9 @@ func (r reading) clock() *iotax.Finding {
 // device compares the bytes of the workload with those at the devices under the target, from the top: the
 // block device that the target's own machine sees, then the one of this host on which the bytes end.
 func (r reading) device() []iotax.Finding {
+	if slices.Contains(disklessEngines, r.fact(factEngine)) {
+		return nil
+	}
 	onHost := r.tgt == nil || r.tgt.Place.Backing != "" && r.tgt.Place.Durability != iotax.Volatile
 	var fs []iotax.Finding
 	for _, c := range []struct {

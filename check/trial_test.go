@@ -142,6 +142,9 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know does the I/O
 			set(t, "own.read.bytes", get(t, "read.bytes")/1000)
 		}},
+	{"cache-served", "by an engine that reads", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[factEngine] = "mmap" },
+		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[factEngine] = "null" }},
 	{"cache-served", "hidden by the ramp", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
@@ -383,6 +386,16 @@ func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
 	drop(t, "device.")
 	drop(t, "own.")
 	drop(t, "cpu.host.")
+}
+
+// untouched leaves no trace of the trial at any device.
+func untouched(t *iotax.Trial) {
+	for _, n := range []string{"device.read.bytes", "device.read.ios", "machine.device.read.bytes", "machine.device.read.ios", "own.read.bytes"} {
+		set(t, n, 0)
+	}
+	set(t, "device.write.bytes", 0)
+	set(t, "device.write.ios", 0)
+	t.Facts[factDepth] = "1"
 }
 
 // buffered makes the job go through the guest's page cache.
