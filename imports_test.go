@@ -29,7 +29,7 @@ var floors = map[string]string{
 	"machine/qemu":        "iotax",
 	"machine/machinetest": "iotax",
 	"doctor":              "iotax fio probe",
-	"ingest":              "iotax fio check",
+	"ingest":              "iotax fio lint check",
 	"run":                 "iotax plan stat volume",
 	"calibrate":           "iotax plan stat",
 }

@@ -19,6 +19,7 @@ import (
 	"iotax"
 	"iotax/check"
 	"iotax/fio"
+	"iotax/lint"
 )
 
 // A Source is an input and what its user calls it. Where Target or Workload is empty, names are found:
@@ -383,14 +384,22 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Err = it.reason
 	}
 	t.Values = r.Values()
-	t.Length = length(t)
+	t.Took = length(t)
 	if !r.Time.IsZero() {
-		t.Start = r.Time.Add(-t.Length)
+		t.Start = r.Time.Add(-t.Took)
 	}
-	t.Took = t.Length
+	t.Length = t.Took
+	if asked, err := fio.ParseTime(option(r, "runtime"), time.Second); err == nil && asked > 0 {
+		t.Length = asked
+	}
 	t.Findings = r.Findings()
 	more, void := check.Trial(t, nil)
 	t.Findings, t.Void = append(t.Findings, more...), void
+	if void == "" {
+		for _, f := range lint.Result(it.src.Name, 0, r) {
+			t.Findings = append(t.Findings, f.Finding)
+		}
+	}
 	return t
 }
 

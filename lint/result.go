@@ -13,7 +13,7 @@ import (
 var resultRules = []Rule{
 	{ID: "rate-mismatch", Severity: iotax.Invalid, Title: "bandwidth is not IOPS times block size",
 		Why: "Bandwidth is the number of I/Os in a second times their size. Where the two differ by more than 5 %, one of them was mistyped, rounded away or taken in another unit (KiB for KB, MiB/s for MB/s, k for nothing): " +
-			"a published line has 2.4k IOPS of 4 KiB beside 0.99 MB/s. Seen from what is printed, from the totals, and from the block size of the job where it has only one.",
+			"a published line has 2.4k IOPS of 4 KiB beside 0.99 MB/s. Seen from what is printed, from the totals, and from the block size of the job where it has only one; where that is not known, I/Os of less than 512 bytes give it away.",
 		Mend:   "take both from the same raw output; compute IOPS and bandwidth from the totals and the run time",
 		result: rateMismatch},
 	{ID: "no-latency", Severity: iotax.Info, Title: "a result without latencies",
@@ -24,6 +24,9 @@ var resultRules = []Rule{
 
 // mismatch is how far a rate may be from what it should be: text is rounded to three digits.
 const mismatch = 0.05
+
+// sector is the smallest I/O of a block device.
+const sector = 512
 
 func rateMismatch(ran *fio.Job, j *job, r *report) {
 	// Of jobs that were through at once, fio's own rounding of the time decides.
@@ -37,13 +40,17 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		case fixed && mean > 0 && d.Short == 0 && off(mean, float64(bs)):
 			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, bytesText(int64(mean)), bytesText(bs))
 			continue
-		case mean == 0:
+		case fixed: // IOs or bytes may have been made of the rates: the block size was not
 			mean = float64(bs)
 		}
-		if d.IOPS < 1 || d.Bandwidth <= 0 || mean == 0 || d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
+		if d.IOPS < 1 || d.Bandwidth <= 0 || d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
 			continue
 		}
-		if off(d.Bandwidth, d.IOPS*mean) {
+		if size := d.Bandwidth / d.IOPS; !fixed && size < sector*(1-mismatch) && j.text("ioengine") == "" {
+			r.at(j, j.head, "%s: %.4g IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, d.IOPS, bytesText(int64(d.Bandwidth)), bytesText(int64(size)), sector)
+			continue
+		}
+		if mean > 0 && off(d.Bandwidth, d.IOPS*mean) {
 			r.at(j, j.head, "%s: %.4g IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, d.IOPS, bytesText(int64(mean)), bytesText(int64(d.IOPS*mean)), bytesText(int64(d.Bandwidth)))
 		}
 	}

@@ -33,6 +33,11 @@ func TestResults(t *testing.T) {
 		{"no totals", "rate-mismatch", "error", func(r *fio.Result) {
 			r.Jobs[0].Read = fio.Direction{IOPS: 2400, Bandwidth: 0.99e6, Total: fio.Latency{N: 1, Mean: 1}}
 		}},
+		{"no job", "rate-mismatch", "error", func(r *fio.Result) {
+			r.Jobs[0].Options = nil
+			r.Jobs[0].Read = fio.Direction{IOs: 24000, Bytes: 9900000, IOPS: 2400, Bandwidth: 0.99e6, Runtime: 1e10, Total: fio.Latency{N: 1, Mean: 1}}
+		}},
+		{"no job, and nothing wrong", "", "", func(r *fio.Result) { r.Jobs[0].Options = nil }},
 		{"rounded", "", "", func(r *fio.Result) { r.Jobs[0].Read.IOPS = 20.4e3 }},
 		{"MB for MiB", "", "", func(r *fio.Result) { r.Jobs[0].Read.Bandwidth = 20000 * 4096 * 1.0486 }}, // inside 5 %
 		{"several block sizes", "", "", func(r *fio.Result) { r.Jobs[0].Options["bssplit"] = "4k/50:8k/50" }},

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"iotax"
 	"iotax/check"
 	"iotax/fio"
+	"iotax/ingest"
 	"iotax/lint"
 	"iotax/plan"
 	"iotax/report"
@@ -154,7 +156,7 @@ func (l *linter) text(name, text string) error {
 	}
 	parts := fio.Read([]byte(text), name)
 	if slices.ContainsFunc(parts, func(p fio.Part) bool { return p.Result != nil }) {
-		return l.results(name, parts)
+		return l.results(name, text)
 	}
 	switch {
 	case parts[0].Kind == fio.KindJobFile:
@@ -213,17 +215,46 @@ func (l *linter) plan(name, text string) error {
 	return nil
 }
 
-// results lints what was measured, and the jobs that it was measured with as far as the result says.
-func (l *linter) results(name string, parts []fio.Part) error {
-	var failed []error
-	for _, p := range parts {
-		if p.Result == nil {
-			if p.Err != nil {
-				failed = append(failed, &iotax.Error{Op: "lint result", On: fmt.Sprintf("%s:%d", name, p.Line), Err: p.Err})
-			}
-			continue
+// results lints what was measured, and the jobs that it was measured with as far as the results say.
+func (l *linter) results(name, text string) error {
+	var batch ingest.Batch
+	if err := batch.Add(ingest.Source{Name: name}, strings.NewReader(text)); err != nil {
+		return &iotax.Error{Op: "lint", On: name, Err: err}
+	}
+	run, trials, rows, err := batch.Run(version(), time.Now())
+	if err != nil {
+		return &iotax.Error{Op: "lint", On: name, Err: err}
+	}
+	var found []lint.Finding
+	add := func(line int, f iotax.Finding) {
+		f.File, f.Line, f.Column = name, line, 0
+		found = append(found, lint.Finding{Finding: f})
+	}
+	for _, f := range run.Findings {
+		add(0, f)
+	}
+	for _, t := range trials {
+		at := 0
+		if i := slices.IndexFunc(rows, func(r ingest.Row) bool { return r.Trial == t.Seq }); i >= 0 {
+			at = rows[i].Line
 		}
-		l.add(lint.Result(name, p.Line, p.Result))
+		if t.Err != "" && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "fio-error" }) {
+			add(at, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: t.Err, Mend: "read the error: it names the job and the cause"})
+		}
+		if id, why, ok := strings.Cut(t.Void, ": "); ok {
+			r, _ := explainRule(id)
+			add(at, iotax.Finding{Rule: id, Severity: iotax.Invalid, Evidence: why, Mend: r.Mend})
+		}
+		for _, f := range t.Findings {
+			add(at, f)
+		}
+	}
+	l.add(found)
+	var failed []error
+	for _, r := range rows {
+		if r.Trial < 0 && r.Reason != "" {
+			failed = append(failed, &iotax.Error{Op: "lint", On: fmt.Sprintf("%s:%d", name, r.Line), Err: errors.New(r.Reason)})
+		}
 	}
 	return errors.Join(failed...)
 }
