@@ -115,7 +115,7 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	v := &planView{Plan: p}
 	for _, w := range p.Workloads {
 		if w.Kind == "fio" {
-			v.jobs = append(v.jobs, planJob(w))
+			v.jobs = append(v.jobs, planJobs(w)...)
 		}
 	}
 	out := lint(v.jobs, inPlan, facts)
@@ -167,9 +167,26 @@ func BadPlan(errs plan.Errors) []Finding {
 	return out
 }
 
-// planJob is the job of a workload: its own keys, and before them the job file or the command line that
-// it was taken from, which are one place in the plan.
-func planJob(w plan.Workload) *job {
+// planJobs are the jobs of a workload, several where they run jointly: its own keys, and before them the
+// job file or the command line that they were taken from, which are one place in the plan.
+func planJobs(w plan.Workload) []*job {
+	text := w.Value("command")
+	if text == "" {
+		return []*job{planJob(w, nil)}
+	}
+	c, err := fio.ParseCommand(text)
+	if err != nil {
+		return []*job{planJob(w, nil)}
+	}
+	var out []*job
+	for _, spec := range c.Jobs() {
+		out = append(out, planJob(w, spec.Settings))
+	}
+	return out
+}
+
+// planJob is one job of a workload: what its job file or command says, and the plan's keys, which win.
+func planJob(w plan.Workload, written []fio.Setting) *job {
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true}
 	j.head = setting{at: marked(w.Where(""))}
 	add := func(s setting) {
@@ -182,19 +199,15 @@ func planJob(w plan.Workload) *job {
 			delete(j.set, "buffered")
 		}
 	}
-	if text := w.Value("command"); text != "" {
-		at := w.Where("file")
-		if at == w.Where("") { // not written
-			at = w.Where("command")
+	at := w.Where("file")
+	if at == w.Where("") { // not written
+		at = w.Where("command")
+	}
+	for _, s := range written {
+		if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
+			continue // the target says where
 		}
-		if c, err := fio.ParseCommand(text); err == nil && len(c.Jobs()) == 1 {
-			for _, s := range c.Jobs()[0].Settings {
-				if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
-					continue // the target says where
-				}
-				add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
-			}
-		}
+		add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}
 	if l, ok := w.Spec.(plan.OptionLister); ok {
 		for _, o := range l.Options() {

@@ -107,13 +107,18 @@ func TestPlanJobFile(t *testing.T) {
 	for name, work := range map[string]string{
 		"file":    "fio: {file: a.fio}",
 		"command": "fio: {command: fio --rw=randread --size=64g --ioengine=libaio --iodepth=4 --name=bad}",
+		"jointly": "fio: {jointly: true, file: a.fio}",
 	} {
 		p, err := plan.Parse(dir+"/x.yaml", []byte("targets: {a: {dir: /srv}}\nworkloads:\n  w: {"+work+"}\n"), kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
 		fs := Plan(p, here)
-		col := strings.Index("  w: {"+work, name+": ") + len(name) + 3
+		key := name
+		if name == "jointly" {
+			key = "file"
+		}
+		col := strings.Index("  w: {"+work, key+": ") + len(key) + 3
 		if len(fs) != 1 || fs[0].Rule != "libaio-buffered" || fs[0].Line != 3 || fs[0].Column != col {
 			t.Errorf("%s: %+v, want column %d", name, fs, col)
 		}
