@@ -104,6 +104,18 @@ var told = []Rule{
 		Why: "An order-statistic interval at 95 % needs six values.", Mend: "measure at least six blocks (`--blocks 6`)"},
 	{ID: "no-ratio", Severity: iotax.Invalid, Scope: OfReport, Title: "the ratio could not be computed",
 		Why: "A value is zero, negative or not a number, so that it has no logarithm.", Mend: "look at the trials (`iotax show`)"},
+	{ID: "environment-differs", Severity: iotax.Warning, Scope: OfReport, Title: "two compared runs differ in more than their numbers",
+		Why: "Kernel, load generator, governor, mount options or the way of measuring are not the same in both runs. `iotax compare` lists what it knows of; what changed may be any of it.", Mend: "change one thing at a time, or compare the ratios to the same baseline (`--by loss`)"},
+	{ID: "baseline-changed", Severity: iotax.Warning, Scope: OfReport, Title: "the baseline itself changed between two runs",
+		Why: "The host or its disk is faster or slower than it was, and that is in the value of every target. It cancels in the ratio to the baseline.", Mend: "read the ratios against the baseline, or judge by them (`--by loss`)"},
+	{ID: "work-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a workload is not the same in two runs",
+		Why: "The name is the same, and the block size, depth, direction, size or caches are not. A verdict would be about the job, so there is none.", Mend: "give other work another name, and compare runs that did the same"},
+	{ID: "no-values", Severity: iotax.Warning, Scope: OfReport, Title: "a cell of a compared run has no number",
+		Why: "The target could not be opened, or every trial failed or is void. What the other run has stands alone.", Mend: "look at the run (`iotax report`)"},
+	{ID: "no-common-baseline", Severity: iotax.Warning, Scope: OfReport, Title: "two runs share no baseline",
+		Why: "Their ratios are to different things, or the baseline's number must not be quoted in one of them.", Mend: "compare by value, or measure with the same baseline"},
+	{ID: "one-of-many", Severity: iotax.Info, Scope: OfReport, Title: "a change that is no wonder among so many cells",
+		Why: "Of 20 comparisons without any change, one looks like one at the 5 % level. Holm's adjustment keeps the chance of even one false verdict at 5 %, and this change does not pass it.", Mend: "measure that cell again, alone or with more blocks"},
 }
 
 // Explain returns the rule of that id.

@@ -212,15 +212,5 @@ func (c *codec) unpackDetail(data []byte) (series []iotax.Series, histograms []i
 	if err := json.Unmarshal(b, &d); err != nil {
 		return nil, nil, err
 	}
-	for _, s := range d.Series {
-		series = append(series, iotax.Series{Name: s.Name, Unit: s.Unit, T: s.T, V: s.V})
-	}
-	for _, h := range d.Histograms {
-		bins := make([]iotax.Bin, len(h.Bins))
-		for k, b := range h.Bins {
-			bins[k] = iotax.Bin{Value: float64(b.Value), Count: b.Count}
-		}
-		histograms = append(histograms, iotax.Histogram{Name: h.Name, Unit: h.Unit, Bins: bins})
-	}
-	return series, histograms, nil
+	return fromSeries(d.Series), fromHistograms(d.Histograms), nil
 }

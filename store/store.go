@@ -421,7 +421,8 @@ func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
 }
 
 // Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (also ""), the newest
-// run that has a trial if any has, or "newest", also when it came to none.
+// run that has a trial if any has, or "newest", also when it came to none. What is none of these may be
+// the name of runs, the newest of which is meant, or count runs with trials back: "latest~1", "NAME~1".
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -471,7 +472,7 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	}
 	switch {
 	case len(ids) == 0:
-		return "", s.gone(ref)
+		return s.byHistory(ctx, tx, ref)
 	case len(ids) == 1 || ids[0] == ref:
 		return ids[0], nil
 	}

@@ -111,7 +111,7 @@ whether the comparison was fair.`,
 	f.BoolVar(&a.json, "json", false, "print results as JSON")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	root.AddCommand(a.runCommand(), a.planCommand(), a.lintCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
-		a.rmCommand(), a.exportCommand(), a.importCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
+		a.rmCommand(), a.exportCommand(), a.importCommand(), a.compareCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }
 

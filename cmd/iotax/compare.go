@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/report"
+	"iotax/store"
+)
+
+func (a *app) compareCommand() *cobra.Command {
+	var margin, by, failOn, format string
+	c := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Say what changed from one saved run to another, and fail when it got worse",
+		Long: `compare holds run B against run A, cell by cell, with intervals, and says in what
+the two runs differ beside the numbers. A run is an id or the beginning of one, a
+name (its newest run), latest, latest~1, NAME~1, or a file that "iotax export" wrote.
+
+The runs were not interleaved. Where both have the same baseline, the column "against
+BASELINE" compares their ratios to it, out of which a change of the host cancels;
+--by loss draws the verdicts from that.
+
+With --fail-on the exit status is 3 when a cell got worse by more than the margin
+(or, with "differs", worse or better), and when a number of A has none in B that may be
+held against it.`,
+		Example: `  iotax compare latest~1 latest
+  iotax compare main.json pr.json --fail-on worse --margin 10% --format md`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			o := report.CompareOptions{Margin: -1, By: report.By(by), FailOn: report.FailOn(failOn)}
+			switch o.By {
+			case report.ByValue, report.ByLoss:
+			default:
+				return usageError{fmt.Errorf("--by %s: there are value and loss", by)}
+			}
+			switch o.FailOn {
+			case report.FailOnNothing, report.FailOnWorse, report.FailOnDiffers:
+			default:
+				return usageError{fmt.Errorf("--fail-on %s: there are worse and differs", failOn)}
+			}
+			if margin != "" {
+				p, err := plan.ParsePercent(margin)
+				if err != nil {
+					return usageError{fmt.Errorf("--margin: %w", err)}
+				}
+				o.Margin = float64(p)
+			}
+			if format == "" && a.json {
+				format = "json"
+			}
+			write, ok := compareFormats(a)[format]
+			if !ok {
+				return usageError{fmt.Errorf("--format %s: there are text, md and json", format)}
+			}
+			sides := [2]*report.Report{}
+			open := &opener{ctx: c.Context(), in: a.in, url: a.store}
+			defer open.close()
+			for i, ref := range args {
+				r, trials, err := open.run(ref)
+				if err != nil {
+					return err
+				}
+				sides[i] = report.New(r, trials)
+			}
+			cmp := report.Compare(sides[0], sides[1], o)
+			if err := write(cmp); err != nil {
+				return err
+			}
+			if cmp.Failed {
+				return exitCode(exitGate)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
+	f.StringVar(&by, "by", string(report.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
+	f.StringVar(&failOn, "fail-on", "", "exit with status 3 when a cell is worse, or differs")
+	f.StringVar(&format, "format", "", "text, md or json (default text)")
+	return c
+}
+
+func compareFormats(a *app) map[string]func(*report.Comparison) error {
+	text := func(c *report.Comparison) error {
+		return c.Text(a.out, report.TextOptions{Width: width(a.out, 100), Color: color(a.out)})
+	}
+	return map[string]func(*report.Comparison) error{
+		"": text, "text": text, "txt": text,
+		"md":   func(c *report.Comparison) error { return c.Markdown(a.out) },
+		"json": func(c *report.Comparison) error { return c.JSON(a.out) },
+	}
+}
+
+// An opener reads runs from the store, which it opens when one is asked for, and from exports.
+type opener struct {
+	ctx   context.Context
+	in    io.Reader
+	url   string
+	db    *store.Store
+	stdin bool // was read
+}
+
+func (o *opener) close() {
+	if o.db != nil {
+		o.db.Close()
+	}
+}
+
+// run reads the run that ref means: a file where it looks like one ("-" is the standard input), else one of
+// the store, else a file all the same.
+func (o *opener) run(ref string) (*iotax.Run, []*iotax.Trial, error) {
+	if ref == "-" || strings.ContainsRune(ref, os.PathSeparator) || strings.HasSuffix(ref, ".json") {
+		return o.file(ref)
+	}
+	if o.db == nil {
+		db, err := store.Open(o.ctx, o.url)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.db = db
+	}
+	r, err := o.db.Get(o.ctx, ref)
+	if errors.Is(err, store.ErrNotFound) {
+		if st, serr := os.Stat(ref); serr == nil && st.Mode().IsRegular() {
+			return o.file(ref)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var trials []*iotax.Trial
+	for t, err := range o.db.Each(o.ctx, r.ID, store.Brief) { // nothing here asks for series or histograms
+		if err != nil {
+			return nil, nil, err
+		}
+		trials = append(trials, t)
+	}
+	return r, trials, nil
+}
+
+func (o *opener) file(path string) (*iotax.Run, []*iotax.Trial, error) {
+	fail := func(err error, mend string) (*iotax.Run, []*iotax.Trial, error) {
+		return nil, nil, &iotax.Error{Op: "read export", On: path, Err: err, Mend: mend}
+	}
+	in := o.in
+	if path == "-" {
+		if o.stdin {
+			return fail(errors.New("the standard input was read already"), "name a file for one of the two")
+		}
+		o.stdin = true
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			var perr *fs.PathError
+			if errors.As(err, &perr) {
+				err = perr.Err
+			}
+			return fail(err, "name a file that `iotax export -o FILE` wrote, or a run that `iotax list` shows")
+		}
+		defer f.Close()
+		in = f
+	}
+	r, trials, err := store.ReadJSON(in)
+	if err != nil {
+		return fail(err, "make one with `iotax export RUN -o FILE`")
+	}
+	return r, trials, nil
+}

@@ -1,0 +1,196 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// answer is the comparison in a sentence: the largest loss that is sure, else the largest gain, else that
+// nothing changed, else that nothing can be said; and what could not be judged.
+func (c *Comparison) answer() string {
+	var worst, best *Change
+	judged, unsure, unjudged := 0, 0, 0
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		switch {
+		case r.Verdict == stat.NoVerdict:
+			continue
+		case conclusive(r.Verdict):
+			judged++
+		case r.Verdict == stat.Inconclusive:
+			judged++
+			unsure++
+		default:
+			unjudged++
+		}
+		if r.Verdict == stat.Worse && (worst == nil || r.judged(c.By).Estimate < worst.judged(c.By).Estimate) {
+			worst = r
+		}
+		if r.Verdict == stat.Better && (best == nil || r.judged(c.By).Estimate > best.judged(c.By).Estimate) {
+			best = r
+		}
+	}
+	var s string
+	switch {
+	case len(c.Rows) == 0:
+		s = "The runs have no target and workload in common"
+	case worst != nil:
+		s = c.changeSentence(worst)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest loss of %d comparisons", judged)
+		}
+	case best != nil:
+		s = c.changeSentence(best)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+		}
+	case judged == 0:
+		s = "Nothing can be judged: see the notes"
+		unjudged = 0
+	case unsure == 0 && judged == 1:
+		s = fmt.Sprintf("Nothing changed: the one comparison is within ± %s", percent(c.Margin))
+	case unsure == 0:
+		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, percent(c.Margin))
+	default:
+		s = fmt.Sprintf("No change is sure: %d of %s need more blocks", unsure, plural(judged, "comparison"))
+		if judged == 1 {
+			s = "No change is sure: the one comparison needs more blocks"
+		}
+	}
+	var rest []string
+	if unjudged > 0 {
+		rest = append(rest, fmt.Sprintf("%d more cannot be judged", unjudged))
+	}
+	if n := len(c.OnlyA); n > 0 {
+		rest = append(rest, fmt.Sprintf("%d only in A", n))
+	}
+	if n := len(c.OnlyB); n > 0 {
+		rest = append(rest, fmt.Sprintf("%d only in B", n))
+	}
+	if len(rest) > 0 {
+		s += " (" + strings.Join(rest, ", ") + ")"
+	}
+	return s + "."
+}
+
+// changeSentence says what one row came to: "guest: 4k random read IOPS fell to 82 % [80–84]". A time
+// that rises is told as one that rises, although its ratio, higher being better, falls.
+func (c *Comparison) changeSentence(r *Change) string {
+	what := r.Target + ": " + subject(r.Workload, r.Label)
+	if c.By == ByLoss {
+		what += " against " + c.A.Baseline
+	}
+	i := r.judged(c.By).Interval
+	if r.Better == iotax.Down {
+		i = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
+	}
+	if i.Estimate >= 1 {
+		p := places(i.Estimate, half(i))
+		return fmt.Sprintf("%s rose to %s× [%s–%s] of what it was", what, fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+	}
+	i = stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
+	p := places(i.Estimate, half(i))
+	return fmt.Sprintf("%s fell to %s %% [%s–%s] of what it was", what, fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+}
+
+// verdict is the word of a row, for people.
+func (r *Change) verdict(short bool) string { return verdictWord(r.Verdict, short) }
+
+// runLine says which run a side is.
+func runLine(r *Report) string {
+	parts := []string{}
+	for _, s := range []string{r.Run.ID, r.Run.Name} {
+		if s = clean(s); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if !r.Run.Start.IsZero() {
+		parts = append(parts, r.Run.Start.UTC().Format("2006-01-02 15:04")+" UTC")
+	}
+	switch {
+	case r.Protocol.LeastBlocks == r.Protocol.MostBlocks:
+		parts = append(parts, plural(r.Protocol.MostBlocks, "block"))
+	default:
+		parts = append(parts, fmt.Sprintf("%d–%d blocks", r.Protocol.LeastBlocks, r.Protocol.MostBlocks))
+	}
+	if r.Run.Status != iotax.Done && r.Run.Status != "" {
+		parts = append(parts, string(r.Run.Status))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// methodLine says what the brackets mean, and what they do not know.
+func (c *Comparison) methodLine() string {
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that B is better; margin ± %s.", percent(c.Margin))
+	if c.Family > 1 {
+		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, percent(1-stat.Confidence))
+	}
+	return s + " The runs were not interleaved: the intervals know the noise inside each run, and not what drifted between them."
+}
+
+// gateLine says how the gate ended; "" without one.
+func (c *Comparison) gateLine() string {
+	switch {
+	case c.FailOn == FailOnNothing:
+		return ""
+	case !c.Failed:
+		return fmt.Sprintf("Gate (fail on %s): passed.", c.FailOn)
+	}
+	s := fmt.Sprintf("Gate (fail on %s): failed: ", c.FailOn)
+	const most = 3
+	if n := len(c.Reasons); n > most+1 {
+		return s + strings.Join(c.Reasons[:most], "; ") + fmt.Sprintf("; and %d more.", n-most)
+	}
+	return s + strings.Join(c.Reasons, "; ") + "."
+}
+
+// notes are the findings of all rows, equal ones of several cells put together, in the order of the rows.
+func (c *Comparison) notes() ([]Note, map[CellMetric][]int) {
+	var notes []Note
+	refs := map[CellMetric][]int{}
+	for _, r := range c.Rows {
+		for _, f := range r.Findings {
+			i := -1
+			for k, n := range notes {
+				if n.Rule == f.Rule && n.Mend == f.Mend && n.Items[0].Evidence == f.Evidence {
+					i = k
+				}
+			}
+			if i < 0 {
+				i = len(notes)
+				notes = append(notes, Note{Number: i + 1, Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
+			}
+			it := &notes[i].Items[0]
+			cell := Cell{r.Target, r.Workload}
+			seen := false
+			for _, have := range it.Cells {
+				seen = seen || have == cell
+			}
+			if !seen {
+				it.Cells = append(it.Cells, cell)
+			}
+			refs[r.CellMetric] = append(refs[r.CellMetric], i+1)
+		}
+	}
+	cells := map[string][]Cell{}
+	for _, r := range c.Rows {
+		if cell := (Cell{r.Target, r.Workload}); !slices.Contains(cells[r.Target], cell) {
+			cells[r.Target] = append(cells[r.Target], cell)
+		}
+	}
+	for i := range notes {
+		it := &notes[i].Items[0]
+		for target, all := range cells {
+			if len(all) > 1 && !slices.ContainsFunc(all, func(c Cell) bool { return !slices.Contains(it.Cells, c) }) {
+				at := slices.Index(it.Cells, all[0])
+				it.Cells[at].Workload = "" // all of its workloads: the target says enough
+				it.Cells = slices.DeleteFunc(it.Cells, func(c Cell) bool { return c.Target == target && c.Workload != "" })
+			}
+		}
+	}
+	return notes, refs
+}

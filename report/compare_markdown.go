@@ -1,0 +1,166 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"iotax/stat"
+)
+
+// shownRows is how many rows of a comparison stand in the open in Markdown: with the answer and the gate,
+// about a screen of a pull request.
+const shownRows = 12
+
+// Markdown writes the comparison as a comment to a pull request: the answer, the gate, and the rows that
+// decide it; everything else is folded up.
+func (c *Comparison) Markdown(w io.Writer) error {
+	var b strings.Builder
+	notes, refs := c.notes()
+	fmt.Fprintf(&b, "### iotax: B against A\n\n**%s**\n\n", escapeMarkdown(c.Answer))
+	if g := c.gateLine(); g != "" {
+		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(g))
+	}
+	shown := c.important()
+	c.markdownTable(&b, shown, refs)
+	for i, f := range c.Findings {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("- ")
+		markdownNote(&b, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
+	}
+	fold := func(summary string, body func()) {
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", summary)
+		body()
+		b.WriteString("\n</details>\n")
+	}
+	if len(shown) < len(c.Rows) {
+		fold(fmt.Sprintf("All %s", plural(len(c.Rows), "cell")), func() {
+			all := make([]*Change, len(c.Rows))
+			for i := range c.Rows {
+				all[i] = &c.Rows[i]
+			}
+			c.markdownTable(&b, all, refs)
+		})
+	}
+	if len(notes) > 0 {
+		fold(plural(len(notes), "note"), func() {
+			for _, n := range notes {
+				fmt.Fprintf(&b, "%d. ", n.Number)
+				markdownNote(&b, n)
+			}
+		})
+	}
+	for i, only := range [][]CellMetric{c.OnlyA, c.OnlyB} {
+		if len(only) > 0 {
+			fold(fmt.Sprintf("%s only in %s", plural(len(only), "cell"), "AB"[i:i+1]), func() {
+				for _, k := range only {
+					fmt.Fprintf(&b, "- %s\n", escapeMarkdown(k.String()))
+				}
+			})
+		}
+	}
+	if len(c.Differences) > 0 {
+		fold(plural(len(c.Differences), "difference")+" in the environment", func() {
+			b.WriteString("| | where | A | B |\n|:--|:--|:--|:--|\n")
+			for _, d := range c.Differences {
+				where := d.where(3)
+				if where == "" {
+					where = "run"
+				}
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(d.Key), escapeMarkdown(where), orDash(escapeMarkdown(d.A)), orDash(escapeMarkdown(d.B)))
+			}
+		})
+	}
+	fold("How it was compared", func() {
+		fmt.Fprintf(&b, "A: %s  \nB: %s\n\n%s\n", escapeMarkdown(runLine(c.A)), escapeMarkdown(runLine(c.B)), escapeMarkdown(c.methodLine()))
+	})
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return dash
+	}
+	return s
+}
+
+// important are the rows that stand in the open, in their order: all where they are few, else what is
+// worse, better or lost, filled up with the others.
+func (c *Comparison) important() []*Change {
+	weight := func(r *Change) int {
+		switch {
+		case r.Verdict == stat.Worse:
+			return 0
+		case r.Lost:
+			return 1
+		case r.Verdict == stat.Better:
+			return 2
+		case r.Holm:
+			return 3
+		}
+		return 4
+	}
+	order := make([]int, len(c.Rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return weight(&c.Rows[x]) - weight(&c.Rows[y]) })
+	if len(order) > shownRows {
+		order = order[:shownRows]
+	}
+	slices.Sort(order)
+	out := make([]*Change, len(order))
+	for i, k := range order {
+		out[i] = &c.Rows[k]
+	}
+	return out
+}
+
+func (c *Comparison) markdownTable(b *strings.Builder, rows []*Change, refs map[CellMetric][]int) {
+	if len(rows) == 0 {
+		return
+	}
+	loss := slices.ContainsFunc(rows, func(r *Change) bool { return r.Loss != nil })
+	head, rule := "| target | workload | A | B | B/A |", "|:--|:--|--:|--:|--:|"
+	if loss {
+		head, rule = head+" against "+escapeMarkdown(c.A.Baseline)+" |", rule+"--:|"
+	}
+	b.WriteString(head + " verdict |\n" + rule + ":--|\n")
+	for _, r := range rows {
+		value := func(i stat.Interval) string {
+			if i.N == 0 {
+				return dash
+			}
+			return escapeMarkdown(spread(i, r.Unit))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | ", escapeMarkdown(r.Target), escapeMarkdown(subject(r.Workload, r.Label)), value(r.A), value(r.B))
+		if r.Ratio != nil {
+			b.WriteString(escapeMarkdown(formatRatio(r.Ratio.Interval)))
+		}
+		b.WriteString(" | ")
+		if loss {
+			if r.Loss != nil {
+				b.WriteString(escapeMarkdown(formatRatio(r.Loss.Interval)))
+			}
+			b.WriteString(" | ")
+		}
+		verdict := r.verdict(false)
+		if verdict == "" {
+			verdict = "baseline"
+		} else {
+			verdict = "**" + verdict + "**"
+		}
+		var ns []string
+		for _, n := range refs[r.CellMetric] {
+			ns = append(ns, fmt.Sprint(n))
+		}
+		if len(ns) > 0 {
+			verdict += " <sup>" + strings.Join(ns, " ") + "</sup>"
+		}
+		b.WriteString(verdict + " |\n")
+	}
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// back splits "latest~2" into what it counts from and how many runs it goes back; ok is false where ref
+// does not end so.
+func back(ref string) (from string, n int, ok bool) {
+	from, steps, found := strings.Cut(ref, "~")
+	if !found || from == "" {
+		return ref, 0, false
+	}
+	n, err := strconv.Atoi(steps)
+	if err != nil || n < 0 || steps[0] == '+' {
+		return ref, 0, false
+	}
+	return from, n, true
+}
+
+// earlier returns the id of the n-th run with trials before the newest of that name; "latest" is any
+// name. It is "" where there is none.
+func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT id FROM runs WHERE (name = $1 OR $1 = 'latest') AND EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id)
+		ORDER BY started DESC, id DESC LIMIT 1 OFFSET $2`, name, n).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+// byHistory resolves what is no id and no beginning of one: a name, or "latest~1" and "NAME~1".
+func (s *Store) byHistory(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
+	name, n, counted := back(ref)
+	id, err := earlier(ctx, tx, name, n)
+	if err != nil || id != "" {
+		return id, err
+	}
+	if counted {
+		newest, err := earlier(ctx, tx, name, 0)
+		if err != nil {
+			return "", err
+		}
+		if newest != "" {
+			return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("%w: there are not so many runs with trials in %s", ErrNotFound, s.on),
+				Mend: "`iotax list` shows the runs"}
+		}
+	}
+	return "", s.gone(ref)
+}
