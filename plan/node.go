@@ -471,6 +471,9 @@ func (r *resolver) node(a ast.Node, depth int) *node {
 	}
 	switch a := a.(type) {
 	case *ast.NullNode:
+		if t := a.GetToken(); t.Type == token.NullType && strings.EqualFold(t.Value, "null") {
+			n.text = t.Value // an option of another tool may mean the word: fio has an engine of that name
+		}
 	case *ast.StringNode:
 		n.kind, n.text = scalarNode, a.Value
 	case *ast.LiteralNode:

@@ -256,6 +256,20 @@ func TestInAPlan(t *testing.T) {
 	}
 }
 
+// fio's null engine is meant by a bare null too, which YAML takes for nothing.
+func TestNullEngine(t *testing.T) {
+	k := plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
+	for _, word := range []string{"null", `"null"`} {
+		p, err := plan.Parse("p.yaml", []byte("targets: {here: {dir: /tmp}}\nworkloads: {a: {fio: {ioengine: "+word+", norandommap: }}}\n"), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.Workloads[0].Spec.(*Fio).Options()); !strings.Contains(got, "{ioengine null}") || !strings.Contains(got, "{norandommap }") {
+			t.Errorf("%s: %s", word, got)
+		}
+	}
+}
+
 func TestJobFile(t *testing.T) {
 	dir := t.TempDir()
 	text := `[global]
