@@ -116,6 +116,7 @@ type Disk struct {
 	AIO      string // threads, native, io_uring
 	IOThread bool
 	ReadOnly bool
+	IOPS     int // limit of I/Os per second, reads and writes together; 0 is none
 }
 
 // A Share is a directory of the host that a guest mounts.

@@ -20,6 +20,7 @@ type DiskSpec struct {
 	Cache         string    `yaml:"cache" doc:"use of the host's page cache, and what a flush does" enum:"none,writeback,writethrough,directsync,unsafe"`
 	AIO           string    `yaml:"aio" doc:"how the host does the I/O" enum:"threads,native,io_uring"`
 	IOThread      bool      `yaml:"iothread" doc:"a thread of its own for the disk"`
+	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, kept by QEMU; 0 is none"`
 	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits what the workloads put there"`
 	Preallocation string    `yaml:"preallocation" doc:"space of the image taken beforehand: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
 	Filesystem    string    `yaml:"filesystem" doc:"made in the guest; none is the bare device, whose image is written once with random data" enum:"ext4,none"`
@@ -66,6 +67,9 @@ func (s *DiskSpec) Validate() error {
 	}
 	if s.Preallocation == "metadata" && s.Format == "raw" {
 		refuse("preallocation", "a raw image has no metadata", "use off, falloc or full, or format: qcow2")
+	}
+	if s.IOPS < 0 {
+		refuse("iops", fmt.Sprintf("%d is negative", s.IOPS), "write a limit, or leave it out")
 	}
 	if s.Size < 0 || s.Size > 0 && s.Size < 16<<20 {
 		refuse("size", fmt.Sprintf("%d bytes are too few for a disk", int64(s.Size)), "use 16MiB or more, or leave it out")
@@ -249,7 +253,7 @@ qemu-img create -q -f qcow2 -o "preallocation=$3" "$1" "$2"`, d.image, strconv.F
 
 func (d *disk) Devices() []iotax.Device {
 	return []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
-		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, IOThread: d.spec.IOThread,
+		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 	}}}
 }
 

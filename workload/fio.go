@@ -293,6 +293,9 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 			s.Value = standardSizes(s.Value)
 			j.settings = append(j.settings, s)
 		}
+		if j.share > 0 {
+			return offeredJob{j}, nil
+		}
 		return j, nil
 	}
 	if spec.source == nil {

@@ -128,6 +128,8 @@ func checkDisk(d Disk) error {
 	switch {
 	case d.Path == "":
 		return &DeviceError{ID: d.ID, Field: "path", Msg: "is empty"}
+	case d.IOPS < 0:
+		return &DeviceError{ID: d.ID, Field: "iops", Msg: "is negative", Mend: "a limit above 0, or 0 for none"}
 	case d.AIO == "native" && d.Cache != "none" && d.Cache != "directsync":
 		return &DeviceError{ID: d.ID, Field: "aio", Msg: "native needs a cache mode that bypasses the host's page cache, not " + d.Cache,
 			Mend: "cache: none or directsync, or aio: threads or io_uring"}
@@ -274,6 +276,9 @@ func (d Disk) args() []string {
 	drive := "if=none,id=d-" + d.ID + ",file=" + esc(d.Path) + ",format=" + d.Format + ",cache=" + d.Cache + ",aio=" + d.AIO
 	if d.ReadOnly {
 		drive += ",readonly=on"
+	}
+	if d.IOPS > 0 {
+		drive += fmt.Sprintf(",throttling.iops-total=%d", d.IOPS)
 	}
 	if d.Snapshot {
 		drive += ",snapshot=on"

@@ -51,9 +51,9 @@ func TestArgs(t *testing.T) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "virtio-scsi", Cache: "writeback", AIO: "io_uring", IOThread: true}}}
 		}, []string{"-drive if=none,id=d-a,file=/d,format=raw,cache=writeback,aio=io_uring -object iothread,id=t-a -device virtio-scsi-pci,id=c-a,iothread=t-a -device scsi-hd,bus=c-a.0,drive=d-a,serial=a"}, nil},
 		{"nvme", func(c *Config) {
-			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe"}}}
+			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe", IOPS: 620}}}
 		},
-			[]string{"cache=unsafe,aio=threads -device nvme,drive=d-a,serial=a"}, nil},
+			[]string{"cache=unsafe,aio=threads,throttling.iops-total=620 -device nvme,drive=d-a,serial=a"}, nil},
 		{"order of disks", func(c *Config) {
 			c.Disks = []Disk{{ID: "b", Disk: iotax.Disk{Path: "/b"}}, {ID: "a", Disk: iotax.Disk{Path: "/a", Cache: "writethrough"}}}
 		}, []string{"serial=b -drive if=none,id=d-a,file=/a,format=raw,cache=writethrough"}, nil},
@@ -154,6 +154,7 @@ func TestValidate(t *testing.T) {
 		field  string
 	}{
 		"native and the page cache":  {disk(iotax.Disk{Cache: "writeback", AIO: "native"}), "aio"},
+		"negative limit":             {disk(iotax.Disk{IOPS: -1}), "iops"},
 		"native and unsafe":          {disk(iotax.Disk{Cache: "unsafe", AIO: "native"}), "aio"},
 		"unknown bus":                {disk(iotax.Disk{Bus: "ide"}), "bus"},
 		"unknown format":             {disk(iotax.Disk{Format: "vmdk"}), "format"},
