@@ -1,0 +1,48 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+)
+
+// The oracle: two disks of a guest that QEMU limits at 100 to 62, outside of fio and of everything that
+// measures. The ratio must come back, inside its interval.
+func TestKnownRatioComesBack(t *testing.T) {
+	s := newStage(t)
+	plan := s.write("oracle.yaml", `
+baseline: fast
+machines: {guest: {qemu: {memory: 256MiB, cpus: 1}}}
+targets:
+  host: {dir: a}
+  fast: {on: guest, disk: {of: host, iops: 200}}
+  slow: {on: guest, disk: {of: host, iops: 124}}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
+measure: {protocol: "fixed:3x1s", ramp: 300ms, cold: false}
+`)
+	r := s.iotax("run", plan, "--json", "--calibrate=no").works(t, exitOK)
+	var out struct {
+		Cells []struct {
+			Target string
+			Ratio  *struct{ Estimate, Lo, Hi float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil {
+		t.Fatal(err, r)
+	}
+	for _, c := range out.Cells {
+		if c.Target != "slow" {
+			continue
+		}
+		if c.Ratio == nil {
+			t.Fatal(r)
+		}
+		t.Logf("%+v", *c.Ratio)
+		// Three blocks of a second leave the t interval wide: what it says must hold, and the estimate be near.
+		if c.Ratio.Lo > 0.62*1.02 || c.Ratio.Hi < 0.62*0.98 || math.Abs(c.Ratio.Estimate/0.62-1) > 0.2 {
+			t.Errorf("the ratio is 0.62, and came out as %+v", *c.Ratio)
+		}
+		return
+	}
+	t.Fatal("no such target", r)
+}
