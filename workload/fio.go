@@ -341,6 +341,13 @@ func (j *fioJob) take(src *source) error {
 			fail := func(msg, mend string) error {
 				return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: msg}, Mend: mend}
 			}
+			if at := strings.TrimLeft(s.Value, " \t"); at != s.Value && strings.Trim(at, "0123456789") != "" {
+				return fail(fmt.Sprintf("%s=%q: the space behind the = is a part of the value to fio", s.Key, s.Value), "write "+s.Key+"="+at)
+			}
+			var slip *plan.ValueError
+			if s.Key == "rw" && !strings.Contains(s.Value, "$") && errors.As(checkOption("rw", s.Value), &slip) {
+				return fail(slip.Msg, slip.Mend)
+			}
 			switch {
 			case s.Key == "kb_base" && s.Value != "1000" && s.Value != "1024":
 				return fail("kb_base is 1000 or 1024", "kb_base=1024")
@@ -483,6 +490,14 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	r.direct = isOn(get, "direct")
 	if v, ok := get["buffered"]; ok && v == "0" {
 		r.direct = true
+	}
+	if v := get["bs"]; v != "" {
+		read, write, trim := fio.PerDirection(v)
+		for _, part := range []string{read, write, trim} {
+			if _, err := fio.ParseSize(part, base["bs"]); err != nil && part != "" {
+				return nil, fail("bs", err)
+			}
+		}
 	}
 	for _, key := range []string{"bs", "bsrange", "bssplit"} {
 		if v := get[key]; v != "" {

@@ -347,7 +347,7 @@ size=1MiB
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
-	for _, bad := range []string{"opendir=/", "create_only=1", "kb_base=3", "read_iolog=x"} {
+	for _, bad := range []string{"opendir=/", "create_only=1", "kb_base=3", "read_iolog=x", "bs= 8k", "rw = read", "rw=randraed"} {
 		if err := os.WriteFile(filepath.Join(dir, "bad.fio"), []byte("[a]\n"+bad+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ size=1MiB
 			t.Errorf("%s: got %v", bad, err)
 		}
 	}
-	for _, bad := range []string{"size=${NO}", "size=10%", "size=x", "filesize=1m-2m", "numjobs=0", "rw=read", "size=1m\nnumjobs=x"} {
+	for _, bad := range []string{"size=${NO}", "size=10%", "size=x", "filesize=1m-2m", "numjobs=0", "rw=read", "size=1m\nbs=1.5k", "size=1m\nbs=4k,8x", "size=1m\nnumjobs=x"} {
 		if err := os.WriteFile(filepath.Join(dir, "bad.fio"), []byte("[a]\n"+bad+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
