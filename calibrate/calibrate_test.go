@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/plan"
+	"iotax/stat"
 )
 
 // study fakes the trials of an A/A study: level(block, arm) is the logarithm of an arm's rate.
@@ -127,24 +128,22 @@ func TestTrialLength(t *testing.T) {
 	if c.Trial != 5*time.Second {
 		t.Errorf("trial of %s, want 5s", c.Trial)
 	}
-	v, ok := components(ts, "w", "read.iops", differences(ts))
-	if !ok || math.Abs(math.Sqrt(v.Within)-0.04) > 0.006 || math.Abs(math.Sqrt(v.Between)-0.01) > 0.003 || v.SetUp != 500*time.Millisecond {
-		t.Errorf("%+v, %v", v, ok)
+	v, setUp, ok := components(ts, "w", "read.iops", differences(ts))
+	if !ok || math.Abs(math.Sqrt(v.Within)-0.04) > 0.008 || math.Abs(math.Sqrt(v.Between)-0.01) > 0.003 || setUp != 0.5 {
+		t.Errorf("%+v, %v, %v", v, setUp, ok)
 	}
-	for _, c := range []struct {
-		v    Variances
-		ok   bool
-		want time.Duration
-	}{
-		{Variances{Between: 1e-4, Within: 16e-4, SetUp: 25 * time.Second}, true, 20 * time.Second},
-		{Variances{Between: 0, Within: 16e-4, SetUp: time.Second}, true, mostTrial},
-		{Variances{Between: 1e-4, Within: 0, SetUp: time.Second}, true, leastTrial},
-		{Variances{}, true, leastTrial},
-		{Variances{}, false, 0},
-	} {
-		if got := trialLength(c.v, c.ok); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.v, got, c.want)
-		}
+	if got := trialLength(stat.Components{Between: 1e-4, Within: 16e-4}, 25, true); got != 20*time.Second {
+		t.Errorf("%s, want 20s", got)
+	}
+	if got := trialLength(stat.Components{Between: -1e-6, Within: 16e-4}, 1, true); got != mostTrial {
+		t.Errorf("%s where longer is always better", got)
+	}
+	if got := trialLength(stat.Components{}, 1, false); got != 0 {
+		t.Errorf("%s of nothing", got)
+	}
+	short, brief := study(20, 2, func(int, int) float64 { return 0.01 * rnd.NormFloat64() }, none)
+	if c, err := New(short, brief, nil, false); err != nil || c.Trial != 0 {
+		t.Errorf("trials of 2 s tell no length: %+v, %v", c, err)
 	}
 	if c, err := New(r, ts, nil, true); err != nil || c.Trial != 0 || !c.Brief {
 		t.Errorf("a brief one tells no length: %+v, %v", c, err)

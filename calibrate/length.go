@@ -5,14 +5,8 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/stat"
 )
-
-// Variances are the parts of what one trial varies by, on the logarithmic scale, and what it costs.
-type Variances struct {
-	Between float64       // variance between trials that a longer trial does not take away
-	Within  float64       // variance of the mean of one second, its correlation with the next seconds counted in
-	SetUp   time.Duration // of a trial: everything but its measured window
-}
 
 // The lengths between which one is proposed: below the least a trial is only a quick look, and beyond
 // the most a single hiccup costs too much.
@@ -24,53 +18,36 @@ const (
 // minSeconds is the least number of seconds in a trial from which its inner variance is told.
 const minSeconds = 4
 
-// components splits the variance of the differences d of an A/A study. The variance of a mean over L
-// seconds is Between + Within/L; what the two trials of a block share has cancelled in d, so that half
-// the variance of d is that of one trial.
-func components(trials []*iotax.Trial, workload, metric string, d []float64) (v Variances, ok bool) {
-	var ss, num, den float64
-	var n, count int
-	var setUp, seconds float64
+// components splits the variance of an A/A study with the differences d. What the two trials of a block
+// share has cancelled in d and must not count as noise, so the variance between trials is taken from
+// there: half of d's is that of one trial. setUp is what a trial costs beside its window, in seconds.
+// It fails where the study is too short.
+func components(trials []*iotax.Trial, workload, metric string, d []float64) (c stat.Components, setUp float64, ok bool) {
+	var seconds [][]float64
+	count := 0
 	for _, t := range trials {
 		if t.Workload != workload || t.Err != "" || t.Void != "" {
 			continue
 		}
 		setUp += (t.Took - t.Length).Seconds()
-		seconds += t.Length.Seconds()
 		count++
-		ys := logs(t, metric)
-		if len(ys) < minSeconds {
-			continue
+		if ys := logs(t, metric); len(ys) >= minSeconds {
+			seconds = append(seconds, ys)
 		}
-		m := mean(ys)
-		for i, y := range ys {
-			ss += (y - m) * (y - m)
-			den += (y - m) * (y - m)
-			if i > 0 {
-				num += (y - m) * (ys[i-1] - m)
-			}
-		}
-		n += len(ys) - 1
 	}
-	if n == 0 || count == 0 || len(d) < minPhi {
-		return Variances{}, false
+	if len(d) < minPhi {
+		return c, 0, false
 	}
-	// Seconds that resemble their neighbours tell less: the variance of their mean is larger by
-	// (1+r)/(1−r) (Box, Jenkins & Reinsel, Time Series Analysis, 2.1).
-	r := 0.0
-	if den > 0 {
-		r = math.Min(math.Max(num/den, 0), 0.9)
+	c, err := stat.VarianceComponents(seconds)
+	if err != nil { // the trials are too short
+		return c, 0, false
 	}
-	v.Within = ss / float64(n) * (1 + r) / (1 - r)
-	m, var2 := mean(d), 0.0
+	m, ss := mean(d), 0.0
 	for _, x := range d {
-		var2 += (x - m) * (x - m)
+		ss += (x - m) * (x - m)
 	}
-	var2 /= float64(len(d) - 1)
-	length := seconds / float64(count)
-	v.Between = math.Max(0, var2/2-v.Within/length)
-	v.SetUp = time.Duration(setUp / float64(count) * float64(time.Second))
-	return v, true
+	c.Between = ss/float64(len(d)-1)/2 - c.Within/c.Seconds
+	return c, math.Max(0, setUp/float64(count)), true
 }
 
 // logs are the logarithms of the trial's one-second series that metric is the mean of.
@@ -90,17 +67,15 @@ func logs(t *iotax.Trial, metric string) []float64 {
 	return nil
 }
 
-// trialLength is the length L of a trial that gives the most certainty for the time it takes. With
-// set-up c, the time of a trial is c+L and its variance Between + Within/L; their product is least at
-// L = √(c·Within/Between) (Kalibera & Jones, ISMM'13, section 8, with seconds as the inner level). It is
-// in whole seconds, between 5 s and 60 s, and 0 where the parts are not known.
-func trialLength(v Variances, ok bool) time.Duration {
+// trialLength is the length that gives the most certainty for the time it takes, in whole seconds; 0
+// where the study is too short to tell.
+func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0
 	}
-	best := math.Sqrt(v.SetUp.Seconds() * v.Within / v.Between) // +Inf without any variance between
-	if math.IsNaN(best) {
-		best = 0 // neither varies: any length will do
+	best, err := stat.TrialLength(c, setUp, leastTrial.Seconds(), mostTrial.Seconds())
+	if err != nil {
+		return 0
 	}
-	return min(max(time.Duration(math.Ceil(math.Min(best, mostTrial.Seconds())))*time.Second, leastTrial), mostTrial)
+	return time.Duration(math.Ceil(best)) * time.Second
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"iotax/stat"
 )
 
 // noiseLine says what the rig shows when nothing differs, or, where it was not calibrated, how much
@@ -12,7 +14,7 @@ func (r *Report) noiseLine() string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
 		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", percent(c.Floor()), plural(c.Blocks, "block"), c.Length, clean(c.Workload), c.At.Format("2006-01-02"))
 		if phi := c.Autocorrelation(); phi > 0 {
-			s += fmt.Sprintf("; intervals are widened by %.2f, because successive blocks resemble each other (φ = %.2f)", math.Sqrt((1+phi)/(1-phi)), phi)
+			s += fmt.Sprintf("; intervals are widened by %.2f, because successive blocks resemble each other (φ = %.2f)", stat.Widening(phi), phi)
 		}
 		return s + "."
 	}

@@ -156,7 +156,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
-	if ctx.Err() == nil {
+	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
 		err = d.Update(ctx, run)
 	}
 	e := newEngine(run, p, d, rig, o.Trials)
