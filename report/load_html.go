@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"iotax"
 )
 
@@ -81,7 +83,7 @@ func (c Curve) view() curveView {
 		}
 	}
 	for _, name := range names {
-		l := curveLine{Target: clean(name), Class: curveColors[len(v.Lines)%len(curveColors)]}
+		l := curveLine{Target: ansi.Truncate(clean(name), 22, "…"), Class: curveColors[len(v.Lines)%len(curveColors)]}
 		for _, p := range c.Points {
 			for _, cell := range p.Cells {
 				if cell.Target != name || !(cell.Latency > 0) {

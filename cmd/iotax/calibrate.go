@@ -265,7 +265,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	row := func(name, value, note string) { fmt.Fprintf(&b, "  %-18s %-22s %s\n", name, value, note) }
 	verdict := "contains 1, as it must"
 	if _, bad := calibrate.Finding(c); bad {
-		verdict = "does not contain 1: see below"
+		verdict = "does not contain 1, see below"
 	}
 	if c.Floor() == 0 {
 		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few blocks count for an interval")
@@ -273,8 +273,8 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 		row("A/A ratio", fmt.Sprintf("%.3f× [%.3f, %.3f]", c.Ratio, c.Lo, c.Hi), verdict)
 		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d blocks of %s, %s", c.Blocks, plan.Duration(c.Length), c.Workload))
 	}
-	row("trial to trial", percent(c.CV), "coefficient of variation of single trials")
-	lag := "no more than chance: intervals stay as they are"
+	row("trial to trial", percent(c.CV), "CV of single trials")
+	lag := "no more than chance"
 	switch {
 	case c.Phi > 0:
 		lag = fmt.Sprintf("intervals are widened for φ = %.2f", c.Phi)
@@ -283,18 +283,18 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	}
 	row("lag-1 φ", fmt.Sprintf("%.2f", c.Lag1), lag)
 	if c.NullIOPS > 0 {
-		row("null engine", scaled(iotax.Value{Name: "read.iops", Value: c.NullIOPS, Unit: iotax.PerSecond}), "one thread of the load generator without a disk")
+		row("null engine", scaled(iotax.Value{Name: "read.iops", Value: c.NullIOPS, Unit: iotax.PerSecond}), "one thread of fio without a disk")
 	}
 	if c.Trial > 0 {
-		row("best trial length", plan.Duration(c.Trial).String(), "from the variance between and within trials")
+		row("best trial length", plan.Duration(c.Trial).String(), "by variance components")
 	} else {
-		row("best trial length", "not known", "needs 12 blocks, and trials of 5 s")
+		row("best trial length", "not known", "needs 12 blocks and trials of 5 s")
 	}
 	fmt.Fprintln(&b)
 	if f, bad := calibrate.Finding(c); bad {
 		fmt.Fprintf(&b, "%s: %s\n  → %s\n\n", f.Rule, f.Evidence, f.Mend)
 	}
-	fmt.Fprintf(&b, "kept for %d days in %s\nnext: iotax report %s · iotax show %s\n", int(calibrate.MaxAge.Hours()/24), file, iotax.Quote(r.ID), iotax.Quote(r.ID))
+	fmt.Fprintf(&b, "kept for %d days: %s\nnext: iotax report %s · iotax show %s\n", int(calibrate.MaxAge.Hours()/24), file, iotax.Quote(r.ID), iotax.Quote(r.ID))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
