@@ -28,6 +28,18 @@ type setting struct {
 	at         position
 }
 
+// add sets an option, in place of what it was before.
+func (j *job) add(s setting) {
+	j.set[s.key] = s
+	j.order = append(j.order, s)
+	switch s.key { // one option with two names
+	case "buffered":
+		delete(j.set, "direct")
+	case "direct":
+		delete(j.set, "buffered")
+	}
+}
+
 func (j *job) get(key string) (setting, bool) {
 	s, ok := j.set[key]
 	return s, ok

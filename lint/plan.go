@@ -189,16 +189,6 @@ func planJobs(w plan.Workload) []*job {
 func planJob(w plan.Workload, written []fio.Setting) *job {
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true}
 	j.head = setting{at: marked(w.Where(""))}
-	add := func(s setting) {
-		j.set[s.key] = s
-		j.order = append(j.order, s)
-		switch s.key { // one option with two names
-		case "buffered":
-			delete(j.set, "direct")
-		case "direct":
-			delete(j.set, "buffered")
-		}
-	}
 	at := w.Where("file")
 	if at == w.Where("") { // not written
 		at = w.Where("command")
@@ -207,11 +197,11 @@ func planJob(w plan.Workload, written []fio.Setting) *job {
 		if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
 			continue // the target says where
 		}
-		add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
+		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}
 	if l, ok := w.Spec.(plan.OptionLister); ok {
 		for _, o := range l.Options() {
-			add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
+			j.add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
 		}
 	}
 	return j

@@ -59,17 +59,9 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		r := &res.Jobs[i]
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true}
 		j.head = setting{at: position{file: name, line: line}}
-		for _, options := range []map[string]string{res.Options, r.Options} {
+		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own win
 			for k, v := range options {
-				key := fio.Canonical(k)
-				j.set[key] = setting{key: key, value: v, bare: v == "", base: 1024, at: j.head.at}
-				// The later of the two wins; the job's own options are the later ones.
-				switch key {
-				case "buffered":
-					delete(j.set, "direct")
-				case "direct":
-					delete(j.set, "buffered")
-				}
+				j.add(setting{key: fio.Canonical(k), value: v, bare: v == "", base: 1024, at: j.head.at})
 			}
 		}
 		if s, ok := j.set["kb_base"]; ok && s.value == "1000" {
@@ -164,8 +156,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 				width += 2
 			}
 			set := setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: t.at(s.File, s.Line, s.Column, width)}
-			j.set[set.key] = set
-			j.order = append(j.order, set)
+			j.add(set)
 		}
 		out = append(out, j)
 	}
