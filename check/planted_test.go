@@ -18,6 +18,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"device-did-less", "buffered reads of such a disk, the host's cache warm", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"foreign-io", "a second fio reads from a device that nobody else uses", "cmd/iotax", "TestFindsForeignIO"},
 	{"stall", "fio stopped by a signal for 2.5 s in one block of two", "cmd/iotax", "TestFindsStall"},
+	{"throttle-step", "fio stopped four fifths of the time from the middle of the window on", "cmd/iotax", "TestFindsThrottleStep"},
 	{"generator-bound", "fio's null engine, beside 1000 I/Os a second", "cmd/iotax", "TestFindsGeneratorBound"},
 	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsBlockingSubmit"},
 	{"durability-differs", "a guest's disk with `cache: unsafe` against the host's disk", "cmd/iotax", "TestFindsTheHostsCache"},

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"iotax"
 )
 
@@ -137,6 +139,26 @@ measure: {trial: 1s, ramp: 200ms, blocks: 1}
 	}
 }
 
+// awaitFio waits until fio measures, and returns its processes.
+func (r *running) awaitFio() (pids []int) {
+	r.s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if pids = r.s.fio(); len(pids) >= 2 { // itself and its job
+			return pids
+		}
+	}
+	r.s.t.Fatalf("fio does not run: %s", r.wait())
+	return nil
+}
+
+func (s *stage) signalAll(pids []int, sig syscall.Signal) {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			s.t.Error(err)
+		}
+	}
+}
+
 // fio is stopped for two seconds and a half in the first block of two.
 func TestFindsStall(t *testing.T) {
 	s := newStage(t)
@@ -146,24 +168,11 @@ targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
 measure: {trial: 5s, ramp: 0s, blocks: 2}
 `, dir)))
-	var pids []int
-	for end := time.Now().Add(30 * time.Second); len(pids) < 2 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		pids = s.fio() // itself and its job
-	}
-	if len(pids) < 2 {
-		t.Fatalf("fio does not run: %s", r.wait())
-	}
+	pids := r.awaitFio()
 	time.Sleep(1500 * time.Millisecond)
-	signal := func(sig syscall.Signal) {
-		for _, pid := range pids {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	signal(syscall.SIGSTOP)
+	s.signalAll(pids, syscall.SIGSTOP)
 	time.Sleep(2500 * time.Millisecond)
-	signal(syscall.SIGCONT)
+	s.signalAll(pids, syscall.SIGCONT)
 	r.wait().works(t, 0)
 	_, trials := s.trials()
 	for i, want := range []bool{true, false} {
@@ -171,6 +180,36 @@ measure: {trial: 5s, ramp: 0s, blocks: 2}
 			t.Errorf("stall in block %d: %v\n%+v\n%+v", i, got, trials[i].Findings, trials[i].Series)
 		}
 	}
+}
+
+// From the middle of the trial on, fio may only run a fifth of the time. It does little, so that others on
+// this machine do not decide how much.
+func TestFindsThrottleStep(t *testing.T) {
+	s := newStage(t)
+	plan := s.write("checks.yaml", fmt.Sprintf(`
+targets: {disk: {dir: %s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, ioengine: psync, size: 32MiB, thinktime: 5000}}}
+measure: {trial: 10s, ramp: 0s, blocks: 1}
+`, s.private()))
+	for range 3 { // on a machine with too much to do the first half is not level
+		r := s.start(nil, "run", plan)
+		pids := r.awaitFio()
+		for _, pid := range pids { // where it may be had: before whatever else runs here
+			_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
+		}
+		time.Sleep(5 * time.Second)
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+			s.signalAll(pids, syscall.SIGSTOP)
+			time.Sleep(40 * time.Millisecond)
+			s.signalAll(pids, syscall.SIGCONT)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.wait().works(t, 0)
+		if got := s.found("throttle-step"); slices.Equal(got, []string{"disk / read"}) {
+			return
+		}
+	}
+	t.Errorf("no throttle-step\n%+v\n%+v", first(s).Findings, first(s).Series)
 }
 
 // The null engine is all CPU; one I/O every millisecond is not.
