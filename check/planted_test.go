@@ -26,6 +26,10 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"cpu-bound", "more than half of the null-engine ceiling, for one thread and several, here and elsewhere", "report", "TestCPUBound"},
 	{"trial-void", "one trial of six that a cache served, and two", "report", "TestOneErrorIsLeftOut"},
 	{"too-many-void", "two trials of six void, on either side", "report", "TestVerdictRules"},
+	{"aa-not-one", "an A/A study in which one arm is 5 % faster", "calibrate", "TestArmsThatDiffer"},
+	{"not-calibrated", "a place that refuses the A/A study", "cmd/iotax", "TestCalibrationThatFails"},
+	{"arrivals-late", "an open loop with a tenth of its sources busy", "workload", "TestLoadIsJudged"},
+	{"load-not-reached", "an open loop of which 90 % was done", "workload", "TestLoadIsJudged"},
 	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 

@@ -54,8 +54,8 @@ func (p *progress) event(e run.Event) {
 		if !p.live {
 			t := e.Trial
 			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t)))
-		} else if e.Trial.Err != "" {
-			p.line(e.Trial.Cell() + ": failed: " + firstLine(e.Trial.Err))
+		} else if e.Trial.Err != "" || e.Trial.Void != "" {
+			p.line(e.Trial.Cell() + ": " + outcome(e.Trial))
 		}
 	case run.CellsDone:
 		p.line(e.Workload + ": done, " + e.Text)
@@ -113,12 +113,17 @@ func outcome(t *iotax.Trial) string {
 	if t.Err != "" {
 		return "failed: " + firstLine(t.Err)
 	}
+	done := "done"
 	for _, v := range t.Values {
 		if strings.HasSuffix(v.Name, ".iops") || strings.HasSuffix(v.Name, ".bandwidth") {
-			return scaled(v)
+			done = scaled(v)
+			break
 		}
 	}
-	return "done"
+	if t.Void != "" {
+		done += "; void, its block is run again: " + firstLine(t.Void)
+	}
+	return done
 }
 
 // headline is the trial's first headline value of its workload.

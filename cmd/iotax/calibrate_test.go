@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/run"
+	"iotax/volume"
+)
+
+// A calibration that fails does not keep a run from measuring; it is told.
+func TestCalibrationThatFails(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	a := &app{out: io.Discard, err: io.Discard}
+	p, err := plan.FromWords([]string{"dir:/var/tmp", "dir:/var/tmp"}, []string{"randread-4k"}, plan.Defaults(), kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := newProgress(io.Discard, true, false, 80)
+	d := a.deps(nil, t.TempDir(), show)
+	d.Prepare = func(context.Context, plan.Target, volume.Env) (iotax.Volume, error) {
+		return nil, &iotax.Error{Op: "make directory", On: "/var/tmp", Err: errors.New("no space left"), Mend: "free some"}
+	}
+	r := &iotax.Run{Baseline: p.Baseline}
+	c, found := a.calibrator(calibrateAuto, p, d, show)(context.Background(), r)
+	if c != nil || len(found) != 1 || found[0].Rule != "not-calibrated" || !strings.Contains(found[0].Evidence, "no space left") || found[0].Mend != "free some" {
+		t.Errorf("%+v, %+v", c, found)
+	}
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	if c, found := a.calibrator(calibrateAuto, p, d, show)(stopped, r); c != nil || found != nil {
+		t.Errorf("interrupted: %+v, %+v", c, found)
+	}
+	p.Measure.Trial, p.Measure.Blocks = plan.Duration(time.Second), plan.Blocks{Min: 6, Max: 6}
+	if c, found := a.calibrator(calibrateAuto, p, d, show)(context.Background(), r); c != nil || found != nil {
+		t.Errorf("a run of 12 s is not worth it: %+v, %+v", c, found)
+	}
+	if a.calibrator(calibrateNo, p, d, show) != nil {
+		t.Error("--calibrate=no asks nothing")
+	}
+}
+
+func TestVoidTrialIsTold(t *testing.T) {
+	var b strings.Builder
+	p := newProgress(&b, false, false, 80)
+	x := &iotax.Trial{Target: "a", Workload: "w", Void: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
+	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Blocks: 6, Trial: x})
+	if !strings.Contains(b.String(), "1.000k IOPS; void, its block is run again: clock-insane: 3 %") {
+		t.Error(b.String())
+	}
+}
