@@ -35,6 +35,8 @@ func TestGolden(t *testing.T) {
 		"report.md":        r.Markdown,
 		"report.json":      r.JSON,
 		"report.html":      r.HTML,
+		"report.svg":       r.SVG,
+		"report.benchfmt":  r.Benchfmt,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

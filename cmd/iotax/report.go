@@ -60,7 +60,7 @@ func (a *app) reportCommand() *cobra.Command {
 			return a.print(rep)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "csv, html, json, md or txt")
+	c.Flags().StringVar(&format, "format", "", strings.Join(formatNames(), ", "))
 	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file; its ending is the format")
 	return c
 }

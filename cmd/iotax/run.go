@@ -62,7 +62,7 @@ after Ctrl-C.`,
 	}
 	pf.add(c)
 	f := c.Flags()
-	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file: .html, .md, .json, .csv or .txt")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file: .html, .md, .json, .csv, .svg, .benchfmt or .txt")
 	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
@@ -245,6 +245,8 @@ var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, tri
 	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error {
 		return rep.Text(w, report.TextOptions{Width: 100})
 	},
+	"svg":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.SVG(w) },
+	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Benchfmt(w) },
 	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
 		return store.WriteCSV(w, r, func(yield func(*iotax.Trial, error) bool) {
 			for _, t := range trials {

@@ -1,0 +1,128 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
+	"golang.org/x/perf/benchproc"
+
+	"iotax"
+)
+
+// The medians that benchstat's own packages make of the file are those of the report.
+func TestBenchfmtMedians(t *testing.T) {
+	r := New(fixture())
+	var b bytes.Buffer
+	if err := r.Benchfmt(&b); err != nil {
+		t.Fatal(err)
+	}
+	if _, first, _ := strings.Cut(b.String(), "/target="); !strings.HasPrefix(first, "host_disk/") {
+		t.Error("the baseline does not come first")
+	}
+	in := benchfmt.NewReader(&b, "report")
+	target, err := new(benchproc.ProjectionParser).Parse("/target,/workload,/io", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := map[[2]string][]float64{}
+	n := 0
+	for in.Scan() {
+		switch rec := in.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Fatal(rec)
+		case *benchfmt.Result:
+			n++
+			for _, v := range rec.Values {
+				k := [2]string{target.Project(rec).String(), v.Unit}
+				samples[k] = append(samples[k], v.Value)
+			}
+		}
+	}
+	if in.Err() != nil || n < 80 {
+		t.Fatalf("%d results, %v", n, in.Err())
+	}
+	if units := in.Units(); units.GetBetter("IOPS") != 1 || units.GetBetter("sec/op") != -1 || units.GetBetter("p99-sec/op") != -1 {
+		t.Error("benchstat does not know which direction is better")
+	}
+	checked := 0
+	for _, s := range r.Sections {
+		op, _, _ := strings.Cut(s.Metric, ".")
+		_, unit := benchUnit(iotax.Value{Name: s.Metric})
+		for _, row := range s.Rows {
+			xs := samples[[2]string{"/target:" + word(row.Target) + " /workload:" + word(s.Workload) + " /io:" + op, unit}]
+			if len(xs) != row.Value.N {
+				t.Errorf("%s / %s %s: %d lines, %d trials count", row.Target, s.Workload, unit, len(xs), row.Value.N)
+			}
+			if len(xs) == 0 {
+				continue
+			}
+			checked++
+			sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(xs, &benchmath.DefaultThresholds), .95)
+			if math.Abs(sum.Center/row.Value.Estimate-1) > 1e-12 {
+				t.Errorf("%s / %s %s: benchstat's median is %v, the report's %v", row.Target, s.Workload, unit, sum.Center, row.Value.Estimate)
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d medians compared", checked)
+	}
+}
+
+func TestBenchfmtNames(t *testing.T) {
+	run := &iotax.Run{Baseline: "a b", Workloads: []iotax.WorkloadInfo{{Name: "boot", Metrics: []string{"boot.kernel"}}}}
+	var trials []*iotax.Trial
+	for i, name := range []string{"a b", "a_b", "x/y-4", "\x1b[31m\n", "a b"} {
+		trials = append(trials, &iotax.Trial{Target: name, Workload: "boot", Block: i, Seq: i, Values: []iotax.Value{
+			{Name: "boot.kernel", Value: 1.5, Unit: iotax.Seconds, Better: iotax.Down}, {Name: "cpu.host", Value: 1, Unit: iotax.Seconds, Better: iotax.Down}}})
+	}
+	var b bytes.Buffer
+	if err := New(run, trials).Benchfmt(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"/target=a_b 1 1.5 boot.kernel-sec\n", "/target=a_b#2 1 ", "/target=x_y-4 1 ", "/target=_ 1 ", "Unit boot.kernel-sec better=lower\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+	if strings.Count(b.String(), "/target=a_b 1") != 2 || strings.Contains(b.String(), "cpu.host") {
+		t.Errorf("got\n%s", b.String())
+	}
+}
+
+func TestSVG(t *testing.T) {
+	r := New(fixture())
+	var b bytes.Buffer
+	if err := r.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.Contains(s, "var(") || strings.Contains(s, "@media") || !strings.Contains(s, "0.710×") || !strings.Contains(s, "#ad3a06") {
+		t.Error("the picture needs a browser, or shows no ratio")
+	}
+	d := xml.NewDecoder(&b)
+	shapes := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := tok.(xml.StartElement); ok && e.Name.Space == "http://www.w3.org/2000/svg" {
+			shapes++
+		}
+	}
+	if shapes < 50 {
+		t.Errorf("%d elements", shapes)
+	}
+	if err := New(nil, nil).SVG(new(bytes.Buffer)); err == nil {
+		t.Error("an empty report has a picture")
+	}
+}
