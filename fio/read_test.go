@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -326,5 +327,63 @@ func BenchmarkRead(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A stream of reports, as status-interval makes it in a long run, is held one report at a time.
+func TestMemoryIsBounded(t *testing.T) {
+	const reports = 2000
+	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // as large as a real report
+	i := 0
+	var base, peak, total uint64
+	var pending []byte
+	r := readFunc(func(p []byte) (int, error) {
+		var m runtime.MemStats
+		if i%100 == 0 {
+			runtime.ReadMemStats(&m)
+			if base == 0 {
+				base = m.HeapAlloc
+			}
+			peak = max(peak, m.HeapAlloc)
+		}
+		if len(pending) == 0 {
+			if i == reports {
+				return 0, io.EOF
+			}
+			i++
+			pending = fmt.Appendf(nil, "{\"fio version\" : \"fio-3.33\",%s \"timestamp_ms\" : %d, \"jobs\" : [{\"jobname\" : \"a\", \"read\" : {\"io_bytes\" : %d, \"io_kbytes\" : 1, \"total_ios\" : %d, \"runtime\" : %d}}]%s}\n",
+				head, 1700000000000+i*1000, i*4096, i, i*1000, tail)
+		}
+		n := copy(p, pending)
+		pending = pending[n:]
+		total += uint64(n)
+		return n, nil
+	})
+	parts, err := ReadFrom(r, "")
+	if err != nil || len(parts) != 1 || parts[0].Err != nil {
+		t.Fatalf("%v: %d parts", err, len(parts))
+	}
+	if s := parts[0].Result.Series; len(s) != 2 || len(s[0].V) != reports || s[0].V[reports-1] != 1 {
+		t.Errorf("%d series", len(s))
+	}
+	if total < 30<<20 || peak-base > total/2 {
+		t.Errorf("%d MiB of heap for %d MiB of reports", (peak-base)>>20, total>>20)
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Of a key that stands twice the last counts, and nothing is added up.
+func TestDuplicateKeys(t *testing.T) {
+	const lat = `"lat_ns" : {"mean" : 5, "N" : 1000, "bins" : {"10" : 400, "20" : 600}, "bins" : {"10" : 1000}}`
+	r := parse(t, []byte(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "x", "jobname" : "a", "read" : {"io_bytes" : 1, "total_ios" : 7, `+lat+`},
+		"read" : {"io_bytes" : 4096, "io_kbytes" : 4, "total_ios" : 1000, "runtime" : 1000, `+lat+`}}]}`))
+	if r.Jobs[0].Name != "a" || value(t, r, "read.ios") != 1000 || value(t, r, "read.bytes") != 4096 {
+		t.Errorf("%+v", r.Jobs[0])
+	}
+	if h := r.Histograms()[0]; len(h.Bins) != 1 || h.Bins[0].Count != 1000 {
+		t.Errorf("%+v", h)
 	}
 }

@@ -26,6 +26,7 @@ import (
 // the target's in the name of the file, the workload's in the result.
 type Source struct {
 	Name     string // of the file, as the user gave it; "-" is the standard input
+	Folder   string // the name of the directory it was found in, where that was given and not the file
 	Target   string
 	Workload string
 }
@@ -86,7 +87,7 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 	var input capture
 	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
 	named := src.Workload != ""
-	if src.Target == "" {
+	if src.Target == "" && src.Folder == "" {
 		src.Target = TargetOf(src.Name)
 	}
 	for _, p := range parts {
@@ -208,6 +209,7 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 // Extend adds what was added to a run that was imported before and has those trials, and returns the
 // new ones.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
+	b.nameFolders()
 	b.attachLogs()
 	b.tellApart()
 	all := slices.Clone(have)
@@ -242,6 +244,48 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	run.Findings = append(run.Findings, check.Run(run, all)...)
 	return all[len(have):], b.rows, nil
 }
+
+// nameFolders names the targets of files that were found in directories: by the directory, as the files of
+// one are the jobs of one target. Only if there is a single directory, and files of several names in it ran
+// the same job, these names are the targets.
+func (b *Batch) nameFolders() {
+	folders := map[string]bool{}
+	names := map[string][]string{} // of files, by workload and size of its blocks
+	for _, it := range b.items {
+		if it.src.Target != "" || it.result == nil {
+			continue
+		}
+		folders[path.Dir(it.src.Name)] = true
+		f := jobFacts(it.result)
+		key := strings.Join([]string{it.src.Workload, f["rw"], f["bs"], f["iodepth"], strings.Join(directions(it.result.Values()), "+")}, "\x00")
+		if name := TargetOf(it.src.Name); !anonymous.MatchString(name) && !slices.Contains(names[key], name) {
+			names[key] = append(names[key], name)
+		}
+	}
+	several := false
+	for _, n := range names {
+		several = several || len(n) > 1
+	}
+	target := func(src Source) string {
+		if name := TargetOf(src.Name); several && len(folders) == 1 && folders[path.Dir(src.Name)] && !anonymous.MatchString(name) {
+			return name
+		}
+		return src.Folder
+	}
+	for i := range b.items {
+		if src := &b.items[i].src; src.Target == "" {
+			src.Target = target(*src)
+		}
+	}
+	for i := range b.logs {
+		if src := &b.logs[i].src; src.Target == "" {
+			src.Target = target(*src)
+		}
+	}
+}
+
+// anonymous are names of files that tell nothing but a number.
+var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
 // attachLogs gives logs to the result that names their prefix, else to the only result of their
 // directory and target. Others, of one prefix each, are trials by themselves.

@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -230,5 +231,30 @@ func TestSources(t *testing.T) {
 	x := trials[0]
 	if x.Target != "stdin" || x.Workload != "read" || x.Facts["iops.from"] != string(fio.Rounded) || x.Facts["bytes.from"] != string(fio.Rounded) || x.Facts["form"] != "text" {
 		t.Errorf("%+v", x)
+	}
+}
+
+func TestFolders(t *testing.T) {
+	one := func(name string) string { return doc(now, "", job(name, 0, 1000, 1000, "")) }
+	for _, c := range []struct {
+		name  string
+		files map[string]string // job by file
+		want  []string
+	}{
+		{"a folder a target", map[string]string{"r/guest/x.json": "a", "r/host/x.json": "a", "r/host/y.json": "b", "r/host/z.json": "b"},
+			[]string{"guest / a", "host / a", "host / b", "host / b"}},
+		{"files repeat a job", map[string]string{"r/guest-1.json": "a", "r/host-1.json": "a", "r/host-2.json": "a", "r/other.json": "b"},
+			[]string{"guest / a", "host / a", "host / a", "other / b"}},
+		{"a file a job", map[string]string{"r/read.json": "read", "r/write.json": "write"}, []string{"r / read", "r / write"}},
+		{"numbers alone", map[string]string{"r/1.json": "a", "r/run2.json": "a", "r/run-3.json": "a"}, []string{"r / a", "r / a", "r / a"}},
+	} {
+		var b Batch
+		for _, f := range slices.Sorted(maps.Keys(c.files)) {
+			add(t, &b, Source{Name: f, Folder: filepath.Base(filepath.Dir(f))}, one(c.files[f]))
+		}
+		_, trials, _ := finish(t, &b)
+		if got := cells(trials); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v", c.name, got)
+		}
 	}
 }

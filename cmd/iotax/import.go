@@ -39,7 +39,8 @@ saves it as one run. Several results of one job on one target are repetitions.
 
 --as names the target of all files, or, given several times, of the files behind
 it. Without it a file is a target, called like the file without its ending and
-the number of a repetition ("host-2.json"); files in a directory given are one.`,
+the number of a repetition ("host-2.json"). Of a directory each folder with files
+is a target; if there is only one, and its files repeat a job, they are.`,
 		Example: `  iotax import --as host before/*.json --as guest after/*.json
   iotax import host.json guest.json && iotax report
   fio job.fio | iotax import - --as laptop --workload "4k random read"`,
@@ -224,11 +225,9 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 		}
 		s := src
 		s.Name = path
-		if s.Target == "" {
-			// The directory that was given may be called "."
-			if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
-				s.Target = filepath.Base(dir)
-			}
+		// The directory that was given may be called "."
+		if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
+			s.Folder = filepath.Base(dir)
 		}
 		addFile(batch, s)
 		return nil
@@ -265,6 +264,17 @@ func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
 			Parts  []ingest.Row `json:"parts"`
 		}{r, trials, list(rows)})
 	}
+	dir := commonDir(rows)
+	place := func(row ingest.Row) string {
+		s := clean(strings.TrimPrefix(row.File, dir))
+		if row.Line > 1 {
+			s += fmt.Sprintf(":%d", row.Line)
+		}
+		return s
+	}
+	if dir != "" {
+		fmt.Fprintf(a.out, "files below %s\n\n", clean(dir))
+	}
 	if r != nil && !a.quiet {
 		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TRIAL\tTARGET\tWORKLOAD\tFORM\tRESULT\tFILE")
@@ -276,10 +286,20 @@ func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
+		var notes []string
+		logs := map[string]int{}
 		for _, row := range rows {
 			if row.Trial < 0 && row.Reason == "" {
-				fmt.Fprintf(a.out, "%s: %s %s\n", clean(row.File), row.Kind, clean(row.Note))
+				if logs[row.Note]++; logs[row.Note] == 1 {
+					notes = append(notes, row.Note)
+				}
 			}
+		}
+		for i, n := range notes {
+			if i == 0 {
+				fmt.Fprintln(a.out)
+			}
+			fmt.Fprintf(a.out, "%s %s\n", count(logs[n], "log"), strings.ReplaceAll(clean(n), clean(dir), ""))
 		}
 	}
 	heading := false
@@ -304,10 +324,20 @@ func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
 	return err
 }
 
-// place is where in a file a part begins.
-func place(row ingest.Row) string {
-	if row.Line <= 1 {
-		return clean(row.File)
+// commonDir is the directory that all files have in common, with its slash, where it is worth leaving out.
+func commonDir(rows []ingest.Row) string {
+	dir := ""
+	for i, row := range rows {
+		d := row.File[:strings.LastIndexAny(row.File, `/\`)+1]
+		if i == 0 {
+			dir = d
+		}
+		for !strings.HasPrefix(d, dir) {
+			dir = dir[:strings.LastIndexAny(dir[:len(dir)-1], `/\`)+1]
+		}
 	}
-	return fmt.Sprintf("%s:%d", clean(row.File), row.Line)
+	if len(dir) < 10 {
+		return ""
+	}
+	return dir
 }
