@@ -370,7 +370,7 @@ func TestAnswers(t *testing.T) {
 		change       func(*iotax.Run, []*iotax.Trial)
 		want         string
 	}{
-		{flat100, flat50, iotax.Up, nothing, "b keeps 50.02 % [49.90–50.14] of a's w m."},
+		{flat100, flat50, iotax.Up, nothing, "b keeps 50.02 % [49.89–50.14] of a's w m."},
 		{flat50, flat100, iotax.Down, nothing, "b: w m is 1.999× [1.994–2.004] that of a."},
 		{flat50, flat100, iotax.Up, nothing, "b reaches 1.999× [1.994–2.004] a's w m."},
 		{flat100, flat100, iotax.Up, nothing, "Nothing is lost: the comparison with a is within ± 5 %."},

@@ -66,7 +66,7 @@ var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most"
 // besides its window (start, ramp, settling), in the same unit (Kalibera & Jones, ISMM'13, 6.2; older
 // as the optimal allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). Where trials
 // differ by no more than their seconds explain, longer is always better, and the answer is most. It
-// lies between least and most.
+// lies between least and most; a set-up or bounds that make no sense are errors.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength
@@ -75,7 +75,10 @@ func TrialLength(c Components, setup, least, most float64) (float64, error) {
 		return math.NaN(), fmt.Errorf("trial length: a set-up of %v", setup)
 	}
 	if !(c.Between > 0) {
-		return most, nil
+		if c.Within > 0 {
+			return most, nil
+		}
+		return least, nil // nothing varies, and any length will do
 	}
 	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
 }

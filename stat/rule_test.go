@@ -96,7 +96,7 @@ func TestAlpha(t *testing.T) {
 // A part of the table, made again: with α′ the default looks cover 95 % at the noise that is worst for
 // them, correlated as mirrored blocks may be, and with 0.05 they do not.
 func TestAlphaTable(t *testing.T) {
-	const studies, mirrored = 20000, 1.0 / 8
+	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {
 		least := Interval{Estimate: 2}
 		for _, sigma := range []float64{.05, .07, .09, .11} {

@@ -9,7 +9,7 @@ import (
 
 // AlphaPerLook is α′ of the default looks, 6, 8, 12, 18 and 30 (see Alpha): the level of the interval at
 // each look of the adaptive protocol.
-const AlphaPerLook = 0.030
+const AlphaPerLook = 0.028
 
 // AlphaFixed is the level of the interval when the number of blocks was fixed before the run.
 const AlphaFixed = 1 - Confidence

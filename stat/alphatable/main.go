@@ -1,15 +1,16 @@
 // Command alphatable computes the simulated constants of package stat and writes them as Go source:
 // go generate ./stat. It takes some minutes; the result is checked in with the seed that made it.
 //
-// α′ of a set of looks is the largest α, in steps of 0.001, at which a study of normal log ratios that
+// α′ of a set of looks is the largest α, in steps of 0.002, at which a study of normal log ratios that
 // stops at the first look whose interval is narrow enough covers the true ratio in 95 % of studies, at
 // the worst ratio of noise to precision. The interval is stat.Hull itself. One pass over the same
 // noise serves all sets of looks, which only differ in where they look.
 //
-// The log ratios are not quite independent. Blocks run in pairs of mirrored order, A B B A; noise that the
-// arms share and whose correlation falls off as e^(−t/τ) leaves the two log ratios of a pair with the
-// correlation u(1−u)/2, u = e^(−s/τ), where s is the time from one trial to the next. That is 1/8 at
-// worst (u = ½), for noise that lasts about as long as a trial. The table is made for the worst.
+// The log ratios are not quite independent. Blocks run in pairs of mirrored order, A B B A, so that noise
+// which the arms share leaves the two log ratios of a pair correlated. For noise whose correlation falls
+// off as e^(−t/τ) and short trials s apart, that is u(1−u)/2 with u = e^(−s/τ), 1/8 at most; windows that fill
+// most of the time make it 0.2 at most, for noise that lasts about as long as a trial (evaluate has a test of
+// it). Trials have noise of their own as well, which dilutes it. The table is made for 0.15.
 package main
 
 import (
@@ -31,10 +32,10 @@ import (
 const (
 	target   = stat.Confidence
 	maxFirst = 30 // later first looks use the last row
-	maxLast  = 100
+	maxLast  = 60
 	maxLooks = 5
 
-	mirrored = 1.0 / 8 // correlation of the two log ratios of a mirrored pair
+	mirrored = 0.15 // correlation of the two log ratios of a mirrored pair
 )
 
 func main() {
@@ -104,7 +105,7 @@ func levels(n, samples int, seed uint64) float64 {
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {
-	return []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 30, 40, 60, maxLast}
+	return []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 30, 40, maxLast}
 }
 
 // A plan is a set of looks.
@@ -143,7 +144,7 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 		open[i] = i
 	}
 	// From 0.05 down: most sets are done after a few steps, and leave.
-	for step := 50; step > 0 && len(open) > 0; step-- {
+	for step := 50; step > 0 && len(open) > 0; step -= 2 {
 		alpha := float64(step) / 1000
 		try := make([]plan, len(open))
 		for i, p := range open {
