@@ -15,6 +15,7 @@ var floors = map[string]string{
 	"suite":               "",
 	"fio":                 "iotax",
 	"stat":                "iotax",
+	"evaluate":            "iotax plan stat check",
 	"stat/alphatable":     "stat",
 	"guest":               "iotax",
 	"probe":               "iotax",
