@@ -124,7 +124,7 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 	defer db.Close()
 	r, trials, rows, err := o.run(ctx, db, &batch)
 	if errors.Is(err, ingest.ErrNothing) {
-		if err := a.printImport(nil, rows, 0); err != nil {
+		if err := a.printImport(nil, nil, rows); err != nil {
 			return err
 		}
 		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Mend: "give what fio wrote: --output-format=json+ says most"}
@@ -137,7 +137,7 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 			return err
 		}
 	}
-	return a.printImport(r, rows, len(trials))
+	return a.printImport(r, trials, rows)
 }
 
 // run makes the run, or extends the one that was named, and saves all but the new trials.
@@ -256,13 +256,19 @@ func cause(err error) error {
 }
 
 // printImport tells what was recognised, and what was not and why. r is nil when nothing was.
-func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
+func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row) error {
 	if a.json {
+		var brief []iotax.Trial
+		for _, t := range trials {
+			b := *t
+			b.Series, b.Histograms = nil, nil // export has them
+			brief = append(brief, b)
+		}
 		return writeJSON(a.out, struct {
-			Run    *iotax.Run   `json:"run"` // null when nothing was recognised
-			Trials int          `json:"trials"`
-			Parts  []ingest.Row `json:"parts"`
-		}{r, trials, list(rows)})
+			Run    *iotax.Run    `json:"run"` // null when nothing was recognised
+			Trials []iotax.Trial `json:"trials"`
+			Parts  []ingest.Row  `json:"parts"`
+		}{r, list(brief), list(rows)})
 	}
 	dir := commonDir(rows)
 	place := func(row ingest.Row) string {
@@ -316,7 +322,7 @@ func (a *app) printImport(r *iotax.Run, rows []ingest.Row, trials int) error {
 	if r == nil {
 		return nil
 	}
-	s := fmt.Sprintf("\nsaved %s as run %s", count(trials, "trial"), r.ID)
+	s := fmt.Sprintf("\nsaved %s as run %s", count(len(trials), "trial"), r.ID)
 	if len(r.Targets) > 1 {
 		s += "; baseline: " + clean(r.Baseline)
 	}
