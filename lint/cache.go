@@ -10,7 +10,7 @@ import (
 var cacheRules = []Rule{
 	{ID: "file-fits-memory", Severity: iotax.Warning, Title: "buffered reads of a file that fits into memory",
 		Why: "What was read once stays in the page cache. When a buffered job comes back to the same blocks (a run by time, several loops or clones, random reads without a map) and the file is smaller than the memory, " +
-			"it measures the memory of the machine, or of the host below it. One single pass is not affected: fio drops the file from the cache first (`invalidate=1`).",
+			"it measures the memory of the machine, or of the host below it. One single pass is only noted: fio drops the file from the cache of its own machine first (`invalidate=1`), but a host or a server below still has what fio has just laid out.",
 		Mend: "use `direct=1`, or a file of at least twice the memory",
 		Bad:  "[read]\nrw=randread\nbs=4k\nsize=1g\ntime_based\nruntime=60",
 		Good: "[read]\nrw=randread\nbs=4k\nsize=1g\ntime_based\nruntime=60\ndirect=1",
@@ -56,11 +56,14 @@ func (j *job) returns() (string, bool) {
 func fitsMemory(j *job, r *report) {
 	why, again := j.returns()
 	size, known := j.covered()
-	if !j.reads() || j.direct() || j.verifies() || !again || !known || !j.onFiles(r.facts) || j.engine(r.facts) == "mmap" {
+	if !j.reads() || j.direct() || j.verifies() || !known || !j.onFiles(r.facts) || j.engine(r.facts) == "mmap" {
 		return
 	}
 	s := j.first("size", "filesize")
 	switch {
+	case !again && size < r.facts.Memory:
+		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", bytesText(size), bytesText(r.facts.Memory))
+	case !again:
 	case r.facts.Memory == 0:
 		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", bytesText(size), why)
 	case size < r.facts.Memory:

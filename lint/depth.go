@@ -10,7 +10,7 @@ import (
 var depthRules = []Rule{
 	{ID: "libaio-buffered", Severity: iotax.Warning, Title: "libaio on buffered files",
 		Why: "libaio is asynchronous only with O_DIRECT. On buffered files the submission itself waits for the I/O, so that they go out one after the other, and `iodepth` is only a number in the output. " +
-			"After a run the same is seen as `blocking-submit`.",
+			"After a run the same is seen as `blocking-submit`. A note where no depth is asked for.",
 		Mend: "add `direct=1`; for buffered I/O at a depth use `ioengine=io_uring`, or psync with `numjobs`",
 		Bad:  "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g",
 		Good: "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g\ndirect=1",
@@ -34,12 +34,16 @@ var depthRules = []Rule{
 func libaioBuffered(j *job, r *report) {
 	e := j.engine(r.facts)
 	depth, ok := j.number("iodepth", 1)
-	if e != "libaio" && e != "linuxaio" || !ok || depth < 2 || j.direct() || j.verifies() || !j.reads() && !j.writes() || !j.onFiles(r.facts) {
+	if e != "libaio" && e != "linuxaio" || !ok || j.direct() || j.verifies() || !j.reads() && !j.writes() || !j.onFiles(r.facts) {
 		return
 	}
 	at := j.first("ioengine")
 	if j.has("direct", "buffered") {
 		at = j.first("direct", "buffered")
+	}
+	if depth < 2 {
+		r.as(iotax.Info, j, at, "libaio on buffered files waits for each I/O, as psync does")
+		return
 	}
 	r.at(j, at, "iodepth=%d with libaio, and the I/O is buffered: the depth is not reached", depth)
 }

@@ -27,7 +27,7 @@ var fileRules = []Rule{
 		in:   inFile, job: deviceOverwritten},
 	{ID: "jobs-compete", Severity: iotax.Warning, Title: "sections run at the same time",
 		Why: "fio starts all sections of a job file together, unless `stonewall` or `wait_for` says otherwise. Sections that do different things then share the device, and none of their numbers is its own. " +
-			"Sections of the same direction and block size, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`), end each other (`exitall`) or are reported as one (`group_reporting`) are taken for meant.",
+			"Where they differ only in depth, number, engine or direct it is a note. Sections that differ in nothing but their place, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`), end each other (`exitall`) or are reported as one (`group_reporting`) are taken for meant.",
 		Mend: "add `stonewall` to every section that has to wait for those before it, or run one with --section=NAME",
 		Bad:  "[global]\ndirect=1\nsize=8g\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
 		Good: "[global]\ndirect=1\nsize=8g\nstonewall\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
@@ -125,11 +125,25 @@ func jobsCompete(jobs []*job, r *report) {
 		// A job that verifies is after correctness, and may well be disturbed on purpose.
 		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
 		for i, j := range group {
-			if i > 0 && (j.mode() != group[0].mode() || j.blocks() != group[0].blocks()) {
+			switch {
+			case i == 0:
+			case j.mode() != group[0].mode() || j.blocks() != group[0].blocks():
 				r.at(j, j.head, "[%s] runs at the same time as [%s], and does something else (%s, %s)", j.name, group[0].name, j.doing(), group[0].doing())
+			case j.unlike(group[0]) != "":
+				r.as(iotax.Info, j, j.head, "[%s] runs at the same time as [%s], and has another %s", j.name, group[0].name, j.unlike(group[0]))
 			}
 		}
 	}
+}
+
+// unlike is an option in which two jobs that do the same differ as rows of a table would, or "".
+func (j *job) unlike(o *job) string {
+	for _, key := range []string{"iodepth", "numjobs", "ioengine", "direct"} {
+		if j.set[key].value != o.set[key].value {
+			return key
+		}
+	}
+	return ""
 }
 
 // blocks are the block sizes as written.

@@ -45,12 +45,12 @@ const lookTime = 10 * time.Second
 // hereFacts looks at this machine, and changes nothing on it. What cannot be found is left unknown.
 func hereFacts(ctx context.Context) lint.Facts {
 	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	look, cancel := context.WithTimeout(ctx, lookTime) // not for Holds, which is asked later
 	defer cancel()
-	facts.Memory = hereMemory(ctx)
-	if out, err := exec.CommandContext(ctx, "fio", "--version").Output(); err == nil {
+	facts.Memory = hereMemory(look)
+	if out, err := exec.CommandContext(look, "fio", "--version").Output(); err == nil {
 		facts.Version = strings.TrimSpace(string(out))
-		if out, err = exec.CommandContext(ctx, "fio", "--cmdhelp=all").Output(); err == nil {
+		if out, err = exec.CommandContext(look, "fio", "--cmdhelp=all").Output(); err == nil {
 			for line := range bytes.Lines(out) {
 				if name, _, ok := strings.Cut(string(line), ":"); ok {
 					facts.Options = append(facts.Options, strings.TrimSpace(name))

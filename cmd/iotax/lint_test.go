@@ -2,7 +2,13 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"iotax"
+	"iotax/lint"
 )
 
 func TestHeld(t *testing.T) {
@@ -38,6 +44,37 @@ func TestEveryRuleIsExplained(t *testing.T) {
 	for _, n := range names {
 		if r, ok := explainRule(n); !ok || r.ID != n || r.Why == "" || r.Mend == "" {
 			t.Errorf("%s: %+v", n, r)
+		}
+	}
+}
+
+// No line is wider than the terminal, whatever is found and in whatever it stands.
+func TestFindingsFitTheTerminal(t *testing.T) {
+	found := []lint.Finding{
+		{Finding: iotax.Finding{Rule: "libaio-buffered", Severity: iotax.Warning, Evidence: strings.Repeat("evidence ", 40), Mend: strings.Repeat("mend ", 50), File: "a.fio", Line: 3, Column: 70},
+			Source: strings.Repeat("0123456789", 30), Width: 200},
+		{Finding: iotax.Finding{Rule: "size-units", Severity: iotax.Invalid, Evidence: "日本語 " + strings.Repeat("長い", 80)}, Source: "\tbs=4KiB"},
+		{Finding: iotax.Finding{Rule: "short-run", Severity: iotax.Info, Evidence: "a\x1b[31mb\u202ec", File: "x\x1b[2J"}},
+	}
+	for _, width := range []int{80, 120} {
+		for _, color := range []bool{false, true} {
+			w := &findingWriter{width: width, color: color, told: map[string]bool{}}
+			for _, f := range found {
+				w.finding(f)
+			}
+			w.summary(&linter{found: found})
+			for line := range strings.Lines(w.String()) {
+				line = strings.TrimRight(line, "\n")
+				if n := ansi.StringWidth(line); n > width {
+					t.Errorf("%d columns of %d: %q", n, width, line)
+				}
+				if !color && strings.Contains(line, "\x1b") || strings.Contains(line, "\x1b[2J") || strings.Contains(line, "\u202e") {
+					t.Errorf("a control sequence came through: %q", line)
+				}
+			}
+			if !strings.Contains(ansi.Strip(w.String()), "1 error, 1 warning, 1 note") {
+				t.Errorf("no summary: %s", w.String())
+			}
 		}
 	}
 }

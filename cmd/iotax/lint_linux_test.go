@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A device with a file system is in use, whoever would write to it.
+func TestHolds(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root for a loop device")
+	}
+	image := t.TempDir() + "/image"
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("truncate", "-s", "8M", image)
+	loop := run("losetup", "--find", "--show", image)
+	t.Cleanup(func() { run("losetup", "--detach", loop) })
+	if held := holds(context.Background(), loop); held != "" {
+		t.Errorf("an empty device holds %q", held)
+	}
+	run("mke2fs", "-q", "-t", "ext4", loop)
+	if held := holds(context.Background(), loop); !strings.Contains(held, "ext4") {
+		t.Errorf("a device with ext4 holds %q", held)
+	}
+	var out strings.Builder
+	if code := Main(context.Background(), []string{"lint", "fio --name=a --rw=randwrite --direct=1 --filename=" + loop}, nil, &out, &out); code != exitGate || !strings.Contains(out.String(), "error: device-overwritten") {
+		t.Errorf("exit status %d: %s", code, out.String())
+	}
+}
