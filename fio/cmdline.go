@@ -253,7 +253,7 @@ func assign(vars map[string]string, text string, as []*syntax.Assign) error {
 		if a.Name == nil || a.Naked || a.Value == nil || a.Index != nil {
 			continue
 		}
-		v, err := expand.Literal(shell(vars), a.Value)
+		v, err := guarded(func() (string, error) { return expand.Literal(shell(vars), a.Value) })
 		if err == nil && len(v) > maxValue {
 			err = fmt.Errorf("the value is longer than %d bytes", maxValue)
 		}
@@ -297,14 +297,26 @@ func shell(vars map[string]string) *expand.Config {
 			_, err := io.WriteString(w, "$ncpus")
 			return err
 		},
+		ProcSubst: func(*syntax.ProcSubst) (string, error) { return "", errSubstitution },
 	}
+}
+
+// guarded expands words. The shell package panics on forms that it does not know, and a pasted text must
+// not end the program.
+func guarded[T any](expand func() (T, error)) (out T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("this cannot be expanded: %v", r)
+		}
+	}()
+	return expand()
 }
 
 // failed is the error of a word that could not be expanded.
 func failed(text string, at *syntax.Word, err error) error {
 	w := place(text, at)
 	if errors.Is(err, errSubstitution) {
-		return w.fail("write the value itself", "the command in $(…) is not run")
+		return w.fail("write the value itself", "a command in $(…) or <(…) is not run")
 	}
 	return w.fail("", "%v", err)
 }
@@ -319,7 +331,7 @@ func place(text string, at *syntax.Word) (w word) {
 func fields(c call, vars map[string]string) ([]word, error) {
 	var out []word
 	for _, a := range c.args {
-		parts, err := expand.Fields(shell(vars), a)
+		parts, err := guarded(func() ([]string, error) { return expand.Fields(shell(vars), a) })
 		if err != nil {
 			return nil, failed(c.text, a, err)
 		}
