@@ -176,7 +176,7 @@ var (
 	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
 		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target, as this host counts them or as the target's own machine does: the page cache of the guest, of the host or of the server gave the rest. " +
 			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
-			"where they are so only when the ramp is taken to have run at half the rate or more, and in a run that asked for warm caches, it is a warning.",
+			"where they are so only of what was asked for in ramp and window together (by the count of the guest's disk, or of the trial's own processes; else the ramp is taken to have run at half the rate), and in a run that asked for warm caches, it is a warning.",
 		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
 	writeAbsorbed = Rule{ID: "write-absorbed", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache took the writes",
 		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
@@ -184,7 +184,7 @@ var (
 		Mend: "add `end_fsync: 1` or `fsync`, write more than the cache holds, or use `cache: none`"}
 	deviceDidLess = Rule{ID: "device-did-less", Severity: iotax.Warning, Scope: OfTrial, Title: "the host's device did less than the guest's disk claims",
 		Why: "The disk that the guest sees counted more bytes than the device under it on the host; fewer than 95 % of them arrived, over the same time. A cache of the host or holes of the image answered the rest. " +
-			"Told where `cache-served` and `write-absorbed` keep silent: the job is buffered, or its ramp hides the difference.",
+			"Told of buffered jobs, about which `cache-served` and `write-absorbed` keep silent: they ask for a cache, but not for the host's.",
 		Mend: "use `cache: none` and `preallocation: full` for the disk, or read the number as one of the host's cache"}
 	lineRateExceeded = Rule{ID: "line-rate-exceeded", Severity: iotax.Invalid, Scope: OfTrial, Title: "faster than the line to the storage",
 		Why: "The bandwidth in one direction is more than 5 % above that of the network between the target and its storage (the fact `line.rate`, in B/s): a cache on the near side answered, or the data were compressed on their way. " +

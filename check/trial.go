@@ -147,40 +147,40 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		counted = counted && onHost
+		own, known := r.value("own." + c.direction + ".bytes")
 		// What others did at the device meanwhile must not pass for the trial's own. An account of next to
 		// nothing is none: a server that iotax does not know (FUSE, a kernel thread) did the I/O.
-		if own, known := r.value("own." + c.direction + ".bytes"); known && own > accountShare*outer {
+		if known && own > accountShare*outer {
 			outer = min(outer, own)
 		}
-		rule := c.rule
-		if r.warm() {
-			rule = rule.as(iotax.Warning)
-		}
 		// The counters bracket the whole trial, the workload's own count only the window. What the ramp
-		// did is not known: nothing at the least, its full share at the most. Half of it is taken for
-		// granted; a ramp that starts cold is often slower than the window.
-		likely := done * (1 + r.rampShare()/2)
-		short := func(device float64, name string) bool {
-			switch {
-			case !r.direct(), device >= servedBelow*likely: // a buffered job asks for caches
-				return false
-			case device >= servedBelow*done:
+		// did is told by a counter above, if there is one that saw all of the workload; else it is not known:
+		// nothing at the least, its full share at the most. Half of it is taken for granted then; a ramp that
+		// starts cold is often slower than the window.
+		asked := done * (1 + r.rampShare()/2)
+		switch {
+		case seen:
+			asked = inner
+		case known && own >= servedBelow*done:
+			asked = own
+		}
+		served := func(device, of float64, name string) {
+			rule := c.rule
+			if r.warm() || device >= servedBelow*done {
 				rule = rule.as(iotax.Warning)
 			}
-			fs = append(fs, rule.finding("%s of the bytes %s %s (%s of %s)", percent(device/likely), c.verb, name, bytesText(device), bytesText(likely)))
-			return true
+			fs = append(fs, rule.finding("%s of the bytes %s %s (%s of %s)", percent(device/of), c.verb, name, bytesText(device), bytesText(of)))
 		}
-		if seen && r.tgt != nil && r.tgt.Place.Durability != iotax.Volatile && short(inner, r.deviceThere()) {
-			continue
-		}
-		if counted && short(outer, "the device") {
-			continue
-		}
-		// Two counters that bracket the same time need no guess.
-		if n, _ := r.value("machine.device." + c.direction + ".ios"); seen && counted && outer < servedBelow*inner && n >= fewIOs {
-			m, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, deviceDidLess.finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), n, bytesText(outer), m))
+		ios, _ := r.value("machine.device." + c.direction + ".ios")
+		switch {
+		case r.direct() && seen && inner < servedBelow*done:
+			served(inner, done, r.deviceThere())
+		case !onHost || !counted || outer >= servedBelow*asked:
+		case r.direct():
+			served(outer, asked, "the device")
+		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
+			n, _ := r.value("device." + c.direction + ".ios")
+			fs = append(fs, deviceDidLess.finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
 		}
 	}
 	return fs
