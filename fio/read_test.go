@@ -390,3 +390,24 @@ func TestDuplicateKeys(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 }
+
+// A run that did nothing is no beginning of the next.
+func TestIdleRunThenAnother(t *testing.T) {
+	doc := func(at, errno, ios int) string {
+		return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "jobs" : [{"jobname" : "a", "error" : %d, "elapsed" : 3, "read" : {"io_bytes" : %d, "io_kbytes" : %d, "total_ios" : %d, "runtime" : %d}}]}`+"\n",
+			1700000000000+at, errno, ios*4096, ios*4, ios, min(ios, 2000))
+	}
+	for name, c := range map[string]struct {
+		text string
+		want int
+	}{
+		"it failed":                        {doc(0, 5, 0) + doc(1000, 0, 9000), 2},
+		"it did nothing, a while before":   {doc(0, 0, 0) + doc(9000, 0, 9000), 2},
+		"a report before the first I/O":    {doc(0, 0, 0) + doc(2000, 0, 9000), 1},
+		"a report, and another run behind": {doc(0, 0, 0) + doc(2000, 0, 9000) + doc(6000, 0, 9500), 2},
+	} {
+		if parts := Read([]byte(c.text), ""); len(parts) != c.want {
+			t.Errorf("%s: %s", name, describe(parts))
+		}
+	}
+}

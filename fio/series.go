@@ -51,9 +51,12 @@ func (r *Result) continues(prev *Result) bool {
 	}
 	var before, now time.Duration
 	var done, more uint64
-	pids := true
+	var elapsed time.Duration
+	pids, failed := true, false
 	for i := range r.Jobs {
 		a, b := &prev.Jobs[i], &r.Jobs[i]
+		failed = failed || a.Error != 0
+		elapsed = max(elapsed, b.Elapsed)
 		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID {
 			return false
 		}
@@ -70,8 +73,8 @@ func (r *Result) continues(prev *Result) bool {
 	switch {
 	case pids:
 		return true
-	case done == 0: // it had not begun
-		return true
+	case done == 0: // it had not begun, or did nothing and was done
+		return !failed && (r.Time.IsZero() || prev.Time.IsZero() || r.Time.Sub(prev.Time) < elapsed)
 	case !r.Time.IsZero() && !prev.Time.IsZero():
 		return !r.Time.Before(prev.Time) && float64(r.Time.Sub(prev.Time)) < 0.9*float64(now)
 	}
