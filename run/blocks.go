@@ -37,14 +37,15 @@ type engine struct {
 // A lane is the progress of one workload: its blocks, and whether it needs more.
 type lane struct {
 	*load
-	index  int
-	block  int // index of the next block
-	valid  int // blocks that count
-	voids  int
-	failed map[string]int // by target, in a row
-	good   map[string]int // by target: trials that did not fail
-	state  laneState
-	why    string
+	index   int
+	block   int // index of the next block
+	inBlock int // trials that the block at hand has already
+	valid   int // blocks that count
+	voids   int
+	failed  map[string]int // by target, in a row
+	good    map[string]int // by target: trials that did not fail
+	state   laneState
+	why     string
 }
 
 type laneState int
@@ -116,6 +117,9 @@ func (e *engine) measure(ctx context.Context) error {
 				return err
 			}
 			ln.account(trials)
+			if len(trials) > 0 {
+				e.d.Progress(e.event(BlockDone, ln, trials[len(trials)-1]))
+			}
 			e.judge(ln)
 		}
 		if !busy {
@@ -141,6 +145,8 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 	ln.block++
 	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
 	var trials []*iotax.Trial
+	ln.inBlock = 0
+	defer func() { ln.inBlock = 0 }()
 	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
 		target := ln.targets[i]
 		if ln.failed[target.Name] >= failuresInARow {
@@ -158,6 +164,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		}
 		e.trials = append(e.trials, t)
 		trials = append(trials, t)
+		ln.inBlock = len(trials)
 		e.d.Progress(e.event(Finished, ln, t))
 	}
 	return trials, nil
@@ -266,18 +273,28 @@ func (e *engine) stop(ln *lane, s laneState, why string) {
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
 		Trial: t, Elapsed: e.d.Now().Sub(e.begun)}
-	// What has been needed for a trial so far is what the rest will need.
-	if done := len(e.trials); done > 0 && ev.Elapsed > 0 {
-		left := 0
-		for _, l := range e.lanes {
-			if l.state == laneOpen {
-				left += max(0, e.p.Measure.Blocks.Max-l.valid) * len(l.targets)
-			}
+	if r := e.widest(ln); r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
+		ev.HalfWidth = r.HalfWidth()
+	}
+	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {
+		ev.Precision = e.run.Precision
+	}
+	// What has been needed for a trial so far is what the rest will need; before the first, what it was
+	// told to take.
+	m := e.p.Measure
+	each := time.Duration(m.Settle + m.Ramp + m.Trial)
+	if done := e.done(); done > 0 && ev.Elapsed > 0 {
+		each = ev.Elapsed / time.Duration(done)
+	}
+	left := 0
+	for _, l := range e.lanes {
+		if l.state == laneOpen {
+			left += max(0, m.Blocks.Max-l.valid) * len(l.targets)
 		}
-		ev.Left = ev.Elapsed / time.Duration(max(1, e.done())) * time.Duration(left)
-		if b := time.Duration(e.p.Measure.Budget); b > 0 {
-			ev.Left = min(ev.Left, max(0, b-ev.Elapsed))
-		}
+	}
+	ev.Left = each * time.Duration(max(0, left-ln.inBlock))
+	if b := time.Duration(m.Budget); b > 0 {
+		ev.Left = min(ev.Left, max(0, b-ev.Elapsed))
 	}
 	return ev
 }

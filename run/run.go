@@ -76,6 +76,7 @@ const (
 	Preparing  EventKind = "preparing"  // Target, Workload
 	Starting   EventKind = "starting"   // a trial: Target, Workload, Block
 	Finished   EventKind = "finished"   // a trial: Trial
+	BlockDone  EventKind = "block-done" // Block counts it, if it counts; Target and Trial are those of its last trial
 	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why
 	CleaningUp EventKind = "cleaning-up"
 )
@@ -90,7 +91,12 @@ type Event struct {
 	Blocks   int // the most that count
 	Trial    *iotax.Trial
 	Elapsed  time.Duration // since the first trial
-	Left     time.Duration // estimate until the last; 0 when unknown
+	Left     time.Duration // estimate until the last, if every block is needed; 0 when unknown
+
+	// HalfWidth is that of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth): the
+	// workload is done when it is no more than Precision at a look. HalfWidth is 0 where there is no interval
+	// yet, and Precision where the number of blocks is fixed.
+	HalfWidth, Precision float64
 }
 
 // leftBehind is the rule about what could not be removed.

@@ -229,7 +229,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
 	}
 	defer os.RemoveAll(work)
-	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
+	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	c, r, err := measureRig(ctx, aa, a.deps(db, work, show), false, db)
 	show.end()
 	if err != nil {

@@ -14,25 +14,30 @@ import (
 	"iotax/run"
 )
 
-// A progress shows the events of a run: on a terminal one line that is written over, elsewhere one
-// line a trial.
+// A progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a
+// trial.
 type progress struct {
-	mu    sync.Mutex
-	out   io.Writer
-	quiet bool
-	live  bool
-	width int
-	shown bool // a live line stands
+	mu      sync.Mutex
+	out     io.Writer
+	quiet   bool
+	live    bool
+	columns func() int // of the terminal, which may be resized
+	board   board
+	shown   int           // lines of the board that stand
+	stop    chan struct{} // ends the ticking
 }
 
-func newProgress(out io.Writer, quiet, live bool, width int) *progress {
-	return &progress{out: out, quiet: quiet, live: live, width: width}
+func newProgress(out io.Writer, quiet, live bool, columns int) *progress {
+	return &progress{out: out, quiet: quiet, live: live, columns: func() int { return width(out, columns) }}
 }
 
 // note shows a message of a machine or a workload ("pushing fio to db1").
 func (p *progress) note(format string, args ...any) { p.line(fmt.Sprintf(format, args...)) }
 
 func (p *progress) event(e run.Event) {
+	p.mu.Lock()
+	p.board.take(e, time.Now())
+	p.mu.Unlock()
 	switch e.Kind {
 	case run.Opening:
 		p.line("opening " + strings.TrimSpace(e.Target+e.Text))
@@ -42,20 +47,17 @@ func (p *progress) event(e run.Event) {
 		} else {
 			p.status("preparing " + e.Target + " for " + e.Workload)
 		}
-	case run.Starting:
-		if p.live {
-			left := ""
-			if e.Left > 0 {
-				left = ", " + elapsed(e.Left.Round(time.Second)) + " left"
-			}
-			p.status(fmt.Sprintf("block %d/%d  %s  %s%s", e.Block+1, e.Blocks, e.Workload, e.Target, left))
-		}
+	case run.Starting, run.BlockDone:
+		p.redraw()
 	case run.Finished:
-		if !p.live {
+		switch {
+		case !p.live:
 			t := e.Trial
 			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t)))
-		} else if e.Trial.Err != "" || e.Trial.Void != "" {
+		case e.Trial.Err != "" || e.Trial.Void != "":
 			p.line(e.Trial.Cell() + ": " + outcome(e.Trial))
+		default:
+			p.redraw()
 		}
 	case run.CellsDone:
 		p.line(e.Workload + ": done, " + e.Text)
@@ -64,48 +66,92 @@ func (p *progress) event(e run.Event) {
 	}
 }
 
-// line prints a line that stays.
+// line prints a line that stays, above the board.
 func (p *progress) line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet {
 		return
 	}
-	p.erase()
-	fmt.Fprintln(p.out, clean(s))
+	p.draw(clean(s)+"\n", true)
 }
 
-// status prints a line that the next one replaces; without a terminal it stays.
+// status shows what is done at the moment; without a terminal it stays.
 func (p *progress) status(s string) {
 	if !p.live {
 		p.line(s)
 		return
 	}
 	p.mu.Lock()
+	p.board.say(s)
+	p.mu.Unlock()
+	p.redraw()
+}
+
+func (p *progress) redraw() {
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.quiet {
+	if p.quiet || !p.live {
 		return
 	}
-	p.erase()
-	r := []rune(clean(s))
-	if len(r) >= p.width {
-		r = append(r[:max(0, p.width-2)], '…')
+	if p.stop == nil {
+		p.stop = make(chan struct{})
+		go p.tick(p.stop)
 	}
-	fmt.Fprint(p.out, string(r))
-	p.shown = true
+	p.draw("", true)
 }
 
-func (p *progress) erase() {
-	if p.shown {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.shown = false
+// tick keeps the clock of the board going between events.
+func (p *progress) tick(stop chan struct{}) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			if p.stop == stop && p.shown > 0 {
+				p.draw("", true)
+			}
+			p.mu.Unlock()
+		}
 	}
 }
 
+// draw takes the board away, prints what stays, and puts the board below it again, in one write: a
+// terminal would flicker otherwise.
+func (p *progress) draw(above string, board bool) {
+	var b strings.Builder
+	if p.shown > 0 {
+		b.WriteString("\r")
+		if p.shown > 1 {
+			fmt.Fprintf(&b, "\x1b[%dA", p.shown-1)
+		}
+		b.WriteString("\x1b[J")
+		p.shown = 0
+	}
+	b.WriteString(above)
+	if board && p.live {
+		lines := p.board.lines(p.columns(), time.Now())
+		p.shown = len(lines)
+		b.WriteString(strings.Join(lines, "\n"))
+	}
+	if b.Len() > 0 {
+		io.WriteString(p.out, b.String()) // nobody is left to be told when the terminal is gone
+	}
+}
+
+// end takes the board away; what comes after it begins a new one.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.erase()
+	if p.stop != nil {
+		close(p.stop)
+		p.stop = nil
+	}
+	p.draw("", false)
+	p.board = board{}
 }
 
 // outcome is what one trial came to, in a few words.

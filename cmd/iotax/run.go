@@ -101,7 +101,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
 	}
 	defer os.RemoveAll(work)
-	show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
+	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
 	deps := a.deps(db, work, show)

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"iotax"
+	"iotax/run"
+)
+
+// A board is what a terminal shows while a run measures: a bar for each workload that needs more blocks, and
+// below them what is done at the moment. It is data and text; progress puts it on the screen.
+type board struct {
+	rows    []*boardRow
+	status  string // in place of the trial at hand: "preparing …"
+	target  string // of the trial at hand
+	work    string
+	begun   time.Time
+	planned time.Duration // that the trial takes, without its set-up
+	left    time.Duration // until the end, when the trial began
+}
+
+// A boardRow is one workload.
+type boardRow struct {
+	workload      string
+	block, blocks int
+	half          float64 // half width of the widest ratio; 0 is not known
+	precision     float64
+	last          string // target of the last trial
+	iops, through string // of the last trial
+}
+
+// mostRows leaves the rest of a small terminal to what stays.
+const mostRows = 8
+
+func (b *board) row(e run.Event) *boardRow {
+	for _, r := range b.rows {
+		if r.workload == e.Workload {
+			return r
+		}
+	}
+	r := &boardRow{workload: e.Workload}
+	b.rows = append(b.rows, r)
+	return r
+}
+
+// take brings the board up to date with an event of time now.
+func (b *board) take(e run.Event, now time.Time) {
+	switch e.Kind {
+	case run.Starting, run.Finished, run.BlockDone:
+		r := b.row(e)
+		r.block, r.blocks = e.Block, e.Blocks
+		r.half, r.precision = e.HalfWidth, e.Precision
+		b.status = ""
+		if e.Kind == run.Starting {
+			b.target, b.work, b.begun, b.left = e.Target, e.Workload, now, e.Left
+			b.planned = 0
+			if e.Trial != nil {
+				b.planned = e.Trial.Ramp + e.Trial.Length
+			}
+			return
+		}
+		if e.Kind == run.BlockDone {
+			return
+		}
+		r.last, r.iops, r.through = e.Target, "", ""
+		if t := e.Trial; t != nil {
+			r.iops, r.through = speeds(t)
+		}
+	case run.CellsDone:
+		for i, r := range b.rows {
+			if r.workload == e.Workload {
+				b.rows = append(b.rows[:i:i], b.rows[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// say shows a status in place of the trial at hand.
+func (b *board) say(s string) { b.status, b.target = s, "" }
+
+// speeds are the I/Os and bytes a second of a trial, the directions added up; "" where it has none.
+func speeds(t *iotax.Trial) (iops, bandwidth string) {
+	if t.Err != "" {
+		return "failed", ""
+	}
+	if t.Void != "" {
+		return "void", ""
+	}
+	sum := map[string]iotax.Value{}
+	for _, v := range t.Values {
+		op, what, _ := strings.Cut(v.Name, ".")
+		if what != "iops" && what != "bandwidth" || op == "sync" {
+			continue
+		}
+		have, known := sum[what]
+		if op == "mixed" && known || have.Name == "mixed."+what {
+			continue // either the sum or its parts
+		}
+		v.Value += have.Value
+		sum[what] = v
+	}
+	if v, ok := sum["iops"]; ok {
+		iops = scaled(v)
+	}
+	if v, ok := sum["bandwidth"]; ok {
+		bandwidth = scaled(v)
+	}
+	if iops == "" && bandwidth == "" {
+		return outcome(t), ""
+	}
+	return iops, bandwidth
+}
+
+// lines are the board at time now, none wider than width columns.
+func (b *board) lines(width int, now time.Time) []string {
+	width = max(20, width)
+	var out []string
+	rows := b.rows
+	more := 0
+	if len(rows) > mostRows {
+		rows, more = b.around(mostRows), len(rows)-mostRows
+	}
+	name := 0
+	for _, r := range rows {
+		name = max(name, ansi.StringWidth(clean(r.workload)))
+	}
+	// At 80 columns, 18 leave room for the speeds.
+	most, bar := max(10, min(18, width/4)), 10
+	if width >= 100 {
+		most, bar = width/4, 20
+	}
+	name = min(name, most)
+	iops, through := 0, 0
+	for _, r := range rows {
+		iops, through = max(iops, ansi.StringWidth(r.iops)), max(through, ansi.StringWidth(r.through))
+	}
+	for _, r := range rows {
+		out = append(out, r.line(width, name, bar, iops, through))
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("  and %d more workloads", more))
+	}
+	if s := b.now(now); s != "" {
+		out = append(out, s)
+	}
+	for i, l := range out {
+		out[i] = ansi.Truncate(l, width-1, "…")
+	}
+	return out
+}
+
+// around returns n rows, the one at hand among them.
+func (b *board) around(n int) []*boardRow {
+	at := 0
+	for i, r := range b.rows {
+		if r.workload == b.work {
+			at = i
+		}
+	}
+	from := min(max(0, at-n/2), len(b.rows)-n)
+	return b.rows[from : from+n]
+}
+
+// line drops from its end what the width does not hold, whole parts at a time.
+func (r *boardRow) line(width, name, bar, iops, through int) string {
+	s := fill(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.block, r.blocks, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.blocks)), r.block, r.blocks)
+	parts := []string{fill(r.interval(), 13)}
+	if r.last != "" {
+		parts = append(parts, fill(r.iops, iops), fill(r.through, through), clean(r.last))
+	}
+	for _, p := range parts {
+		if ansi.StringWidth(s)+2+ansi.StringWidth(p) > width-1 {
+			break
+		}
+		s += "  " + p
+	}
+	return strings.TrimRight(s, " ")
+}
+
+// interval says how far the widest ratio is known, and how far it was asked for: "± 12 % → 5 %".
+func (r *boardRow) interval() string {
+	switch {
+	case !(r.half > 0):
+		return ""
+	case r.half >= 10:
+		return "± >1000 %"
+	case r.precision > 0:
+		return "± " + share(r.half) + " → " + share(r.precision)
+	}
+	return "± " + share(r.half)
+}
+
+// share prints a ratio as per cent: whole ones from 10 on, one digit below.
+func share(x float64) string {
+	if x >= .0995 {
+		return fmt.Sprintf("%.0f %%", 100*x)
+	}
+	return fmt.Sprintf("%.1g %%", 100*x)
+}
+
+func fill(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// eighths are the steps of a bar's last cell.
+var eighths = []rune(" ▏▎▍▌▋▊▉")
+
+// drawBar is a bar of width columns, n of most full.
+func drawBar(n, most, width int) string {
+	return drawShare(float64(n)/float64(max(1, most)), width)
+}
+
+func drawShare(x float64, width int) string {
+	if !(x > 0) {
+		x = 0
+	}
+	full := int(math.Round(min(1, x) * float64(width) * 8))
+	s := strings.Repeat("█", full/8)
+	if full%8 > 0 {
+		s += string(eighths[full%8])
+	}
+	return "▕" + fill(s, width) + "▏"
+}
+
+// now says what is done at the moment: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left".
+func (b *board) now(now time.Time) string {
+	if b.status != "" || b.target == "" {
+		return clean(b.status)
+	}
+	ran := now.Sub(b.begun)
+	s := clean(b.target) + " · " + clean(b.work)
+	if b.planned >= time.Second {
+		s += "  " + drawShare(float64(ran)/float64(b.planned), 6) + " " + elapsed(ran.Truncate(time.Second)) + " of " + elapsed(b.planned)
+	}
+	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
+		s += "  " + b.atMost() + elapsed(left) + " left"
+	}
+	return s
+}
+
+// atMost is "at most " while a workload may be precise enough before its last block.
+func (b *board) atMost() string {
+	for _, r := range b.rows {
+		if r.precision > 0 {
+			return "at most "
+		}
+	}
+	return "about "
+}

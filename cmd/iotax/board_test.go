@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"iotax"
+	"iotax/run"
+)
+
+func boardTrial(target, workload string, iops float64) *iotax.Trial {
+	return &iotax.Trial{Target: target, Workload: workload, Ramp: 2 * time.Second, Length: 10 * time.Second, Values: []iotax.Value{
+		{Name: "read.iops", Value: iops, Unit: iotax.PerSecond}, {Name: "read.bandwidth", Value: 4096 * iops, Unit: iotax.BytesPerSecond}}}
+}
+
+// exampleBoard is a board seven seconds into the first trial of the fourth block.
+func exampleBoard() (*board, time.Time) {
+	b, now := &board{}, time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
+	for _, w := range []struct {
+		name  string
+		block int
+		half  float64
+		iops  float64
+	}{{"4k random read", 4, .123, 46600}, {"4k random write with a name that is too long for a table", 3, 0, 988}, {"1M sequential read", 3, 12, 1234567}} {
+		t := boardTrial("guest virtio-blk", w.name, w.iops)
+		e := run.Event{Kind: run.Finished, Target: t.Target, Workload: w.name, Block: w.block - 1, Blocks: 30, Trial: t, HalfWidth: w.half, Precision: .05}
+		b.take(e, now)
+		e.Kind, e.Block = run.BlockDone, w.block
+		b.take(e, now)
+	}
+	t := boardTrial("host disk", "4k random read", 0)
+	b.take(run.Event{Kind: run.Starting, Target: t.Target, Workload: t.Workload, Block: 4, Blocks: 30, Trial: t, HalfWidth: .123, Precision: .05, Left: 3*time.Minute + 19*time.Second}, now)
+	return b, now.Add(7 * time.Second)
+}
+
+func TestBoard(t *testing.T) {
+	b, now := exampleBoard()
+	for width, want := range map[int]string{
+		80: `
+4k random read      ▕█▍        ▏   4/30  ± 12 % → 5 %   46.60k IOPS  182.0MiB/s
+4k random write w…  ▕█         ▏   3/30                 988.0 IOPS   3.859MiB/s
+1M sequential read  ▕█         ▏   3/30  ± >1000 %      1.235M IOPS  4.709GiB/s
+host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
+		120: `
+4k random read                  ▕██▋                 ▏   4/30  ± 12 % → 5 %   46.60k IOPS  182.0MiB/s  guest virtio-blk
+4k random write with a name t…  ▕██                  ▏   3/30                 988.0 IOPS   3.859MiB/s  guest virtio-blk
+1M sequential read              ▕██                  ▏   3/30  ± >1000 %      1.235M IOPS  4.709GiB/s  guest virtio-blk
+host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
+	} {
+		if got := "\n" + strings.Join(b.lines(width, now), "\n"); got != want {
+			t.Errorf("%d columns:%s\nwant:%s", width, got, want)
+		}
+	}
+	for width := 1; width < 150; width++ {
+		for _, l := range b.lines(width, now) {
+			if w := ansi.StringWidth(l); w >= max(20, width) {
+				t.Errorf("%d columns: a line of %d: %q", width, w, l)
+			}
+		}
+	}
+}
+
+func TestBoardRows(t *testing.T) {
+	b, now := exampleBoard()
+	b.take(run.Event{Kind: run.CellsDone, Workload: "1M sequential read"}, now)
+	if len(b.rows) != 2 {
+		t.Errorf("%d rows", len(b.rows))
+	}
+	for i := range 20 {
+		w := fmt.Sprintf("w%02d", i)
+		b.take(run.Event{Kind: run.Starting, Target: "t", Workload: w, Blocks: 6, Trial: boardTrial("t", w, 1)}, now)
+	}
+	lines := strings.Join(b.lines(80, now), "\n")
+	if strings.Count(lines, "\n") != mostRows+1 || !strings.Contains(lines, "w19") || !strings.Contains(lines, "and 14 more") {
+		t.Errorf("many workloads:\n%s", lines)
+	}
+	failed := boardTrial("t", "w19", 5)
+	failed.Err = "no"
+	b.take(run.Event{Kind: run.Finished, Target: "t", Workload: "w19", Blocks: 6, Trial: failed}, now)
+	if l := strings.Join(b.lines(80, now), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
+		t.Errorf("a failed trial:\n%s", l)
+	}
+	// A mixed workload: both directions, and not their sum on top.
+	mixed := &iotax.Trial{Values: []iotax.Value{{Name: "read.iops", Value: 70, Unit: iotax.PerSecond}, {Name: "write.iops", Value: 30, Unit: iotax.PerSecond}, {Name: "mixed.iops", Value: 100, Unit: iotax.PerSecond}}}
+	if iops, _ := speeds(mixed); iops != "100.0 IOPS" {
+		t.Errorf("mixed: %s", iops)
+	}
+	b.say("cleaning up")
+	if l := b.lines(80, now); l[len(l)-1] != "cleaning up" {
+		t.Errorf("status: %q", l[len(l)-1])
+	}
+}
+
+// A screen does what a terminal does with what progress writes.
+type screen struct {
+	rows     []string
+	row, col int
+	t        *testing.T
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	in := string(b)
+	for in != "" {
+		for len(s.rows) <= s.row {
+			s.rows = append(s.rows, "")
+		}
+		var n int
+		switch {
+		case in[0] == '\n':
+			s.row, s.col, in = s.row+1, 0, in[1:]
+		case in[0] == '\r':
+			s.col, in = 0, in[1:]
+		case strings.HasPrefix(in, "\x1b[J"):
+			s.rows[s.row] = string([]rune(s.rows[s.row])[:s.col])
+			s.rows, in = s.rows[:s.row+1], in[3:]
+		case strings.HasPrefix(in, "\x1b["):
+			if _, err := fmt.Sscanf(in, "\x1b[%dA", &n); err != nil || n > s.row {
+				s.t.Fatalf("the terminal is told %.10q in row %d", in, s.row)
+			}
+			s.row -= n
+			in = in[strings.IndexByte(in, 'A')+1:]
+		default:
+			r := []rune(in)[0]
+			s.rows[s.row] = string(append([]rune(s.rows[s.row])[:s.col], r))
+			s.col++
+			in = in[len(string(r)):]
+		}
+	}
+	return len(b), nil
+}
+
+// What stays on the terminal stands above the board, and the board is gone at the end.
+func TestProgressOnTerminal(t *testing.T) {
+	s := &screen{t: t}
+	p := newProgress(s, false, true, 80)
+	p.event(run.Event{Kind: run.Opening, Target: "host disk"})
+	p.event(run.Event{Kind: run.Preparing, Target: "host disk", Workload: "w"})
+	for block := range 3 {
+		for _, w := range []string{"w", "v"} {
+			for _, target := range []string{"host disk", "guest"} {
+				tr := boardTrial(target, w, 1000)
+				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Block: block, Blocks: 3, Trial: tr}
+				p.event(e)
+				if e.Kind = run.Finished; block == 1 && target == "guest" && w == "v" {
+					tr.Void = "the clock"
+				}
+				p.event(e)
+			}
+			p.event(run.Event{Kind: run.BlockDone, Target: "guest", Workload: w, Block: block + 1, Blocks: 3, Trial: boardTrial("guest", w, 1)})
+		}
+		p.note("a message")
+	}
+	if last := s.rows[len(s.rows)-1]; !strings.HasPrefix(last, "guest · v") || !strings.Contains(strings.Join(s.rows, "\n"), "3/3") {
+		t.Errorf("the board does not stand:\n%s", strings.Join(s.rows, "\n"))
+	}
+	p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
+	p.event(run.Event{Kind: run.CleaningUp})
+	p.end()
+	want := "opening host disk\na message\nguest / v: 1.000k IOPS; void, its block is run again: the clock\na message\na message\nw: done, ± 1 %\n"
+	if got := strings.Join(s.rows, "\n"); got != want {
+		t.Errorf("what stays:\n%s\nwant:\n%s", got, want)
+	}
+	p.end() // twice does no harm
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	feed := func(p *progress) {
+		tr := boardTrial("host disk", "w", 1000)
+		for _, k := range []run.EventKind{run.Starting, run.Finished, run.BlockDone} {
+			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Blocks: 6, Trial: tr, Elapsed: 12 * time.Second})
+		}
+		p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
+		p.end()
+	}
+	var pipe, quiet bytes.Buffer
+	feed(newProgress(&pipe, false, false, 80))
+	if got := pipe.String(); got != "12s  block 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
+		t.Errorf("on a pipe: %q", got)
+	}
+	feed(newProgress(&quiet, true, true, 80))
+	if quiet.Len() > 0 {
+		t.Errorf("quiet: %q", quiet.String())
+	}
+}
