@@ -95,7 +95,7 @@ func deviceOverwritten(j *job, r *report) {
 		if r.facts.Holds != nil {
 			if held := r.facts.Holds(d); held != "" {
 				r.as(iotax.Invalid, j, s, "%s %s, and it is in use: %s", verb, d, held)
-				r.mend("name another device or a file; wipe this one yourself (wipefs) if it may go")
+				r.mend("name another device, or a file; take this one out of use yourself if what it holds may go")
 				continue
 			}
 		}

@@ -68,11 +68,11 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 				if n := ansi.StringWidth(line); n > width {
 					t.Errorf("%d columns of %d: %q", n, width, line)
 				}
-				if !color && strings.Contains(line, "\x1b") || strings.Contains(line, "\x1b[2J") || strings.Contains(line, "\u202e") {
+				if !color && strings.Contains(line, "\x1b") || strings.Contains(line, "\x1b[2J") || strings.Contains(line, "\u202e") || strings.Contains(line, "\x1b[m") {
 					t.Errorf("a control sequence came through: %q", line)
 				}
 			}
-			if !strings.Contains(ansi.Strip(w.String()), "1 error, 1 warning, 1 note") {
+			if !strings.Contains(ansi.Strip(w.String()), "1 error, 1 warning, 1 note; more about a rule: iotax lint --explain size-units") {
 				t.Errorf("no summary: %s", w.String())
 			}
 		}

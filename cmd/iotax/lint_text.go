@@ -78,7 +78,7 @@ const (
 )
 
 func (w *findingWriter) style(code, s string) string {
-	if !w.color || s == "" {
+	if !w.color || code == "" || s == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
@@ -126,6 +126,7 @@ func (w *findingWriter) para(s, first, rest, style string) {
 
 func (w *findingWriter) summary(l *linter) {
 	var parts []string
+	worst := ""
 	for _, s := range []struct {
 		severity iotax.Severity
 		one      string
@@ -135,6 +136,9 @@ func (w *findingWriter) summary(l *linter) {
 		for _, f := range l.found {
 			if f.Severity == s.severity {
 				n++
+				if worst == "" {
+					worst = f.Rule
+				}
 			}
 		}
 		switch n {
@@ -149,7 +153,7 @@ func (w *findingWriter) summary(l *linter) {
 		w.WriteString("nothing found\n")
 		return
 	}
-	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+l.found[0].Rule, "", "  ", dim)
+	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+worst, "", "  ", dim)
 }
 
 // printPage prints Markdown for a terminal: paragraphs wrapped, code as it stands.
