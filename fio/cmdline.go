@@ -150,8 +150,7 @@ func findCall(text string) (call, []string, map[string]string, error) {
 		return strings.Join(strings.Fields(text[min(int(n.Pos().Offset()), len(text)):min(int(n.End().Offset()), len(text))]), " ")
 	}
 	var walk func(s *syntax.Stmt)
-	var list func(ss []*syntax.Stmt)
-	list = func(ss []*syntax.Stmt) {
+	list := func(ss []*syntax.Stmt) {
 		for _, s := range ss {
 			walk(s)
 		}

@@ -275,10 +275,10 @@ func (j *fioJob) findings() []iotax.Finding {
 var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
 
 // refused explains why the fio of a target does not take the job, from what it says.
-func (j *fioJob) refused(st *fioState, said string) (err error, mend string) {
+func (j *fioJob) refused(st *fioState, said string) (mend string, err error) {
 	m := unrecognized.FindStringSubmatch(said)
 	if m == nil {
-		return fmt.Errorf("%s: %s", st.tool.version, said), "correct the option"
+		return "correct the option", fmt.Errorf("%s: %s", st.tool.version, said)
 	}
 	name := m[1]
 	where := ""
@@ -308,5 +308,5 @@ func (j *fioJob) refused(st *fioState, said string) (err error, mend string) {
 	if where != "" {
 		err = fmt.Errorf("%s%w", where, err)
 	}
-	return err, mend
+	return mend, err
 }

@@ -370,7 +370,8 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 		if msg == "" {
 			return on(err, "")
 		}
-		return on(j.refused(st, msg))
+		mend, err := j.refused(st, msg)
+		return on(err, mend)
 	}
 	if t.Facts == nil {
 		t.Facts = map[string]string{}

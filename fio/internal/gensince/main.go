@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-type option struct{ name, alias, typ, engine, since string }
+type option struct{ name, alias, typ, engine string }
 
 // types are the words that fio's help has for them.
 var types = map[string]string{
