@@ -11,8 +11,7 @@ import (
 	"iotax"
 )
 
-// Real logs of a run: their mean is the result's rate, and on an idle machine, which holds the rate
-// asked for, every second shows it (TestRates has that exactly).
+// Real logs of a run: the mean of their seconds is the rate of its result.
 func TestRatesOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	r := parse(t, run(t, "--name=a", "--rw=randrw", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=500,250", "--runtime=3s", "--time_based",
