@@ -35,8 +35,8 @@ func (s *stage) found(rule string) (cells []string) {
 	return cells
 }
 
-// loop mounts an ext4 on a loop device, whose file lies in dir, until the test ends.
-func (s *stage) loop(name, dir string) string {
+// loop mounts an ext4 on a loop device, whose file of some MiB lies in dir, until the test ends.
+func (s *stage) loop(name, dir string, size int) string {
 	s.t.Helper()
 	needsRoot(s.t)
 	image, point := filepath.Join(dir, name+".img"), s.mkdir(name)
@@ -48,7 +48,7 @@ func (s *stage) loop(name, dir string) string {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	must("fallocate", "-l", "160M", image)
+	must("fallocate", "-l", fmt.Sprintf("%dM", size), image)
 	device, err := exec.Command("losetup", "-f", "--show", image).Output()
 	if err != nil {
 		s.t.Skip("needs loop devices")
@@ -64,7 +64,7 @@ func (s *stage) loop(name, dir string) string {
 // private is a directory on a block device that nobody else uses: a loop device in memory.
 func (s *stage) private() string {
 	s.t.Helper()
-	return s.loop("disk", s.mount("memory", "size=256m"))
+	return s.loop("disk", s.mount("memory", "size=256m"), 200)
 }
 
 // measured runs a plan that must come to an end, well or incomplete.
@@ -98,17 +98,19 @@ func (s *stage) fio() (pids []int) {
 // Direct reads on a loop device end in the page cache of the file under it.
 func TestFindsCacheServed(t *testing.T) {
 	s := newStage(t)
-	loop := s.loop("loop", s.mkdir("images"))
+	disk := s.private()
+	loop := s.loop("loop", disk, 80)
 	s.measured(fmt.Sprintf(`
 baseline: disk
 targets:
-  disk: {dir: b}
+  disk: {dir: %s}
   loop: {dir: %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 8, size: 32MiB}}}
 measure: {trial: 1s, ramp: 100ms, blocks: 1}
-`, loop))
+`, disk, loop))
 	if got := s.found("cache-served"); !slices.Equal(got, []string{"loop / read"}) {
-		t.Errorf("cache-served in %q", got)
+		_, trials := s.trials()
+		t.Errorf("cache-served in %q: %+v %+v", got, trials[0].Values, trials[1].Values)
 	}
 }
 
