@@ -23,7 +23,7 @@ type Rig struct {
 
 // rigFacts are the facts that make a rig: of the host, and of the place.
 var (
-	hostFacts  = []string{"hostname", "kernel", "arch", "cpu.model", "cpu.count", "cpu.limit", "cpu.governor", "hypervisor", "memory.bytes"}
+	hostFacts  = []string{"hostname", "kernel", "arch", "cpu.model", "cpu.count", "cpu.limit", "cpu.governor", "hypervisor", "memory"}
 	placeFacts = []string{"device.name", "device.model", "filesystem", "filesystem.source", "filesystem.options", "queue.scheduler",
 		"fio", "accel", "qemu", "kernel", "machine.hostname", "machine.kernel", "machine.cpu.model", "machine.cpu.count"}
 )
@@ -44,6 +44,13 @@ func RigOf(r *iotax.Run) Rig {
 		if t.Name == r.Baseline {
 			add("place.", t.Facts, placeFacts)
 			facts["machine"] = t.Machine
+			if t.Machine != "host" {
+				// How a guest's disk is made (its cache, its bus) shows in the labels of its word or plan entry;
+				// its device line has names of temporary files in it.
+				for k, v := range t.Labels {
+					facts["label."+k] = v
+				}
+			}
 		}
 	}
 	return Rig{facts}

@@ -202,6 +202,13 @@ func TestCache(t *testing.T) {
 	if _, ok := c.Get(RigOf(run), now); ok {
 		t.Error("another fio has the same calibration")
 	}
+	run.Targets[0].Labels = map[string]string{"cache": "none"}
+	here := RigOf(run).Key()
+	run.Targets[0].Machine = "guest"
+	guest := RigOf(run).Key()
+	if run.Targets[0].Labels["cache"] = "writeback"; RigOf(run).Key() == guest || guest == here {
+		t.Error("disks of a guest with unlike caches are one rig")
+	}
 	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"blocks"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
