@@ -284,9 +284,9 @@ func TestCompareHolm(t *testing.T) {
 
 func TestCompareFits(t *testing.T) {
 	c := compared(CompareOptions{FailOn: FailOnWorse})
-	for width := 40; width <= 200; width += 7 {
+	for width := 40; width <= 200; width++ {
 		var b bytes.Buffer
-		if err := c.Text(&b, TextOptions{Width: width}); err != nil {
+		if err := c.Text(&b, TextOptions{Width: width, Color: width%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {

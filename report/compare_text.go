@@ -65,8 +65,8 @@ var compareLayouts = []struct {
 	spread, loss, short bool
 	name                int // names of targets that are longer may be wrapped
 }{
-	{spread: true, loss: true, name: 16}, {loss: true, name: 16}, {loss: true, short: true, name: 16},
-	{spread: true, name: 16}, {name: 16}, {short: true, name: 10},
+	{spread: true, loss: true, name: 24}, {loss: true, name: 24}, {loss: true, short: true, name: 24},
+	{spread: true, name: 24}, {name: 20}, {short: true, name: 10},
 }
 
 func (t *compareWriter) table() {
@@ -133,7 +133,7 @@ func (t *compareWriter) table() {
 		if showLoss {
 			l += "  " + pad(row.loss, wLoss)
 		}
-		t.line(l + "  " + t.pal.verdict(row.v).Render(row.verdict) + " " + t.pal.dim.Render(row.marks))
+		t.line(l + "  " + t.judged(row.v, row.verdict, row.marks))
 		// Nothing stands beside the rest of a long name: it may use the whole width.
 		t.para(strings.TrimSpace(strings.TrimPrefix(row.target, names[0])), "    ", "    ", lipgloss.NewStyle())
 		if !showLoss && row.loss != "" {
@@ -170,7 +170,7 @@ func (t *compareWriter) stacked(row compareRow, loss bool) {
 		t.para("against "+t.c.A.Baseline+" "+row.loss, "    ", "      ", t.pal.dim)
 	}
 	if row.verdict != "" {
-		t.line("    " + t.pal.verdict(row.v).Render(row.verdict) + " " + t.pal.dim.Render(row.marks))
+		t.line("    " + t.judged(row.v, row.verdict, row.marks))
 	}
 }
 

@@ -260,12 +260,7 @@ func (t *textWriter) table() {
 			if plot >= layouts[2].plot {
 				l += "  " + ax.draw(c.row, t.pal)
 			}
-			if c.verdict != "" {
-				l += "  " + t.pal.verdict(c.row.Verdict).Render(c.verdict) + " " + t.pal.dim.Render(c.marks)
-			} else {
-				l += "  " + t.pal.dim.Render(c.marks)
-			}
-			t.line(l)
+			t.line(l + "  " + t.judged(c.row.Verdict, c.verdict, c.marks))
 			for _, n := range names[1:] {
 				t.line("    " + n)
 			}
@@ -319,6 +314,19 @@ func (t *textWriter) curves() {
 			}
 		}
 	}
+}
+
+// judged is a verdict and its marks. Where there are none nothing stands for them: a space before an
+// empty style would be one column too many.
+func (t *textWriter) judged(v stat.Verdict, word, marks string) string {
+	var parts []string
+	if word != "" {
+		parts = append(parts, t.pal.verdict(v).Render(word))
+	}
+	if marks != "" {
+		parts = append(parts, t.pal.dim.Render(marks))
+	}
+	return strings.Join(parts, " ")
 }
 
 // heading names a workload, whether its caches were cold, and how many blocks it has.
