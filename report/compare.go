@@ -299,13 +299,30 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		if v, _ := s.unfit(base); v != stat.NoVerdict {
 			return nil, nil
 		}
-		bs, xs, _ := stat.Pairs(s.Trials, k.Workload, k.Metric, base.Target, k.Target)
+		bs, xs := pairDots(s.rows[base].Dots, s.rows[k].Dots)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
 			return nil, nil // the row says no-ratio
 		}
 	}
 	return d[0], d[1]
+}
+
+// pairDots are the values of two rows that count, paired by block: what stat.Pairs gives, without a walk through
+// all trials of a run for each of its cells.
+func pairDots(base, target []Dot) (bs, xs []float64) {
+	byBlock := map[int]float64{}
+	for _, d := range base {
+		if !d.Void {
+			byBlock[d.Block] = d.Value
+		}
+	}
+	for _, d := range target {
+		if b, ok := byBlock[d.Block]; ok && !d.Void {
+			bs, xs = append(bs, b), append(xs, d.Value)
+		}
+	}
+	return bs, xs
 }
 
 func hasRule(fs []iotax.Finding, rule string) bool {

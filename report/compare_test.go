@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,46 @@ func TestCompareFixture(t *testing.T) {
 	}
 	if !hasRule(c.Findings, "environment-differs") || !hasRule(c.Findings, "baseline-changed") {
 		t.Errorf("findings: %v", c.Findings)
+	}
+}
+
+func TestPairDots(t *testing.T) {
+	run, trials := fixture()
+	r := New(run, trials)
+	for _, s := range r.Sections {
+		base := s.baseline()
+		for _, row := range s.Rows {
+			wb, wx, _ := stat.Pairs(r.Trials, s.Workload, s.Metric, base.Target, row.Target)
+			if bs, xs := pairDots(base.Dots, row.Dots); !slices.Equal(bs, wb) || !slices.Equal(xs, wx) {
+				t.Errorf("%s / %s: %v %v, stat.Pairs has %v %v", row.Target, s.Workload, bs, xs, wb, wx)
+			}
+		}
+	}
+}
+
+// A comparison of two runs of 33,000 trials in 1,110 cells.
+func BenchmarkCompare(b *testing.B) {
+	big := func(f float64) *Report {
+		run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05}
+		var trials []*iotax.Trial
+		for w := range 10 {
+			run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: string(rune('a' + w)), Metrics: []string{"m"}})
+			for block := range 30 {
+				for k := range 111 {
+					name := "t" + strconv.Itoa(k)
+					if w == 0 && block == 0 {
+						run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
+					}
+					trials = append(trials, &iotax.Trial{Target: name, Workload: string(rune('a' + w)), Block: block, Seq: len(trials),
+						Values: []iotax.Value{{Name: "m", Value: 100*f + float64((block*7919+k*31)%97)/10, Better: iotax.Up}}})
+				}
+			}
+		}
+		return New(run, trials)
+	}
+	x, y := big(1), big(.9)
+	for b.Loop() {
+		Compare(x, y, CompareOptions{})
 	}
 }
 

@@ -83,9 +83,7 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	c.Estimate = math.Exp(t.mean)
 	c.T.Estimate = c.Estimate
 	d := differences(x, y)
-	if len(d) > 0 {
-		c.HodgesLehmann = math.Exp((d[(len(d)-1)/2] + d[len(d)/2]) / 2)
-	}
+	c.HodgesLehmann = math.Exp(d.median())
 	c.RankSum.Estimate = c.HodgesLehmann
 	if m < 2 || n < 2 {
 		return c, nil
@@ -96,13 +94,11 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	}
 	lo, hi := t.mean-half, t.mean+half
 	c.T.Lo, c.T.Hi = math.Exp(lo), math.Exp(hi)
-	if len(d) > 0 {
-		k := rankSumDepth(m, n, alpha)
-		c.Exact = k > 0
-		k = max(k, 1)
-		c.RankSum.Lo, c.RankSum.Hi = math.Exp(d[k-1]), math.Exp(d[len(d)-k])
-		lo, hi = min(lo, d[k-1]), max(hi, d[len(d)-k])
-	}
+	k := rankSumDepth(m, n, alpha)
+	c.Exact = k > 0
+	least, most := d.kth(max(k, 1)), d.kth(d.len()+1-max(k, 1))
+	c.RankSum.Lo, c.RankSum.Hi = math.Exp(least), math.Exp(most)
+	lo, hi = min(lo, least), max(hi, most)
 	c.Lo, c.Hi = math.Exp(lo), math.Exp(hi)
 	c.P = ChangeP(x, y, 1, o.Autocorrelation)
 	return c, nil
@@ -129,16 +125,12 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 		p = 1
 	}
 	lo, hi := slices.Min(y)-slices.Max(x), slices.Max(y)-slices.Min(x)
-	if mu < lo || mu > hi || len(x)*len(y) > mostDifferences {
+	if mu < lo || mu > hi {
 		return p
 	}
 	_, rank := RankSum(x, y, mu)
 	return math.Max(p, rank)
 }
-
-// mostDifferences is where the rank-sum interval ends: beyond it, the samples are so large that the t
-// interval holds whatever the noise is.
-const mostDifferences = 4_000_000
 
 func noChange(n int) Change {
 	return Change{Interval: none(n), T: none(n), RankSum: none(n), HodgesLehmann: math.NaN(), P: math.NaN()}
@@ -176,19 +168,62 @@ func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	return t
 }
 
-// differences returns all y−x, sorted; none where there are too many.
-func differences(x, y []float64) []float64 {
-	if len(x)*len(y) > mostDifferences {
-		return nil
+// pairs are all differences y−x of two samples, in order, without making them.
+type pairs struct{ x, y []float64 } // each sorted
+
+func differences(x, y []float64) pairs {
+	return pairs{slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y))}
+}
+
+func (p pairs) len() int { return len(p.x) * len(p.y) }
+
+// atMost is how many differences are v or less. The more is taken away, the more of y fits.
+func (p pairs) atMost(v float64) int {
+	n, j := 0, 0
+	for _, x := range p.x {
+		for j < len(p.y) && p.y[j]-x <= v {
+			j++
+		}
+		n += j
 	}
-	d := make([]float64, 0, len(x)*len(y))
-	for _, a := range x {
-		for _, b := range y {
-			d = append(d, b-a)
+	return n
+}
+
+// kth is the k-th smallest difference, from 1. It halves the floating-point numbers between the least
+// and the largest, in their own order, and so ends on a difference exactly.
+func (p pairs) kth(k int) float64 {
+	lo, hi := ordered(p.y[0]-p.x[len(p.x)-1]), ordered(p.y[len(p.y)-1]-p.x[0])
+	for lo < hi {
+		mid := lo + int64(uint64(hi-lo)/2)
+		if p.atMost(float(mid)) >= k {
+			hi = mid
+		} else {
+			lo = mid + 1
 		}
 	}
-	slices.Sort(d)
-	return d
+	return float(lo)
+}
+
+// median is the middle difference, or the mean of the two in the middle.
+func (p pairs) median() float64 {
+	n := p.len()
+	return (p.kth((n+1)/2) + p.kth(n/2+1)) / 2
+}
+
+// ordered maps floating-point numbers to whole ones of the same order; float is its inverse.
+func ordered(v float64) int64 {
+	b := int64(math.Float64bits(v + 0)) // −0 becomes 0
+	if b < 0 {
+		return math.MinInt64 - b
+	}
+	return b
+}
+
+func float(o int64) float64 {
+	if o < 0 {
+		return math.Float64frombits(uint64(math.MinInt64 - o))
+	}
+	return math.Float64frombits(uint64(o))
 }
 
 // RankSum is the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y lies mu

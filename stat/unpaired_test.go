@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -142,6 +143,30 @@ func TestChangeAgrees(t *testing.T) {
 		s, err := EstimateChange(y, x, Options{Alpha: alpha})
 		if err != nil || !near(s.Lo*c.Hi, 1, 1e-9) || !near(s.Hi*c.Lo, 1, 1e-9) || !near(s.P, c.P, 1e-9) {
 			t.Fatalf("swapped: %+v, was %+v, %v", s, c, err)
+		}
+	})
+}
+
+// The k-th difference is that of the sorted list of all.
+func TestKthDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.Map(rapid.IntRange(-2, 2), func(i int) float64 { return float64(i) }), rapid.Just(math.Copysign(0, -1)))
+		x, y := rapid.SliceOfN(value, 1, 12).Draw(t, "x"), rapid.SliceOfN(value, 1, 12).Draw(t, "y")
+		var all []float64
+		for _, a := range x {
+			for _, b := range y {
+				all = append(all, b-a)
+			}
+		}
+		slices.Sort(all)
+		d := differences(x, y)
+		for i, want := range all {
+			if got := d.kth(i + 1); got != want {
+				t.Fatalf("difference %d of %v and %v is %v, want %v", i+1, x, y, got, want)
+			}
+		}
+		if got, want := d.median(), (all[(len(all)-1)/2]+all[len(all)/2])/2; got != want {
+			t.Fatalf("median %v, want %v", got, want)
 		}
 	})
 }
