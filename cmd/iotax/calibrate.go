@@ -44,64 +44,70 @@ func calibrations() calibrate.Cache {
 	return calibrate.Cache{Dir: filepath.Join(cacheDir(), "calibration")}
 }
 
-// calibrator is what a run of p asks about its rig.
+// calibrator is what a run of p asks about its rig; nil where it shall not.
 func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progress) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
 	if mode == calibrateNo {
 		return nil
 	}
 	return func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
 		rig := calibrate.RigOf(r)
-		told := func(c *iotax.Calibration) (*iotax.Calibration, []iotax.Finding) {
-			if f, bad := calibrate.Finding(c); bad {
-				return c, []iotax.Finding{f}
+		c, fresh := calibrations().Get(rig, d.Now())
+		var found []iotax.Finding
+		if !fresh || mode == calibrateFull && c.Brief {
+			if mode == calibrateAuto && !worthIt(p) {
+				return nil, nil
 			}
-			return c, nil
-		}
-		kept, fresh := calibrations().Get(rig, d.Now())
-		if fresh && (mode == calibrateAuto || !kept.Brief) {
-			return told(kept)
-		}
-		least, _ := p.Estimate()
-		// A second guest beside those of the run would disturb them, and take as long to start.
-		here := p.Targets[0].On == plan.Host
-		if mode == calibrateAuto && (least < worthCalibrating || !here) {
-			return nil, nil
-		}
-		o, brief := calibrate.Brief(), true
-		if mode == calibrateFull {
-			o, brief = calibrate.Full(), false
-		}
-		aa, err := calibrate.AA(p, p.Baseline, o, kinds())
-		if err == nil {
-			var c *iotax.Calibration
-			show.line(fmt.Sprintf("calibrating the rig: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
-			quiet := d
-			quiet.Progress = func(e run.Event) {
-				if e.Kind == run.Starting && show.live {
-					show.status(fmt.Sprintf("calibrating  block %d/%d", e.Block+1, e.Blocks))
-				}
-			}
-			if c, _, err = measureRig(ctx, aa, quiet, brief, nil); err == nil {
-				err = calibrations().Put(rig, c)
-				c, found := told(c)
-				if err != nil { // it is known, and not kept
-					found = append(found, iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error()})
-				}
-				return c, found
+			var err error
+			if c, err = calibrateBeside(ctx, mode, p, rig, d, show); err != nil && ctx.Err() == nil {
+				found = append(found, notCalibrated(err))
 			}
 		}
-		if ctx.Err() != nil {
-			return nil, nil
+		if f, bad := calibrate.Finding(c); bad {
+			found = append(found, f)
 		}
-		why, mend := err, "see what `iotax calibrate` says"
-		if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Mend != "" {
-			mend = e.Mend
-			bare := *e
-			bare.Mend = ""
-			why = &bare
-		}
-		return nil, []iotax.Finding{{Rule: "not-calibrated", Severity: iotax.Info, Evidence: why.Error(), Mend: mend}}
+		return c, found
 	}
+}
+
+// worthIt reports whether a run of p is calibrated without being told so: it is long enough, and its
+// baseline is on this host. A second guest beside those of the run would disturb them, and take as
+// long to start.
+func worthIt(p *plan.Plan) bool {
+	least, _ := p.Estimate()
+	return least >= worthCalibrating && p.Targets[0].On == plan.Host
+}
+
+// calibrateBeside calibrates the rig of p's baseline while p's own targets stand, and keeps the result.
+// With an error there may be a calibration all the same, which could not be kept.
+func calibrateBeside(ctx context.Context, mode calibrating, p *plan.Plan, rig calibrate.Rig, d run.Deps, show *progress) (*iotax.Calibration, error) {
+	o := calibrate.Brief()
+	if mode == calibrateFull {
+		o = calibrate.Full()
+	}
+	aa, err := calibrate.AA(p, p.Baseline, o, kinds())
+	if err != nil {
+		return nil, err
+	}
+	show.line(fmt.Sprintf("calibrating the rig: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
+	d.Progress = func(e run.Event) {
+		if e.Kind == run.Starting && show.live {
+			show.status(fmt.Sprintf("calibrating  block %d/%d", e.Block+1, e.Blocks))
+		}
+	}
+	c, _, err := measureRig(ctx, aa, d, mode != calibrateFull, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c, calibrations().Put(rig, c)
+}
+
+func notCalibrated(err error) iotax.Finding {
+	f := iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error(), Mend: "see what `iotax calibrate` says"}
+	if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Mend != "" {
+		f.Evidence, _, _ = strings.Cut(f.Evidence, "\n  mend: ")
+		f.Mend = e.Mend
+	}
+	return f
 }
 
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
