@@ -36,7 +36,7 @@ func Rules() []Rule {
 	return append([]Rule{
 		noIO, clockInsane, clockDrift,
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
-		shortTrial, shortWindow, stall, throttleStep, warmUp, notSteady,
+		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached,
 		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline, blocksCorrelated, twoLevels,
 	}, told...)
@@ -150,6 +150,7 @@ const (
 	stallShare   = 0.01 // of the usual rate: less is nothing
 	stallRate    = 10.0 // 1/s: slower work has pauses of its own
 	stallAtEnd   = 3.0  // seconds without a line; fio leaves out the last one or two
+	drainNote    = 0.01 // share of the window's length by which it may be longer than asked for
 	windowShort  = 0.95 // window ÷ window asked for
 	busyThread   = 0.95 // CPU seconds of the generator ÷ thread seconds
 	busyShare    = 0.50 // the same, where the host has hardly any CPU left
@@ -198,6 +199,10 @@ var (
 	shortTrial = Rule{ID: "short-trial", Severity: iotax.Warning, Scope: OfTrial, Title: "a quick look",
 		Why:  "The measured window is shorter than 5 s: caches, burst credit and background work have had no time to show. Fine for a first look, too short to quote.",
 		Mend: "give trials of 10 s or more (`--trial 10s`)"}
+	drainCounted = Rule{ID: "drain-counted", Severity: iotax.Warning, Scope: OfTrial, Title: "the end of the queue was counted as time",
+		Why: "At the end of its window fio waits for the I/Os in flight. It counts that time, and not those I/Os, so that its rate is too low by the share of the wait, about latency ÷ window. More than 1 % is told. " +
+			"Deep queues on slow targets in short trials suffer most, and the ratio of a slow target to a fast one is then too low as well.",
+		Mend: "use longer trials (`--trial 10s`), or a smaller `iodepth`"}
 	shortWindow = Rule{ID: "short-window", Severity: iotax.Warning, Scope: OfTrial, Title: "the trial ended before its time",
 		Why:  "The tool ran for less than 95 % of the window asked for, usually because its file was through.",
 		Mend: "use `time_based: 1`, or a larger `size`"}

@@ -338,6 +338,10 @@ func (r reading) window() []iotax.Finding {
 	if s > 0 && asked > 0 && s < windowShort*asked {
 		fs = append(fs, shortWindow.finding("%s of %s", secondsText(s), secondsText(asked)))
 	}
+	// A flush at the end belongs to the work of a writer, and its time to the rate.
+	if over := s/asked - 1; asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
+		fs = append(fs, drainCounted.finding("the rate is %.2g %% low: %s of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
 	}

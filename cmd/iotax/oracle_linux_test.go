@@ -17,7 +17,7 @@ targets:
   host: {dir: a}
   fast: {on: guest, disk: {of: host, iops: 200}}
   slow: {on: guest, disk: {of: host, iops: 124}}
-workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 1, size: 8MiB}}}
 measure: {protocol: "fixed:3x1s", ramp: 300ms, cold: false}
 `)
 	r := s.iotax("run", plan, "--json", "--calibrate=no").works(t, exitOK)
