@@ -237,7 +237,7 @@ func TestSentences(t *testing.T) {
 	}
 	good := &Result{Studies: 10000, Rows: []*Row{row("M0 σ=2%", true, .96, .956), row("M3 φ=0.6", false, .76, .75), row("M7 t3", false, .97, .965)}}
 	text := strings.Join(good.Sentences(), "\n")
-	for _, want := range []string{"The promise is kept: under each of the 1 ", "M3 φ=0.6: 76.0 % of intervals hold", "flag only 20 %", "nevertheless, under M7 t3."} {
+	for _, want := range []string{"The promise is kept: under each of the 1 ", "M3 φ=0.6: 76.0 % of intervals hold", "flag only 20 %", "is missed under M3 φ=0.6: ", "nevertheless, under M7 t3."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
