@@ -168,6 +168,14 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.end() // twice does no harm
 }
 
+func TestBoardHeight(t *testing.T) {
+	for columns, want := range map[int]int{80: 3, 40: 4, 20: 6} {
+		if got := height([]string{strings.Repeat("█", 80), "", "a"}, columns); got != want {
+			t.Errorf("%d columns: %d rows, want %d", columns, got, want)
+		}
+	}
+}
+
 func TestProgressElsewhere(t *testing.T) {
 	feed := func(p *progress) {
 		tr := boardTrial("host disk", "w", 1000)

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/perf/benchunit"
 
 	"iotax"
@@ -23,7 +24,7 @@ type progress struct {
 	live    bool
 	columns func() int // of the terminal, which may be resized
 	board   board
-	shown   int           // lines of the board that stand
+	shown   []string      // lines of the board that stand
 	stop    chan struct{} // ends the ticking
 }
 
@@ -111,7 +112,7 @@ func (p *progress) tick(stop chan struct{}) {
 			return
 		case <-t.C:
 			p.mu.Lock()
-			if p.stop == stop && p.shown > 0 {
+			if p.stop == stop && len(p.shown) > 0 {
 				p.draw("", true)
 			}
 			p.mu.Unlock()
@@ -123,23 +124,33 @@ func (p *progress) tick(stop chan struct{}) {
 // terminal would flicker otherwise.
 func (p *progress) draw(above string, board bool) {
 	var b strings.Builder
-	if p.shown > 0 {
+	columns := p.columns()
+	if len(p.shown) > 0 {
 		b.WriteString("\r")
-		if p.shown > 1 {
-			fmt.Fprintf(&b, "\x1b[%dA", p.shown-1)
+		if n := height(p.shown, columns); n > 1 {
+			fmt.Fprintf(&b, "\x1b[%dA", n-1)
 		}
 		b.WriteString("\x1b[J")
-		p.shown = 0
+		p.shown = nil
 	}
 	b.WriteString(above)
 	if board && p.live {
-		lines := p.board.lines(p.columns(), time.Now())
-		p.shown = len(lines)
-		b.WriteString(strings.Join(lines, "\n"))
+		p.shown = p.board.lines(columns, time.Now())
+		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {
 		io.WriteString(p.out, b.String()) // nobody is left to be told when the terminal is gone
 	}
+}
+
+// height is how many rows lines take on a terminal of so many columns: one that was made narrower since
+// they were written has broken them.
+func height(lines []string, columns int) int {
+	n := 0
+	for _, l := range lines {
+		n += max(1, (ansi.StringWidth(l)+columns-1)/max(1, columns))
+	}
+	return n
 }
 
 // end takes the board away; what comes after it begins a new one.
