@@ -32,7 +32,11 @@ func main() {
 		guest.Main() // this binary is also the init of the micro-guest
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal was closed: what was made is removed all the same
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	// A second signal kills at once: the first may hang on a machine that is gone.
 	context.AfterFunc(ctx, stop)
 	code := Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
