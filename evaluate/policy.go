@@ -226,7 +226,7 @@ func (w *work) five(interleaved bool) outcome {
 			v, _, _ = corrupt(w.r, a, v, fixed, w.m.Corrupt, false)
 		}
 		if !math.IsInf(v, -1) {
-			*to = append(*to, math.Exp(v))
+			*to = append(*to, v)
 		}
 	}
 	for i := range 2 * n {
@@ -241,13 +241,18 @@ func (w *work) five(interleaved bool) outcome {
 		}
 	}
 	o := outcome{blocks: n, ranked: true}
-	r, err := stat.Welch(w.a, w.b, iotax.Up, alpha)
-	o.lo, o.hi = math.Log(r.Lo), math.Log(r.Hi)
-	if err != nil {
-		o.lo, o.hi = math.NaN(), math.NaN()
-	}
+	o.lo, o.hi = welch(w.a, w.b)
 	o.seconds = Preconditioning + w.now
 	return o
+}
+
+// welch is Welch's t interval for the difference of the means of logarithms; NaN where there is none.
+func welch(base, target []float64) (lo, hi float64) {
+	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha})
+	if err != nil {
+		return math.NaN(), math.NaN()
+	}
+	return math.Log(c.T.Lo), math.Log(c.T.Hi)
 }
 
 // sequential asks rule for the half width after every block from first on.

@@ -234,18 +234,15 @@ func (g *replayer) backToBack() (lo, hi float64, n int) {
 	var a, b []float64
 	for range 5 {
 		x, _ := g.next()
-		a = append(a, math.Exp(x))
+		a = append(a, x)
 	}
 	for range 5 {
 		_, y := g.next()
-		b = append(b, math.Exp(y))
+		b = append(b, y)
 	}
 	g.seconds /= 2 // the other trial of each block was not needed
-	r, err := stat.Welch(a, b, iotax.Up, alpha)
-	if err != nil {
-		return math.NaN(), math.NaN(), 5
-	}
-	return math.Log(r.Lo), math.Log(r.Hi), 5
+	lo, hi = welch(a, b)
+	return lo, hi, 5
 }
 
 func mean(xs []float64) float64 {
