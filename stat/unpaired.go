@@ -233,9 +233,8 @@ func float(o int64) float64 {
 // NaN gives NaN.
 func RankSum(x, y []float64, mu float64) (u, p float64) {
 	type item struct {
-		v    float64
-		of   int // 1 for y
-		rank int // twice the mean rank
+		v  float64
+		of int // 1 for y
 	}
 	m, n := len(x), len(y)
 	items := make([]item, 0, m+n)
