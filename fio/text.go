@@ -354,7 +354,8 @@ func blockSize(s string, old bool) uint64 {
 		margin = a.scale / 10 // not the bug of old versions, which made x.96 and more x.0
 	}
 	n := uint64(0)
-	for bs := math.Ceil((a.value-margin)/512) * 512; bs <= a.value+margin; bs += 512 {
+	// The margin of ".1t" reaches far below nothing.
+	for bs := max(512, math.Ceil((a.value-margin)/512)*512); bs <= a.value+margin; bs += 512 {
 		if n != 0 {
 			return 0
 		}
