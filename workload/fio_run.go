@@ -621,9 +621,11 @@ const logMark = "\x1eiotax-log "
 // histogram each second), and they come home on the same stream, so a trial is one command. They are
 // never at the place that is measured.
 const runScript = `
-d=$(mktemp -d "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
+d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
+# Before there is anything to remove: a signal may come at any time.
 trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
+mkdir -m 700 -- "$d" || exit
 "$@" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000
 rc=$?
 for f in "$d"/s_*.log; do
