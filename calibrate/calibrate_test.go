@@ -253,7 +253,7 @@ type disk struct{ of string }
 func (d *disk) Of() string     { return d.of }
 func (d *disk) SetOf(o string) { d.of = o }
 
-type job struct{ options map[string]string }
+type job struct{}
 
-func (j *job) SetOption(k, v string) error { return nil }
-func (j *job) OptionNames() []string       { return []string{"rw", "size"} }
+func (*job) SetOption(k, v string) error { return nil }
+func (*job) OptionNames() []string       { return []string{"rw", "size"} }

@@ -319,22 +319,22 @@ func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
 	}
 	k, ferr := guest.FetchKernel(ctx, b.o.CacheDir, b.o.logf)
 	if ferr != nil {
-		missing, _ := withoutMend(err)
-		failed, mend := withoutMend(ferr) // fetching one is no mend any more
+		_, missing := splitMend(err)
+		mend, failed := splitMend(ferr) // fetching one is no mend any more
 		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: fmt.Errorf("%w; and none could be had: %w", missing, failed), Mend: mend}
 	}
 	return k, nil
 }
 
-// withoutMend takes the mend of an error off, for one that says both.
-func withoutMend(err error) (bare error, mend string) {
+// splitMend takes the mend off an error, for one that tells several.
+func splitMend(err error) (mend string, bare error) {
 	var e *iotax.Error
 	if !errors.As(err, &e) {
-		return err, ""
+		return "", err
 	}
 	c := *e
 	c.Mend = ""
-	return &c, e.Mend
+	return e.Mend, &c
 }
 
 // commandLine is the kernel command line of a micro-guest.
