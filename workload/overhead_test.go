@@ -127,7 +127,7 @@ func BenchmarkAgainstByHand(b *testing.B) {
 		// Pinned, because a process that changes CPUs differs from the next by more than what is sought.
 		{"null", "/dev/shm", 200, total, []string{"size", "64MiB", "ioengine", "null", "iodepth", "4", "cpus_allowed", "1"}},
 		{"null, clat by hand", "/dev/shm", 200, nil, []string{"size", "64MiB", "ioengine", "null", "iodepth", "4", "cpus_allowed", "1"}},
-		{"tmpfs", "/dev/shm", 300, total, []string{"size", "64MiB", "ioengine", "psync", "cpus_allowed", "1"}},
+		{"tmpfs", "/dev/shm", 200, total, []string{"size", "64MiB", "ioengine", "psync", "cpus_allowed", "1"}},
 		{"disk", "/var/tmp", 300, total, []string{"size", "256MiB", "iodepth", "16"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
