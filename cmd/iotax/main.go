@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"iotax/guest"
+	"iotax/plan"
 )
 
 // Exit codes that scripts rely on.
@@ -64,6 +65,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	err := root.ExecuteContext(ctx)
 	var code exitCode
 	var usage usageError
+	var wrong plan.Errors
 	switch {
 	case err == nil:
 		return exitOK
@@ -72,7 +74,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
-	case errors.As(err, &usage) || isCobraUsage(err):
+	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
 		fmt.Fprintf(stderr, "iotax: %v\n", err)
 		return exitUsage
 	}

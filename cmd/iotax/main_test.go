@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,4 +97,20 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
+}
+
+// A plan that is wrong is the user's mistake, as wrong words are: exit status 2 says that nothing was measured.
+func TestWrongPlanIsAMistake(t *testing.T) {
+	for text, want := range map[string]int{
+		"targets: {a: {dri: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitUsage,
+		"targets: {a: {dir: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitOK,
+	} {
+		file := filepath.Join(t.TempDir(), "p.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Main(t.Context(), []string{"plan", file}, strings.NewReader(""), io.Discard, io.Discard); got != want {
+			t.Errorf("%q: exit status %d, want %d", text, got, want)
+		}
+	}
 }
