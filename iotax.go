@@ -87,11 +87,25 @@ type Phase struct {
 	At   time.Duration `json:"at"`
 }
 
-// An Accountant is a Machine that other processes of this host serve (QEMU, virtiofsd): their CPU
-// and memory are its cost.
+// An Accountant is a Machine or a Volume that other processes of this host serve (QEMU, virtiofsd, an
+// NFS server): their CPU and memory are its cost.
 type Accountant interface {
 	// Processes returns a label and the process ids behind it, children included.
 	Processes() map[string][]int
+}
+
+// A Reacher is a Machine from which the ports of this host's loopback interface can be reached, under
+// another address.
+type Reacher interface {
+	// HostAddress is this host as seen from there, without a port: "10.0.2.2".
+	HostAddress() string
+}
+
+// A Forwarder is a Machine whose ports can be reached from this host.
+type Forwarder interface {
+	// Forward returns the address ("127.0.0.1:40123") that leads to TCP port of the machine from now
+	// on, until the machine is closed.
+	Forward(ctx context.Context, port int) (addr string, err error)
 }
 
 // A Describer is a Machine with facts of its own (acceleration, version, device lines).
@@ -171,6 +185,28 @@ type Target struct {
 	Place   Place
 	Labels  map[string]string // what the plan varied
 	Facts   map[string]string // what was found
+
+	// Serving are what serves the place besides the machine: the servers of its volume, and of those
+	// that it stands on.
+	Serving []Accountant
+}
+
+// Processes returns the processes of this host that serve the target, by label: those of its machine and
+// of what serves its place.
+func (t *Target) Processes() map[string][]int {
+	all := map[string][]int{}
+	add := func(a Accountant) {
+		for label, pids := range a.Processes() {
+			all[label] = append(all[label], pids...)
+		}
+	}
+	if a, ok := t.Machine.(Accountant); ok {
+		add(a)
+	}
+	for _, a := range t.Serving {
+		add(a)
+	}
+	return all
 }
 
 // A Volume makes a place, and undoes it. Its life is: made by volume.Prepare on the machine that

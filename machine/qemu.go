@@ -100,11 +100,23 @@ var (
 	_ iotax.Booter     = (*qemuGuest)(nil)
 	_ iotax.Accountant = (*qemuGuest)(nil)
 	_ iotax.Describer  = (*qemuGuest)(nil)
+	_ iotax.Reacher    = (*qemuGuest)(nil)
+	_ iotax.Forwarder  = (*qemuGuest)(nil)
 )
 
 func (g *qemuGuest) Boot() []iotax.Phase         { return g.boot }
 func (g *qemuGuest) Processes() map[string][]int { return g.vm.Processes() }
 func (g *qemuGuest) Facts() map[string]string    { return g.facts }
+func (g *qemuGuest) HostAddress() string         { return guest.Gateway }
+
+// Forward lets QEMU's user network forward a port that the system chooses.
+func (g *qemuGuest) Forward(ctx context.Context, port int) (string, error) {
+	host, err := g.vm.Forward(ctx, port)
+	if err != nil {
+		return "", &iotax.Error{Op: fmt.Sprintf("forward port %d", port), On: "of " + g.name, Err: err}
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
+}
 
 // Run runs cmd in the guest. When the guest dies under it, the error quotes the guest's console.
 func (g *qemuGuest) Run(ctx context.Context, cmd *iotax.Cmd) error {

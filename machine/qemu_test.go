@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +90,46 @@ func TestQEMUSuite(t *testing.T) {
 	})
 }
 
+// reach goes from the guest to a port of this host, and back.
+func reach(t *testing.T, g *qemuGuest) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			fmt.Fprintln(c, "from the host")
+			c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if got := guestOut(t, g, "busybox nc "+g.HostAddress()+" "+port+" </dev/null"); got != "from the host" {
+		t.Errorf("the guest read %q", got)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go iotax.Output(ctx, g, "busybox", "nc", "-l", "-p", "8080", "-e", "busybox", "echo", "from the guest")
+	first, err := g.Forward(ctx, 8080)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := g.Forward(ctx, 8080); err != nil || again != first {
+		t.Errorf("forwarded to %s, then to %s (%v)", first, again, err)
+	}
+	var got []byte
+	for len(got) == 0 && ctx.Err() == nil { // until it listens
+		if c, err := net.Dial("tcp", first); err == nil {
+			got, _ = io.ReadAll(c)
+			c.Close()
+		}
+	}
+	if string(got) != "from the guest\n" {
+		t.Errorf("the host read %q", got)
+	}
+}
+
 // The smallest guest, with whatever accelerator there is, tells all about itself.
 func TestQEMUSmall(t *testing.T) {
 	s := qemuKind.New().(*QEMU)
@@ -136,6 +178,7 @@ func TestQEMUSmall(t *testing.T) {
 	if got := guestOut(t, g, "command -v mkfs.ext4 mount cat && cat /run/iotax/boot"); !strings.Contains(got, "ready") {
 		t.Errorf("got %s", got)
 	}
+	reach(t, g)
 	if got := guestOut(t, g, "modprobe loop && modprobe -q fs-overlay && grep -c -e ^loop -e ^overlay /proc/modules"); got != "2" {
 		t.Errorf("modprobe: %s", got)
 	}

@@ -80,7 +80,7 @@ type usage struct {
 //     cpu.machine.steal (share of its CPUs' time),
 //   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
-//   - of the processes that serve an iotax.Accountant: cpu.serving (s), and memory.serving (B), the
+//   - of the processes that serve the target (iotax.Accountant): cpu.serving (s), and memory.serving (B), the
 //     most that was resident since Start, memory shared between them counted once,
 //   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
 //     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
@@ -117,7 +117,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		}
 	}
 	_, accountant := t.Machine.(iotax.Accountant)
-	w.served = iotax.IsLocal(t.Machine) || accountant || t.Place.Backing != ""
+	w.served = iotax.IsLocal(t.Machine) || accountant || len(t.Serving) > 0 || t.Place.Backing != ""
 	if !iotax.IsLocal(t.Machine) {
 		if r := last[t.Machine.String()]; r.ok && time.Since(r.at) < recently {
 			w.clock = r
@@ -161,11 +161,9 @@ func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, err
 
 func (w *Watch) pids() map[int]bool {
 	pids := map[int]bool{}
-	if a, ok := w.t.Machine.(iotax.Accountant); ok {
-		for _, list := range a.Processes() {
-			for _, pid := range list {
-				pids[pid] = true
-			}
+	for _, list := range w.t.Processes() {
+		for _, pid := range list {
+			pids[pid] = true
 		}
 	}
 	return pids
@@ -200,11 +198,13 @@ func (w *Watch) snapshot() snapshot {
 // own is what the trial's own processes have asked for until now. Commands that ran here and ended are
 // in the account of this process, which waited for them.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
+	var sum ioBytes
 	if iotax.IsLocal(w.t.Machine) {
 		u, ok := w.fs.usage(os.Getpid())
-		return u.io, ok && u.ioOK
+		if sum = u.io; !ok || !u.ioOK || len(serving) == 0 {
+			return sum, ok && u.ioOK
+		}
 	}
-	var sum ioBytes
 	for _, u := range serving {
 		if !u.ioOK {
 			return ioBytes{}, false

@@ -241,7 +241,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax
 		return nil, err
 	}
 	m := r.machines[t.On].m
-	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Labels: t.Labels, Facts: map[string]string{}}
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
 	if d, ok := m.(iotax.Describer); ok {
 		maps.Copy(target.Facts, d.Facts())
 	}
@@ -263,6 +263,23 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax
 	info := r.infos[t.Name]
 	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
 	return target, nil
+}
+
+// serving lists what serves t's place: its volume, and those that it stands on.
+func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
+	for range r.p.Targets { // a circle was refused when it was attached
+		if a, ok := r.volumes[t.Name].vol.(iotax.Accountant); ok {
+			all = append(all, a)
+		}
+		ref, ok := t.Spec.(plan.Referrer)
+		if !ok {
+			break
+		}
+		if t, ok = r.planTarget(ref.Of()); !ok {
+			break
+		}
+	}
+	return all
 }
 
 // machine opens the machine name, after the serving side of every volume on it was made: a guest

@@ -202,10 +202,10 @@ func TestModules(t *testing.T) {
 func TestHostPort(t *testing.T) {
 	const said = "Hub -1 (net):\r\n  Protocol[State]    FD  Source Address  Port   Dest. Address  Port RecvQ SendQ\r\n" +
 		"  TCP[HOST_FORWARD]  13       127.0.0.1 45719       10.0.2.15    22     0     0\r\n"
-	if p, err := hostPort(said); err != nil || p != 45719 {
+	if p, err := hostPort(said, 22); err != nil || p != 45719 {
 		t.Errorf("got %d, %v", p, err)
 	}
-	if _, err := hostPort(""); err == nil {
+	if _, err := hostPort("", 22); err == nil {
 		t.Error("nothing is accepted")
 	}
 }

@@ -265,24 +265,43 @@ func (v *VM) Fail(cause error) error {
 	return fmt.Errorf("%w%s", cause, v.quote())
 }
 
-var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+22\s`)
+var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
 
-// hostPort finds the port of 127.0.0.1 that QEMU chose in what `info usernet` prints.
-func hostPort(usernet string) (int, error) {
-	m := forward.FindStringSubmatch(usernet)
-	if m == nil {
-		return 0, fmt.Errorf("QEMU forwards no port to the guest's SSH:\n%s", usernet)
+// hostPort finds the port of 127.0.0.1 that QEMU chose for one of the guest in what `info usernet` prints.
+func hostPort(usernet string, guest int) (int, error) {
+	for _, m := range forward.FindAllStringSubmatch(usernet, -1) {
+		if m[2] == strconv.Itoa(guest) {
+			return strconv.Atoi(m[1])
+		}
 	}
-	return strconv.Atoi(m[1])
+	return 0, fmt.Errorf("QEMU forwards no port to port %d of the guest:\n%s", guest, usernet)
 }
 
 // HostPort is the port of 127.0.0.1 that leads to the guest's port 22.
-func (v *VM) HostPort(ctx context.Context) (int, error) {
+func (v *VM) HostPort(ctx context.Context) (int, error) { return v.forwarded(ctx, 22) }
+
+func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
 	out, err := v.Monitor.Human(ctx, "info usernet")
 	if err != nil {
 		return 0, err
 	}
-	return hostPort(out)
+	return hostPort(out, guest)
+}
+
+// Forward returns the port of 127.0.0.1 that leads to a port of the guest, which it makes QEMU forward
+// if it does not yet.
+func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
+	if port, err := v.forwarded(ctx, guest); err == nil {
+		return port, nil
+	}
+	out, err := v.Monitor.Human(ctx, fmt.Sprintf("hostfwd_add net tcp:127.0.0.1:0-:%d", guest))
+	if err == nil && strings.TrimSpace(out) != "" {
+		err = errors.New(strings.TrimSpace(out))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return v.forwarded(ctx, guest)
 }
 
 // Processes lists QEMU and the virtio-fs daemons with their children.
