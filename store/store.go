@@ -170,7 +170,7 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin, alpha,
 	environment, targets, workloads, findings, calibration`
 
-// runRow returns the values of runColumns.
+// runRow returns the values of runColumns, and what a search looks in.
 func runRow(r *iotax.Run) ([]any, error) {
 	row := []any{
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
@@ -183,7 +183,7 @@ func runRow(r *iotax.Run) ([]any, error) {
 		}
 		row = append(row, string(b))
 	}
-	return row, nil
+	return append(row, words(r)), nil
 }
 
 // Create adds r, which has no trials yet.
@@ -196,8 +196,8 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, row...)
+		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`, words)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, row...)
 		return err
 	})
 }
@@ -209,8 +209,8 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 		if err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`) =
-			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) WHERE id = $1`, row...)
+		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`, words) =
+			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) WHERE id = $1`, row...)
 		if err != nil {
 			return err
 		}
@@ -392,32 +392,38 @@ func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 
 // A Tally counts the trials of a run.
 type Tally struct {
-	Trials int // all of them
-	Failed int // those with an error
-	Void   int // those that do not count, the failed ones not among them
+	Trials int `json:"trials"` // all of them
+	Failed int `json:"failed"` // those with an error
+	Void   int `json:"void"`   // those that do not count, the failed ones not among them
 }
 
 // Tallies counts the trials of every run that has any.
 func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
-	tallies := map[string]Tally{}
-	err := s.read(ctx, "count trials", func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
-			sum(CASE WHEN err = '' AND void <> '' THEN 1 ELSE 0 END) FROM trials GROUP BY run`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			var t Tally
-			if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Void); err != nil {
-				return err
-			}
-			tallies[id] = t
-		}
-		return rows.Err()
+	var tallies map[string]Tally
+	err := s.read(ctx, "count trials", func(ctx context.Context, tx *sql.Tx) (err error) {
+		tallies, err = tally(ctx, tx, "")
+		return err
 	})
 	return tallies, err
+}
+
+func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[string]Tally, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
+		sum(CASE WHEN err = '' AND void <> '' THEN 1 ELSE 0 END) FROM trials`+where+` GROUP BY run`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	tallies := map[string]Tally{}
+	for rows.Next() {
+		var id string
+		var t Tally
+		if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Void); err != nil {
+			return nil, err
+		}
+		tallies[id] = t
+	}
+	return tallies, rows.Err()
 }
 
 // Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (also ""), the newest
@@ -505,6 +511,20 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 // Each iterates over the trials of a run in order of Seq, without their raw output, and holds few
 // of them in memory. Trials that are appended meanwhile are seen too. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
+	return s.each(ctx, ref, math.MinInt64, "", depth)
+}
+
+// After is Each for the trials whose Seq is greater than seq.
+func (s *Store) After(ctx context.Context, ref string, seq int, depth Depth) iter.Seq2[*iotax.Trial, error] {
+	return s.each(ctx, ref, int64(seq), "", depth)
+}
+
+// Of is Each for the trials of one workload.
+func (s *Store) Of(ctx context.Context, ref, workload string, depth Depth) iter.Seq2[*iotax.Trial, error] {
+	return s.each(ctx, ref, math.MinInt64, workload, depth)
+}
+
+func (s *Store) each(ctx context.Context, ref string, last int64, workload string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	// Pages rather than one long query: a reader that stands still would keep SQLite from
 	// trimming its log, and PostgreSQL's driver has one open query a connection.
 	size := 256
@@ -517,11 +537,11 @@ func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*io
 			id, err = s.resolve(ctx, tx, ref)
 			return err
 		})
-		last := int64(math.MinInt64)
+		last := last
 		for err == nil {
 			var page []*iotax.Trial
 			err = s.read(ctx, "read run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
-				page, err = s.page(ctx, tx, id, last, size, depth)
+				page, err = s.page(ctx, tx, id, last, workload, size, depth)
 				return err
 			})
 			if err != nil {
@@ -541,12 +561,12 @@ func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*io
 	}
 }
 
-// page reads the trials that follow the one with Seq last.
-func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, size int, depth Depth) ([]*iotax.Trial, error) {
+// page reads the trials that follow the one with Seq last; workload "" is any.
+func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, workload string, size int, depth Depth) ([]*iotax.Trial, error) {
 	var page []*iotax.Trial
 	byID := make(map[int64]*iotax.Trial, size)
 	rows, err := tx.QueryContext(ctx, `SELECT id, seq, block, target, workload, seed, ramp_ns, length_ns, cold,
-		started, took_ns, labels, facts, findings, err, void FROM trials WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3`, run, last, size)
+		started, took_ns, labels, facts, findings, err, void FROM trials WHERE run = $1 AND seq > $2 AND ($4 = '' OR workload = $4) ORDER BY seq LIMIT $3`, run, last, size, workload)
 	if err != nil {
 		return nil, err
 	}
@@ -582,20 +602,20 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, si
 	}
 	rows.Close()
 	end := page[len(page)-1].Seq
-	if err := s.readValues(ctx, tx, byID, run, last, end); err != nil {
+	if err := s.readValues(ctx, tx, byID, run, workload, last, end); err != nil {
 		return nil, err
 	}
 	if depth == Full {
-		if err := s.readDetails(ctx, tx, byID, run, last, end); err != nil {
+		if err := s.readDetails(ctx, tx, byID, run, workload, last, end); err != nil {
 			return nil, err
 		}
 	}
 	return page, nil
 }
 
-func (s *Store) readValues(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run string, after int64, end int) error {
+func (s *Store) readValues(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run, workload string, after int64, end int) error {
 	rows, err := tx.QueryContext(ctx, `SELECT v.trial, v.metric, v.value FROM trials t JOIN trial_values v ON v.trial = t.id
-		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 ORDER BY v.trial, v.n`, run, after, end)
+		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 AND ($4 = '' OR t.workload = $4) ORDER BY v.trial, v.n`, run, after, end, workload)
 	if err != nil {
 		return err
 	}
@@ -668,9 +688,9 @@ func (s *Store) loadMetrics(ctx context.Context, tx *sql.Tx) error {
 	return rows.Err()
 }
 
-func (s *Store) readDetails(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run string, after int64, end int) error {
+func (s *Store) readDetails(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run, workload string, after int64, end int) error {
 	rows, err := tx.QueryContext(ctx, `SELECT b.trial, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $4
-		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3`, run, after, end, kindDetail)
+		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 AND ($5 = '' OR t.workload = $5)`, run, after, end, kindDetail, workload)
 	if err != nil {
 		return err
 	}

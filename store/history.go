@@ -1,0 +1,378 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// A Query chooses runs. The zero value chooses all, the newest first.
+type Query struct {
+	// Text is split at spaces; each part must occur in the run's id, name, baseline or host, or in the
+	// name, machine or place of a target, or in the name of a workload. Case does not matter.
+	Text   string
+	Name   string       // of the run, exactly
+	Status iotax.Status // "" is any
+
+	Since, Before time.Time // of the run's start; zero is no bound
+
+	Order   Order
+	Reverse bool
+	Offset  int
+	Limit   int // 0 is no limit
+}
+
+// An Order is what runs are sorted by.
+type Order string
+
+const (
+	ByStart  Order = ""       // the newest first
+	ByName   Order = "name"   // from a to z
+	ByStatus Order = "status" // from a to z
+	ByTook   Order = "took"   // the longest first, and before them those that have not ended
+)
+
+// A Summary is what a list shows of a run.
+type Summary struct {
+	ID        string       `json:"id"`
+	Name      string       `json:"name"`
+	Status    iotax.Status `json:"status"`
+	Start     time.Time    `json:"start"`
+	End       time.Time    `json:"end,omitzero"`
+	Baseline  string       `json:"baseline"`
+	Host      string       `json:"host,omitempty"`
+	Targets   []string     `json:"targets"`
+	Workloads []string     `json:"workloads"`
+	Tally     Tally        `json:"tally"`
+}
+
+// Took is how long the run took; 0 while it has not ended.
+func (s *Summary) Took() time.Duration {
+	if s.End.IsZero() || s.Start.IsZero() {
+		return 0
+	}
+	return s.End.Sub(s.Start)
+}
+
+// words is what a search looks in.
+func words(r *iotax.Run) string {
+	all := []string{r.ID, r.Name, r.Baseline, r.Environment["hostname"]}
+	for _, t := range r.Targets {
+		all = append(all, t.Name, t.Machine, t.Place)
+	}
+	for _, w := range r.Workloads {
+		all = append(all, w.Name)
+	}
+	return strings.ToLower(strings.Join(all, "\n"))
+}
+
+var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// where returns the condition of q and its arguments.
+func (q *Query) where() (string, []any) {
+	var conds []string
+	var args []any
+	add := func(cond string, arg ...any) {
+		for _, a := range arg {
+			args = append(args, a)
+			cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		conds = append(conds, cond)
+	}
+	for _, w := range strings.Fields(q.Text) {
+		// The database folds the case of ASCII alone: runs of an older schema hold other letters as they were.
+		like, plain := "%"+likeEscaper.Replace(strings.ToLower(w))+"%", "%"+likeEscaper.Replace(w)+"%"
+		add(`(words LIKE ? ESCAPE '\' OR words LIKE ? ESCAPE '\')`, like, plain)
+	}
+	if q.Name != "" {
+		add("name = ?", q.Name)
+	}
+	if q.Status != "" {
+		add("status = ?", string(q.Status))
+	}
+	if !q.Since.IsZero() {
+		add("started >= ?", formatTime(q.Since))
+	}
+	if !q.Before.IsZero() {
+		add("started < ?", formatTime(q.Before))
+	}
+	if len(conds) == 0 {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(conds, " AND "), args
+}
+
+func (q *Query) order() (string, error) {
+	down, up := "DESC", "ASC"
+	if q.Reverse {
+		down, up = up, down
+	}
+	last := "started " + down + ", id " + down
+	switch q.Order {
+	case ByStart:
+		return last, nil
+	case ByName:
+		return "lower(name) " + up + ", started DESC, id DESC", nil
+	case ByStatus:
+		return "status " + up + ", started DESC, id DESC", nil
+	case ByTook:
+		// Instants are text; SQLite's and PostgreSQL's functions on them differ. Find sorts these itself.
+		return "started DESC, id DESC", nil
+	}
+	return "", fmt.Errorf("runs are not ordered by %q", q.Order)
+}
+
+// Find returns the runs that q chooses, and how many there are beside Offset and Limit.
+func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, err error) {
+	order, err := q.order()
+	if err != nil {
+		return nil, 0, &iotax.Error{Op: "list runs", Err: err}
+	}
+	where, args := q.where()
+	err = s.read(ctx, "list runs", func(ctx context.Context, tx *sql.Tx) error {
+		ids, err := s.chosen(ctx, tx, q, where, order, args)
+		if err != nil {
+			return err
+		}
+		total = len(ids)
+		ids = ids[min(max(0, q.Offset), len(ids)):]
+		if q.Limit > 0 {
+			ids = ids[:min(q.Limit, len(ids))]
+		}
+		runs, err = s.summaries(ctx, tx, ids)
+		return err
+	})
+	return runs, total, err
+}
+
+// chosen returns the ids that q chooses, in its order. Ten thousand ids are less work than a second query
+// that counts them.
+func (s *Store) chosen(ctx context.Context, tx *sql.Tx, q Query, where, order string, args []any) ([]string, error) {
+	columns := "id"
+	if q.Order == ByTook {
+		columns = "id, started, ended"
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM runs"+where+" ORDER BY "+order, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []string
+	took := map[string]time.Duration{}
+	for rows.Next() {
+		var id string
+		var start, end sql.NullString
+		into := []any{&id, &start, &end}
+		if q.Order != ByTook {
+			into = into[:1]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+		if q.Order != ByTook {
+			continue
+		}
+		took[id] = 1<<63 - 1
+		from, err := parseTime(start)
+		if err != nil {
+			return nil, err
+		}
+		if to, err := parseTime(end); err != nil {
+			return nil, err
+		} else if !to.IsZero() {
+			took[id] = to.Sub(from)
+		}
+	}
+	if q.Order == ByTook {
+		slices.SortStableFunc(ids, func(a, b string) int {
+			if q.Reverse {
+				a, b = b, a
+			}
+			return cmp.Compare(took[b], took[a])
+		})
+	}
+	return ids, rows.Err()
+}
+
+// summaries reads the runs of these ids, in this order.
+func (s *Store) summaries(ctx context.Context, tx *sql.Tx, ids []string) ([]Summary, error) {
+	out := make([]Summary, 0, len(ids))
+	at := make(map[string]int, len(ids))
+	for len(ids) > 0 { // in portions, because a statement takes a limited number of parameters
+		part := ids[:min(500, len(ids))]
+		ids = ids[len(part):]
+		list, args := marks(part)
+		byID := map[string]Summary{}
+		rows, err := tx.QueryContext(ctx, `SELECT id, name, status, started, ended, baseline, environment, targets, workloads FROM runs WHERE id IN (`+list+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+		for rows.Next() {
+			sum, err := scanSummary(rows)
+			if err != nil {
+				rows.Close()
+				return nil, err
+			}
+			byID[sum.ID] = sum
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+		for _, id := range part {
+			at[id] = len(out)
+			out = append(out, byID[id])
+		}
+		tallies, err := tally(ctx, tx, " WHERE run IN ("+list+")", args...)
+		if err != nil {
+			return nil, err
+		}
+		for id, t := range tallies {
+			out[at[id]].Tally = t
+		}
+	}
+	return out, nil
+}
+
+func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
+	var start, end sql.NullString
+	var env, targets, workloads sql.RawBytes
+	if err := row.Scan(&s.ID, &s.Name, (*string)(&s.Status), &start, &end, &s.Baseline, &env, &targets, &workloads); err != nil {
+		return s, err
+	}
+	if s.Start, err = parseTime(start); err != nil {
+		return s, err
+	}
+	if s.End, err = parseTime(end); err != nil {
+		return s, err
+	}
+	var host struct{ Hostname string }
+	if err := json.Unmarshal(env, &host); err != nil {
+		return s, err
+	}
+	s.Host = host.Hostname
+	if s.Targets, err = names(targets); err != nil {
+		return s, err
+	}
+	s.Workloads, err = names(workloads)
+	return s, err
+}
+
+// names returns the names in a JSON list of objects.
+func names(text []byte) ([]string, error) {
+	var all []struct{ Name string }
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	out := make([]string, len(all))
+	for i, n := range all {
+		out[i] = n.Name
+	}
+	return out, nil
+}
+
+// marks are the placeholders $1, $2… for values.
+func marks(values []string) (string, []any) {
+	var b strings.Builder
+	args := make([]any, len(values))
+	for i, v := range values {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "$%d", i+1)
+		args[i] = v
+	}
+	return b.String(), args
+}
+
+// A State is how far a run has come: what changes when there is something new to read.
+type State struct {
+	Status iotax.Status
+	Last   int // Seq of the newest trial; −1 where there is none
+	Ended  time.Time
+}
+
+// State asks for the state of the run of that id. It is two look-ups in indexes, fit to be repeated each
+// second while another process measures.
+func (s *Store) State(ctx context.Context, id string) (State, error) {
+	var st State
+	err := s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
+		var end sql.NullString
+		err := tx.QueryRowContext(ctx, `SELECT status, ended, coalesce((SELECT max(seq) FROM trials WHERE run = $1), -1) FROM runs WHERE id = $1`, id).
+			Scan((*string)(&st.Status), &end, &st.Last)
+		if err == sql.ErrNoRows {
+			return s.gone(id)
+		}
+		if err != nil {
+			return err
+		}
+		st.Ended, err = parseTime(end)
+		return err
+	})
+	return st, err
+}
+
+// A Cell names a target under a workload.
+type Cell struct {
+	Workload string `json:"workload"`
+	Target   string `json:"target"`
+}
+
+// Cells returns every cell that any run has a trial of, by workload and target.
+func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
+	var cells []Cell
+	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
+		// From one cell to the next through the index: DISTINCT would walk through every trial.
+		rows, err := tx.QueryContext(ctx, `WITH RECURSIVE cell (workload, target) AS (
+				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
+			UNION ALL
+				SELECT t.workload, t.target FROM cell c, trials t WHERE t.id = (
+					SELECT n.id FROM trials n WHERE (n.workload, n.target) > (c.workload, c.target) ORDER BY n.workload, n.target LIMIT 1))
+			SELECT workload, target FROM cell`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var c Cell
+			if err := rows.Scan(&c.Workload, &c.Target); err != nil {
+				return err
+			}
+			cells = append(cells, c)
+		}
+		return rows.Err()
+	})
+	return cells, err
+}
+
+// With returns the newest runs that have a trial of cell c, at most limit of them, the newest first; name
+// is that of the runs, or "" for any.
+func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
+	var runs []iotax.Run
+	err := s.read(ctx, "list runs of a cell", func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
+			AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)
+			ORDER BY r.started DESC, r.id DESC LIMIT $4) ORDER BY started DESC, id DESC`, c.Workload, c.Target, name, limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r iotax.Run
+			if err := scanRun(rows, &r); err != nil {
+				return err
+			}
+			runs = append(runs, r)
+		}
+		return rows.Err()
+	})
+	return runs, err
+}

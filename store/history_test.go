@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+func ids(runs []Summary) string {
+	var out []string
+	for _, r := range runs {
+		out = append(out, r.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestFind(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, c := range []struct {
+		id, name, target, workload string
+		status                     iotax.Status
+		took                       time.Duration
+		trials                     int
+	}{
+		{"r1", "shares", "guest virtio-blk", "4k random read", iotax.Done, time.Minute, 3},
+		{"r2", "Größe 100%", "nfs", "1M read", iotax.Incomplete, 3 * time.Minute, 0},
+		{"r3", "shares", "nfs_v4", "4k random read", iotax.Failed, 2 * time.Minute, 1},
+		{"r4", "live", "virtiofs", "4k random read", iotax.Running, 0, 2},
+	} {
+		r := exampleRun(c.id)
+		r.Name, r.Status, r.Start, r.End = c.name, c.status, start.Add(time.Duration(i)*time.Hour), time.Time{}
+		if c.took > 0 {
+			r.End = r.Start.Add(c.took)
+		}
+		r.Environment["hostname"] = "Box" + c.id[1:]
+		r.Targets = append(r.Targets, iotax.TargetInfo{Name: c.target, Machine: "ssh://db1"})
+		r.Workloads[0].Name = c.workload
+		if err := s.Create(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		for k := range c.trials {
+			x := &iotax.Trial{Run: c.id, Seq: k, Target: c.target, Workload: c.workload}
+			if k == 1 {
+				x.Err = "broke"
+			}
+			if k == 2 {
+				x.Void = "slow clock"
+			}
+			if err := s.Append(ctx, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		q    Query
+		want string
+		all  int
+	}{
+		{Query{}, "r4 r3 r2 r1", 4},
+		{Query{Reverse: true}, "r1 r2 r3 r4", 4},
+		{Query{Limit: 2}, "r4 r3", 4},
+		{Query{Limit: 2, Offset: 3}, "r1", 4},
+		{Query{Limit: 2, Offset: 9}, "", 4},
+		{Query{Text: "NFS"}, "r3 r2", 2},
+		{Query{Text: "nfs_v"}, "r3", 1},
+		{Query{Text: "100%"}, "r2", 1},
+		{Query{Text: "grösse"}, "", 0},
+		{Query{Text: "GRÖßE"}, "r2", 1},
+		{Query{Text: "random shares"}, "r3 r1", 2},
+		{Query{Text: "random BOX3"}, "r3", 1},
+		{Query{Text: "ssh://db1 ' OR 1=1 --"}, "", 0},
+		{Query{Name: "shares"}, "r3 r1", 2},
+		{Query{Status: iotax.Running}, "r4", 1},
+		{Query{Since: start.Add(time.Hour), Before: start.Add(3 * time.Hour)}, "r3 r2", 2},
+		{Query{Order: ByName}, "r2 r4 r3 r1", 4},
+		{Query{Order: ByName, Reverse: true}, "r3 r1 r4 r2", 4},
+		{Query{Order: ByStatus}, "r1 r3 r2 r4", 4},
+		{Query{Order: ByTook}, "r4 r2 r3 r1", 4},
+		{Query{Order: ByTook, Reverse: true, Limit: 1}, "r1", 4},
+	} {
+		got, all, err := s.Find(ctx, c.q)
+		if err != nil || ids(got) != c.want || all != c.all {
+			t.Errorf("%+v: %q of %d, want %q of %d; %v", c.q, ids(got), all, c.want, c.all, err)
+		}
+	}
+	if _, _, err := s.Find(ctx, Query{Order: "seed"}); err == nil {
+		t.Error("an order that is none was taken")
+	}
+	got, _, err := s.Find(ctx, Query{Text: "r1"})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if r := got[0]; r.Tally != (Tally{3, 1, 1}) || r.Took() != time.Minute || r.Host != "Box1" || !slices.Equal(r.Targets, []string{"host disk", "guest virtio-blk"}) || !slices.Equal(r.Workloads, []string{"4k random read"}) {
+		t.Errorf("%+v", r)
+	}
+
+	// What changes a run changes what finds it.
+	r, err := s.Get(ctx, "r2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Targets[1].Name = "ceph"
+	if err := s.Update(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := s.Find(ctx, Query{Text: "nfs"}); err != nil || ids(got) != "r3" {
+		t.Errorf("%q, %v", ids(got), err)
+	}
+}
+
+// Runs that an earlier schema kept are found too.
+func TestFindUpgraded(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	r := exampleRun("Old-1")
+	r.Targets = append(r.Targets, iotax.TargetInfo{Name: "Größe", Machine: "Guest"})
+	for _, r := range []*iotax.Run{r, {ID: "empty"}} {
+		if err := s.Create(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{}
+	rows, err := s.db.Query(`SELECT id, words FROM runs`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		var id, w string
+		if err := rows.Scan(&id, &w); err != nil {
+			t.Fatal(err)
+		}
+		want[id] = w
+	}
+	rows.Close()
+	text, err := migrations.ReadFile("migrations/sqlite/00004_history.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, update, _ := strings.Cut(string(text), "UPDATE runs SET words")
+	update, _, _ = strings.Cut(update, ";")
+	if _, err := s.db.Exec("UPDATE runs SET words = ''; UPDATE runs SET words" + update); err != nil {
+		t.Fatal(err)
+	}
+	for id, w := range want {
+		var got string
+		if err := s.db.QueryRow(`SELECT words FROM runs WHERE id = $1`, id).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		// Go writes an empty host as a line, SQL leaves it out.
+		if lines := func(s string) []string { return strings.Fields(s) }; !slices.Equal(lines(got), lines(w)) {
+			t.Errorf("%s: the migration writes %q, the store %q", id, got, w)
+		}
+	}
+	for _, text := range []string{"guest", "Größe", "größe", "OLD-1"} {
+		if got, _, err := s.Find(ctx, Query{Text: text}); err != nil || ids(got) != "Old-1" {
+			t.Errorf("%s: %q, %v", text, ids(got), err)
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	if cells, err := s.Cells(ctx); err != nil || len(cells) != 0 {
+		t.Errorf("an empty store has %v, %v", cells, err)
+	}
+	for i := range 4 {
+		r := exampleRun(fmt.Sprint("r", i))
+		r.Name = []string{"even", "odd"}[i%2]
+		r.Start = r.Start.Add(time.Duration(i) * time.Hour)
+		if err := s.Create(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		seq := 0
+		for _, w := range []string{"write", "read"} {
+			for _, target := range []string{"disk", "share"} {
+				if w == "write" && target == "share" && i > 1 {
+					continue
+				}
+				if err := s.Append(ctx, &iotax.Trial{Run: r.ID, Seq: seq, Workload: w, Target: target, Values: []iotax.Value{{Name: w, Value: float64(i)}},
+					Series: []iotax.Series{{Name: w, T: []float64{1}, V: []float64{2}}}}); err != nil {
+					t.Fatal(err)
+				}
+				seq++
+			}
+		}
+	}
+	cells, err := s.Cells(ctx)
+	if want := []Cell{{"read", "disk"}, {"read", "share"}, {"write", "disk"}, {"write", "share"}}; err != nil || !slices.Equal(cells, want) {
+		t.Errorf("%v, %v", cells, err)
+	}
+	for _, c := range []struct {
+		cell Cell
+		name string
+		n    int
+		want string
+	}{
+		{Cell{"read", "disk"}, "", 9, "r3 r2 r1 r0"},
+		{Cell{"read", "disk"}, "", 3, "r3 r2 r1"},
+		{Cell{"write", "share"}, "", 9, "r1 r0"},
+		{Cell{"write", "share"}, "odd", 9, "r1"},
+		{Cell{"write", "tape"}, "", 9, ""},
+	} {
+		runs, err := s.With(ctx, c.cell, c.name, c.n)
+		var got []string
+		for _, r := range runs {
+			got = append(got, r.ID)
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+	}
+
+	// Some of a run: one workload, or what follows a trial.
+	var seqs []int
+	for x, err := range s.Of(ctx, "r0", "read", Full) {
+		if err != nil || x.Workload != "read" || len(x.Values) != 1 || x.Values[0].Name != "read" || len(x.Series) != 1 {
+			t.Fatal(x, err)
+		}
+		seqs = append(seqs, x.Seq)
+	}
+	for x, err := range s.After(ctx, "r0", 1, Brief) {
+		if err != nil || len(x.Values) != 1 || len(x.Series) != 0 {
+			t.Fatal(x, err)
+		}
+		seqs = append(seqs, x.Seq)
+	}
+	if !slices.Equal(seqs, []int{2, 3, 2, 3}) {
+		t.Error(seqs)
+	}
+}
+
+func TestState(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	r := exampleRun("r")
+	if err := s.Create(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.State(ctx, "r"); err != nil || st != (State{Status: iotax.Running, Last: -1}) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := s.Append(ctx, &iotax.Trial{Run: "r", Seq: 7}); err != nil {
+		t.Fatal(err)
+	}
+	r.Status, r.End = iotax.Done, r.Start.Add(time.Minute)
+	if err := s.Update(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.State(ctx, "r"); err != nil || st.Status != iotax.Done || st.Last != 7 || !st.Ended.Equal(r.End) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err := s.State(ctx, "s"); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Error(err)
+	}
+}
