@@ -34,9 +34,15 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 
 // HTML writes the report as one self-contained page: no script, no request, light and dark by the
 // reader's preference, fit for print and for a phone.
-func (r *Report) HTML(w io.Writer) error {
+func (r *Report) HTML(w io.Writer) error { return r.Page(w, "", "") }
+
+// Page writes the report as HTML does, with head at the end of the page's head and top at the start of its
+// body: what a server puts around it.
+func (r *Report) Page(w io.Writer, head, top template.HTML) error {
 	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, r.view()); err != nil {
+	v := r.view()
+	v.Head, v.Top = head, top
+	if err := pageTemplate.Execute(&b, v); err != nil {
 		return fmt.Errorf("write HTML report: %w", err)
 	}
 	_, err := w.Write(b.Bytes())
@@ -46,6 +52,7 @@ func (r *Report) HTML(w io.Writer) error {
 // pageView is what the template prints: strings and coordinates, nothing to compute.
 type pageView struct {
 	CSS                           template.CSS
+	Head, Top                     template.HTML
 	Title, Answer, When, Status   string
 	Environment, Protocol, Method string
 	Version, ID, Baseline, Margin string

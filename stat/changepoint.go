@@ -1,0 +1,166 @@
+package stat
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// LeastSegment is the least number of values between two change points: a single odd run is an outlier,
+// and no change.
+const LeastSegment = 3
+
+// MostPoints is the most values that ChangePoints looks at: the last ones. Its work grows with their square.
+const MostPoints = 500
+
+// permutations behind a p value: it is known to 0.002, and four of them may beat what was seen.
+const permutations = 499
+
+// A ChangePoint is a place in a sequence of values where their distribution changes, and stays changed for
+// at least LeastSegment values.
+type ChangePoint struct {
+	Index int     // of the first value of the new level
+	P     float64 // permutation p value, at most DiagnosticAlpha
+
+	// Change is from the segment before to the segment after, as EstimateChange has it: on the scale of the
+	// values, not oriented. Its interval takes the place of the change as given, and so is somewhat too
+	// narrow: the place was chosen to make the change large.
+	Change Change
+}
+
+// ChangePoints finds where a sequence changes, by E-divisive (Matteson & James, "A Nonparametric Approach
+// for Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which is also what MongoDB and Apache Otava find
+// regressions with. logs are the logarithms of one number over time, a value a run.
+//
+// A segment is split where the energy distance between the values before and those after is largest
+// (exponent 1, weighted by nm/(n+m); values behind a later change may be left out of the comparison). The split
+// counts when at most 1 % of the permutations of the segment have one as large; then both sides are
+// looked at in turn. Nothing is assumed of the noise but that its order means nothing: for a sequence
+// without a change the chance of even one change point is at most 1 %, at any length and for any
+// distribution. Where runs resemble their neighbours (a disk that ages, a room that warms), it is more.
+//
+// Fewer than ten values cannot show a change at this level. A value that is not finite makes the result
+// empty. The permutations are the same in every call.
+func ChangePoints(logs []float64) []ChangePoint {
+	for _, x := range logs {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil
+		}
+	}
+	skip := max(0, len(logs)-MostPoints)
+	logs = logs[skip:]
+	var found []ChangePoint
+	var divide func(from, to int)
+	divide = func(from, to int) {
+		at, p := split(logs[from:to])
+		if at == 0 {
+			return
+		}
+		divide(from, from+at)
+		found = append(found, ChangePoint{Index: from + at, P: p})
+		divide(from+at, to)
+	}
+	divide(0, len(logs))
+	for i := range found {
+		from, to := 0, len(logs)
+		if i > 0 {
+			from = found[i-1].Index
+		}
+		if i+1 < len(found) {
+			to = found[i+1].Index
+		}
+		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence})
+		if err != nil {
+			c = noChange(0)
+		}
+		found[i].Change = c
+	}
+	for i := range found {
+		found[i].Index += skip
+	}
+	return found
+}
+
+// split returns the best split of xs and its p value; 0 where it does not count.
+func split(xs []float64) (at int, p float64) {
+	n := len(xs)
+	if n < 2*LeastSegment {
+		return 0, 1
+	}
+	e := newEnergy(xs)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	at, seen := e.best(order)
+	if !(seen > 0) {
+		return 0, 1
+	}
+	r := rand.New(rand.NewPCG(uint64(n), 20140101))
+	beaten, allowed := 0, int(DiagnosticAlpha*(permutations+1))-1
+	for range permutations {
+		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		// Rounding must not decide between arrangements that are equal.
+		if _, q := e.best(order); q >= seen*(1-1e-12) {
+			if beaten++; beaten > allowed {
+				return 0, 1
+			}
+		}
+	}
+	return at, float64(1+beaten) / (permutations + 1)
+}
+
+// An energy holds the distances of all pairs of a segment, and room for the sums over rectangles of them.
+type energy struct {
+	n    int
+	dist []float64 // n × n
+	sums []float64 // (n+1) × (n+1): over all rows before i and columns before j
+}
+
+func newEnergy(xs []float64) *energy {
+	n := len(xs)
+	e := &energy{n: n, dist: make([]float64, n*n), sums: make([]float64, (n+1)*(n+1))}
+	for i, x := range xs {
+		for j, y := range xs {
+			e.dist[i*n+j] = math.Abs(x - y)
+		}
+	}
+	return e
+}
+
+// best returns the split of the segment in this order with the largest statistic.
+func (e *energy) best(order []int) (at int, q float64) {
+	n, w := e.n, e.n+1
+	for i := range n {
+		row, dist := 0.0, e.dist[order[i]*n:(order[i]+1)*n]
+		above, here := e.sums[i*w:(i+1)*w], e.sums[(i+1)*w:(i+2)*w]
+		for j, o := range order {
+			row += dist[o]
+			here[j+1] = above[j+1] + row
+		}
+	}
+	for t := LeastSegment; t+LeastSegment <= n; t++ {
+		a := float64(t)
+		left := e.sums[t*w+t] / (a * (a - 1)) // pairs stand twice in the square
+		for k := t + LeastSegment; k <= n; k++ {
+			b := float64(k - t)
+			between := e.sums[t*w+k] - e.sums[t*w+t]
+			right := (e.sums[k*w+k] - e.sums[t*w+k] - e.sums[k*w+t] + e.sums[t*w+t]) / (b * (b - 1))
+			if v := a * b / (a + b) * (2*between/(a*b) - left - right); v > q {
+				at, q = t, v
+			}
+		}
+	}
+	return at, q
+}
+
+// Segments are the bounds of the levels that points part n values into: segment i is from bounds[i] up
+// to, and without, bounds[i+1].
+func Segments(points []ChangePoint, n int) (bounds []int) {
+	bounds = append(bounds, 0)
+	for _, p := range points {
+		bounds = append(bounds, p.Index)
+	}
+	bounds = append(bounds, n)
+	return slices.Compact(bounds)
+}
