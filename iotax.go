@@ -403,6 +403,29 @@ type Run struct {
 	Workloads   []WorkloadInfo    `json:"workloads"`
 	Calibration *Calibration      `json:"calibration,omitempty"` // of the rig; nil when it is not known
 	Findings    []Finding         `json:"findings,omitempty"`    // about the run as a whole
+
+	Presentation *Presentation `json:"presentation,omitempty"` // what its plan asks of the report; nil is nothing
+}
+
+// A Presentation is what a plan asks of the report beyond its cells. It changes nothing that is
+// measured.
+type Presentation struct {
+	Layers [][]string `json:"layers,omitempty"` // chains of targets, from the device up to the application
+	Layout string     `json:"layout,omitempty"` // a classic table, one of Layouts
+	Beside *Beside    `json:"beside,omitempty"` // published figures that belong beside this run's
+}
+
+// Layouts are the classic tables that a report can be laid out as, after the publications in which
+// they stood.
+var Layouts = []string{"tart", "repetitions", "generated"}
+
+// A Beside says which published figures a run is to be held against, and what they call things. The maps
+// are from this run's names to the published ones; a name that is in neither is looked for as it is.
+type Beside struct {
+	Published string            `json:"published"` // name of a data set: "lima-mounts"
+	Targets   map[string]string `json:"targets,omitempty"`
+	Workloads map[string]string `json:"workloads,omitempty"`
+	Metrics   map[string]string `json:"metrics,omitempty"`
 }
 
 // A Calibration is what a rig (a host, a device, a load generator) does when nothing differs: the
@@ -463,6 +486,10 @@ type TargetInfo struct {
 	Facts      map[string]string `json:"facts,omitempty"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Err        string            `json:"err,omitempty"` // why it could not be opened
+
+	// Against are the targets that this one is held against in place of the run's baseline. The ratio and
+	// the verdict are to the first; to the others, what share of them it reaches.
+	Against []string `json:"against,omitempty"`
 }
 
 // WorkloadInfo is what is kept of a Workload.
@@ -472,7 +499,8 @@ type WorkloadInfo struct {
 	Metrics []string `json:"metrics"` // headline values, most important first
 	Cold    bool     `json:"cold"`
 
-	Facts map[string]string `json:"facts,omitempty"` // what its pilot found
+	Facts   map[string]string `json:"facts,omitempty"`   // what its pilot found
+	Section string            `json:"section,omitempty"` // heading of the report under which it stands
 }
 
 // Error is an error a user reads: what was attempted, on what, why it failed, and what mends it.

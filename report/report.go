@@ -30,6 +30,11 @@ type Report struct {
 	Common   []Note  // about every row alike: told once, under the number 0
 	Protocol Protocol
 	Trials   []*iotax.Trial // in the order in which they ran
+
+	Assessment Assessment  // the report in sentences; its first is Answer
+	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
+	Beside     *Beside     // published figures beside this run's; nil where none were asked for
+	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 }
 
 // A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.

@@ -168,7 +168,7 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 }
 
 const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin, alpha,
-	environment, targets, workloads, findings, calibration`
+	environment, targets, workloads, findings, calibration, presentation`
 
 // runRow returns the values of runColumns, and what a search looks in.
 func runRow(r *iotax.Run) ([]any, error) {
@@ -176,7 +176,7 @@ func runRow(r *iotax.Run) ([]any, error) {
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
 		string(r.Status), r.Baseline, r.Precision, r.Margin, r.Alpha,
 	}
-	for _, v := range []any{r.Environment, r.Targets, r.Workloads, r.Findings, r.Calibration} {
+	for _, v := range []any{r.Environment, r.Targets, r.Workloads, r.Findings, r.Calibration, r.Presentation} {
 		b, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`, words)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`, row...)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, row...)
 		return err
 	})
 }
@@ -210,7 +210,7 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 			return err
 		}
 		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`, words) =
-			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) WHERE id = $1`, row...)
+			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`, row...)
 		if err != nil {
 			return err
 		}
@@ -367,9 +367,9 @@ func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	var seed string
 	var start, end sql.NullString
-	var texts [5][]byte
+	var texts [6][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
-		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4]); err != nil {
+		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5]); err != nil {
 		return err
 	}
 	var err error
@@ -382,7 +382,7 @@ func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	if r.End, err = parseTime(end); err != nil {
 		return err
 	}
-	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings, &r.Calibration} {
+	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings, &r.Calibration, &r.Presentation} {
 		if err := json.Unmarshal(texts[i], v); err != nil {
 			return err
 		}
