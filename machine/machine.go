@@ -45,6 +45,7 @@ func Kinds() []Kind {
 		hostKind,
 		sshKind,
 		qemuKind,
+		nodeKind,
 		fakeKind,
 	}
 }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/lab"
+	"iotax/plan"
+)
+
+func (a *app) labCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Make nodes with a network between them on this machine",
+		Long: `A lab is a few nodes on this machine: network namespaces on a bridge of their own, with
+shaped links and a directory each. A plan names one as {node: node04}; the same plan runs
+on real machines with {ssh: …} in its place. Making and removing a lab needs root.`,
+	}
+	var name string
+	c.PersistentFlags().StringVar(&name, "name", lab.DefaultName, "which lab; several can be up")
+	c.AddCommand(a.labUp(&name), a.labDown(&name), a.labStatus(&name), a.labExec(&name))
+	return c
+}
+
+func (a *app) labUp(name *string) *cobra.Command {
+	var nodes int
+	var rate, dir, size string
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Make the nodes, or keep them if they stand",
+		Example: `  sudo iotax lab up --nodes 5 --rate 384mbit
+  sudo iotax lab exec node04 -- ping -c 1 10.77.0.1
+  sudo iotax lab down`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config := lab.Config{Name: *name, Nodes: nodes, Dir: dir}
+			var err error
+			if config.Rate, err = lab.ParseRate(rate); err != nil {
+				return usageError{fmt.Errorf("--rate: %w", err)}
+			}
+			if size != "" {
+				n, err := plan.ParseSize(size)
+				if err != nil {
+					return usageError{fmt.Errorf("--size: %w", err)}
+				}
+				config.Size = int64(n)
+			}
+			if nodes < 1 {
+				return usageError{fmt.Errorf("--nodes: %d is no number of nodes", nodes)}
+			}
+			l, err := lab.Up(c.Context(), config)
+			if err != nil {
+				return err
+			}
+			return a.printLabs([]*lab.Lab{l})
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&nodes, "nodes", lab.DefaultNodes, "number of nodes")
+	f.StringVar(&rate, "rate", "384mbit", "rate of every link, each way, as in 1gbit; none does not shape them")
+	f.StringVar(&dir, "dir", "/var/tmp", "directory in which the nodes' directories are made")
+	f.StringVar(&size, "size", "", "give each node an ext4 of this size on a loop device, as in 4GiB, instead of a directory")
+	return c
+}
+
+func (a *app) labDown(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove the nodes with what runs and lies on them, also what is left of a crash",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
+			defer cancel()
+			return lab.Down(ctx, *name)
+		},
+	}
+}
+
+func (a *app) labStatus(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Tell which nodes stand, and what runs on them",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("name") {
+				l, err := lab.Get(*name)
+				if err != nil {
+					return err
+				}
+				return a.printLabs([]*lab.Lab{l})
+			}
+			labs, err := lab.List()
+			if err != nil {
+				return err
+			}
+			return a.printLabs(labs)
+		},
+	}
+}
+
+// nodeStatus is a node as status prints it.
+type nodeStatus struct {
+	lab.Node
+	Processes []int `json:"processes"`
+}
+
+// labStatus is a lab as status prints it.
+type labStatus struct {
+	Name    string       `json:"name"`
+	Rate    lab.Rate     `json:"rate"`
+	Dir     string       `json:"dir"`
+	Created time.Time    `json:"created"`
+	Broken  string       `json:"broken,omitempty"` // what is missing of it
+	Nodes   []nodeStatus `json:"nodes"`
+}
+
+func (a *app) printLabs(labs []*lab.Lab) error {
+	out := []labStatus{}
+	for _, l := range labs {
+		s := labStatus{Name: l.Name, Rate: l.Rate, Dir: l.Dir, Created: l.Created}
+		if err := lab.Look(l); err != nil {
+			s.Broken = err.Error()
+		}
+		pids := lab.Processes(l)
+		for _, n := range l.Nodes {
+			s.Nodes = append(s.Nodes, nodeStatus{n, pids[n.Name]})
+		}
+		out = append(out, s)
+	}
+	if a.json {
+		return writeJSON(a.out, out)
+	}
+	if len(out) == 0 {
+		_, err := fmt.Fprintln(a.out, "no lab is up; make one: sudo iotax lab up")
+		return err
+	}
+	for _, s := range out {
+		rate := "links of " + s.Rate.String() + " each way"
+		if s.Rate == 0 {
+			rate = "links that are not shaped"
+		}
+		fmt.Fprintf(a.out, "lab %s: %d nodes, %s\n", s.Name, len(s.Nodes), rate)
+		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		for _, n := range s.Nodes {
+			runs := ""
+			switch k := len(n.Processes); k {
+			case 0:
+			case 1:
+				runs = "1 process"
+			default:
+				runs = fmt.Sprintf("%d processes", k)
+			}
+			fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s\t%s\t%s\t%s", n.Name, n.Address, n.Dir, runs), "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		if s.Broken != "" {
+			fmt.Fprintf(a.out, "  broken: %s\n  mend: iotax lab down --name %s, then up\n", s.Broken, s.Name)
+		}
+	}
+	return nil
+}
+
+func (a *app) labExec(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec NODE -- COMMAND…",
+		Short: "Run a command on a node: with its network, in its directory",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 || c.ArgsLenAtDash() > 1 {
+				return usageError{errors.New("write a node and a command: iotax lab exec node04 -- ip addr")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := lab.Get(*name)
+			if err != nil {
+				return err
+			}
+			n, ok := l.Node(args[0])
+			if !ok {
+				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Mend: "it has: " + strings.Join(l.Names(), ", ")}}
+			}
+			line, err := lab.Enter(n, args[1:])
+			if err != nil {
+				return err
+			}
+			cmd := exec.CommandContext(c.Context(), line[0], line[1:]...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = a.in, a.out, a.err, n.Dir
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+			cmd.WaitDelay = 5 * time.Second
+			err = cmd.Run()
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				if code := exit.ExitCode(); code > 0 {
+					return exitCode(code)
+				}
+			}
+			if err != nil {
+				return &iotax.Error{Op: "run on node", On: n.Name, Err: err}
+			}
+			return nil
+		},
+	}
+}
