@@ -114,8 +114,8 @@ var told = []Rule{
 		Why: "The target could not be opened, or every trial failed or is void. What the other run has stands alone.", Mend: "look at the run (`iotax report`)"},
 	{ID: "no-common-baseline", Severity: iotax.Warning, Scope: OfReport, Title: "two runs share no baseline",
 		Why: "Their ratios are to different things, or the baseline's number must not be quoted in one of them.", Mend: "compare by value, or measure with the same baseline"},
-	{ID: "one-of-many", Severity: iotax.Info, Scope: OfReport, Title: "a change that is no wonder among so many cells",
-		Why: "Of 20 comparisons without any change, one looks like one at the 5 % level. Holm's adjustment keeps the chance of even one false verdict at 5 %, and this change does not pass it.", Mend: "measure that cell again, alone or with more blocks"},
+	{ID: "one-of-many", Severity: iotax.Info, Scope: OfReport, Title: "a difference that is no wonder among so many cells",
+		Why: "Of 20 comparisons without any difference, one looks like one at the 5 % level. Holm's adjustment keeps the chance of even one false `worse` or `better` in a run, or in a comparison of two, at 5 %. This difference does not pass it: its interval stands as it is, and its verdict is `inconclusive`.", Mend: "measure that cell again, alone or with more blocks"},
 }
 
 // Explain returns the rule of that id.

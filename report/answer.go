@@ -232,7 +232,7 @@ func (r *Report) protocolLine() string {
 func (r *Report) methodLine() string {
 	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", percent(r.Margin))
 	if n := r.Protocol.Comparisons; n > 1 {
-		s += fmt.Sprintf(" Of %d ratio intervals about %.1f may miss.", n, float64(n)*(1-stat.Confidence))
+		s += fmt.Sprintf(" Of %d ratio intervals about %.1f may miss; worse and better allow for that (Holm).", n, float64(n)*(1-stat.Confidence))
 	}
 	return s
 }

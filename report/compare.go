@@ -271,14 +271,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	if !r.Bounded() {
 		return
 	}
-	switch margin := max(c.Margin, 0); {
-	case r.Estimate > 1+margin:
-		ch.P = stat.ChangeP(x, y, 1+margin, phi)
-	case r.Estimate < 1/(1+margin):
-		ch.P = stat.ChangeP(x, y, 1/(1+margin), phi)
-	default:
-		ch.P = 1
-	}
+	ch.P = marginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) })
 }
 
 // losses are the log ratios to the common baseline, one a block, of both runs; none where they share no
@@ -299,7 +292,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		if v, _ := s.unfit(base); v != stat.NoVerdict {
 			return nil, nil
 		}
-		bs, xs := pairDots(s.rows[base].Dots, s.rows[k].Dots)
+		bs, xs := pairDots(s.rows[base].Dots, s.rows[k].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
 			return nil, nil // the row says no-ratio
@@ -308,18 +301,22 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 	return d[0], d[1]
 }
 
-// pairDots are the values of two rows that count, paired by block: what stat.Pairs gives, without a walk through
-// all trials of a run for each of its cells.
-func pairDots(base, target []Dot) (bs, xs []float64) {
-	byBlock := map[int]float64{}
-	for _, d := range base {
-		if !d.Void {
-			byBlock[d.Block] = d.Value
-		}
-	}
-	for _, d := range target {
-		if b, ok := byBlock[d.Block]; ok && !d.Void {
-			bs, xs = append(bs, b), append(xs, d.Value)
+// pairDots are the values of two rows, paired by block: what stat.Pairs gives, without a walk through all
+// trials of a run for each of its cells. Rows have their dots in the order of the blocks. Those of void
+// blocks are in it only with voided.
+func pairDots(base, target []Dot, voided bool) (bs, xs []float64) {
+	bs, xs = make([]float64, 0, len(target)), make([]float64, 0, len(target))
+	for i, j := 0, 0; i < len(base) && j < len(target); {
+		switch b, t := base[i], target[j]; {
+		case b.Block < t.Block || i+1 < len(base) && base[i+1].Block == b.Block:
+			i++
+		case t.Block < b.Block || j+1 < len(target) && target[j+1].Block == t.Block:
+			j++
+		default:
+			if voided || !b.Void && !t.Void {
+				bs, xs = append(bs, b.Value), append(xs, t.Value)
+			}
+			i, j = i+1, j+1
 		}
 	}
 	return bs, xs

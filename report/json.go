@@ -40,6 +40,7 @@ type jsonCell struct {
 	Value     jsonValue       `json:"value"`
 	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and where there is none
 	Verdict   stat.Verdict    `json:"verdict"`
+	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // by the interval itself, where Holm's adjustment took it back
 	Error     string          `json:"error,omitempty"`
 	Trials    jsonTrials      `json:"trials"`
 	Findings  []iotax.Finding `json:"findings"`
@@ -60,6 +61,8 @@ type jsonRatio struct {
 	N             int         `json:"n"`
 	HodgesLehmann number64    `json:"hodges_lehmann"`
 	P             number64    `json:"p"`
+	PMargin       *number64   `json:"p_margin,omitempty"` // that the ratio is within the margin; where a verdict was drawn
+	PHolm         *number64   `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
 	WithVoided    *jsonBounds `json:"with_voided,omitempty"`
 }
 
@@ -113,7 +116,14 @@ func (r *Report) JSON(w io.Writer) error {
 				Baseline: row.Baseline, Value: toJSON(row.Value), Verdict: row.Verdict, Error: row.Err,
 				Trials: jsonTrials{row.Ran, row.Failed, row.Voided}, Findings: r.findings(s, row), Secondary: []jsonFigure{}}
 			if e := row.Ratio; e != nil {
-				c.Ratio = &jsonRatio{number64(e.Estimate), number64(e.Lo), number64(e.Hi), e.N, number64(e.HodgesLehmann), number64(e.P), nil}
+				c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
+					HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P)}
+				if h := row.Holm; h != nil {
+					c.Ratio.PMargin, c.Ratio.PHolm = (*number64)(&h.P), (*number64)(&h.Adjusted)
+					if h.Alone != row.Verdict {
+						c.Alone = h.Alone
+					}
+				}
 				if v := row.WithVoided; v != nil {
 					c.Ratio.WithVoided = &jsonBounds{number64(v.Estimate), number64(v.Lo), number64(v.Hi), v.N}
 				}

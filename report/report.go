@@ -63,6 +63,7 @@ type Row struct {
 
 	Ran, Failed, Voided int            // trials of this target under this workload; voided: those in void blocks
 	WithVoided          *stat.Interval // the ratio with void blocks included; nil where none is void
+	Holm                *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
 	Dots                []Dot
 	Secondary           []Figure // what else was measured, the same in each section of a workload
 }
@@ -162,6 +163,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	for _, w := range b.workloads {
 		b.workload(w)
 	}
+	b.holm()
 	b.curves()
 	for _, f := range run.Findings {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
@@ -387,27 +389,24 @@ func (b *builder) compare(s *Section, r *Row) {
 		r.Verdict = cmp.Or(r.Verdict, stat.Inconclusive)
 		return
 	}
-	ratio := func(voided bool) (*stat.Effect, error) {
-		trials := b.byWorkload[s.Workload]
-		if voided {
-			trials = unvoided(trials)
-		}
+	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
+	ratio := func(voided bool) (*stat.Effect, func(float64) float64, error) {
 		if b.Run.Imported() {
 			return b.change(base, r, s.Better)
 		}
-		bs, xs, _ := stat.Pairs(trials, s.Workload, s.Metric, base.Target, r.Target)
+		bs, xs := pairDots(base.Dots, r.Dots, voided)
 		if len(xs) == 0 {
-			return nil, nil
+			return nil, nil, nil
 		}
 		d, err := stat.Pair(bs, xs, s.Better)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		e, err := stat.Estimate(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
-		return &e, err
+		e, err := stat.Estimate(d, o)
+		return &e, func(ratio float64) float64 { return stat.EffectP(d, ratio, o.Autocorrelation) }, err
 	}
 	cell := Cell{r.Target, s.Workload}
-	e, err := ratio(false)
+	e, p, err := ratio(false)
 	if err != nil {
 		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error()}, Item{Cells: []Cell{cell}})
 		e = nil
@@ -424,7 +423,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	default:
 		r.Verdict = stat.Judge(e.Interval, b.Margin)
 		if e.Bounded() {
-			b.Protocol.Comparisons++
+			r.Holm = &Adjustment{P: marginP(e.Estimate, b.Margin, p)}
 		}
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
@@ -434,7 +433,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		}
 	}
 	if n := len(b.void[s.Workload]); n > 0 {
-		with, err := ratio(true)
+		with, _, err := ratio(true)
 		if err == nil && with != nil {
 			r.WithVoided = &with.Interval
 			b.note(r, iotax.Finding{Rule: "blocks-void", Severity: iotax.Info},
@@ -444,29 +443,23 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 }
 
-// change is the ratio where the trials were not taken in turns (imported ones): of two samples, by
-// Welch's t and rank sums.
-func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, error) {
+// change is the ratio where the trials were not taken in turns (imported ones), and the p value of any
+// ratio: of two samples, by Welch's t and rank sums.
+func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.values(), r.values()
 	if len(x) == 0 || len(y) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	c, err := stat.Unpaired(x, y, better, stat.Options{Alpha: b.Alpha})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &stat.Effect{Interval: c.Interval, HodgesLehmann: c.HodgesLehmann, T: c.T, SignedRank: c.RankSum, Exact: c.Exact, P: c.P, SD: math.NaN()}, nil
-}
-
-// unvoided returns the trials as if none were void.
-func unvoided(trials []*iotax.Trial) []*iotax.Trial {
-	out := make([]*iotax.Trial, len(trials))
-	for i, t := range trials {
-		c := *t
-		c.Void = ""
-		out[i] = &c
+	lx, ly := logs(x), logs(y)
+	if better == iotax.Down {
+		lx, ly = ly, lx
 	}
-	return out
+	return &stat.Effect{Interval: c.Interval, HodgesLehmann: c.HodgesLehmann, T: c.T, SignedRank: c.RankSum, Exact: c.Exact, P: c.P, SD: math.NaN()},
+		func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
 }
 
 func (s *Section) baseline() *Row {

@@ -306,15 +306,54 @@ func TestEffectProperties(t *testing.T) {
 		if w := at(.01, 0); w.Exact && (w.Lo > e.Lo || w.Hi < e.Hi) {
 			t.Fatalf("99 %% %v is inside 95 %% %v", w.Interval, e.Interval)
 		}
-		// P is dual to the hull: 1 is inside the interval at alpha if and only if P > alpha. Among ties
-		// it is not (the interval then takes the untied distribution, which is wider), so none is drawn.
-		for _, alpha := range []float64{.04, .1, .3} {
-			h := at(alpha, 0)
-			if h.Exact && math.Abs(e.P-alpha) > 1e-6 && h.Contains(1) != (e.P > alpha) {
-				t.Fatalf("P %v, but %v at alpha %v", e.P, h.Interval, alpha)
+	})
+}
+
+// The p value and the hull are two views of one thing, at any number of blocks, with ties, and where the
+// signed-rank interval cannot reach its level; and swapping the sides mirrors both.
+func TestEffectPAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d []float64
+		for _, v := range rapid.SliceOfN(rapid.IntRange(-40, 60), 2, 30).Draw(t, "d") { // many ties
+			d = append(d, float64(v)/500)
+		}
+		o := Options{Alpha: rapid.SampledFrom([]float64{.05, AlphaPerLook, .001, .5}).Draw(t, "alpha"),
+			Autocorrelation: rapid.SampledFrom([]float64{0, .4}).Draw(t, "phi")}
+		e, err := Estimate(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := EffectP(d, 1, o.Autocorrelation); p != e.P {
+			t.Fatalf("P of 1 is %v and %v", p, e.P)
+		}
+		if e.Lo == e.Hi {
+			return // no noise at all: the interval is a point
+		}
+		mirrored := make([]float64, len(d))
+		for i := range d {
+			mirrored[i] = -d[i]
+		}
+		for _, ratio := range []float64{.9, 1 / 1.05, 1, 1.05, 1.2, e.Lo * (1 - 1e-6), e.Lo * (1 + 1e-6), e.Hi * (1 - 1e-6), e.Hi * (1 + 1e-6)} {
+			p := EffectP(d, ratio, o.Autocorrelation)
+			if p < 0 || p > 1 || math.IsNaN(p) {
+				t.Fatalf("p of %v is %v", ratio, p)
+			}
+			if in := e.Contains(ratio); in && p < o.Alpha*(1-1e-4) || !in && p > o.Alpha*(1+1e-4) {
+				t.Fatalf("α %v: p of %v is %v, interval [%v, %v] of %v", o.Alpha, ratio, p, e.Lo, e.Hi, d)
+			}
+			if q := EffectP(mirrored, 1/ratio, o.Autocorrelation); !near(p, q, 1e-6) && !near(ratio, e.Estimate, 1e-9) {
+				t.Fatalf("p of %v is %v, mirrored %v", ratio, p, q)
 			}
 		}
 	})
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if p := EffectP([]float64{.1, .2}, bad, 0); !math.IsNaN(p) {
+			t.Errorf("p of a ratio of %v is %v", bad, p)
+		}
+	}
+	if p := EffectP([]float64{.1}, 1, 0); !math.IsNaN(p) {
+		t.Errorf("p of one block is %v", p)
+	}
 }
 
 // A study is simulated: blocks of lognormal noise (model M0) until the stop rule is content.

@@ -133,6 +133,48 @@ func rankDepth(n int, alpha float64) int {
 	})
 }
 
+var rankTails memo[int, []float64]
+
+// rankTail is P(T⁺ ≤ c) of n values without ties, as rankDepth has it.
+func rankTail(n, c int) float64 {
+	if n > exactLimit {
+		m := float64(n)
+		return distuv.UnitNormal.CDF((float64(c+1) - m*(m+1)/4) / math.Sqrt(m*(m+1)*(2*m+1)/24))
+	}
+	cdf := rankTails.get(n, func() []float64 {
+		ranks := make([]int, n)
+		for i := range ranks {
+			ranks[i] = i + 1
+		}
+		cdf := signSums(ranks)
+		for i := 1; i < len(cdf); i++ {
+			cdf[i] += cdf[i-1]
+		}
+		return cdf
+	})
+	return cdf[c]
+}
+
+// walshP is the largest alpha at which signedRankInterval contains mu, which lies inside the range of d:
+// the interval leaves mu out as soon as its depth is more than the Walsh averages on one side of mu, those at
+// mu included.
+func walshP(d []float64, mu float64) float64 {
+	below, above := 0, 0
+	for i, x := range d {
+		for _, y := range d[i:] {
+			switch w := x/2 + y/2; {
+			case w < mu:
+				below++
+			case w > mu:
+				above++
+			default:
+				below, above = below+1, above+1
+			}
+		}
+	}
+	return math.Min(1, 2*rankTail(len(d), min(below, above)))
+}
+
 // signedRankInterval returns the interval that inverts the signed-rank test at level alpha: the k-th
 // smallest and largest of the Walsh averages (dᵢ+dⱼ)/2, i ≤ j. Under ties the closed interval keeps at
 // least its level (Lehmann, Nonparametrics, 4.2). Where no bounded interval has the level, the whole

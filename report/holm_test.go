@@ -1,0 +1,166 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// matrix is a run of targets besides the baseline under workloads, with blocks of lognormal noise around
+// the ratio that of gives.
+func matrix(r *rand.Rand, targets, workloads, blocks int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
+	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
+	var trials []*iotax.Trial
+	for k := range targets {
+		run.Targets = append(run.Targets, iotax.TargetInfo{Name: fmt.Sprint("t", k+1)})
+	}
+	for w := range workloads {
+		name := fmt.Sprint("w", w)
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
+		for b := range blocks {
+			for k, t := range run.Targets {
+				rho := 1.0
+				if k > 0 {
+					rho = of(k-1, w)
+				}
+				trials = append(trials, &iotax.Trial{Target: t.Name, Workload: name, Block: b, Seq: len(trials),
+					Values: []iotax.Value{{Name: "m", Value: 100 * rho * math.Exp(sd*r.NormFloat64()), Better: iotax.Up}}})
+			}
+		}
+	}
+	return run, trials
+}
+
+// Holm's adjustment only takes back: a verdict after it is that of the interval, or inconclusive with a
+// note that says why. A single comparison is never touched.
+func TestHolmOnlyTakesBack(t *testing.T) {
+	undone := 0
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		targets, workloads := rapid.IntRange(1, 4).Draw(t, "targets"), rapid.IntRange(1, 5).Draw(t, "workloads")
+		run, trials := matrix(r, targets, workloads, rapid.IntRange(2, 9).Draw(t, "blocks"), .04, func(int, int) float64 {
+			return rapid.SampledFrom([]float64{.5, .9, .93, 1, 1.1}).Draw(t, "ratio")
+		})
+		run.Margin = rapid.SampledFrom([]float64{0, .02, .05}).Draw(t, "margin")
+		if rapid.Bool().Draw(t, "imported") {
+			run.Findings = []iotax.Finding{{Rule: "imported"}}
+		}
+		if rapid.Bool().Draw(t, "correlated") {
+			run.Calibration = &iotax.Calibration{Phi: .3}
+		}
+		rep := New(run, trials)
+		family := 0
+		for _, s := range rep.Sections {
+			for _, row := range s.Rows {
+				if row.Baseline {
+					continue
+				}
+				alone := stat.Judge(row.Ratio.Interval, run.Margin)
+				if row.Holm != nil {
+					family++
+					if row.Holm.Alone != alone || row.Holm.Adjusted < row.Holm.P {
+						t.Fatalf("%+v, alone %s", row.Holm, alone)
+					}
+				}
+				noted := slices.Contains(rules(rep, row), "one-of-many")
+				switch {
+				case row.Verdict == alone:
+					if noted {
+						t.Fatalf("a note about nothing: %+v", row)
+					}
+				case row.Verdict != stat.Inconclusive || alone != stat.Worse && alone != stat.Better || !noted:
+					t.Fatalf("alone %q, among others %q, noted %v", alone, row.Verdict, noted)
+				case family == 1 && targets*workloads == 1:
+					t.Fatalf("one comparison, alone %q, became %q", alone, row.Verdict)
+				default:
+					undone++
+				}
+			}
+		}
+		if family != rep.Protocol.Comparisons {
+			t.Fatalf("%d comparisons, counted %d", family, rep.Protocol.Comparisons)
+		}
+	})
+	if undone == 0 {
+		t.Error("nothing was ever taken back: the test sees nothing")
+	}
+}
+
+// Twenty cells without any difference, at a margin of 0: alone one would be called worse or better in about
+// 64 of 100 runs. With Holm's adjustment that happens in five.
+func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
+	const studies = 200
+	wrong, alone := 0, 0
+	for seed := range uint64(studies) {
+		run, trials := matrix(rand.New(rand.NewPCG(seed, 9)), 4, 5, 8, .03, func(int, int) float64 { return 1 })
+		run.Margin = 0
+		flagged, judged := false, false
+		for _, s := range New(run, trials).Sections {
+			for _, row := range s.Rows {
+				flagged = flagged || row.Verdict == stat.Worse || row.Verdict == stat.Better
+				judged = judged || row.Holm != nil && (row.Holm.Alone == stat.Worse || row.Holm.Alone == stat.Better)
+			}
+		}
+		if flagged {
+			wrong++
+		}
+		if judged {
+			alone++
+		}
+	}
+	if w := stat.Wilson(wrong, studies, .01); w.Lo > .05 {
+		t.Errorf("%d of %d runs without a difference have a verdict", wrong, studies)
+	}
+	if alone < studies/4 {
+		t.Errorf("only %d runs needed the adjustment: the test sees nothing", alone)
+	}
+}
+
+// What is taken back is told at its row, in the summary and in the JSON.
+func TestHolmIsTold(t *testing.T) {
+	run, trials := matrix(rand.New(rand.NewPCG(4, 4)), 3, 8, 6, .02, func(target, workload int) float64 {
+		if target == 0 && workload == 0 {
+			return .9 // worse than the margin, by little
+		}
+		return 1
+	})
+	rep := New(run, trials)
+	row := row(t, rep, "w0", "m", "t1")
+	if row.Holm == nil || row.Holm.Alone != stat.Worse || row.Verdict != stat.Inconclusive {
+		t.Fatalf("verdict %q, %+v, ratio %v", row.Verdict, row.Holm, row.Ratio)
+	}
+	one := New(run, slices.DeleteFunc(slices.Clone(trials), func(x *iotax.Trial) bool { return x.Workload != "w0" || x.Target > "t1" }))
+	for _, s := range one.Sections {
+		for _, r := range s.Rows {
+			if s.Workload == "w0" && r.Target == "t1" && r.Verdict != stat.Worse {
+				t.Errorf("the cell alone is %q", r.Verdict)
+			}
+		}
+	}
+	var text, js bytes.Buffer
+	if err := rep.Text(&text, TextOptions{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rep.JSON(&js); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one-of-many", "alone worse", "24 comparisons"} {
+		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
+			t.Errorf("%q is not in the report", want)
+		}
+	}
+	for _, want := range []string{`"verdict_alone": "worse"`, `"p_holm"`, `"p_margin"`} {
+		if !strings.Contains(js.String(), want) {
+			t.Errorf("%s is not in the JSON", want)
+		}
+	}
+}
