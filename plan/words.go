@@ -23,7 +23,7 @@ const (
 // planned are the words the design has names for and that no kind serves yet.
 var planned = map[string]string{
 	"docker": "containers", "podman": "containers", "k8s": "Kubernetes pods", "nbd": "NBD exports",
-	"nfs": "NFS mounts", "s3": "object stores", "http": "web servers", "https": "web servers",
+	"s3": "object stores", "http": "web servers", "https": "web servers",
 }
 
 // FromWords makes a plan of command-line words. The first target is the baseline; no workload words

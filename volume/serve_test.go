@@ -180,7 +180,7 @@ func TestServedFrom(t *testing.T) {
 		{"no O_DIRECT", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 16 << 20},
 			Env{Of: full}, "O_DIRECT", "cache: writeback"},
 		{"a wrong id", "disk", newDiskSpec(), Env{Of: dir, ID: "Not/Good"}, "1 to 12", ""},
-		{"no such kind", "disc", newDiskSpec(), Env{Of: dir}, "no kind", "device, dir, disk, share"},
+		{"no such kind", "disc", newDiskSpec(), Env{Of: dir}, "no kind", "device, dir, disk"},
 		{"another's spec", "disk", newShareSpec(), Env{Of: dir}, "spec is a *volume.ShareSpec", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -258,6 +258,8 @@ func TestValidate(t *testing.T) {
 		{shareSpec(func(s *ShareSpec) { s.MSize, s.Security = 4096, "none" }), "msize security", "type: 9p"},
 		{shareSpec(func(s *ShareSpec) { s.Type, s.Cache = "9p", "auto" }), "cache", "none, loose, fscache, mmap"},
 		{shareSpec(func(s *ShareSpec) { s.Type, s.MSize = "9p", 100 }), "msize", "4096 or more"},
+		{nfsSpec(func(s *NFSSpec) { s.Options = "hard,nconnect=4" }), "", ""},
+		{nfsSpec(func(s *NFSSpec) { s.Version, s.Options, s.Port = "3", "vers=3, ro", 70000 }), "version options options port", "4.0, 4.1, 4.2"},
 	} {
 		err := c.spec.Validate()
 		var fields []string
@@ -298,11 +300,11 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		_, refers := s.(plan.Referrer)
-		if want := k.Name == "disk" || k.Name == "share"; refers != want || want != (len(k.On) > 0) {
+		if want := slices.Contains([]string{"disk", "share", "nfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share" {
+	if got := strings.Join(names, " "); got != "dir device disk share nfs" {
 		t.Errorf("kinds %s", got)
 	}
 }

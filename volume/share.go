@@ -88,25 +88,9 @@ func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err err
 	if !ok {
 		return nil, specError("share", spec)
 	}
-	dir, err := serveFrom("make share", e, sp.OfTarget)
-	if err != nil {
-		return nil, err
-	}
-	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID, path: dir + "/share-" + e.ID}
-	s.made.push(func(ctx context.Context) error {
-		// Nothing but this run's guest wrote here; what it left goes too.
-		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, s.path); err != nil {
-			return &iotax.Error{Op: "remove share", On: s.path, Err: said(err), Mend: "remove it by hand"}
-		}
-		return nil
-	})
-	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, s.path); err != nil {
-		x := &iotax.Error{Op: "make share", On: s.path, Err: said(err)}
-		if says(err, "exists") {
-			s.made = undo{} // it is not ours
-			x.Mend = "another run uses this directory, or left it: remove it"
-		}
-		return nil, errors.Join(x, s.made.run(ctx))
+	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	if s.path, err = serveDir(ctx, "make share", e, sp.OfTarget, &s.made); err != nil {
+		return nil, errors.Join(err, s.made.run(ctx))
 	}
 	return s, nil
 }

@@ -31,6 +31,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "device", Doc: "a block device that exists, read only", New: newDeviceSpec}, prepareDevice},
 		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk},
 		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
+		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
 	}
 }
 
@@ -49,6 +50,8 @@ type Env struct {
 	Of   iotax.Place   // where the target that this one stands on lies on Host, already attached
 	ID   string        // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
 	Need int64         // bytes that the workloads put there; 0 when unknown
+
+	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
 }
 
 // A Finder is a volume that noticed something worth telling, after any of its calls.

@@ -1,0 +1,219 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine"
+)
+
+func nfsSpec(change func(*NFSSpec)) *NFSSpec {
+	s := newNFSSpec().(*NFSSpec)
+	s.OfTarget = "host disk"
+	change(s)
+	return s
+}
+
+// needs skips a test where this host lacks a program.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: scripts/need test installs it", p)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// TestServed mounts what servers of this host offer in one guest, does I/O there, and takes it away; then
+// the servers die under it.
+func TestServed(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	of := hostDir(t)
+	m := bootGuest(t, nil)
+	for i, c := range []struct {
+		name   string
+		kind   string
+		spec   any
+		facts  map[string]string
+		option string // of the mount
+		server string // label of its process
+	}{
+		{"nfs", "nfs", nfsSpec(func(*NFSSpec) {}), map[string]string{"filesystem": "nfs4", "of": "host disk", "share.type": "nfs", "host.direct": "no"}, "vers=4.2", "ganesha.nfsd"},
+		{"nfs 4.0 small", "nfs", nfsSpec(func(s *NFSSpec) { s.Version, s.Options = "4.0", "rsize=4096,wsize=4096,hard" }), nil, "rsize=4096", "ganesha.nfsd"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			work := t.TempDir()
+			v, err := prepare(t, c.kind, c.spec, Env{Of: of, ID: fmt.Sprintf("s%d", i), Need: 16 << 20, WorkDir: work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close(context.Background())
+			p, err := v.Attach(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s %v", p.Path, p.Facts)
+			if p.Durability != iotax.Durable || p.ReadOnly || !strings.HasPrefix(p.Backing, of.Path+"/") {
+				t.Errorf("place %+v", p)
+			}
+			for k, want := range c.facts {
+				if p.Facts[k] != want {
+					t.Errorf("fact %s is %q, want %q", k, p.Facts[k], want)
+				}
+			}
+			if !strings.Contains(p.Facts["filesystem.options"], c.option) {
+				t.Errorf("mounted with %s, without %s", p.Facts["filesystem.options"], c.option)
+			}
+			pids := v.(iotax.Accountant).Processes()[c.server]
+			if len(pids) != 1 {
+				t.Fatalf("served by %v", v.(iotax.Accountant).Processes())
+			}
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pids[0])); strings.TrimSpace(string(name)) != c.server {
+				t.Errorf("process %d is %s", pids[0], name)
+			}
+			checkIO(t, m, p)
+			if err := v.Detach(t.Context()); err != nil {
+				t.Errorf("Detach: %v", err)
+			}
+			if err := v.Close(t.Context()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			gone(t, m, work, of.Path, pids[0])
+		})
+	}
+	for _, c := range []struct {
+		kind string
+		spec any
+	}{
+		{"nfs", nfsSpec(func(s *NFSSpec) { s.Options = "softerr,timeo=10,retrans=1" })},
+	} {
+		t.Run(c.kind+" server dies", func(t *testing.T) { serverDies(t, m, of, c.kind, c.spec) })
+	}
+}
+
+// gone checks that a volume has left nothing.
+func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Errorf("process %d still runs", pid)
+	}
+	for _, dir := range []string{work, of} {
+		left, err := os.ReadDir(dir)
+		for _, e := range left {
+			if e.Name() != marker {
+				t.Errorf("left in %s: %s", dir, e.Name())
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax-s /proc/mounts; ls -d /mnt/iotax-s*"); len(out) > 0 {
+		t.Errorf("left there: %s", out)
+	}
+}
+
+// serverDies kills the server under a fio that writes: fio fails and says so, and nothing is left.
+func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec any) {
+	work := t.TempDir()
+	v, err := prepare(t, kind, spec, Env{Of: of, ID: "s9", Need: 16 << 20, WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close(context.Background())
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for _, pids := range v.(iotax.Accountant).Processes() {
+		pid = pids[0]
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	time.AfterFunc(time.Second, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	out, err := iotax.Output(ctx, m, "fio", "--name=x", "--filename="+p.Path+"/test", "--size=4m", "--rw=randwrite", "--bs=4k", "--ioengine=psync",
+		"--time_based", "--runtime=60", "--fsync=8")
+	var exit *iotax.ExitError
+	if !errors.As(err, &exit) {
+		t.Errorf("fio on a dead server: %v\n%s", err, out)
+	}
+	t.Logf("fio: %v", err)
+	if all := v.(iotax.Accountant).Processes(); len(all) > 0 {
+		t.Errorf("a dead server is accounted for: %v", all)
+	}
+	begun := time.Now()
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	t.Logf("taken away in %v", time.Since(begun))
+	gone(t, m, work, of.Path, pid)
+}
+
+func TestNFSRefuses(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	of := hostDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	work := t.TempDir()
+	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Port = l.Addr().(*net.TCPAddr).Port }), Env{Of: of, WorkDir: work})
+	wantError(t, err, "is taken", "leave port: out")
+	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "ro,port=1" }), Env{Of: of, WorkDir: work})
+	wantError(t, err, "iotax sets port itself", "leave it out")
+
+	// A machine from which this host cannot be reached, and this host where its kernel has no NFS.
+	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: of, WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Attach(t.Context(), &machine.Fake{Name: "elsewhere", Under: here})
+	wantError(t, err, "cannot be reached", "dir:")
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{work, of.Path} {
+		if left, _ := os.ReadDir(dir); len(left) > 1 || len(left) == 1 && left[0].Name() != marker {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+}
+
+// On this host, NFS is mounted where the kernel has it, and refused with a mend where not.
+func TestNFSOnHost(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	work := t.TempDir()
+	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: hostDir(t), WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if fs, _ := os.ReadFile("/proc/filesystems"); strings.Contains(string(fs), "\tnfs4\n") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkIO(t, here, p)
+	} else if err != nil {
+		wantError(t, err, "nfs4", "boot a kernel with the file system nfs4")
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(work); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
