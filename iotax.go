@@ -492,6 +492,24 @@ type TargetInfo struct {
 	Against []string `json:"against,omitempty"`
 }
 
+// Reference is what the target is compared with under one workload: the first of Against that takes part
+// in it, or the baseline where Against is empty. It is "" for the baseline itself, and where none of
+// Against takes part.
+func (t TargetInfo) Reference(baseline string, takesPart func(target string) bool) string {
+	if t.Name == baseline {
+		return ""
+	}
+	if len(t.Against) == 0 {
+		return baseline
+	}
+	for _, name := range t.Against {
+		if takesPart(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // WorkloadInfo is what is kept of a Workload.
 type WorkloadInfo struct {
 	Name    string   `json:"name"`

@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"iotax"
 	"iotax/machine"
 	"iotax/plan"
+	"iotax/published"
 	"iotax/volume"
 	"iotax/workload"
 )
 
 func realKinds() plan.Kinds {
-	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds()}
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 }
 
 // What docs/plan.md shows is what the program does, with the kinds that ship.

@@ -143,6 +143,7 @@ func (n *noteSpec) SetOption(key, value string) error {
 
 func testKinds() Kinds {
 	return Kinds{
+		Layouts: []string{"tart", "repetitions"}, Published: []string{"lima", "tart"},
 		Machines: []Kind{
 			{Name: "host", Doc: "this host", New: func() any { return new(hostSpec) }},
 			{Name: "ssh", Doc: "another host", New: func() any { return new(sshSpec) }},

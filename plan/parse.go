@@ -58,20 +58,24 @@ type entry struct {
 	kindKey *node
 	val     *node // of the spec
 	variant
-	on     *node
-	where  *entry            // the machine of a target
-	labels []label           // axis values, the machine's first
-	own    map[string]string // labels written in the plan
+	on      *node
+	where   *entry // the machine of a target
+	held    *node  // what was written below against:
+	against []string
+	section string
+	labels  []label           // axis values, the machine's first
+	own     map[string]string // labels written in the plan
 }
 
 func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.subst} }
 
-var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure"}
+var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure", "layers", "layout", "beside"}
 
 func (b *builder) plan(root *node, m Measure) *Plan {
 	p := &Plan{Measure: m}
 	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
 	var baseline *node
+	var layers, layout, beside *pair
 	section := map[string]*node{}
 	for _, e := range root.entries {
 		switch key := e.key.text; key {
@@ -84,6 +88,12 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 			if b.word(e) {
 				baseline = e.val
 			}
+		case "layers":
+			layers = &e
+		case "layout":
+			layout = &e
+		case "beside":
+			beside = &e
 		case "machines", "targets", "workloads", "measure":
 			if e.val.kind == nullNode {
 				continue
@@ -125,6 +135,16 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 
 	p.Baseline = b.baseline(baseline)
 	b.references(p.Baseline)
+	b.against(p.Baseline)
+	if layers != nil && len(b.byTarget) > 0 {
+		p.Layers = b.layers(layers.val)
+	}
+	if layout != nil {
+		p.Layout = b.oneOf(*layout, b.kinds.Layouts)
+	}
+	if beside != nil {
+		p.Beside = b.beside(*beside)
+	}
 	b.fill(p)
 	return p
 }
@@ -171,14 +191,19 @@ type parts struct {
 	kindKey *node
 	val     *node
 	on      *node
+	held    *node // of against:
+	section string
 	labels  map[string]string
 }
 
 // split finds the one kind in an entry.
 func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 	extra := []string{"labels"}
-	if what == "target" {
-		extra = []string{"on", "labels"}
+	switch what {
+	case "target":
+		extra = []string{"on", "against", "labels"}
+	case "workload":
+		extra = []string{"section", "labels"}
 	}
 	names := slices.Clone(extra)
 	var kindNames []string
@@ -204,6 +229,16 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 				b.fail(orKey(e.val, e.key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.val.what())
 				ok = false
 			}
+			continue
+		}
+		if what == "target" && key == "against" {
+			ok = b.names(e) && ok
+			out.held = e.val
+			continue
+		}
+		if what == "workload" && key == "section" {
+			ok = b.word(e) && b.checkName(e.val, "a section") && ok
+			out.section = e.val.text
 			continue
 		}
 		if key == "labels" {
@@ -248,7 +283,7 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 func (b *builder) variants(p parts, name *node, room int) []*entry {
 	var out []*entry
 	for _, v := range b.bind(p.kind, p.kindKey, p.val, room) {
-		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, labels: v.labels, own: p.labels})
+		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, held: p.held, section: p.section, labels: v.labels, own: p.labels})
 	}
 	return out
 }
@@ -584,7 +619,7 @@ func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {
 		used = used || e.where.name == Host
-		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Against: e.against, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
 		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].spec, fresh: h[0].kind.New()})
@@ -593,6 +628,6 @@ func (b *builder) fill(p *Plan) {
 		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Section: e.section, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 }

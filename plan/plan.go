@@ -17,6 +17,11 @@ type Plan struct {
 	Workloads []Workload
 	Measure   Measure
 
+	// What the plan asks of the report. Nothing that is measured depends on it.
+	Layers [][]string // chains of targets, from the device up
+	Layout string     // a classic table
+	Beside *Beside    // published figures; nil when none are named
+
 	measured *node // what was written below measure:
 }
 
@@ -41,17 +46,22 @@ type Target struct {
 	Labels map[string]string // axis values this target stands for
 	Pos    Pos
 
+	// Against names the targets that this one is compared with in place of the baseline, the first of
+	// them decisive; nil is the baseline.
+	Against []string
+
 	fresh  any
 	origin origin
 }
 
 // A Workload is one entry of `workloads:`.
 type Workload struct {
-	Name   string
-	Kind   string
-	Spec   any
-	Labels map[string]string
-	Pos    Pos
+	Name    string
+	Kind    string
+	Spec    any
+	Labels  map[string]string
+	Section string // heading of the report under which it stands
+	Pos     Pos
 
 	fresh  any
 	origin origin
@@ -125,6 +135,9 @@ type Scalar interface {
 // Kinds are the kinds a plan may use.
 type Kinds struct {
 	Machines, Volumes, Workloads []Kind
+
+	// The layouts of a report and the published data sets that a plan may name; empty takes any name.
+	Layouts, Published []string
 }
 
 // A Validator is a spec that can say more than its types do. A *FieldError points at the field.

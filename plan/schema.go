@@ -21,6 +21,9 @@ func Schema(k Kinds) ([]byte, error) {
 	root.Title = "iotax plan"
 	root.Properties.Set("name", &jsonschema.Schema{Type: "string", Description: "name of the plan; the file's name without its ending when left out"})
 	root.Properties.Set("baseline", &jsonschema.Schema{Type: "string", Description: "name of the target that the others are compared with; the first when left out"})
+	root.Properties.Set("layers", layersSchema())
+	root.Properties.Set("layout", wordOf("classic table that the report is laid out as", k.Layouts))
+	root.Properties.Set("beside", besideSchema(k.Published))
 	root.Properties.Set("machines", s.section("machine", "where commands run; the machine \"host\" is this one and need not be declared", k.Machines))
 	root.Properties.Set("targets", s.section("target", "a volume on a machine", k.Volumes))
 	root.Properties.Set("workloads", s.section("workload", "what is done on every target", k.Workloads))
@@ -60,6 +63,12 @@ func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 	e := object("")
 	if what == "target" {
 		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
+	}
+	switch what {
+	case "target":
+		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
+	case "workload":
+		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading of the report under which it stands", MinLength: one()})
 	}
 	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))
 	for _, k := range kinds {
@@ -216,4 +225,34 @@ func text(t reflect.Type, f field) *jsonschema.Schema {
 		types(out, "string", "number", "boolean")
 	}
 	return out
+}
+
+func layersSchema() *jsonschema.Schema {
+	two := uint64(2)
+	chain := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, MinItems: &two, UniqueItems: true}
+	return &jsonschema.Schema{Description: "targets from the device up, or several such chains; the report says what each hop costs",
+		AnyOf: []*jsonschema.Schema{chain, {Type: "array", Items: chain, MinItems: one()}, {Type: "null"}}}
+}
+
+// wordOf is a word out of names, or any word where there are none.
+func wordOf(doc string, names []string) *jsonschema.Schema {
+	out := &jsonschema.Schema{Description: doc}
+	for _, n := range names {
+		out.Enum = append(out.Enum, n)
+	}
+	if len(names) == 0 {
+		return types(out, "string", "null")
+	}
+	out.Enum = append(out.Enum, nil)
+	return out
+}
+
+func besideSchema(published []string) *jsonschema.Schema {
+	full := object("")
+	full.Properties.Set("published", wordOf("name of the data set", published))
+	for _, key := range besideKeys[1:] {
+		full.Properties.Set(key, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
+	}
+	full.Required = besideKeys[:1]
+	return &jsonschema.Schema{Description: "published figures to show beside", AnyOf: []*jsonschema.Schema{wordOf("", published), full}}
 }

@@ -72,7 +72,7 @@ func TestSchemaRefusesBadPlans(t *testing.T) {
 	s := compiled(t)
 	for _, name := range []string{
 		"unknown-key-top", "unknown-key-entry", "unknown-key-level", "unknown-key-field", "unknown-key-measure", "wrong-type", "wrong-enum", "units",
-		"two-kinds", "no-kind", "empty-sections", "empty-mapping", "no-workloads", "axis-empty", "axis-measure", "not-a-mapping", "scalar", "long-line", "labels",
+		"two-kinds", "no-kind", "empty-sections", "empty-mapping", "no-workloads", "axis-empty", "axis-measure", "not-a-mapping", "scalar", "long-line", "labels", "layers", "layers-word", "beside", "against",
 	} {
 		src, err := os.ReadFile("testdata/errors/" + name + ".yaml")
 		if err != nil {

@@ -18,6 +18,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	if p.Baseline != "" {
 		w.line(0, "baseline", p.Baseline)
 	}
+	w.present(p)
 	if len(p.Machines) > 0 {
 		w.open(0, "machines")
 		for _, m := range p.Machines {
@@ -30,12 +31,19 @@ func (p *Plan) YAML() ([]byte, error) {
 	for _, t := range p.Targets {
 		w.open(1, t.Name)
 		w.line(2, "on", t.On)
+		if len(t.Against) > 0 {
+			w.indent(2, "against")
+			w.b.WriteString(" " + flow(t.Against) + "\n")
+		}
 		w.labels(t.Labels)
 		w.spec(2, t.Kind, t.Spec, t.fresh)
 	}
 	w.open(0, "workloads")
 	for _, l := range p.Workloads {
 		w.open(1, l.Name)
+		if l.Section != "" {
+			w.line(2, "section", l.Section)
+		}
 		w.labels(l.Labels)
 		w.spec(2, l.Kind, l.Spec, l.fresh)
 	}

@@ -240,7 +240,7 @@ func (e *engine) widest(ln *lane) stat.Interval {
 		if !e.compared(ln, t) {
 			continue
 		}
-		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.run.Baseline, t.Name)
+		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.reference(ln, t), t.Name)
 		d, err := stat.Pair(base, target, better)
 		var r stat.Effect
 		if err == nil {
@@ -256,9 +256,9 @@ func (e *engine) widest(ln *lane) stat.Interval {
 	return widest
 }
 
-// compared reports whether t is held against the baseline, and not given up.
+// compared reports whether t is held against another target, and not given up.
 func (e *engine) compared(ln *lane, t *iotax.Target) bool {
-	return t.Name != e.run.Baseline && ln.failed[t.Name] < failuresInARow
+	return e.reference(ln, t) != "" && ln.failed[t.Name] < failuresInARow
 }
 
 func (e *engine) stop(ln *lane, s laneState, why string) {

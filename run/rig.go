@@ -63,7 +63,7 @@ func newRig(p *plan.Plan, d Deps) *rig {
 	r.machines["host"] = &openMachine{m: d.Host}
 	for i, t := range p.Targets {
 		r.volumes[t.Name] = &volumeState{id: fmt.Sprintf("t%d", i)}
-		r.infos[t.Name] = &iotax.TargetInfo{Name: t.Name, Machine: t.On, Labels: t.Labels}
+		r.infos[t.Name] = &iotax.TargetInfo{Name: t.Name, Machine: t.On, Labels: t.Labels, Against: t.Against}
 	}
 	return r
 }
@@ -141,7 +141,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	run.Workloads = nil
 	for _, l := range r.loads {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
-			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold})
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section})
 	}
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err

@@ -209,8 +209,20 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
 		Status: iotax.Running, Baseline: p.Baseline,
 		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: alpha(p.Measure),
-		Findings: o.Findings,
+		Findings: o.Findings, Presentation: presentation(p),
 	}, nil
+}
+
+// presentation is what the plan asks of the report; nil when it asks nothing.
+func presentation(p *plan.Plan) *iotax.Presentation {
+	if len(p.Layers) == 0 && p.Layout == "" && p.Beside == nil {
+		return nil
+	}
+	out := &iotax.Presentation{Layers: p.Layers, Layout: p.Layout}
+	if b := p.Beside; b != nil {
+		out.Beside = &iotax.Beside{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics}
+	}
+	return out
 }
 
 // alpha is the level that belongs to each look at an interval of a study measured by m.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"iotax"
 	"iotax/machine"
 	"iotax/plan"
+	"iotax/published"
 	"iotax/suite"
 	"iotax/volume"
 	"iotax/workload"
@@ -24,7 +26,8 @@ import (
 
 // kinds are all ways to write a machine, a volume or a workload in a plan.
 func kinds() plan.Kinds {
-	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds()}
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(),
+		Layouts: iotax.Layouts, Published: published.Names()}
 }
 
 // planFlags are the flags of run and plan that change what is measured.
@@ -193,6 +196,9 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 		}
 	}
 	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(pf.workloads, w.Name) })
+	if p.Beside != nil {
+		maps.DeleteFunc(p.Beside.Workloads, func(name, _ string) bool { return !slices.Contains(pf.workloads, name) })
+	}
 	return nil
 }
 

@@ -1,0 +1,14 @@
+package run
+
+import (
+	"slices"
+
+	"iotax"
+)
+
+// reference is the target that t is compared with under a workload, or "".
+func (e *engine) reference(ln *lane, t *iotax.Target) string {
+	return e.rig.infos[t.Name].Reference(e.run.Baseline, func(name string) bool {
+		return slices.ContainsFunc(ln.targets, func(x *iotax.Target) bool { return x.Name == name })
+	})
+}
