@@ -168,41 +168,45 @@ func (w *work) iotax(p protocol) outcome {
 			o.lo, o.hi, o.ranked = math.NaN(), math.NaN(), false
 			break
 		}
-		n := len(w.d)
-		if !w.isLook(n, p) {
+		d, ok := w.setAside()
+		n := len(d)
+		if n < p.most && !w.isLook(n, p) {
 			continue
 		}
-		o.look = n
-		if _, done := stat.Next(n, look(w.d), precision, p.least, p.most); done {
+		o.look, o.ranked = min(n, p.most), ok
+		if _, done := stat.Next(n, look(d), precision, p.least, p.most); done {
 			break
 		}
 	}
 	o.blocks = len(w.d)
 	o.seconds = Preconditioning + Calibration + w.now
-	if d, ok := w.setAside(); !ok {
-		o.ranked = false
-	} else if len(d) < len(w.d) {
-		look(d)
-	}
 	return o
 }
 
-// setAside leaves out the blocks with a trial whose number must not be quoted, as the report does; ok is
-// false where these are so many in an arm that they condemn its cell.
+// setAside leaves out the blocks with a trial whose number must not be quoted, as the engine and the report
+// do (stat.SetAside); where these are so many in an arm that they condemn its cell, they stay, and ok is false.
 func (w *work) setAside() (d []float64, ok bool) {
+	if w.m.Corrupt == 0 {
+		return w.d, true
+	}
 	var n [2]int
-	for i, x := range w.d {
+	for i := range w.d {
 		for a := range 2 {
 			if w.bad[i][a] {
 				n[a]++
 			}
 		}
+	}
+	limit := stat.MaxVoided * float64(len(w.d))
+	if float64(n[0]) > limit || float64(n[1]) > limit {
+		return w.d, false
+	}
+	for i, x := range w.d {
 		if !w.bad[i][0] && !w.bad[i][1] {
 			d = append(d, x)
 		}
 	}
-	limit := stat.MaxVoided * float64(len(w.d))
-	return d, float64(n[0]) <= limit && float64(n[1]) <= limit && len(d) > 0
+	return d, true
 }
 
 // isLook is stat.IsLook, asked so often that its answers are kept.

@@ -143,7 +143,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 		}
 	}
 	slices.SortStableFunc(b.Trials, func(x, y *iotax.Trial) int { return cmp.Compare(x.Seq, y.Seq) })
-	b.Trials = setAside(b.Trials)
+	b.Trials = stat.SetAside(b.Trials)
 	for _, t := range b.Trials {
 		c := Cell{t.Target, t.Workload}
 		b.byCell[c] = append(b.byCell[c], t)

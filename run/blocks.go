@@ -16,9 +16,9 @@ import (
 const (
 	// A cell that fails this often in a row is not tried again; its failures stay in the report.
 	failuresInARow = 3
-	// A workload gives up when this share of its blocks was void (and at least minVoids were).
-	maxVoidShare = 0.5
-	minVoids     = 6
+	// A workload gives up when more than this share of its blocks do not count (and at least minLost).
+	maxLostShare = 0.5
+	minLost      = 6
 )
 
 // An engine runs the blocks of a rig. Its only state is what the trials say, so a resumed run
@@ -38,10 +38,12 @@ type engine struct {
 type lane struct {
 	*load
 	index   int
-	block   int // index of the next block
-	inBlock int // trials that the block at hand has already
-	valid   int // blocks that count
-	voids   int
+	trials  []*iotax.Trial
+	block   int            // index of the next block
+	inBlock int            // trials that the block at hand has already
+	ran     int            // whole blocks, those that do not count included
+	valid   int            // blocks that count: the pairs of the target that has fewest
+	widest  stat.Interval  // of the ratios; without bounds where one cannot be had yet
 	failed  map[string]int // by target, in a row
 	good    map[string]int // by target: trials that did not fail
 	state   laneState
@@ -64,17 +66,19 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 		byBlock := map[int][]*iotax.Trial{}
 		for _, t := range earlier {
 			if t.Workload == l.plan.Name {
+				ln.trials = append(ln.trials, t)
 				byBlock[t.Block] = append(byBlock[t.Block], t)
 				ln.block = max(ln.block, t.Block+1)
 			}
 		}
 		for b := range ln.block {
-			// A block that was cut short, or in which a trial failed, is kept but does not count: it is
-			// run again under a new index, and a target that failed gets another chance.
+			// What failed before is not held against a target that gets another chance; the pairs
+			// that lack there are made up for.
 			if len(byBlock[b]) >= len(l.targets) && !slices.ContainsFunc(byBlock[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.account(byBlock[b])
 			}
 		}
+		e.tally(ln)
 		e.judge(ln)
 	}
 	for _, t := range earlier {
@@ -117,6 +121,7 @@ func (e *engine) measure(ctx context.Context) error {
 				return err
 			}
 			ln.account(trials)
+			e.tally(ln)
 			if len(trials) > 0 {
 				e.d.Progress(e.event(BlockDone, ln, trials[len(trials)-1]))
 			}
@@ -162,7 +167,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
 			return nil, opError("save trial", t.Cell(), err, "")
 		}
-		e.trials = append(e.trials, t)
+		e.trials, ln.trials = append(e.trials, t), append(ln.trials, t)
 		trials = append(trials, t)
 		ln.inBlock = len(trials)
 		e.d.Progress(e.event(Finished, ln, t))
@@ -181,20 +186,14 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 
 // account books a finished block.
 func (ln *lane) account(trials []*iotax.Trial) {
-	void := false
+	ln.ran++
 	for _, t := range trials {
-		void = void || t.Void != ""
 		if t.Err != "" {
 			ln.failed[t.Target]++
 		} else {
 			ln.failed[t.Target] = 0
 			ln.good[t.Target]++
 		}
-	}
-	if void {
-		ln.voids++
-	} else {
-		ln.valid++
 	}
 }
 
@@ -204,8 +203,8 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow))
 		return
 	}
-	if total := ln.voids + ln.valid; ln.voids >= minVoids && float64(ln.voids) > maxVoidShare*float64(total) {
-		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks were void", ln.voids, total))
+	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran))
 		return
 	}
 	b := e.p.Measure.Blocks
@@ -215,45 +214,52 @@ func (e *engine) judge(ln *lane) {
 		}
 		return
 	}
-	if !stat.IsLook(ln.valid, b.Min, b.Max) {
+	look, done := stat.Next(ln.valid, ln.widest, e.run.Precision, b.Min, b.Max)
+	if !look {
 		return
 	}
-	r := e.widest(ln)
-	switch width := math.Sqrt(r.Hi/r.Lo) - 1; {
+	switch width := math.Sqrt(ln.widest.Hi/ln.widest.Lo) - 1; {
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
 		e.stop(ln, laneDone, "with nothing to compare")
-	case stat.Precise(r, e.run.Precision):
+	case !done:
+	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to ± "+percent(width))
-	case ln.valid >= b.Max && b.Min == b.Max:
+	case b.Min == b.Max:
 		e.stop(ln, laneDone, "± "+percent(width)) // a number of blocks was asked for, and no precision
-	case ln.valid >= b.Max:
+	default:
 		e.stop(ln, laneShort, "precision not reached (± "+percent(width)+")")
 	}
 }
 
-// widest returns the widest interval of the lane's first metric over its targets; its bounds are NaN
-// where one cannot be had yet.
-func (e *engine) widest(ln *lane) stat.Interval {
+// tally counts the blocks behind the lane's ratios, and finds the widest interval of its first metric over
+// its targets. A block counts as the report will count it: not when a trial is void, not when one is set
+// aside because of an error beside its number, and not for a target whose trial failed in it. So a block
+// that is lost in one of these ways is run again, as long as the budget lasts.
+func (e *engine) tally(ln *lane) {
 	metric := ln.w.Metrics()[0]
-	widest := stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
+	trials := stat.SetAside(ln.trials)
+	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
 	for _, t := range ln.targets {
 		if !e.compared(ln, t) {
 			continue
 		}
-		base, target, better := stat.Pairs(e.trials, ln.plan.Name, metric, e.reference(ln, t), t.Name)
+		base, target, better := stat.Pairs(trials, ln.plan.Name, metric, e.reference(ln, t), t.Name)
 		d, err := stat.Pair(base, target, better)
-		var r stat.Effect
-		if err == nil {
-			r, err = stat.Estimate(d, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+		r := stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), N: len(d)}
+		if err == nil && len(d) > 0 {
+			r, err = stat.Hull(d, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
 		}
-		if err != nil || !r.Bounded() {
-			return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
-		}
-		if r.Hi/r.Lo > widest.Hi/widest.Lo {
-			widest = r.Interval
+		ln.valid = min(ln.valid, len(base))
+		if err != nil || !r.Bounded() || !ln.widest.Bounded() {
+			ln.widest = stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+		} else if r.Hi/r.Lo > ln.widest.Hi/ln.widest.Lo {
+			ln.widest = r
 		}
 	}
-	return widest
+	if ln.valid == math.MaxInt { // nothing is compared
+		alone, _, _ := stat.Pairs(trials, ln.plan.Name, metric, e.run.Baseline, e.run.Baseline)
+		ln.valid = len(alone)
+	}
 }
 
 // compared reports whether t is held against another target, and not given up.
@@ -273,7 +279,7 @@ func (e *engine) stop(ln *lane, s laneState, why string) {
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
 		Trial: t, Elapsed: e.d.Now().Sub(e.begun)}
-	if r := e.widest(ln); r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
+	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
 		ev.HalfWidth = r.HalfWidth()
 	}
 	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {

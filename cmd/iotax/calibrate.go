@@ -65,8 +65,23 @@ func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progr
 		if f, bad := calibrate.Finding(c); bad {
 			found = append(found, f)
 		}
+		if tip := lengthTip(c, p.Measure); tip != "" {
+			show.line(tip)
+		}
 		return c, found
 	}
+}
+
+// lengthTip says that another length of trials would waste less time on a rig; "" where it would not by much.
+// docs/decisions/0010 says why it is not used.
+func lengthTip(c *iotax.Calibration, m plan.Measure) string {
+	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
+		return ""
+	}
+	if l := time.Duration(m.Trial); l < c.Trial*2 && c.Trial < l*2 {
+		return ""
+	}
+	return fmt.Sprintf("calibrated: trials of %s waste the least time on this rig, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
 }
 
 // worthIt reports whether a run of p is calibrated without being told so: it is long enough, and its

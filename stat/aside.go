@@ -1,24 +1,21 @@
-package report
+package stat
 
-import (
-	"iotax"
-	"iotax/stat"
-)
+import "iotax"
 
-// setAside makes void, in copies, the trials that a check condemned (an error stands beside their
+// SetAside makes void, in copies, the trials that a check condemned (an error stands beside their
 // number), where these are few in their cell: a cache that answered once says nothing about the other
 // trials, and a number that must not be quoted must not be averaged either. Where more than
-// stat.MaxVoided of a cell's valid trials are so it is no accident: they stay as they are, and their
-// errors condemn the whole cell (condemned).
+// MaxVoided of a cell's valid trials are so it is no accident: they stay as they are, and their
+// errors condemn the whole cell. The engine counts its blocks and the report its pairs by it.
 //
 // Like every void, it looks at the validity of a trial and never at the ratio.
-func setAside(trials []*iotax.Trial) []*iotax.Trial {
-	valid, bad := map[Cell]int{}, map[Cell]int{}
+func SetAside(trials []*iotax.Trial) []*iotax.Trial {
+	valid, bad := map[[2]string]int{}, map[[2]string]int{}
 	for _, t := range trials {
 		if t.Err != "" || t.Void != "" {
 			continue
 		}
-		c := Cell{t.Target, t.Workload}
+		c := [2]string{t.Target, t.Workload}
 		valid[c]++
 		if _, ok := errorOf(t); ok {
 			bad[c]++
@@ -27,9 +24,9 @@ func setAside(trials []*iotax.Trial) []*iotax.Trial {
 	out := make([]*iotax.Trial, len(trials))
 	for i, t := range trials {
 		out[i] = t
-		c := Cell{t.Target, t.Workload}
+		c := [2]string{t.Target, t.Workload}
 		f, wrong := errorOf(t)
-		if !wrong || t.Err != "" || t.Void != "" || float64(bad[c]) > stat.MaxVoided*float64(valid[c]) {
+		if !wrong || t.Err != "" || t.Void != "" || float64(bad[c]) > MaxVoided*float64(valid[c]) {
 			continue
 		}
 		void := *t

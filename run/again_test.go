@@ -1,0 +1,159 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/stat"
+)
+
+// A block with a trial that failed, or beside whose number an error stands, is run again like a void one, so that
+// the report has as many pairs as were asked for.
+func TestLostBlockIsRunAgain(t *testing.T) {
+	for name, spoil := range map[string]func(x *iotax.Trial) error{
+		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
+		"condemned": func(x *iotax.Trial) error { x.Facts["spoilt"] = "yes"; return nil },
+	} {
+		for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
+			w := newWorld()
+			w.value = func(x *iotax.Trial) (float64, error) {
+				if x.Block == 3 && x.Target == "share" {
+					if err := spoil(x); err != nil {
+						return 0, err
+					}
+				}
+				return 1000 + float64(x.Block%2), nil
+			}
+			d := w.deps()
+			d.Check = func(x *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
+				if x.Facts["spoilt"] != "" {
+					return []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "half of it"}}, ""
+				}
+				return nil, ""
+			}
+			p := guestPlan("w")
+			p.Measure.Protocol = protocol
+			p.Measure.Blocks = plan.Blocks{Min: 8, Max: 30}
+			if protocol != "adaptive" {
+				p.Measure.Blocks, p.Measure.Budget = plan.Blocks{}, 0
+				if err := p.Measure.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := Run(context.Background(), p, d, Options{ID: "r"})
+			if err != nil || r.Status != iotax.Done {
+				t.Errorf("%s, %s: status %s, %v", name, protocol, r.Status, err)
+			}
+			if len(w.saved) != 9*3 {
+				t.Errorf("%s, %s: %d trials, want nine blocks of 3: one is run again", name, protocol, len(w.saved))
+			}
+			base, _, _ := stat.Pairs(stat.SetAside(w.saved), "w", "read.iops", "host", "share")
+			if len(base) != 8 {
+				t.Errorf("%s, %s: the report will have %d pairs, want 8", name, protocol, len(base))
+			}
+		}
+	}
+}
+
+// An error beside most of a cell's trials is no accident, and no block is run again for it.
+func TestCondemnedCellIsNotRunAgain(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.Check = func(x *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
+		if x.Target == "share" {
+			return []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid}}, ""
+		}
+		return nil, ""
+	}
+	if _, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.saved) != 6*3 {
+		t.Errorf("%d trials, want 6 blocks of 3", len(w.saved))
+	}
+}
+
+// A target that fails in every second block never fails three times in a row; the run ends all the same, at
+// its budget or when more than half of the blocks are lost.
+func TestLostBlocksEnd(t *testing.T) {
+	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
+		w := newWorld()
+		w.value = func(x *iotax.Trial) (float64, error) {
+			if x.Block%3 != 0 && x.Target == "share" {
+				return 0, errors.New("fio: out of cheese")
+			}
+			return 1000, nil
+		}
+		p := guestPlan("w")
+		if p.Measure.Protocol = protocol; protocol != "adaptive" {
+			p.Measure.Blocks, p.Measure.Budget = plan.Blocks{}, 0
+			if err := p.Measure.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := w.now
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil || r.Status != iotax.Incomplete || !strings.Contains(r.Findings[0].Evidence, "blocks do not count") {
+			t.Errorf("%s: status %s, findings %v, %v", protocol, r.Status, r.Findings, err)
+		}
+		if took := w.now.Sub(start); took > 20*time.Minute {
+			t.Errorf("%s: it took %v", protocol, took)
+		}
+	}
+}
+
+// The run ends at the block where the rule that the evaluation simulates says so: stat.Next, asked after
+// each block with the widest interval.
+func TestStopsWhereTheRuleSays(t *testing.T) {
+	ends := map[int]bool{}
+	for seed := range uint64(30) {
+		w := newWorld()
+		rng := rand.New(rand.NewPCG(seed, 1))
+		sd := .01 + .12*rng.Float64()
+		w.value = func(x *iotax.Trial) (float64, error) {
+			if rng.Float64() < .03 {
+				return math.NaN(), nil
+			}
+			return 1000 * math.Exp(sd*rng.NormFloat64()), nil
+		}
+		p := guestPlan("w")
+		p.Measure.Budget = 0
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := w.saved[len(w.saved)-1].Block + 1
+		for b := 1; b <= blocks; b++ {
+			trials := slices.DeleteFunc(slices.Clone(w.saved), func(x *iotax.Trial) bool { return x.Block >= b })
+			widest, n := stat.Interval{Lo: 1, Hi: 1}, 0
+			for _, target := range []string{"disk", "share"} {
+				base, other, _ := stat.Pairs(trials, "w", "read.iops", "host", target)
+				n = len(base)
+				if i, err := stat.Ratio(base, other, iotax.Up, r.Alpha); err != nil || !i.Bounded() {
+					widest = stat.Interval{Lo: math.NaN(), Hi: math.NaN()}
+				} else if i.Hi/i.Lo > widest.Hi/widest.Lo {
+					widest = i
+				}
+			}
+			_, done := stat.Next(n, widest, r.Precision, p.Measure.Blocks.Min, p.Measure.Blocks.Max)
+			if done != (b == blocks) {
+				t.Errorf("seed %d: after block %d of %d the rule says %v (%d count, ± %.3f)", seed, b, blocks, done, n, widest.HalfWidth())
+				break
+			}
+			if done {
+				ends[n] = true
+			}
+		}
+	}
+	if len(ends) < 4 {
+		t.Errorf("the runs ended at %v: the test sees little", ends)
+	}
+}
