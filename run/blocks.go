@@ -262,9 +262,10 @@ func (e *engine) tally(ln *lane) {
 	}
 }
 
-// compared reports whether t is held against another target, and not given up.
+// compared reports whether t is held against another target, and neither is given up.
 func (e *engine) compared(ln *lane, t *iotax.Target) bool {
-	return e.reference(ln, t) != "" && ln.failed[t.Name] < failuresInARow
+	ref := e.reference(ln, t)
+	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
 }
 
 func (e *engine) stop(ln *lane, s laneState, why string) {
