@@ -96,6 +96,8 @@ var told = []Rule{
 		Why: "Leaving blocks out changes a result; this says by how much.", Mend: "nothing, if the two agree"},
 	{ID: "too-many-void", Severity: iotax.Invalid, Scope: OfReport, Title: "more than 20 % of a cell's trials are void",
 		Why: "What voids so often is no accident: the cell is invalid.", Mend: "find out why before quoting any of it"},
+	{ID: "compared-with-another", Severity: iotax.Info, Scope: OfReport, Title: "the ratio is not to the baseline",
+		Why: "The plan says `against:` for this target: its ratio and verdict are to another target, which is the right measure for it (an object store against the network, a share against the disk it lies on). Where none of them does the same work there is no verdict, and the assessment says what share of their bandwidth was reached.", Mend: "nothing, if that is meant"},
 	{ID: "durability-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a flush does not mean the same on both sides",
 		Why: "On one side it reaches the device, on the other it is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). The two are not ranked.", Mend: "compare targets with the same promise, or read the numbers without the verdict"},
 	{ID: "precision-not-reached", Severity: iotax.Info, Scope: OfReport, Title: "the interval is wider than asked for",

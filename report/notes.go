@@ -47,8 +47,8 @@ func (b *builder) refer(n *Note, r *Row) {
 	}
 }
 
-// share makes r refer to what condemned the baseline.
-func (b *builder) share(base, r *Row) {
+// blame makes r refer to what condemned the baseline.
+func (b *builder) blame(base, r *Row) {
 	for _, n := range b.order {
 		if n.Severity == iotax.Invalid && slices.Contains(b.refs[n], base) {
 			b.refer(n, r)

@@ -56,7 +56,9 @@ type Row struct {
 	Target   string
 	Baseline bool
 	Value    stat.Interval // median over the trials that count, in the section's unit
-	Ratio    *stat.Effect  // to the baseline, paired by block, higher is better; nil where there is none
+	Ratio    *stat.Effect  // to Against, paired by block, higher is better; nil where there is none
+	Against  string        // the target that Ratio and Verdict are about: the baseline, unless the plan names another; "" where there is none
+	Shares   []Share       // of what else the plan holds it against
 	Verdict  stat.Verdict
 	Err      string // why the target could not be opened
 	Notes    []int  // numbers of the notes that concern it, ascending
@@ -164,6 +166,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 		b.workload(w)
 	}
 	b.holm()
+	b.shares()
 	b.curves()
 	for _, f := range run.Findings {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
@@ -271,8 +274,12 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 		}
 		b.Sections = append(b.Sections, s)
 		sec := &b.Sections[len(b.Sections)-1]
+		failed := make([]failures, len(sec.Rows))
+		for j := range sec.Rows { // a row may be compared with one below it
+			failed[j] = b.values(sec, &sec.Rows[j])
+		}
 		for j := range sec.Rows {
-			b.row(sec, &sec.Rows[j], b.targets[j])
+			b.row(sec, &sec.Rows[j], b.targets[j], failed[j])
 		}
 		b.spreadBaseline(sec)
 	}
@@ -288,26 +295,29 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	return "", iotax.Neither
 }
 
-// row fills r, except for what the baseline's own row decides (see spreadBaseline).
-func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
-	cell := Cell{r.Target, s.Workload}
-	trials := b.byCell[cell]
+// failures counts what went wrong in a cell, by reason.
+type failures struct {
+	errs, voids map[string]int
+	ownVoid     int // trials that are void themselves, rather than by their block
+}
+
+// values fills in what r's own trials say.
+func (b *builder) values(s *Section, r *Row) failures {
+	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64
-	failures, voids := map[string]int{}, map[string]int{}
-	ownVoid := 0
-	for _, t := range trials {
+	for _, t := range b.byCell[Cell{r.Target, s.Workload}] {
 		r.Ran++
 		void := b.void[s.Workload][t.Block]
 		if void {
 			r.Voided++
 		}
 		if t.Void != "" {
-			ownVoid++
-			voids[t.Void]++
+			f.ownVoid++
+			f.voids[t.Void]++
 		}
 		if t.Err != "" {
 			r.Failed++
-			failures[brief(t.Err)]++
+			f.errs[brief(t.Err)]++
 			continue
 		}
 		if v, ok := t.Value(s.Metric); ok {
@@ -325,7 +335,14 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
 		}
 	}
 	r.Value = stat.Median(xs)
+	return f
+}
 
+// row fills in what is said of r, except for what the row that it is compared with decides (see
+// spreadBaseline).
+func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
+	cell := Cell{r.Target, s.Workload}
+	trials := b.byCell[cell]
 	b.findings(r, s, trials, target)
 	b.cpuBound(r, s, trials, target)
 	if r.Err != "" {
@@ -333,19 +350,19 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo) {
 		why, mend, _ := strings.Cut(r.Err, "\n  mend: ")
 		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Mend: mend}, Item{Cells: []Cell{{Target: r.Target}}})
 	}
-	for _, why := range slices.Sorted(maps.Keys(failures)) {
+	for _, why := range slices.Sorted(maps.Keys(f.errs)) {
 		cause, mend, _ := strings.Cut(why, "\n  mend: ")
-		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Mend: mend}, Item{Cells: []Cell{cell}, Trials: failures[why]})
+		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Mend: mend}, Item{Cells: []Cell{cell}, Trials: f.errs[why]})
 	}
 	if !r.Baseline {
 		b.compare(s, r)
 	}
-	for _, why := range slices.Sorted(maps.Keys(voids)) {
-		b.note(r, iotax.Finding{Rule: "trial-void", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: voids[why]})
+	for _, why := range slices.Sorted(maps.Keys(f.voids)) {
+		b.note(r, iotax.Finding{Rule: "trial-void", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: f.voids[why]})
 	}
 	if b.tooManyVoid(cell) {
 		b.note(r, iotax.Finding{Rule: "too-many-void", Severity: iotax.Invalid,
-			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", ownVoid, r.Ran, 100*stat.MaxVoided),
+			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", f.ownVoid, r.Ran, 100*stat.MaxVoided),
 			Mend:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
 	}
 	if n := r.Value.N; r.Err == "" && n > 0 && n < 6 {
@@ -384,9 +401,9 @@ func (r *Row) values() []float64 {
 
 // compare fills in r's ratio and a first verdict.
 func (b *builder) compare(s *Section, r *Row) {
-	base := s.baseline()
+	base := b.reference(s, r)
 	if base == nil {
-		r.Verdict = cmp.Or(r.Verdict, stat.Inconclusive)
+		b.unrelated(s, r)
 		return
 	}
 	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
@@ -474,21 +491,18 @@ func (s *Section) baseline() *Row {
 // spreadBaseline overrules verdicts for reasons that lie in validity rather than in numbers, the
 // baseline's faults included: a ratio is no better than either side of it.
 func (b *builder) spreadBaseline(s *Section) {
-	base := s.baseline()
-	if base == nil {
-		return
-	}
 	info := func(name string) iotax.TargetInfo {
 		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
 		return b.targets[i]
 	}
-	bd := info(base.Target).Durability
-	baseBad, baseVoid := b.condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		if r.Baseline || r.Verdict == stat.NoResult {
+		base := s.row(r.Against)
+		if base == nil || r.Verdict == stat.NoResult {
 			continue
 		}
+		bd := info(base.Target).Durability
+		baseBad, baseVoid := b.condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
@@ -498,13 +512,13 @@ func (b *builder) spreadBaseline(s *Section) {
 		if baseBad || b.condemned(r) {
 			r.Verdict = stat.NotComparable
 			if baseBad {
-				b.share(base, r)
+				b.blame(base, r)
 			}
 		}
 		if baseVoid || b.tooManyVoid(Cell{r.Target, s.Workload}) {
 			r.Verdict = stat.TooManyVoid
 			if baseVoid {
-				b.share(base, r)
+				b.blame(base, r)
 			}
 		}
 	}
