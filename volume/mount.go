@@ -33,10 +33,9 @@ rmdir -- "$1" 2>/dev/null
 true
 `
 
-// mountAt mounts source at point on m and pushes what undoes it. A mount that stays busy (a program
-// that was killed and still ends, a writeback that hangs) is detached lazily in the end, with a
-// finding.
-func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Finding, point, kind, source, options string) error {
+// unmountLater pushes what unmounts source from point. A mount that stays busy (a program that was
+// killed and still ends, a writeback that hangs) is detached lazily in the end, with a finding.
+func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, point, source string) {
 	u.push(func(ctx context.Context) error {
 		var err error
 		for try := 0; try < 10; try++ {
@@ -59,6 +58,11 @@ func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Findi
 		}
 		return &iotax.Error{Op: "unmount", On: on, Err: said(err), Mend: "find what still uses it: fuser -vm " + iotax.Quote(point)}
 	})
+}
+
+// mountAt mounts source at point on m and pushes what undoes it.
+func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Finding, point, kind, source, options string) error {
+	unmountLater(m, u, found, point, source)
 	_, err := root(ctx, m, slow, doMount, kind, source, point, options)
 	if err == nil {
 		return nil

@@ -259,6 +259,9 @@ func TestValidate(t *testing.T) {
 		{shareSpec(func(s *ShareSpec) { s.Type, s.Cache = "9p", "auto" }), "cache", "none, loose, fscache, mmap"},
 		{shareSpec(func(s *ShareSpec) { s.Type, s.MSize = "9p", 100 }), "msize", "4096 or more"},
 		{nfsSpec(func(s *NFSSpec) { s.Options = "hard,nconnect=4" }), "", ""},
+		{&SSHFSSpec{Options: "dir_cache=no"}, "", ""},
+		{&SSHFSSpec{Options: "dir_cache=no,slave"}, "options", "leave it out"},
+		{&SSHFSSpec{Options: "a b"}, "options", "commas"},
 		{nfsSpec(func(s *NFSSpec) { s.Version, s.Options, s.Port = "3", "vers=3, ro", 70000 }), "version options options port", "4.0, 4.1, 4.2"},
 	} {
 		err := c.spec.Validate()
@@ -300,11 +303,11 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		_, refers := s.(plan.Referrer)
-		if want := slices.Contains([]string{"disk", "share", "nfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
+		if want := slices.Contains([]string{"disk", "share", "nfs", "sshfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share nfs" {
+	if got := strings.Join(names, " "); got != "dir device disk share nfs sshfs" {
 		t.Errorf("kinds %s", got)
 	}
 }
