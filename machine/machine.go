@@ -45,6 +45,8 @@ func Kinds() []Kind {
 		hostKind,
 		sshKind,
 		qemuKind,
+		dockerKind,
+		podmanKind,
 		nodeKind,
 		fakeKind,
 	}

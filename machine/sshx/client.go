@@ -1,10 +1,6 @@
 // Package sshx runs commands over an established SSH connection, as an iotax.Machine. It asks of the
 // other side a POSIX sh and nothing of iotax: any OpenSSH server will do, and so does the small
 // server of the built-in guest.
-//
-// An SSH server does not end a command when its channel closes, and tells no process id. So every
-// command is started by a few lines of sh that make it the leader of a process group and report
-// that group's id; to end it, a second session finds and kills its processes and sees them gone.
 package sshx
 
 import (
@@ -19,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/machine/internal/far"
 	"iotax/machine/internal/proc"
 )
 
@@ -245,14 +242,14 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	out, errs := proc.Gates(cmd, cancel)
 	defer out.Shut()
 	defer errs.Shut()
-	rep := newReport(tag, io.MultiWriter(&tail, errs))
+	rep := far.NewReport(tag, io.MultiWriter(&tail, errs))
 	s.Stderr = rep
 	if cmd.Stdout != nil {
 		s.Stdout = out
 	}
 	stdin, err := s.StdinPipe()
 	if err == nil {
-		err = s.Start(bootstrap)
+		err = s.Start(far.Bootstrap)
 	}
 	if err != nil {
 		if c.isGone() {
@@ -265,7 +262,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		if _, err := io.WriteString(stdin, prologue(cmd, tag)); err != nil {
+		if _, err := io.WriteString(stdin, far.Prologue(cmd, tag)); err != nil {
 			stdin.Close()
 			return
 		}
@@ -318,7 +315,7 @@ func (c *Client) wrap(op string, cause error) error {
 }
 
 // result turns what the session ended with into the error of Run.
-func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *report, tail *proc.Tail) error {
+func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *far.Report, tail *proc.Tail) error {
 	var exit *ssh.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		if c.isGone() {
@@ -330,7 +327,7 @@ func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *report, tail 
 		}
 		return &iotax.Error{Op: op, On: "on " + c.name, Err: err}
 	}
-	pid, state, said := rep.get()
+	pid, state, said := rep.Get()
 	switch {
 	case pid == 0:
 		how := "it ended without an error"
@@ -342,12 +339,12 @@ func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *report, tail 
 		}
 		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the login shell did not start sh: %s", how),
 			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
-	case state == stateDir:
+	case state == far.StateDir:
 		if i := strings.LastIndexByte(said, '\n'); i >= 0 {
 			said = said[i+1:]
 		}
 		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + c.name, Err: fmt.Errorf("the directory cannot be entered: %s", said)}
-	case state == stateGroup:
+	case state == far.StateGroup:
 		return &iotax.Error{Op: op, On: "on " + c.name, Err: errors.New("the server starts commands in its own process group, and there is no setsid"),
 			Mend: "install setsid there (package util-linux), or use OpenSSH's server"}
 	case exit == nil:
@@ -357,15 +354,15 @@ func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *report, tail 
 }
 
 // end ends the command over there and returns nil once it is gone.
-func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *report, tag string, finished <-chan struct{}) error {
+func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *far.Report, tag string, finished <-chan struct{}) error {
 	op := "end " + proc.Name(cmd)
 	late := time.NewTimer(proc.Patience)
 	defer late.Stop()
 	select {
-	case <-rep.seen:
+	case <-rep.Seen:
 	case <-finished:
 		// Without a report it never began; with one, what it left behind is still to be ended.
-		if pid, _, _ := rep.get(); pid == 0 {
+		if pid, _, _ := rep.Get(); pid == 0 {
 			if c.isGone() {
 				return c.dead(op)
 			}
@@ -377,13 +374,13 @@ func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *r
 		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience),
 			Mend: "look at what the login shell's start-up files do there"}
 	}
-	pid, _, _ := rep.get()
+	pid, _, _ := rep.Get()
 
 	// The caller's context is done, and ending must go on. What bounds it is the script's own
 	// patience, and the keep-alive when the machine does not answer.
 	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+2*proc.Patience)
 	defer cancel()
-	left, err := c.script(ectx, op, endScript(pid, tag))
+	left, err := c.script(ectx, op, far.EndScript(pid, tag))
 	switch {
 	case errors.Is(err, errNoSession):
 		// A server with MaxSessions 1. What is left is to ask it to signal the group itself, which it

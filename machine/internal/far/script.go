@@ -1,4 +1,10 @@
-package sshx
+// Package far holds how a command is begun and ended on the other side of a channel that carries
+// only standard streams: an SSH session, an exec of a container. It asks of the other side a POSIX sh.
+//
+// Such channels tell no process id, and do not end a command when they close. So every command is
+// started by a few lines of sh that make it the leader of a process group and report that group's
+// id; to end it, a second channel finds and kills its processes and sees them gone.
+package far
 
 import (
 	"bytes"
@@ -12,22 +18,25 @@ import (
 	"iotax/machine/internal/proc"
 )
 
-// bootstrap is what the login shell is asked to run, the same for every command: it reads one line
+// Bootstrap is what the login shell is asked to run, the same for every command: it reads one line
 // from standard input and evaluates it. It is so written that fish and csh take it too, for any
 // login shell may be there; "exec" keeps that shell from staying in between. The command itself
 // comes over standard input because there nobody sees its environment in a list of processes, and
 // its length has no limit but that of its arguments.
-const bootstrap = `exec sh -c 'IFS= read -r iotax_s && eval "$iotax_s"'`
+const Bootstrap = `exec sh -c '` + Script + `'`
+
+// Script is Bootstrap's script alone, for channels that take an argument vector.
+const Script = `IFS= read -r iotax_s && eval "$iotax_s"`
 
 // States that the prologue reports instead of starting the command.
 const (
-	stateDir   = "dir"   // the directory cannot be entered
-	stateGroup = "group" // no process group of its own to be had
+	StateDir   = "dir"   // the directory cannot be entered
+	StateGroup = "group" // no process group of its own to be had
 )
 
-// prologue is the line that bootstrap evaluates, with its newline. It reports the shell's process
+// Prologue is the line that Bootstrap evaluates, with its newline. It reports the shell's process
 // id, which after exec is the command's and its group's.
-func prologue(c *iotax.Cmd, tag string) string {
+func Prologue(c *iotax.Cmd, tag string) string {
 	var b strings.Builder
 	var args []string
 	if len(c.Env) > 0 {
@@ -46,13 +55,13 @@ func prologue(c *iotax.Cmd, tag string) string {
 	// A process that leads a group has its id as the group's. OpenSSH starts every session so;
 	// Dropbear does not, and killing the group would kill the server.
 	b.WriteString(`iotax_e=; if kill -0 -$$ 2>/dev/null; then :; ` +
-		`elif command -v setsid >/dev/null 2>&1; then exec setsid sh -c "$iotax_s"; else iotax_e=` + stateGroup + `; fi; `)
+		`elif command -v setsid >/dev/null 2>&1; then exec setsid sh -c "$iotax_s"; else iotax_e=` + StateGroup + `; fi; `)
 	if c.Dir != "" {
 		dir := c.Dir
 		if dir[0] == '-' {
 			dir = "./" + dir // "cd -" is something else
 		}
-		fmt.Fprintf(&b, `CDPATH= cd -- %s || iotax_e=%s; `, quote(dir), stateDir)
+		fmt.Fprintf(&b, `CDPATH= cd -- %s || iotax_e=%s; `, quote(dir), StateDir)
 	}
 	fmt.Fprintf(&b, `printf "%%s\n" "%s $$ $iotax_e" >&2; if [ -n "$iotax_e" ]; then exit 125; fi; `, tag)
 	fmt.Fprintf(&b, `%s=%s; export %[1]s; exec`, proc.TagName, tag)
@@ -73,13 +82,13 @@ func quote(s string) string {
 	return strings.Join(parts, `"$iotax_n"`)
 }
 
-// endScript returns the script that ends the processes of a command and waits until they are gone.
+// EndScript returns the script that ends the processes of a command and waits until they are gone.
 // It prints "left:" and the ones that could not be ended.
 //
 // A process belongs to the command when it is of its group or has its tag in its environment; where
 // there is no /proc (macOS, BSD), descent from the group stands in for the tag. One that has ended
 // and waits to be reaped counts as gone: in a container nobody may ever reap it.
-func endScript(pid int, tag string) string {
+func EndScript(pid int, tag string) string {
 	const text = `g=%d; t=%s=%s; grace=%d; limit=%d; seen=
 alive() {
 	l=
@@ -129,12 +138,12 @@ echo "left:$l"
 	return fmt.Sprintf(text, pid, proc.TagName, tag, int(proc.Grace.Seconds()), int((proc.Grace + proc.Patience).Seconds()))
 }
 
-// A report is the standard error of a session: it takes the prologue's line out and passes the rest
+// A Report is the standard error of a session: it takes the prologue's line out and passes the rest
 // on. What comes before that line was said by the login shell's start-up files or by cd.
-type report struct {
+type Report struct {
 	tag  string
 	next io.Writer
-	seen chan struct{} // closed once the line has come
+	Seen chan struct{} // closed once the line has come
 
 	mu    sync.Mutex
 	buf   []byte
@@ -143,13 +152,13 @@ type report struct {
 	said  string
 }
 
-func newReport(tag string, next io.Writer) *report {
-	return &report{tag: tag, next: next, seen: make(chan struct{})}
+func NewReport(tag string, next io.Writer) *Report {
+	return &Report{tag: tag, next: next, Seen: make(chan struct{})}
 }
 
-func (r *report) Write(p []byte) (int, error) {
+func (r *Report) Write(p []byte) (int, error) {
 	select {
-	case <-r.seen:
+	case <-r.Seen:
 		return r.next.Write(p)
 	default:
 	}
@@ -171,7 +180,7 @@ func (r *report) Write(p []byte) (int, error) {
 	r.pid, _ = strconv.Atoi(pid)
 	r.state, r.said = state, strings.TrimSpace(string(r.buf[:at]))
 	r.buf = nil
-	close(r.seen)
+	close(r.Seen)
 	if len(rest) > 0 {
 		if _, err := r.next.Write(rest); err != nil {
 			return 0, err
@@ -180,8 +189,8 @@ func (r *report) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get returns the process id, 0 while it is not known, the state, and what was said before.
-func (r *report) get() (pid int, state, said string) {
+// Get returns the process id, 0 while it is not known, the state, and what was said before.
+func (r *Report) Get() (pid int, state, said string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pid == 0 {

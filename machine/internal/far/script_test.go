@@ -1,6 +1,6 @@
 //go:build unix
 
-package sshx
+package far
 
 import (
 	"os/exec"
@@ -43,7 +43,7 @@ func TestEndWithoutProc(t *testing.T) {
 		said += string(buf[:n])
 	}
 
-	script := endScript(cmd.Process.Pid, "0123456789")
+	script := EndScript(cmd.Process.Pid, "0123456789")
 	for _, file := range []string{"/proc/self/stat", "/proc/uptime"} {
 		if !strings.Contains(script, file) {
 			t.Fatalf("the script does not look at %s", file)
@@ -73,7 +73,7 @@ func TestEndWithoutProc(t *testing.T) {
 // The line must stay one line, or read would take a part of it for the whole.
 func TestPrologueIsOneLine(t *testing.T) {
 	c := &iotax.Cmd{Args: []string{"a\nb", "\n"}, Env: []string{"X=\n1\n"}, Dir: "d\ne"}
-	if p := prologue(c, "tag"); strings.Count(p, "\n") != 1 || p[len(p)-1] != '\n' {
+	if p := Prologue(c, "tag"); strings.Count(p, "\n") != 1 || p[len(p)-1] != '\n' {
 		t.Errorf("got %q", p)
 	}
 }
