@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -117,8 +116,7 @@ type box struct {
 	facts   map[string]string
 	roots   []hostPath // where its paths lie on this host, the longest first
 
-	mu  sync.Mutex
-	pid int
+	pid int // of its first process, on the engine's host
 }
 
 type hostPath struct{ inside, outside string }
@@ -480,27 +478,4 @@ func (b *box) remove(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Processes are those of the container, known by their process namespace, when it is on this host.
-func (b *box) Processes() map[string][]int {
-	if !b.local || b.pid == 0 {
-		return nil
-	}
-	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", b.pid))
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	dirs, _ := os.ReadDir("/proc")
-	for _, d := range dirs {
-		var pid int
-		if _, err := fmt.Sscan(d.Name(), &pid); err != nil {
-			continue
-		}
-		if other, err := os.Readlink("/proc/" + d.Name() + "/ns/pid"); err == nil && other == ns {
-			pids = append(pids, pid)
-		}
-	}
-	return map[string][]int{"container": pids}
 }
