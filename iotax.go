@@ -81,6 +81,17 @@ type Booter interface {
 	Boot() []Phase
 }
 
+// A Restarter is a Booter that can be booted again, as a machine beside it: what is mounted on the first
+// one stays.
+type Restarter interface {
+	Booter
+	// Restart boots a machine with the same command line and the same shares, and returns it once it can
+	// be used. Disks of volumes are left out: two guests must not write to one. The caller closes it.
+	Restart(ctx context.Context) (Machine, error)
+	// BootFiles are the files of this host that booting reads: kernel, initial RAM disk, image.
+	BootFiles() []string
+}
+
 // A Phase is one step of a timeline. At counts from the timeline's start.
 type Phase struct {
 	Name string        `json:"name"`
@@ -258,6 +269,18 @@ type Looker interface {
 // then the same must be done as before, without another look.
 type Piloter interface {
 	Pilot(ctx context.Context, targets []*Target, known map[string]string) (map[string]string, error)
+}
+
+// A Completer is a Workload that does a piece of work to its end, however long that takes (a command, a
+// boot), in place of as much as it can in a window. Its trials have neither Ramp nor Length.
+type Completer interface {
+	Limit() time.Duration // how long one may take before it counts as hung
+}
+
+// A ColdReader is a Workload that reads files of this host besides those at the place: they too leave the
+// page cache before a cold trial.
+type ColdReader interface {
+	ColdFiles(t *Target) []string
 }
 
 // A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.

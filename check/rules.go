@@ -75,6 +75,8 @@ var told = []Rule{
 	{ID: "arrivals-late", Severity: iotax.Warning, Scope: OfRunning, Title: "I/Os of an open loop came late",
 		Why:  "The arrivals of an open loop come from many sources with one I/O at a time. More than 5 % of them found their source busy (by Little's law: the I/Os in flight over the number of sources), so that their latency counts from later than they were meant to come.",
 		Mend: "use more sources (`numjobs`), or a lower load"},
+	{ID: "no-governor", Severity: iotax.Info, Scope: OfRunning, Title: "the frequency governor could not be set",
+		Why: "A plan asked for CPUs at their full speed. This machine has no cpufreq (a virtual machine's CPUs are its host's matter), or not for all CPUs; the clocks may change during the run.", Mend: "nothing in a virtual machine; set it on its host"},
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
 	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",

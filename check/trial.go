@@ -84,7 +84,11 @@ func (r reading) ios() float64 {
 	if n := r.sum("ios"); n > 0 {
 		return n
 	}
-	return r.sum("iops")
+	if n := r.sum("iops"); n > 0 {
+		return n
+	}
+	n, _ := r.value("operations")
+	return n
 }
 
 // window is the measured time in seconds, 0 when unknown.
@@ -344,6 +348,9 @@ func (r reading) window() []iotax.Finding {
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
+	}
+	if n, ok := r.value("operations"); ok && n > 0 && asked == 0 {
+		return fs // a piece of work that was done to its end, and has no window
 	}
 	if s > 0 && s < quickLook {
 		fs = append(fs, shortTrial.finding("a window of %s", secondsText(s)))

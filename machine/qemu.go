@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,6 +94,7 @@ type qemuGuest struct {
 	dirs  []string // everything it has on the host; one directory may be there twice
 	facts map[string]string
 	boot  []iotax.Phase
+	again func(ctx context.Context) (iotax.Machine, error)
 }
 
 var (
@@ -102,12 +104,32 @@ var (
 	_ iotax.Describer  = (*qemuGuest)(nil)
 	_ iotax.Reacher    = (*qemuGuest)(nil)
 	_ iotax.Forwarder  = (*qemuGuest)(nil)
+	_ iotax.Restarter  = (*qemuGuest)(nil)
 )
 
 func (g *qemuGuest) Boot() []iotax.Phase         { return g.boot }
 func (g *qemuGuest) Processes() map[string][]int { return g.vm.Processes() }
 func (g *qemuGuest) Facts() map[string]string    { return g.facts }
 func (g *qemuGuest) HostAddress() string         { return guest.Gateway }
+
+// Restart boots the same guest once more, without the disks of volumes.
+func (g *qemuGuest) Restart(ctx context.Context) (iotax.Machine, error) { return g.again(ctx) }
+
+// BootFiles are the kernel, the initial RAM disk, and the disks that iotax itself gave the guest.
+func (g *qemuGuest) BootFiles() []string {
+	var files []string
+	for _, f := range []string{g.vm.Config.Kernel, g.vm.Config.Initrd, g.facts["image"]} {
+		if f != "" {
+			files = append(files, f)
+		}
+	}
+	for _, d := range g.vm.Config.Disks {
+		if d.ID == guest.ToolsSerial {
+			files = append(files, d.Path)
+		}
+	}
+	return files
+}
 
 // Forward lets QEMU's user network forward a port that the system chooses.
 func (g *qemuGuest) Forward(ctx context.Context, port int) (string, error) {
@@ -586,9 +608,17 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		}
 		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
-	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases}
+	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases, again: b.again}
 	b.describe(ctx, g)
 	return g, nil
+}
+
+// again boots the same guest beside the first one.
+func (b *booting) again(ctx context.Context) (iotax.Machine, error) {
+	o := b.o
+	o.Name = b.name + " again"
+	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool { return d.Disk != nil })
+	return openQEMU(ctx, b.spec, o)
 }
 
 // mend is what can be done about a micro-guest that did not come up.

@@ -130,6 +130,39 @@ func reach(t *testing.T, g *qemuGuest) {
 	}
 }
 
+// restart boots the guest once more, beside itself.
+func restart(t *testing.T, g *qemuGuest) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	m, err := g.Restart(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := m.(*qemuGuest)
+	if again.vm.Pid() == g.vm.Pid() || len(again.Boot()) != len(g.Boot()) || again.String() == g.String() {
+		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.Boot())
+	}
+	if guestOut(t, again, "cat /proc/sys/kernel/random/boot_id") == guestOut(t, g, "cat /proc/sys/kernel/random/boot_id") {
+		t.Error("it is the same boot")
+	}
+	if err := again.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if guestOut(t, g, "echo alive") != "alive" {
+		t.Error("the first one did not survive")
+	}
+	files := g.BootFiles()
+	if len(files) != 3 {
+		t.Errorf("it boots from %v", files)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The smallest guest, with whatever accelerator there is, tells all about itself.
 func TestQEMUSmall(t *testing.T) {
 	s := qemuKind.New().(*QEMU)
@@ -179,6 +212,7 @@ func TestQEMUSmall(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	reach(t, g)
+	restart(t, g)
 	if got := guestOut(t, g, "modprobe loop && modprobe -q fs-overlay && grep -c -e ^loop -e ^overlay /proc/modules"); got != "2" {
 		t.Errorf("modprobe: %s", got)
 	}

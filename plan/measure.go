@@ -65,6 +65,12 @@ func (m *Measure) Check() error {
 	}
 	ratio("precision", m.Precision)
 	ratio("margin", m.Margin)
+	if m.PrepareOn != "" && m.Prepare == "" {
+		fail("prepare_on", "add prepare: COMMAND", "there is no command to run")
+	}
+	if g := m.Governor; g != "" && g != "performance" {
+		fail("governor", "write performance", "%s is no governor to measure with", quote(g))
+	}
 	n, trial, err := parseProtocol(m.Protocol)
 	if err != nil {
 		bad = append(bad, err)

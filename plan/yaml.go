@@ -49,7 +49,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	}
 	w.open(0, "measure")
 	w.comments = true
-	w.fields(1, reflect.ValueOf(p.Measure), reflect.Value{})
+	w.fields(1, reflect.ValueOf(p.Measure), reflect.ValueOf(Defaults()))
 	if w.err != nil {
 		return nil, w.err
 	}

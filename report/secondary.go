@@ -88,9 +88,19 @@ func servingPerIO(t *iotax.Trial) (iotax.Value, bool) {
 	}
 	busy := cpu.Value // cores
 	if cpu.Unit == iotax.Seconds {
-		busy /= (t.Ramp + t.Length).Seconds()
+		watched := (t.Ramp + t.Length).Seconds()
+		if watched == 0 { // a piece of work that was done to its end
+			v, _ := t.Value("duration")
+			watched = v.Value
+		}
+		busy /= watched
 	}
-	per := busy / totalIOPS(t)
+	rate := totalIOPS(t)
+	if n, ok := t.Value("operations"); ok && rate == 0 {
+		d, _ := t.Value("duration")
+		rate = n.Value / d.Value
+	}
+	per := busy / rate
 	if !(per > 0) || math.IsInf(per, 0) {
 		return iotax.Value{}, false
 	}

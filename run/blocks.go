@@ -40,6 +40,7 @@ type lane struct {
 	index   int
 	trials  []*iotax.Trial
 	block   int            // index of the next block
+	took    time.Duration  // by the last block
 	inBlock int            // trials that the block at hand has already
 	ran     int            // whole blocks, those that do not count included
 	valid   int            // blocks that count: the pairs of the target that has fewest
@@ -139,8 +140,12 @@ func (e *engine) spent(ln *lane) bool {
 	return budget > 0 && e.d.Now().Sub(e.begun)+e.blockTime(ln) > budget
 }
 
+// blockTime is how long the next block will take: as long as the last one, where that is not in the plan.
 func (e *engine) blockTime(ln *lane) time.Duration {
 	m := e.p.Measure
+	if _, ok := ln.w.(iotax.Completer); ok {
+		return ln.took
+	}
 	return time.Duration(len(ln.targets)) * time.Duration(m.Settle+m.Ramp+m.Trial)
 }
 
@@ -180,6 +185,9 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
 		Block: block, Seq: e.seq, Seed: seed, Ramp: time.Duration(m.Ramp), Length: time.Duration(m.Trial),
 		Cold: m.Cold, Labels: target.Labels}
+	if _, ok := ln.w.(iotax.Completer); ok {
+		t.Ramp, t.Length = 0, 0
+	}
 	e.seq++
 	return t
 }
@@ -187,7 +195,9 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 // account books a finished block.
 func (ln *lane) account(trials []*iotax.Trial) {
 	ln.ran++
+	ln.took = 0
 	for _, t := range trials {
+		ln.took += t.Took
 		if t.Err != "" {
 			ln.failed[t.Target]++
 		} else {

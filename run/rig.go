@@ -146,6 +146,9 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err
 	}
+	if err := r.govern(run); err != nil {
+		return err
+	}
 	if run.Environment, err = r.d.Environment(ctx, r.d.Host); err != nil {
 		return opError("describe", r.d.Host.String(), err, "")
 	}
@@ -184,6 +187,20 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		return first
 	}
 	return nil
+}
+
+// govern sets the governor that the plan asks for, before the environment is described.
+func (r *rig) govern(run *iotax.Run) error {
+	want := r.p.Measure.Governor
+	if want == "" || r.d.Governor == nil {
+		return nil
+	}
+	undo, found, err := r.d.Governor(want)
+	if undo != nil {
+		r.onClose("the frequency governor", nil, func(context.Context) error { return undo() })
+	}
+	run.Findings = mergeFindings(run.Findings, found)
+	return err
 }
 
 // look finds what this host lacks for the targets on it, before anything is opened. A target that may be left

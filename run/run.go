@@ -18,8 +18,8 @@ import (
 	"iotax/volume"
 )
 
-// Deps are the functions through which a run touches the world. All but Calibrate and
-// Progress are required.
+// Deps are the functions through which a run touches the world. All but Calibrate,
+// Governor and Progress are required.
 type Deps struct {
 	// Host is this host: volumes that serve a guest are prepared on it.
 	Host iotax.Machine
@@ -35,6 +35,9 @@ type Deps struct {
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) ([]iotax.Value, map[string]string, error), err error)
 	// Evict takes the files at a path of this host out of its page cache.
 	Evict func(ctx context.Context, path string) error
+	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The
+	// finding tells what could not be had.
+	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial; a void trial voids its block.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
 	// Review judges the whole run.

@@ -23,8 +23,11 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {
 			return err
 		}
+		if err := prepare(ctx, d, target, m); err != nil {
+			return err
+		}
 		if t.Cold {
-			if err := evict(ctx, d, target, t); err != nil {
+			if err := evict(ctx, d, w, target, t); err != nil {
 				return err
 			}
 		}
@@ -33,6 +36,9 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 			return fmt.Errorf("watch: %w", err)
 		}
 		limit := t.Ramp + t.Length + slack
+		if c, ok := w.(iotax.Completer); ok {
+			limit = c.Limit()
+		}
 		inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
 		err = w.Run(inner, target, t)
 		if cause := context.Cause(inner); err != nil && cause != nil && ctx.Err() == nil {
@@ -64,15 +70,50 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	}
 }
 
+// prepareTime is how long the plan's own command before each trial may take.
+const prepareTime = 10 * time.Minute
+
+// prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
+// on both.
+func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
+	if m.Prepare == "" {
+		return nil
+	}
+	var on []iotax.Machine
+	if m.PrepareOn != "target" {
+		on = append(on, d.Host)
+	}
+	if m.PrepareOn != "host" && !(len(on) > 0 && iotax.IsLocal(target.Machine)) {
+		on = append(on, target.Machine)
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
+	defer cancel()
+	for _, where := range on {
+		if _, err := iotax.Output(limit, where, "sh", "-c", m.Prepare); err != nil {
+			if cause := context.Cause(limit); cause != nil {
+				err = cause
+			}
+			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Mend: "try the command there by hand: " + m.Prepare}
+		}
+	}
+	return nil
+}
+
 // evict takes the test files out of the page cache of this host, which stands behind a guest's disk
 // and shares too; the cache of a machine elsewhere is the workload's to empty (fio invalidates its
 // file). Where it is not allowed the trial goes on, as a warm one, and says so.
-func evict(ctx context.Context, d Deps, target *iotax.Target, t *iotax.Trial) error {
-	path := target.Place.Backing
-	if path == "" {
-		return nil
+func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial) error {
+	var paths []string
+	if p := target.Place.Backing; p != "" {
+		paths = append(paths, p)
 	}
-	err := d.Evict(ctx, path)
+	if r, ok := w.(iotax.ColdReader); ok {
+		paths = append(paths, r.ColdFiles(target)...)
+	}
+	var err error
+	for _, p := range paths {
+		err = errors.Join(err, d.Evict(ctx, p))
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

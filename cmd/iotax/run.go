@@ -206,6 +206,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			return w.Stop, nil
 		},
 		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, host, path) },
+		Governor: probe.SetGovernor,
 		Check:    check.Trial,
 		Review:   check.Run,
 		Begin:    db.Create,

@@ -42,6 +42,9 @@ type planFlags struct {
 	budget    string
 	protocol  string
 	seed      uint64
+	prepare   string
+	prepareOn string
+	governor  string
 	cold      bool
 	warm      bool
 
@@ -62,6 +65,9 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.Uint64Var(&pf.seed, "seed", 0, "order and offsets derive from it (default: drawn)")
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
+	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
+	f.StringVar(&pf.prepareOn, "prepare-on", "", "where it is run: both (this host and the target's machine, the default), host or target")
+	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
 }
@@ -252,6 +258,16 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 		fixed := *m
 		_ = fixed.Check()                   // fills in the trial of a fixed protocol; what is wrong is said below
 		m.Ramp = min(m.Ramp, fixed.Trial/5) // a short trial does not get the ramp of a long one
+	}
+	switch pf.prepareOn {
+	case "", "both", "host", "target":
+	default:
+		errs = append(errs, fmt.Errorf("--prepare-on: %q is not one of both, host, target", pf.prepareOn))
+	}
+	for flag, to := range map[string]*string{pf.prepare: &m.Prepare, pf.prepareOn: &m.PrepareOn, pf.governor: &m.Governor} {
+		if flag != "" {
+			*to = flag
+		}
 	}
 	if pf.seed != 0 {
 		m.Seed = pf.seed

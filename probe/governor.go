@@ -1,0 +1,79 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"iotax"
+)
+
+// SetGovernor sets the frequency governor of all CPUs of this host. undo restores those that were changed;
+// it is not nil as soon as there is something to restore, also beside an error. A host without cpufreq,
+// or without that governor, is left as it is, and a finding says so.
+func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
+	return thisHost.setGovernor(want)
+}
+
+func (fs system) setGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
+	missing := func(why string) []iotax.Finding {
+		return []iotax.Finding{{Rule: "no-governor", Severity: iotax.Info, Evidence: why, Mend: "nothing in a virtual machine; set it on its host"}}
+	}
+	policies, _ := filepath.Glob(filepath.Join(fs.sys, "devices/system/cpu/cpufreq/policy*"))
+	if len(policies) == 0 {
+		return nil, missing(want + " was asked for, and this machine has no cpufreq"), nil
+	}
+	before := map[string]string{}
+	undo = func() error {
+		var errs []error
+		for file, was := range before {
+			errs = append(errs, writeGovernor(file, was))
+		}
+		return errors.Join(errs...)
+	}
+	for _, p := range policies {
+		has, err := os.ReadFile(filepath.Join(p, "scaling_available_governors"))
+		if err == nil && !slices.Contains(strings.Fields(string(has)), want) {
+			found = append(found, missing(fmt.Sprintf("%s has no governor %s (%s)", filepath.Base(p), want, strings.TrimSpace(string(has))))...)
+			continue
+		}
+		file := filepath.Join(p, "scaling_governor")
+		was, err := os.ReadFile(file)
+		if err != nil {
+			return undo, found, governorError(file, err)
+		}
+		old := strings.TrimSpace(string(was))
+		if old == want {
+			continue
+		}
+		before[file] = old
+		if err := writeGovernor(file, want); err != nil {
+			delete(before, file)
+			return undo, found, err
+		}
+	}
+	return undo, found, nil
+}
+
+func writeGovernor(file, governor string) error {
+	if err := os.WriteFile(file, []byte(governor), 0o644); err != nil {
+		return governorError(file, err)
+	}
+	return nil
+}
+
+func governorError(file string, err error) error {
+	mend := ""
+	if errors.Is(err, fs.ErrPermission) {
+		mend = "run as root, or leave --governor out"
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &iotax.Error{Op: "set the frequency governor", On: file, Err: err, Mend: mend}
+}

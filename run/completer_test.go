@@ -1,0 +1,151 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// A pieceWorkload does its work to the end, whatever the plan says of windows.
+type pieceWorkload struct {
+	fakeWorkload
+	took time.Duration
+	hang bool
+}
+
+func (p *pieceWorkload) Limit() time.Duration               { return 50 * time.Millisecond }
+func (p *pieceWorkload) ColdFiles(t *iotax.Target) []string { return []string{"/kernel"} }
+
+func (p *pieceWorkload) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if p.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	p.w.now = p.w.now.Add(p.took)
+	return p.fakeWorkload.Run(ctx, t, out)
+}
+
+func TestCompleter(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	var evicted []string
+	d.Evict = func(_ context.Context, path string) error { evicted = append(evicted, path); return nil }
+	d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, took: time.Minute}, nil
+	}
+	p := guestPlan("w")
+	p.Measure.Budget = plan.Duration(10 * time.Minute) // a block of three takes three minutes
+	r, err := Run(context.Background(), p, d, Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.saved) != 9 || r.Status != iotax.Incomplete {
+		t.Errorf("%d trials fit into the budget, status %s", len(w.saved), r.Status)
+	}
+	for _, tr := range w.saved {
+		if tr.Length != 0 || tr.Ramp != 0 || tr.Err != "" {
+			t.Errorf("trial of %v after %v: %s", tr.Length, tr.Ramp, tr.Err)
+		}
+	}
+	if len(evicted) < 2 || evicted[0] == "/kernel" || evicted[1] != "/kernel" {
+		t.Errorf("evicted %v", evicted)
+	}
+}
+
+func TestCompleterThatHangs(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.Workload = func(pw plan.Workload) (iotax.Workload, error) {
+		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, hang: true}, nil
+	}
+	if _, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.saved) == 0 || w.saved[0].Err != "no end within 100ms" && w.saved[0].Err != "no end within 0s" {
+		t.Errorf("trials %+v", w.saved)
+	}
+}
+
+func TestPrepareCommand(t *testing.T) {
+	for _, tt := range []struct{ on, want string }{
+		{"", "host: host; host: host; guest: host guest; guest: host guest"},
+		{"both", "host: host; host: host; guest: host guest; guest: host guest"},
+		{"host", "host: host; host: host; guest: host; guest: host"},
+		{"target", "host: host; host: host; guest: guest; guest: guest"},
+	} {
+		w := newWorld()
+		host := &scripted{fakeMachine: fakeMachine{w, "host", true}}
+		guest := &scripted{fakeMachine: fakeMachine{w: w, name: "guest"}}
+		d := w.deps()
+		d.Host = host
+		var got []string
+		for _, m := range []*scripted{host, host, guest, guest} {
+			host.ran, guest.ran = nil, nil
+			target := &iotax.Target{Name: "t", Machine: m}
+			trial := &iotax.Trial{}
+			runTrial(context.Background(), d, &fakeWorkload{w, "w"}, target, trial, plan.Measure{Prepare: "sync && true", PrepareOn: tt.on})
+			if trial.Err != "" {
+				t.Error(trial.Err)
+			}
+			var on []string
+			for _, x := range []*scripted{host, guest} {
+				for _, c := range x.ran {
+					if c != "sh -c 'sync && true'" {
+						t.Errorf("ran %s", c)
+					}
+					on = append(on, x.name)
+				}
+			}
+			got = append(got, m.name+": "+strings.Join(on, " "))
+		}
+		if s := strings.Join(got, "; "); s != tt.want {
+			t.Errorf("prepare_on %q: %s", tt.on, s)
+		}
+	}
+	w := newWorld()
+	bad := &scripted{fakeMachine: fakeMachine{w, "host", true}, err: &iotax.ExitError{Args: []string{"sh"}, Code: 3, Stderr: "no purge"}}
+	d := w.deps()
+	d.Host = bad
+	trial := &iotax.Trial{}
+	runTrial(context.Background(), d, &fakeWorkload{w, "w"}, &iotax.Target{Machine: bad}, trial, plan.Measure{Prepare: "purge"})
+	if w.trials != 0 || !strings.Contains(trial.Err, "no purge") || !strings.Contains(trial.Err, "mend: ") {
+		t.Errorf("%d trials after a failed command: %s", w.trials, trial.Err)
+	}
+}
+
+// scripted keeps what it is asked to run.
+type scripted struct {
+	fakeMachine
+	ran []string
+	err error
+}
+
+func (s *scripted) Run(_ context.Context, c *iotax.Cmd) error {
+	s.ran = append(s.ran, c.String())
+	return s.err
+}
+
+func TestGovernorIsUndone(t *testing.T) {
+	for _, fault := range []error{nil, errors.New("no right")} {
+		w := newWorld()
+		d := w.deps()
+		d.Governor = func(want string) (func() error, []iotax.Finding, error) {
+			w.say("set %s", want)
+			return func() error { w.say("restore"); return nil }, []iotax.Finding{{Rule: "no-governor"}}, fault
+		}
+		p := guestPlan("w")
+		p.Measure.Governor = "performance"
+		r, err := Run(context.Background(), p, d, Options{ID: "r"})
+		if !errors.Is(err, fault) || !has(w.log, "set performance") || !has(w.log, "restore") || r.Findings[0].Rule != "no-governor" {
+			t.Errorf("%v, %v, %q", err, r.Findings, w.log)
+		}
+		if fault != nil && r.Status != iotax.Failed {
+			t.Errorf("status %s", r.Status)
+		}
+	}
+}
