@@ -79,6 +79,9 @@ var told = []Rule{
 		Why: "A plan asked for CPUs at their full speed. This machine has no cpufreq (a virtual machine's CPUs are its host's matter), or not for all CPUs; the clocks may change during the run.", Mend: "nothing in a virtual machine; set it on its host"},
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
+	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",
+		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind.",
+		Mend: "go on with `iotax run --resume=RUN`; remove what it left with `iotax clean --yes`"},
 	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
 		Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
 

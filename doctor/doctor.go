@@ -47,6 +47,9 @@ type Options struct {
 	Accel     func(ctx context.Context) (string, error) // acceleration that really boots
 	Virtiofsd func(ctx context.Context) (string, error)
 
+	// Leftovers tells what runs that died have left behind; "" is nothing.
+	Leftovers func(ctx context.Context) (string, error)
+
 	Limit time.Duration // no answer takes longer than this in all; 0 is 5 s
 }
 
@@ -106,6 +109,7 @@ func (e *examiner) all() []check {
 		{"swap", e.swap},
 		{"load", e.load},
 		{"virtualisation", e.virtualisation},
+		{"leftovers", leftovers(e.Leftovers)},
 	}
 	kept := list[:0]
 	for _, c := range list {
@@ -142,6 +146,23 @@ func acceleration(found func(ctx context.Context) Check) func(ctx context.Contex
 			c.Mend = "guests are emulated, and cost several times more CPU: use a host whose /dev/kvm works (nested virtualisation switched on, the user in group kvm)"
 		}
 		return c
+	}
+}
+
+// leftovers warns of what clean would remove.
+func leftovers(find func(ctx context.Context) (string, error)) func(ctx context.Context) Check {
+	if find == nil {
+		return nil
+	}
+	return func(ctx context.Context) Check {
+		found, err := find(ctx)
+		switch {
+		case err != nil:
+			return failed(ctx, Warn, err, "")
+		case found != "":
+			return Check{Status: Warn, Detail: found, Mend: "iotax clean lists them, iotax clean --yes removes them"}
+		}
+		return Check{Status: OK, Detail: "none of runs that died"}
 	}
 }
 

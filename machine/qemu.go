@@ -26,6 +26,7 @@ import (
 
 	"iotax"
 	"iotax/guest"
+	"iotax/leftover"
 	"iotax/machine/qemu"
 	"iotax/machine/sshx"
 	"iotax/plan"
@@ -206,7 +207,7 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 		}
 	}()
 	if len(dir) > 80 {
-		if b.sockets, err = os.MkdirTemp("/tmp", "iotax-"); err != nil {
+		if b.sockets, err = leftover.MkdirTemp("/tmp"); err != nil {
 			return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 		}
 	} else {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/plan"
 	"iotax/probe"
 )
@@ -65,9 +66,9 @@ type dir struct {
 
 func (d *dir) Devices() []iotax.Device { return nil }
 
-// marker is a file in every directory that iotax makes. It holds a word that only the maker knows;
-// nothing is removed without it.
-const marker = ".iotax"
+// marker is a file in every directory that iotax makes. It holds a word that only the maker knows, and
+// the label of the run; nothing is removed without it.
+const marker = leftover.Marker
 
 // surveyDir looks without changing anything: which levels of $1 are missing (outermost first), the
 // real path of the deepest one that exists, its free space, the mounts.
@@ -236,7 +237,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		base = strings.TrimSuffix(base, "/") + "/" + p[strings.LastIndexByte(p, '/')+1:]
 		made = append([]string{base}, made...)
 	}
-	name, word := "iotax-"+randomHex(3), randomHex(16)
+	name, word := "iotax-"+randomHex(3), strings.TrimSpace(randomHex(16)+" "+leftover.Current().String())
 	path := strings.TrimSuffix(base, "/") + "/" + name
 	d.undo.push(func(ctx context.Context) error {
 		_, err := sh(ctx, m, slow, removeDir, append([]string{path, marker, word}, made...)...)

@@ -245,9 +245,9 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 		return err
 	}
 	defer db.Close()
-	work, err := os.MkdirTemp("", "iotax-")
+	work, err := beginWork(store.NewID(time.Now()))
 	if err != nil {
-		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+		return err
 	}
 	defer os.RemoveAll(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)

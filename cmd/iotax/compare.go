@@ -129,7 +129,7 @@ func (o *opener) run(ref string) (*iotax.Run, []*iotax.Trial, error) {
 		}
 		o.db = db
 	}
-	r, err := o.db.Get(o.ctx, ref)
+	r, err := get(o.ctx, o.db, ref)
 	if errors.Is(err, store.ErrNotFound) {
 		if st, serr := os.Stat(ref); serr == nil && st.Mode().IsRegular() {
 			return o.file(ref)

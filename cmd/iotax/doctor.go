@@ -21,12 +21,12 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Tell what this host can measure, and what mends what it cannot",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			work, err := os.MkdirTemp("", "iotax-")
+			work, err := beginWork("doctor")
 			if err != nil {
 				return err
 			}
 			defer os.RemoveAll(work)
-			checks := doctor.Examine(c.Context(), doctorOptions(work))
+			checks := doctor.Examine(c.Context(), a.doctorOptions(work))
 			if a.json {
 				return writeJSON(a.out, checks)
 			}
@@ -36,7 +36,7 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 // doctorOptions asks those who would use a thing whether they can.
-func doctorOptions(work string) doctor.Options {
+func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: machine.Local(), CacheDir: cacheDir(),
 		Kernel: func(ctx context.Context) (string, error) {
@@ -57,6 +57,7 @@ func doctorOptions(work string) doctor.Options {
 			}
 			return v.Version + ", " + v.Path, nil
 		},
+		Leftovers: a.leftovers,
 	}
 }
 

@@ -37,7 +37,7 @@ func (a *app) reportCommand() *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			r, err := db.Get(c.Context(), idOrLatest(args))
+			r, err := get(c.Context(), db, idOrLatest(args))
 			if err != nil {
 				return err
 			}

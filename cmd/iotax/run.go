@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/check"
+	"iotax/leftover"
 	"iotax/lint"
 	"iotax/machine"
 	"iotax/plan"
@@ -96,9 +97,13 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 
 	opts.Findings = lint.ForRun(lintPlan(ctx, p))
 
-	work, err := os.MkdirTemp("", "iotax-")
+	id := opts.ID
+	if opts.Resume != nil {
+		id = opts.Resume.ID
+	}
+	work, err := beginWork(id)
 	if err != nil {
-		return &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+		return err
 	}
 	defer os.RemoveAll(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
@@ -113,6 +118,17 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return runErr
 	}
 	return a.finish(ctx, db, r, outputs, runErr)
+}
+
+// beginWork labels all that is made from here on as made by the run id, and makes its working directory.
+func beginWork(id string) (dir string, err error) {
+	if _, err = leftover.Begin(id); err == nil {
+		dir, err = leftover.MkdirTemp("")
+	}
+	if err != nil {
+		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+	}
+	return dir, nil
 }
 
 // finish prints the report of a run, writes it where asked, and turns its outcome into an exit
@@ -170,6 +186,9 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if err != nil {
 		return nil, err
 	}
+	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running && who.State() == leftover.Alive {
+		return nil, &iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("it still runs, as process %d", who.PID), Mend: "wait for its end, or interrupt it"}
+	}
 	if r.Status == iotax.Done {
 		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
 	}
@@ -209,9 +228,9 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
 		Review:   check.Run,
-		Begin:    db.Create,
+		Begin:    func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
 		Save:     db.Append,
-		Update:   db.Update,
+		Update:   func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
 		Progress: show.event,
 		Now:      time.Now,
 		Sleep: func(ctx context.Context, d time.Duration) error {

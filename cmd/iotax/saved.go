@@ -31,6 +31,9 @@ func (a *app) listCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for i := range runs {
+					settle(&runs[i])
+				}
 				if a.json {
 					return writeJSON(a.out, list(runs))
 				}
@@ -92,7 +95,7 @@ func (a *app) showCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--raw needs --trial N; `iotax show` lists them")}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				r, err := db.Get(c.Context(), idOrLatest(args))
+				r, err := get(c.Context(), db, idOrLatest(args))
 				if err != nil {
 					return err
 				}
@@ -179,7 +182,7 @@ func (a *app) rmCommand() *cobra.Command {
 			return a.withStore(c, func(db *store.Store) error {
 				var ids []string
 				for _, arg := range args { // all must exist before one goes
-					r, err := db.Get(c.Context(), arg)
+					r, err := get(c.Context(), db, arg)
 					if err != nil {
 						return err
 					}
@@ -213,7 +216,7 @@ func (a *app) exportCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--format %s: there are csv and json", format)}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				r, err := db.Get(c.Context(), idOrLatest(args))
+				r, err := get(c.Context(), db, idOrLatest(args))
 				if err != nil {
 					return err
 				}

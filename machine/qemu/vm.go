@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 // tailLines is how much of a console an error quotes.
@@ -366,7 +367,7 @@ func SocketPath(dir, name string) (path, made string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocket {
 		return path, "", nil
 	}
-	if made, err = os.MkdirTemp("/tmp", "iotax-"); err != nil {
+	if made, err = leftover.MkdirTemp("/tmp"); err != nil {
 		return "", "", err
 	}
 	return filepath.Join(made, name), made, nil

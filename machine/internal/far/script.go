@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +65,13 @@ func Prologue(c *iotax.Cmd, tag string) string {
 		fmt.Fprintf(&b, `CDPATH= cd -- %s || iotax_e=%s; `, quote(dir), StateDir)
 	}
 	fmt.Fprintf(&b, `printf "%%s\n" "%s $$ $iotax_e" >&2; if [ -n "$iotax_e" ]; then exit 125; fi; `, tag)
-	fmt.Fprintf(&b, `%s=%s; export %[1]s; exec`, proc.TagName, tag)
+	fmt.Fprintf(&b, `%s=%s; export %[1]s; `, proc.TagName, tag)
+	for _, name := range proc.LabelNames {
+		if v := os.Getenv(name); v != "" {
+			fmt.Fprintf(&b, `%s=%s; export %[1]s; `, name, quote(v))
+		}
+	}
+	b.WriteString("exec")
 	for _, a := range args {
 		b.WriteByte(' ')
 		b.WriteString(quote(a))

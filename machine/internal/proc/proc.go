@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 const (
@@ -34,6 +35,10 @@ const (
 	// TailSize is how much of standard error an ExitError keeps.
 	TailSize = 4 << 10
 )
+
+// LabelNames are the environment variables by which a run's processes are found after it died. Local
+// commands inherit them; over SSH they are passed on.
+var LabelNames = []string{leftover.RunVariable, leftover.RunnerVariable}
 
 // NewTag returns a fresh random value for TagName.
 func NewTag() string {

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/leftover"
+	"iotax/machine"
+	"iotax/plan"
+	"iotax/store"
+	"iotax/volume"
+)
+
+func (a *app) cleanCommand() *cobra.Command {
+	var yes, remote bool
+	c := &cobra.Command{
+		Use:   "clean",
+		Short: "List what runs that died have left behind, and remove it with --yes",
+		Long: `clean finds what a run could not remove because it was killed: processes,
+directories, and the mounts and loop devices inside them. It knows them by the
+label that every run puts on what it makes. What belongs to a run that is still
+running, here or on another host, is never touched.
+
+It looks in the temporary directories and in those that the saved runs used.
+Without --yes it only lists. With --remote it also asks the machines over SSH
+that unfinished runs have used.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.clean(c.Context(), yes, remote) },
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
+	c.Flags().BoolVar(&remote, "remote", false, "also look on the SSH machines of unfinished runs")
+	return c
+}
+
+// A cleanItem is what clean prints of a leftover.
+type cleanItem struct {
+	Kind    string         `json:"kind"`
+	Name    string         `json:"name"`
+	Machine string         `json:"machine"`
+	Run     string         `json:"run"`
+	Runner  leftover.State `json:"runner"`
+	Detail  string         `json:"detail,omitempty"`
+	Removed bool           `json:"removed"`
+	Error   string         `json:"error,omitempty"`
+}
+
+func (a *app) clean(ctx context.Context, yes, remote bool) error {
+	var errs []error
+	machines, places, err := a.whereRunsWere(ctx, remote)
+	errs = append(errs, err)
+	defer func() {
+		for _, m := range machines {
+			m.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	rows := []cleanItem{}
+	left := 0
+	for _, p := range places {
+		items, err := leftover.Find(ctx, p)
+		errs = append(errs, err)
+		for _, i := range items {
+			if i.State == leftover.Alive {
+				continue
+			}
+			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Detail: i.Detail}
+			if yes && i.State == leftover.Dead {
+				if err := i.Remove(ctx); err != nil {
+					errs = append(errs, err)
+					row.Error = err.Error()
+				} else {
+					row.Removed = true
+				}
+			}
+			if !row.Removed {
+				left++
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err := a.printLeft(rows, yes); err != nil {
+		return err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if yes && left > 0 {
+		return exitCode(exitIncomplete)
+	}
+	return nil
+}
+
+func (a *app) printLeft(rows []cleanItem, yes bool) error {
+	if a.json {
+		return writeJSON(a.out, map[string]any{"version": 1, "leftovers": rows})
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(a.out, "nothing was left behind")
+		return err
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		what := "left by run " + r.Run
+		switch {
+		case r.Removed:
+			what = "removed"
+		case r.Runner == leftover.Unknown:
+			what = "of run " + r.Run + " on another host: not touched"
+		case r.Error != "":
+			what = "not removed"
+		}
+		detail := clean(r.Detail)
+		if len(detail) > 60 {
+			detail = detail[:57] + "…"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(r.Machine), r.Kind, clean(r.Name), what, detail)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !yes && slices.ContainsFunc(rows, func(r cleanItem) bool { return r.Runner == leftover.Dead }) {
+		_, err := fmt.Fprintln(a.out, "remove them with: iotax clean --yes")
+		return err
+	}
+	return nil
+}
+
+// temporary are the directories of this host in which iotax makes directories whatever the plan says.
+func temporary() []string {
+	dirs := []string{os.TempDir()}
+	for _, d := range []string{"/tmp", "/var/tmp"} {
+		if st, err := os.Stat(d); err == nil && st.IsDir() {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// whereRunsWere lists where the saved runs have made directories: on this host those of all runs, and
+// with remote those of unfinished ones over SSH. The machines are for the caller to close.
+func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.Machine, places []leftover.Place, err error) {
+	here := leftover.Place{Machine: machine.Local(), Dirs: temporary()}
+	runs, err := a.savedRuns(ctx)
+	var errs []error
+	if err != nil {
+		errs = append(errs, err) // the store may be what is broken; the rest is looked at all the same
+	}
+	opened := map[string]bool{}
+	for _, r := range runs {
+		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+		if err != nil {
+			continue // of another version of iotax, or imported
+		}
+		byMachine := map[string][]string{}
+		for _, t := range p.Targets {
+			if d, ok := t.Spec.(*volume.DirSpec); ok {
+				byMachine[t.On] = append(byMachine[t.On], d.Path)
+			}
+		}
+		for _, d := range byMachine[plan.Host] {
+			if abs, err := filepath.Abs(d); err == nil && !slices.Contains(here.Dirs, abs) {
+				here.Dirs = append(here.Dirs, abs)
+			}
+		}
+		if !remote || r.Status == iotax.Done {
+			continue
+		}
+		for _, pm := range p.Machines {
+			spec, ok := pm.Spec.(*machine.SSH)
+			if !ok {
+				continue
+			}
+			key := fmt.Sprintf("%+v %v", *spec, byMachine[pm.Name])
+			if opened[key] {
+				continue
+			}
+			opened[key] = true
+			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: cacheDir()})
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			machines = append(machines, m)
+			places = append(places, leftover.Place{Machine: m, Dirs: append(byMachine[pm.Name], "/tmp", "/var/tmp")})
+		}
+	}
+	return machines, append([]leftover.Place{here}, places...), errors.Join(errs...)
+}
+
+// savedRuns lists the runs of the store; none when there is no store yet.
+func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return db.Runs(ctx)
+}
+
+// leftovers counts for doctor what died runs have left on this host.
+func (a *app) leftovers(ctx context.Context) (string, error) {
+	_, places, err := a.whereRunsWere(ctx, false)
+	counts := map[string]int{}
+	for _, p := range places {
+		items, ferr := leftover.Find(ctx, p)
+		err = errors.Join(err, ferr)
+		for _, i := range leftover.Left(items) {
+			counts[i.Kind]++
+		}
+	}
+	var parts []string
+	for _, f := range leftover.Finders() {
+		switch n := counts[f.Kind]; {
+		case n == 1:
+			parts = append(parts, "1 "+f.Kind)
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", n, f.Plural))
+		}
+	}
+	if len(parts) > 0 {
+		return strings.Join(parts, ", ") + " of runs that died", nil
+	}
+	return "", err
+}

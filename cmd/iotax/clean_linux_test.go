@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.
+func TestClean(t *testing.T) {
+	s := newStage(t)
+	slow := []string{"run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "20s", "--ramp", "0s", "--blocks", "1", "--calibrate=no"}
+	lives, dies := s.start(nil, slow...), s.start(nil, slow...)
+	measuring := func() (n int) {
+		for _, p := range s.processes("sh") {
+			if strings.Contains(p, "--runtime=20000ms") {
+				n++
+			}
+		}
+		return n
+	}
+	for end := time.Now().Add(20 * time.Second); measuring() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the two runs do not begin to measure")
+		}
+	}
+	s.iotax("clean").works(t, 0, "nothing was left behind")
+	before, err := filepath.Glob(s.path("[ab]/iotax-*"))
+	if err != nil || len(before) != 4 {
+		t.Fatalf("%q, %v", before, err)
+	}
+	dies.send(syscall.SIGKILL)
+	dies.wait()
+
+	s.iotax("doctor").works(t, 0, "leftovers", "4 directories of runs that died", "iotax clean --yes")
+	s.iotax("clean").works(t, 0, "process", "fio", s.path("a")+"/iotax-", s.path("b")+"/iotax-", s.path("tmp")+"/iotax-", "left by run", "iotax clean --yes")
+	var listed struct{ Leftovers []cleanItem }
+	if err := json.Unmarshal([]byte(s.iotax("clean", "--json").works(t, 0).stdout), &listed); err != nil || len(listed.Leftovers) < 4 {
+		t.Fatalf("%v: %+v", err, listed)
+	}
+	s.iotax("clean", "--yes").works(t, 0, "removed")
+	s.iotax("clean").works(t, 0, "nothing was left behind")
+	after, _ := filepath.Glob(s.path("[ab]/iotax-*"))
+	if len(after) != 2 || len(s.processes("fio")) == 0 {
+		t.Errorf("of the run that lives there are %q and %q", after, s.processes("fio"))
+	}
+
+	// What died is told for what it is, and can be gone on with.
+	r := s.iotax("list").works(t, 0, "running", "interrupted")
+	if strings.Count(r.stdout, "running") != 1 {
+		t.Error(r)
+	}
+	lives.send(os.Interrupt)
+	lives.wait().works(t, 130)
+}
+
+// A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
+func TestRunnerKilled(t *testing.T) {
+	s := newStage(t)
+	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "3", "--calibrate=no")
+	r.said("block 2/3")
+	r.send(syscall.SIGKILL)
+	r.wait()
+	run, had := s.trials()
+	if run.Status != iotax.Interrupted || len(had) < 3 {
+		t.Errorf("%d trials are saved, the run is %s", len(had), run.Status)
+	}
+	s.iotax("report").works(t, 0, "runner-died", "iotax run --resume="+run.ID)
+	s.iotax("run", "--resume").works(t, 0)
+	after, trials := s.trials()
+	if after.Status != iotax.Done || len(trials) < 6 || trials[0].Start != had[0].Start {
+		t.Errorf("%s, %d trials", after.Status, len(trials))
+	}
+	for _, f := range after.Findings {
+		if f.Rule == "runner-died" {
+			t.Errorf("the run went on, and still says %v", f)
+		}
+	}
+	s.iotax("clean", "--yes").works(t, 0, "removed")
+}

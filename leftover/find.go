@@ -1,0 +1,316 @@
+package leftover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// An Item is one thing that carries the label of a run.
+type Item struct {
+	Kind    string // "process", "mount", "loop device", "directory"
+	Name    string // process id, device, path
+	Detail  string // command line, backing file
+	Machine string // where it is
+	Label   Label
+	State   State // of the runner
+
+	remove func(ctx context.Context) error
+}
+
+// A Finder finds the items of one kind on a machine.
+type Finder struct {
+	Kind   string
+	Plural string
+	Find   func(ctx context.Context, p Place) ([]Item, error)
+}
+
+// A Place is where finders look.
+type Place struct {
+	Machine iotax.Machine
+	Dirs    []string // in which runs make their iotax-… directories; those that are missing are passed over
+}
+
+// Finders lists every kind, in the order in which items must go: who uses a thing before the thing. A
+// new kind is one file and one line here.
+func Finders() []Finder {
+	return []Finder{
+		{"process", "processes", processes},
+		{"mount", "mounts", mounts},
+		{"loop device", "loop devices", loops},
+		{"directory", "directories", directories},
+	}
+}
+
+// Find asks all finders. What one of them cannot tell is in the error; the others are heard all the same.
+func Find(ctx context.Context, p Place) ([]Item, error) {
+	var all []Item
+	var errs []error
+	for _, f := range Finders() {
+		items, err := f.Find(ctx, p)
+		for i := range items {
+			items[i].Kind, items[i].Machine, items[i].State = f.Kind, p.Machine.String(), items[i].Label.Runner.State()
+		}
+		all = append(all, items...)
+		if err != nil {
+			errs = append(errs, &iotax.Error{Op: "look for leftovers", On: f.Kind + " on " + p.Machine.String(), Err: err})
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Left returns those of items whose runner is dead.
+func Left(items []Item) []Item {
+	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return i.State != Dead })
+}
+
+// Remove removes i, unless its runner lives or nobody knows.
+func (i Item) Remove(ctx context.Context) error {
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "remove " + i.Kind, On: i.Name + " on " + i.Machine, Err: err, Mend: mend}
+	}
+	switch i.State {
+	case Alive:
+		return fail(errors.New("its run still runs, as process "+strconv.Itoa(i.Label.Runner.PID)), "interrupt that run; it removes what it made")
+	case Dead:
+	default:
+		return fail(fmt.Errorf("whether its run still runs is known only on %s", i.Label.Runner.Host), "run iotax clean there")
+	}
+	if i.remove == nil {
+		return fail(errors.New("nothing is known that removes it"), "remove it by hand")
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	if err := i.remove(ctx); err != nil {
+		return fail(err, "look at it, and remove it by hand")
+	}
+	return nil
+}
+
+const (
+	lookTime   = 30 * time.Second
+	removeTime = 5 * time.Minute // rm -rf of many files on a slow disk
+)
+
+// run runs a POSIX script on m with args as $1, $2… and returns what it printed.
+func run(ctx context.Context, m iotax.Machine, limit time.Duration, script string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var out bytes.Buffer
+	c := iotax.Command(append([]string{"sh", "-c", prologue + script, "sh"}, args...)...)
+	c.Stdout = &out
+	err := m.Run(ctx, c)
+	return out.String(), err
+}
+
+const prologue = "export LC_ALL=C PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\"\n"
+
+// listProcesses prints, for each process with a label, its id, its runner, its run and its command line.
+// head names each file before what is in it; tr, because busybox's grep stops at NUL. A process that has
+// ended has no environment any more.
+const listProcesses = `
+p=
+head -c 1000000 /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | grep -e '^==> /proc/' -e '^IOTAX_RUN=' -e '^IOTAX_RUNNER=' |
+while IFS= read -r w; do
+	case $w in
+	'==> /proc/'*) p=${w#==> /proc/} p=${p%%/*} run= runner= ;;
+	IOTAX_RUN=*) run=${w#*=}; [ -z "$runner" ] || { echo "$p $runner $run"; runner=; } ;;
+	IOTAX_RUNNER=*) if [ -n "$run" ]; then echo "$p ${w#*=} $run"; else runner=${w#*=}; fi ;;
+	esac
+done | while read -r p runner run; do
+	s=$(cat "/proc/$p/stat" 2>/dev/null) || continue
+	set -- ${s##*) }
+	printf '%s %s %s %s ' "$p" "$runner" "$run" "${20}"
+	head -c 200 "/proc/$p/cmdline" 2>/dev/null | tr '\000\n' '  '
+	echo
+done
+true
+`
+
+// endProcess ends the process $1 if it is still the one that started at $2, and waits until it is gone.
+const endProcess = `
+same() {
+	s=$(cat "/proc/$p/stat" 2>/dev/null) || return 1
+	set -- ${s##*) }
+	case $1 in Z | X) return 1 ;; esac
+	[ "${20}" = "$start" ]
+}
+p=$1 start=$2 n=0
+while same; do
+	if [ $n -eq 0 ]; then kill -s TERM "$p" 2>/dev/null; elif [ $n -ge 20 ]; then kill -s KILL "$p" 2>/dev/null; fi
+	if [ $n -ge 120 ]; then echo "process $p is still alive" >&2; exit 41; fi
+	n=$((n + 1))
+	sleep 0.1 2>/dev/null || sleep 1
+done
+`
+
+func processes(ctx context.Context, pl Place) ([]Item, error) {
+	out, err := run(ctx, pl.Machine, lookTime, listProcesses)
+	var items []Item
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 5)
+		if len(f) < 4 {
+			continue
+		}
+		runner, perr := ParseRunner(f[1])
+		if perr != nil {
+			continue // another program's variable
+		}
+		pid, start := f[0], f[3]
+		item := Item{Name: pid, Label: Label{Run: f[2], Runner: runner}}
+		if len(f) == 5 {
+			item.Detail = strings.TrimSpace(f[4])
+		}
+		if iotax.IsLocal(pl.Machine) && pid == strconv.Itoa(Self().PID) {
+			continue
+		}
+		item.remove = func(ctx context.Context) error {
+			_, err := run(ctx, pl.Machine, lookTime, endProcess, pid, start)
+			return err
+		}
+		items = append(items, item)
+	}
+	return items, err
+}
+
+// listDirs prints the path and the marker's line of each iotax-… directory in $1, $2….
+const listDirs = `
+for d; do
+	for p in "$d"/iotax-*; do
+		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ]; then
+			case $p in *"
+"*) continue;; esac
+			printf '%s\n' "$p"
+			head -n 1 "$p/.iotax"
+		fi
+	done
+done
+true
+`
+
+// removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it.
+const removeDir = `
+d=$1
+case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
+[ -d "$d" ] || exit 0
+if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
+if [ "$(head -n 1 "$d/.iotax")" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
+if [ -r /proc/self/mountinfo ]; then
+	while read -r _ _ _ _ p _; do
+		case $p in "$d" | "$d"/*) echo "$p is still mounted" >&2; exit 43;; esac
+	done </proc/self/mountinfo
+fi
+rm -rf -- "$d"
+`
+
+// marked returns the marked directories by path, with the line of their markers.
+func marked(ctx context.Context, pl Place) (map[string]string, error) {
+	dirs := slices.Clone(pl.Dirs)
+	for i := range dirs {
+		dirs[i] = path.Clean(dirs[i])
+	}
+	slices.Sort(dirs)
+	out, err := run(ctx, pl.Machine, lookTime, listDirs, slices.Compact(dirs)...)
+	found := map[string]string{}
+	lines := strings.Split(out, "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		found[lines[i]] = lines[i+1]
+	}
+	return found, err
+}
+
+func directories(ctx context.Context, pl Place) ([]Item, error) {
+	found, err := marked(ctx, pl)
+	var items []Item
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		line := found[dir]
+		l, ok := ParseLabel(line)
+		if !ok {
+			continue // made by an iotax that wrote no label, or by this one outside of a run
+		}
+		items = append(items, Item{Name: dir, Label: l, remove: func(ctx context.Context) error {
+			_, err := run(ctx, pl.Machine, removeTime, removeDir, dir, line)
+			return err
+		}})
+	}
+	return items, err
+}
+
+// inside returns the label of the marked directory that p lies in.
+func inside(found map[string]string, p string) (Label, bool) {
+	for dir, line := range found {
+		if p == dir || strings.HasPrefix(p, dir+"/") {
+			return ParseLabel(line)
+		}
+	}
+	return Label{}, false
+}
+
+// listMounts prints the mount points of this namespace, octal escapes undone, the last first.
+const listMounts = `
+n=0
+while read -r _ _ _ _ p _; do l="$p
+$l"; done </proc/self/mountinfo 2>/dev/null
+printf '%b' "$l"
+`
+
+func mounts(ctx context.Context, pl Place) ([]Item, error) {
+	found, err := marked(ctx, pl)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	out, err := run(ctx, pl.Machine, lookTime, listMounts)
+	var items []Item
+	for line := range strings.Lines(out) {
+		point := strings.TrimSuffix(line, "\n")
+		l, ok := inside(found, point)
+		if !ok {
+			continue
+		}
+		items = append(items, Item{Name: point, Label: l, remove: func(ctx context.Context) error {
+			_, err := run(ctx, pl.Machine, lookTime, `umount "$1" 2>/dev/null || umount -l "$1"`, point)
+			return err
+		}})
+	}
+	return items, err
+}
+
+// listLoops prints the name and the backing file of each loop device.
+const listLoops = `
+for f in /sys/block/loop*/loop/backing_file; do
+	[ -r "$f" ] || continue
+	b=${f#/sys/block/} b=${b%%/*}
+	IFS= read -r file <"$f" && printf '/dev/%s %s\n' "$b" "$file"
+done
+true
+`
+
+func loops(ctx context.Context, pl Place) ([]Item, error) {
+	found, err := marked(ctx, pl)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	out, err := run(ctx, pl.Machine, lookTime, listLoops)
+	var items []Item
+	for line := range strings.Lines(out) {
+		dev, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		l, ok := inside(found, strings.TrimSuffix(file, " (deleted)"))
+		if !ok {
+			continue
+		}
+		items = append(items, Item{Name: dev, Detail: file, Label: l, remove: func(ctx context.Context) error {
+			_, err := run(ctx, pl.Machine, lookTime, `losetup -d "$1"`, dev)
+			return err
+		}})
+	}
+	return items, err
+}

@@ -1,0 +1,253 @@
+package leftover_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "iotax/leftover"
+	"iotax/machine"
+)
+
+// TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("LEFTOVER_TEST_RUNNER"); dir != "" {
+		if _, err := Begin("run-" + filepath.Base(dir)); err != nil {
+			panic(err)
+		}
+		made, err := MkdirTemp(dir)
+		if err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(made+"/data", []byte("x"), 0o444); err != nil {
+			panic(err)
+		}
+		child := exec.Command("sleep", "600")
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println(made, child.Process.Pid)
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}
+
+// runner starts a runner in dir, and returns what it made.
+func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "LEFTOVER_TEST_RUNNER="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := fmt.Fscan(out, &made, &child); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, made, child
+}
+
+func TestFindAndRemove(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	dir := t.TempDir()
+	place := Place{Machine: machine.Local(), Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
+	cmd, made, child := runner(t, dir)
+	mine := func() (items []Item) {
+		t.Helper()
+		all, err := Find(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range all {
+			if i.Label.Run == "run-"+filepath.Base(dir) {
+				items = append(items, i)
+			}
+		}
+		return items
+	}
+	has := func(items []Item, kind, name string) bool {
+		return slices.ContainsFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == name })
+	}
+
+	// While the runner lives nothing of it is a leftover, and nothing can be removed.
+	alive := mine()
+	if !has(alive, "process", child) || !has(alive, "directory", made) {
+		t.Fatalf("found %+v, want process %s and directory %s", alive, child, made)
+	}
+	if left := Left(alive); len(left) != 0 {
+		t.Fatalf("of a runner that lives: %+v", left)
+	}
+	for _, i := range alive {
+		if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "still runs") {
+			t.Fatalf("removing %s of a runner that lives: %v", i.Name, err)
+		}
+	}
+
+	// Others' directories of the same look.
+	for name, text := range map[string]string{"iotax-nobodys": "", "iotax-other": "run=a runner=1.2.3@elsewhere\n", "iotax-garbled": "run=a runner=x\n"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(dir, name, Marker), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	cmd.Process.Kill()
+	cmd.Wait()
+	left := Left(mine())
+	if len(left) != 2 || !has(left, "process", child) || !has(left, "directory", made) {
+		t.Fatalf("left: %+v", left)
+	}
+	for _, i := range left {
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := mine(); len(left) != 0 {
+		t.Errorf("after the removal: %+v", left)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 3 {
+		t.Errorf("%v, want only what is not of that run", entries)
+	}
+	if _, err := os.Stat("/proc/" + child + "/stat"); err == nil {
+		b, _ := os.ReadFile("/proc/" + child + "/stat")
+		if !strings.Contains(string(b), ") Z ") {
+			t.Errorf("process %s lives: %s", child, b)
+		}
+	}
+}
+
+// What was listed may have become another's by the time it is removed.
+func TestRemoveIsNotFooled(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	dir := t.TempDir()
+	cmd, made, child := runner(t, dir)
+	cmd.Process.Kill()
+	cmd.Wait()
+	items, err := Find(t.Context(), Place{Machine: machine.Local(), Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-"+filepath.Base(dir) {
+			continue
+		}
+		switch i.Kind {
+		case "directory":
+			if err := os.WriteFile(made+"/"+Marker, []byte("run=b runner=1.1.1@x\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "not the directory that was listed") {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(made + "/data"); err != nil {
+				t.Error(err)
+			}
+		case "process":
+			if _, err := RunScript(t.Context(), machine.Local(), time.Minute, EndProcess, child, "1"); err != nil {
+				t.Errorf("a process of another start: %v", err)
+			}
+			if err := exec.Command("kill", "-0", child).Run(); err != nil {
+				t.Errorf("a process of another start was ended: %v", err)
+			}
+			if err := i.Remove(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestMountsAndLoops(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	dir := t.TempDir()
+	cmd, made, _ := runner(t, dir)
+	sh := func(script string) string {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", script, "sh", made).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	sh(`mkdir "$1/a b" && mount -t tmpfs none "$1/a b" && truncate -s 1M "$1/image"`)
+	t.Cleanup(func() { exec.Command("umount", made+"/a b").Run() })
+	loop := sh(`losetup --show -f "$1/image"`)
+	t.Cleanup(func() { exec.Command("losetup", "-d", loop).Run() })
+	cmd.Process.Kill()
+	cmd.Wait()
+
+	items, err := Find(t.Context(), Place{Machine: machine.Local(), Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-"+filepath.Base(dir) {
+			continue
+		}
+		kinds = append(kinds, i.Kind)
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"process", "mount", "loop device", "directory"}; !slices.Equal(kinds, want) {
+		t.Errorf("left %v, want %v", kinds, want)
+	}
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", made, err)
+	}
+	if out := sh("losetup -j " + made + "/image"); out != "" {
+		t.Errorf("still attached: %s", out)
+	}
+}
+
+func TestRunner(t *testing.T) {
+	self := Self()
+	got, err := ParseRunner(self.String())
+	if err != nil || got != self {
+		t.Errorf("%v, %v, want %v", got, err, self)
+	}
+	if self.Start != 0 && self.State() != Alive {
+		t.Errorf("this process is %s", self.State())
+	}
+	other := self
+	other.Start++
+	if self.Start != 0 && other.State() != Dead {
+		t.Errorf("a process of this id that started later is %s", other.State())
+	}
+	other = self
+	other.Boot += "x"
+	if self.Start != 0 && other.State() != Dead {
+		t.Errorf("a process of another boot is %s", other.State())
+	}
+	other = self
+	other.Host += "x"
+	if other.State() != Unknown {
+		t.Errorf("a process of another host is %s", other.State())
+	}
+	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {
+		if r, err := ParseRunner(s); err == nil {
+			t.Errorf("%q is %v", s, r)
+		}
+	}
+}
