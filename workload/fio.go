@@ -48,6 +48,7 @@ var decided = map[string]string{
 	"name":                "the workload's name in the plan",
 	"filename":            "the target says where",
 	"directory":           "the target says where",
+	"uri":                 "the target says where",
 	"filename_format":     "the target says where",
 	"opendir":             "the target says where",
 	"unique_filename":     "the target says where",

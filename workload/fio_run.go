@@ -186,11 +186,16 @@ func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 
 func (j *fioJob) suits(t *iotax.Target) error {
 	switch {
-	case t.Place.Kind == iotax.PlaceDir || t.Place.Kind == iotax.PlaceDevice:
+	case t.Place.Kind == iotax.PlaceDir || t.Place.Kind == iotax.PlaceDevice || isNBD(t.Place):
 		return nil
 	default:
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory or on a block device, not at a %s", t.Place.Kind)}
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory, on a block device or over NBD, not at the %s %s", t.Place.Kind, t.Place.Path)}
 	}
+}
+
+// isNBD reports whether p is an NBD export, which fio speaks to by an engine of its own.
+func isNBD(p iotax.Place) bool {
+	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }
 
 // candidates are the engines of an operating system, best first.
@@ -204,12 +209,23 @@ func candidates(os string) []string {
 	return []string{"posixaio", "psync"}
 }
 
+// nbdEngine is fio's engine for NBD exports, and the only one.
+const nbdEngine = "nbd"
+
+// candidates are the engines for t, best first.
+func (st *fioState) candidates(t *iotax.Target) []string {
+	if isNBD(t.Place) {
+		return []string{nbdEngine}
+	}
+	return candidates(st.survey.os)
+}
+
 // waiting are the engines that wait for each I/O, whatever the depth.
 var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 
 // first returns the first engine among those from index from that works on t.
 func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from int) (int, error) {
-	list := candidates(st.survey.os)
+	list := st.candidates(t)
 	var errs []error
 	for i := from; i < len(list); i++ {
 		err := j.probe(ctx, t, st, list[i])
@@ -221,8 +237,11 @@ func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from 
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
 	}
-	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...),
-		Mend: "if the file system refuses direct I/O: direct: 0"}
+	mend := "if the file system refuses direct I/O: direct: 0"
+	if isNBD(t.Place) {
+		mend = "see that the export is there (nbdinfo " + iotax.Quote(t.Place.Path) + "), and that fio was built with libnbd (fio --enghelp)"
+	}
+	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Mend: mend}
 }
 
 // probe tells whether fio can do I/O through the engine at the place, by doing some.
@@ -257,6 +276,10 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 			continue
 		}
 		versions[st.tool.version] = append(versions[st.tool.version], t.Name)
+		if isNBD(t.Place) {
+			st.engine = nbdEngine // whatever the others use: there is but one
+			continue
+		}
 		if st.engine = st.job.asked(); st.engine != "" {
 			continue
 		}
@@ -345,15 +368,15 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, mend string) error {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
-	if st.engine == "" {
+	if st.engine == "" && !isNBD(t.Place) {
 		st.engine = st.job.asked()
 	}
-	if st.engine == "" {
+	if st.engine == "" || isNBD(t.Place) { // an export that does not answer is found before the first trial
 		i, err := j.first(ctx, t, st, 0)
 		if err != nil {
 			return err
 		}
-		st.engine = candidates(st.survey.os)[i]
+		st.engine = st.candidates(t)[i]
 	}
 	var stderr bytes.Buffer
 	err = shared.accept(j.env, st, func() error {
@@ -456,7 +479,7 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 		length = time.Duration(plan.Defaults().Trial)
 	}
 	return line{
-		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice,
+		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: isNBD(t.Place),
 		engine: st.engine, seed: out.Seed, runtime: max(length.Milliseconds(), 1), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
 	}
 }

@@ -88,8 +88,9 @@ type line struct {
 	fio      []string // the program, with its loader where it was pushed
 	job      *resolved
 	name     string
-	place    string // directory, or device
+	place    string // directory, device, or URL of an export
 	device   bool
+	export   bool
 	engine   string
 	seed     uint64
 	runtime  int64 // ms
@@ -118,13 +119,13 @@ func (l line) args() []string {
 // settings are the options of one job: its own, and iotax's.
 func (l line) settings(r *resolved) (settings []fio.Setting) {
 	engine := l.engine
-	if len(l.job.beside) > 0 {
+	if len(l.job.beside) > 0 && !l.export {
 		engine = cmp.Or(r.engine, l.engine)
 	}
 	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
 	has := map[string]bool{}
 	for _, s := range r.settings {
-		if s.Key == "ioengine" || l.device && s.Key == "nrfiles" {
+		if s.Key == "ioengine" || (l.device || l.export) && s.Key == "nrfiles" {
 			continue
 		}
 		has[s.Key] = true
@@ -135,6 +136,8 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	case diskless(engine):
 	case l.device:
 		set("filename", escape(l.place))
+	case l.export:
+		set("uri", l.place)
 	case r.layout.shared:
 		set("filename", escape(path.Join(l.place, r.layout.names()[0])))
 		set("allow_file_create", "0")

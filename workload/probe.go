@@ -70,7 +70,7 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 		return err
 	}
 	mark := ""
-	if env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.key != "" {
+	if !isNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.key != "" {
 		parts := []string{st.survey.key, st.tool.version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
 		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
 			parts = append(parts, k+"="+t.Place.Facts[k])
@@ -153,6 +153,8 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 	case write:
 		file = "iotax-probe." + engine + ".dat"
 		args = append(args, "--rw=write", "--filename="+escape(path.Join(t.Place.Path, file)))
+	case isNBD(t.Place):
+		args = append(args, "--rw=read", "--uri="+t.Place.Path)
 	case t.Place.Kind == iotax.PlaceDevice:
 		args = append(args, "--rw=read", "--filename="+escape(t.Place.Path))
 	default:
