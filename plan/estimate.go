@@ -2,7 +2,17 @@ package plan
 
 import "time"
 
-// BlockTime is how long one block of a workload takes: every target once.
+// targetsOf names the targets of w, in the plan's order.
+func (p *Plan) targetsOf(w *Workload) (names []string) {
+	for _, t := range p.Targets {
+		if w.Done(t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// BlockTime is how long one block of a workload that is done at every target takes.
 func (p *Plan) BlockTime() time.Duration {
 	return mul(p.trialTime(), len(p.Targets))
 }
@@ -16,7 +26,11 @@ func (p *Plan) trialTime() time.Duration {
 // the trials alone: opening machines, writing test files, starting the load generator and blocks
 // that are voided and run again come on top. No block starts that would end beyond the budget.
 func (p *Plan) Estimate() (least, most time.Duration) {
-	round := mul(p.BlockTime(), len(p.Workloads))
+	trials := 0
+	for i := range p.Workloads {
+		trials += len(p.targetsOf(&p.Workloads[i]))
+	}
+	round := mul(p.trialTime(), trials)
 	least, most = mul(round, p.Measure.Blocks.Min), mul(round, p.Measure.Blocks.Max)
 	if budget := time.Duration(p.Measure.Budget); budget > 0 {
 		least, most = min(least, budget), min(most, budget)
@@ -39,8 +53,9 @@ func (p *Plan) Schedule(n int) []Slot {
 	for block := range max(0, n) {
 		for i, w := range p.Workloads {
 			s := Slot{Block: block, Workload: w.Name, Seed: BlockSeed(p.Measure.Seed, w.Name, block)}
-			for _, k := range Order(p.Measure.Seed+uint64(i), len(p.Targets), block) {
-				s.Targets = append(s.Targets, p.Targets[k].Name)
+			at := p.targetsOf(&p.Workloads[i])
+			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), block) {
+				s.Targets = append(s.Targets, at[k])
 			}
 			out = append(out, s)
 		}

@@ -91,6 +91,14 @@ type shareSpec struct {
 func (s *shareSpec) Of() string          { return s.Base }
 func (s *shareSpec) SetOf(target string) { s.Base = target }
 
+type deviceSpec struct {
+	Path string `yaml:"path" doc:"which"`
+	From string `yaml:"from" doc:"machine that serves it; the target's own when empty"`
+}
+
+func (d *deviceSpec) SetScalar(v string) error   { d.Path = v; return nil }
+func (d *deviceSpec) ServedBy() (string, string) { return "from", d.From }
+
 type fioSpec struct {
 	File    string            `yaml:"file" doc:"job file"`
 	Engines []string          `yaml:"engines" doc:"tried in order"`
@@ -151,7 +159,7 @@ func testKinds() Kinds {
 		},
 		Volumes: []Kind{
 			{Name: "dir", Doc: "a directory", New: func() any { return new(dirSpec) }},
-			{Name: "device", Doc: "a block device", New: func() any { return new(dirSpec) }},
+			{Name: "device", Doc: "a block device", New: func() any { return new(deviceSpec) }},
 			{Name: "disk", Doc: "a disk of a guest", On: []string{"qemu"}, New: func() any {
 				return &diskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads"}
 			}},

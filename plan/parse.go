@@ -59,8 +59,10 @@ type entry struct {
 	val     *node // of the spec
 	variant
 	on      *node
-	where   *entry // the machine of a target
-	held    *node  // what was written below against:
+	done    *node    // what was written below at:
+	places  []string // the targets that it means
+	where   *entry   // the machine of a target
+	held    *node    // what was written below against:
 	against []string
 	section string
 	labels  []label           // axis values, the machine's first
@@ -135,6 +137,8 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 
 	p.Baseline = b.baseline(baseline)
 	b.references(p.Baseline)
+	b.servers()
+	b.at()
 	b.against(p.Baseline)
 	if layers != nil && len(b.byTarget) > 0 {
 		p.Layers = b.layers(layers.val)
@@ -191,6 +195,7 @@ type parts struct {
 	kindKey *node
 	val     *node
 	on      *node
+	done    *node // of at:
 	held    *node // of against:
 	section string
 	labels  map[string]string
@@ -203,7 +208,7 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 	case "target":
 		extra = []string{"on", "against", "labels"}
 	case "workload":
-		extra = []string{"section", "labels"}
+		extra = []string{"at", "section", "labels"}
 	}
 	names := slices.Clone(extra)
 	var kindNames []string
@@ -234,6 +239,11 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 		if what == "target" && key == "against" {
 			ok = b.names(e) && ok
 			out.held = e.val
+			continue
+		}
+		if what == "workload" && key == "at" {
+			ok = b.names(e) && ok
+			out.done = e.val
 			continue
 		}
 		if what == "workload" && key == "section" {
@@ -283,7 +293,7 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 func (b *builder) variants(p parts, name *node, room int) []*entry {
 	var out []*entry
 	for _, v := range b.bind(p.kind, p.kindKey, p.val, room) {
-		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, held: p.held, section: p.section, labels: v.labels, own: p.labels})
+		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, done: p.done, held: p.held, section: p.section, labels: v.labels, own: p.labels})
 	}
 	return out
 }
@@ -628,6 +638,6 @@ func (b *builder) fill(p *Plan) {
 		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Section: e.section, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Section: e.section, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 }

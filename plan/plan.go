@@ -60,7 +60,8 @@ type Workload struct {
 	Kind    string
 	Spec    any
 	Labels  map[string]string
-	Section string // heading of the report under which it stands
+	At      []string // targets that it is done at; nil is all
+	Section string   // heading of the report under which it stands
 	Pos     Pos
 
 	fresh  any
@@ -77,6 +78,7 @@ type Measure struct {
 	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
 	Budget    Duration `yaml:"budget" doc:"no new block starts after this time; 0 is no limit, and the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
+	KeepGoing bool     `yaml:"keep_going" doc:"measure what can be measured when a target cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
 	Seed      uint64   `yaml:"seed" doc:"orders and offsets derive from it; 0 draws one"`
 	Prepare   string   `yaml:"prepare" doc:"shell command that is run before each trial, outside of what is measured"`

@@ -68,6 +68,7 @@ func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 	case "target":
 		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
 	case "workload":
+		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that it is done at; all when left out"}))
 		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading of the report under which it stands", MinLength: one()})
 	}
 	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))

@@ -41,6 +41,10 @@ func (p *Plan) YAML() ([]byte, error) {
 	w.open(0, "workloads")
 	for _, l := range p.Workloads {
 		w.open(1, l.Name)
+		if len(l.At) > 0 {
+			w.indent(2, "at")
+			w.b.WriteString(" " + flow(l.At) + "\n")
+		}
 		if l.Section != "" {
 			w.line(2, "section", l.Section)
 		}

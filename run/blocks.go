@@ -91,7 +91,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 // complete reports whether every cell reached what the plan asks.
 func (e *engine) complete() bool {
 	for _, ln := range e.lanes {
-		if ln.state != laneDone || len(ln.targets) < len(e.p.Targets) {
+		if ln.state != laneDone || len(ln.targets) < ln.wanted {
 			return false
 		}
 		for _, t := range ln.targets {

@@ -32,7 +32,9 @@ type rig struct {
 type load struct {
 	plan    plan.Workload
 	w       iotax.Workload
-	targets []*iotax.Target
+	targets []*iotax.Target // where it is measured
+	wanted  int             // how many the plan says
+	space   int64           // bytes that it puts at a place
 }
 
 type openMachine struct {
@@ -134,8 +136,7 @@ func answers(ctx context.Context, m iotax.Machine) bool {
 // run.Targets with their error; without keepGoing the first such error is returned, because what is
 // known to be missing is better mended before an hour is spent.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
-	need, err := r.makeLoads()
-	if err != nil {
+	if err := r.makeLoads(); err != nil {
 		return err
 	}
 	run.Workloads = nil
@@ -149,6 +150,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.govern(run); err != nil {
 		return err
 	}
+	var err error
 	if run.Environment, err = r.d.Environment(ctx, r.d.Host); err != nil {
 		return opError("describe", r.d.Host.String(), err, "")
 	}
@@ -164,7 +166,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		target, err := r.openTarget(ctx, t, need)
+		target, err := r.openTarget(ctx, t)
 		if err != nil {
 			fail(t, err)
 			if !keepGoing || t.Name == r.p.Baseline {
@@ -219,23 +221,37 @@ func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	return nil
 }
 
-// makeLoads makes the workloads and returns the bytes that one place must hold.
-func (r *rig) makeLoads() (need int64, err error) {
-	sizes := map[int64]bool{}
+// makeLoads makes the workloads.
+func (r *rig) makeLoads() error {
 	for _, pw := range r.p.Workloads {
 		w, err := r.d.Workload(pw)
 		if err != nil {
-			return 0, err
+			return err
 		}
+		l := &load{plan: pw, w: w}
 		if s, ok := w.(iotax.Sizer); ok {
-			sizes[s.Space()] = true
+			l.space = s.Space()
 		}
-		r.loads = append(r.loads, &load{plan: pw, w: w})
+		for _, t := range r.p.Targets {
+			if pw.Done(t.Name) {
+				l.wanted++
+			}
+		}
+		r.loads = append(r.loads, l)
 	}
-	for s := range sizes { // workloads of one size share their file
-		need += s
+	return nil
+}
+
+// need is the bytes that the place of t must hold.
+func (r *rig) need(t plan.Target) (bytes int64) {
+	sizes := map[int64]bool{}
+	for _, l := range r.loads {
+		if l.plan.Done(t.Name) && !sizes[l.space] { // workloads of one size share their file
+			sizes[l.space] = true
+			bytes += l.space
+		}
 	}
-	return need, nil
+	return bytes
 }
 
 // describe puts what is known of the targets into the run. It is called again at the end: taking a
@@ -252,8 +268,8 @@ func (r *rig) describe(run *iotax.Run) {
 }
 
 // openTarget attaches the target's volume to its machine.
-func (r *rig) openTarget(ctx context.Context, t plan.Target, need int64) (*iotax.Target, error) {
-	place, err := r.attach(ctx, t, need)
+func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+	place, err := r.attach(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +317,7 @@ func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
 
 // machine opens the machine name, after the serving side of every volume on it was made: a guest
 // must be started with its devices.
-func (r *rig) machine(ctx context.Context, name string, need int64) (iotax.Machine, error) {
+func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	if om, ok := r.machines[name]; ok {
 		if om.busy {
 			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
@@ -311,12 +327,12 @@ func (r *rig) machine(ctx context.Context, name string, need int64) (iotax.Machi
 	}
 	om := &openMachine{busy: true}
 	r.machines[name] = om
-	om.m, om.err = r.start(ctx, name, need)
+	om.m, om.err = r.start(ctx, name)
 	om.busy = false
 	return om.m, om.err
 }
 
-func (r *rig) start(ctx context.Context, name string, need int64) (iotax.Machine, error) {
+func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	pm, err := r.planMachine(name)
 	if err != nil {
 		return nil, err
@@ -326,7 +342,10 @@ func (r *rig) start(ctx context.Context, name string, need int64) (iotax.Machine
 		if t.On != name {
 			continue
 		}
-		vol, err := r.prepare(ctx, t, need)
+		if _, served := t.Spec.(plan.Served); served {
+			continue // it gives no device, and the machine that serves it may stand on this one
+		}
+		vol, err := r.prepare(ctx, t)
 		if err != nil {
 			continue // it fails alone, when its own turn comes
 		}
@@ -351,7 +370,7 @@ func (r *rig) planMachine(name string) (plan.Machine, error) {
 }
 
 // prepare makes the serving side of the target's volume, once.
-func (r *rig) prepare(ctx context.Context, t plan.Target, need int64) (iotax.Volume, error) {
+func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
 	v := r.volumes[t.Name]
 	if v.prepared {
 		return v.vol, v.err
@@ -362,19 +381,28 @@ func (r *rig) prepare(ctx context.Context, t plan.Target, need int64) (iotax.Vol
 	v.busy = true
 	defer func() { v.busy, v.prepared = false, true }()
 
-	env := volume.Env{Host: r.d.Host, ID: v.id, Need: need}
+	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t)}
 	if ref, ok := t.Spec.(plan.Referrer); ok {
 		base, ok := r.planTarget(ref.Of())
 		if !ok {
 			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", ref.Of())}
 			return nil, v.err
 		}
-		if env.Of, v.err = r.attach(ctx, base, need); v.err != nil {
+		if env.Of, v.err = r.attach(ctx, base); v.err != nil {
 			return nil, v.err
 		}
 		if base.On != "host" || env.Of.Kind != iotax.PlaceDir {
 			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("it stands on %q, which is not a directory on this host", base.Name),
 				Mend: "give a target with `dir:` on the host as `of`"}
+			return nil, v.err
+		}
+	}
+	if s, ok := t.Spec.(plan.Served); ok {
+		name := t.On
+		if _, from := s.ServedBy(); from != "" {
+			name = from
+		}
+		if env.Server, v.err = r.machine(ctx, name); v.err != nil {
 			return nil, v.err
 		}
 	}
@@ -386,16 +414,16 @@ func (r *rig) prepare(ctx context.Context, t plan.Target, need int64) (iotax.Vol
 }
 
 // attach makes the target's place, once.
-func (r *rig) attach(ctx context.Context, t plan.Target, need int64) (iotax.Place, error) {
+func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
 	v := r.volumes[t.Name]
 	if v.attached {
 		return v.place, v.err
 	}
-	m, err := r.machine(ctx, t.On, need)
+	m, err := r.machine(ctx, t.On)
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	vol, err := r.prepare(ctx, t, need)
+	vol, err := r.prepare(ctx, t)
 	if err != nil {
 		return iotax.Place{}, err
 	}
@@ -419,7 +447,7 @@ func (r *rig) planTarget(name string) (plan.Target, bool) {
 func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if s, ok := l.w.(iotax.Settler); ok {
-			found, err := s.Settle(ctx, r.targets)
+			found, err := s.Settle(ctx, r.at(l))
 			if err != nil {
 				return err
 			}
@@ -428,7 +456,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	}
 	// All checks come before the first preparation: what is missing shows before files are written.
 	for _, l := range r.loads {
-		for _, t := range r.targets {
+		for _, t := range r.at(l) {
 			if err := l.w.Check(ctx, t); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline {
 					return err
@@ -440,18 +468,35 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 		}
 	}
 	for _, l := range r.loads {
-		for _, t := range l.targets {
+		checked := l.targets
+		l.targets = nil
+		for _, t := range checked {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
 			r.onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
 			if err := l.w.Prepare(ctx, t); err != nil {
-				return err
+				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
+					return err
+				}
+				r.cellFailed(l, t, err)
+				continue
 			}
+			l.targets = append(l.targets, t)
 		}
 	}
 	return r.pilot(ctx, run)
+}
+
+// at lists those of the open targets that l is done at.
+func (r *rig) at(l *load) (targets []*iotax.Target) {
+	for _, t := range r.targets {
+		if l.plan.Done(t.Name) {
+			targets = append(targets, t)
+		}
+	}
+	return targets
 }
 
 // pilot lets the workloads that need it look at all their targets. What a resumed run found before

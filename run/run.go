@@ -145,7 +145,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if err != nil {
 		return run, err
 	}
-	if err = rig.open(ctx, run, o.KeepGoing); err == nil {
+	if err = rig.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
 		err = d.Update(ctx, run)
 	}
 	if err != nil {

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Served is a volume spec that another machine than the target's own can serve ("an NBD export of
+// controller"). ServedBy returns the key under which that machine is written and its name, which is "" for the
+// target's own machine.
+type Served interface {
+	ServedBy() (key, machine string)
+}
+
+// servers checks the machines that serve volumes.
+func (b *builder) servers() {
+	for _, e := range b.targets {
+		s, ok := e.spec.(Served)
+		if !ok {
+			continue
+		}
+		key, name := s.ServedBy()
+		if name == "" || slices.ContainsFunc(b.machines, func(m *entry) bool { return m.name == name }) || name == Host {
+			continue
+		}
+		at := e.at(e.val, key)
+		if at == nil {
+			at = e.kindKey
+		}
+		group, known := b.byMachine[name]
+		switch {
+		case len(group) > 1:
+			b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d machines", key, quote(name), len(group))
+		case !known:
+			all := []string{Host}
+			for _, m := range b.machines {
+				if m.name != Host {
+					all = append(all, m.name)
+				}
+			}
+			mend := didYouMean(name, all)
+			if Nearest(name, all) == "" {
+				mend = "declare it under machines:, or use one of " + strings.Join(all, ", ")
+			}
+			b.fail(at, mend, "%s: there is no machine %s", key, quote(name))
+		}
+	}
+}
+
+// at resolves the targets that workloads are done at: all when none is named.
+func (b *builder) at() {
+	for _, w := range b.works {
+		if w.done == nil || len(b.byTarget) == 0 {
+			continue
+		}
+		items := []*node{w.done}
+		if w.done.kind == listNode {
+			items = w.done.items
+		}
+		if len(items) == 0 {
+			b.fail(w.done, "name a target, or leave it out for all of them", "%s is done at no target", quote(w.name))
+		}
+		for _, n := range items {
+			names := []string{n.text}
+			if group := b.byTarget[n.text]; len(group) > 1 { // all that the name stands for
+				names = nil
+				for _, e := range group {
+					names = append(names, e.name)
+				}
+			} else if e, ok := b.target(n, "at"); ok {
+				names[0] = e.name
+			} else {
+				continue
+			}
+			for _, name := range names {
+				if slices.Contains(w.places, name) {
+					b.fail(n, "name it once", "%s is done at %s twice", quote(w.name), quote(name))
+					continue
+				}
+				w.places = append(w.places, name)
+			}
+		}
+	}
+}
+
+// Done reports whether the workload is done at the target of that name.
+func (w *Workload) Done(target string) bool { return len(w.At) == 0 || slices.Contains(w.At, target) }

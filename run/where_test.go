@@ -1,0 +1,111 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+// served is a volume spec that a machine serves.
+type served struct{ from string }
+
+func (s *served) ServedBy() (string, string) { return "from", s.from }
+
+// Two machines may serve each other, a machine may serve itself, and who serves goes after what it serves.
+func TestMachinesThatServe(t *testing.T) {
+	w := newWorld()
+	p := &plan.Plan{Name: "test", Baseline: "own", Measure: plan.Defaults(),
+		Machines: []plan.Machine{{Name: "a", Kind: "ssh", Spec: &none{}}, {Name: "b", Kind: "ssh", Spec: &none{}}},
+		Targets: []plan.Target{
+			{Name: "own", On: "a", Kind: "nbd", Spec: &served{}},
+			{Name: "ab", On: "a", Kind: "nbd", Spec: &served{"b"}},
+			{Name: "ba", On: "b", Kind: "nbd", Spec: &served{"a"}},
+		},
+		Workloads: []plan.Workload{{Name: "w", Kind: "fio", Spec: &none{}}}}
+	d := w.deps()
+	prepare := d.Prepare
+	d.Prepare = func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+		w.say("%s is served by %v", t.Name, e.Server)
+		return prepare(ctx, t, e)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"begin",
+		"open a with ", "own is served by a", `make t0 of ""`, "attach t0 on a",
+		"open b with ", "ab is served by b", `make t1 of ""`, "attach t1 on a",
+		"ba is served by a", `make t2 of ""`, "attach t2 on b",
+	}
+	if len(w.log) < len(want) || !slices.Equal(w.log[:len(want)], want) {
+		t.Errorf("order of steps:\n got %q\nwant %q", w.log, want)
+	}
+	last := []string{"detach t2", "remove t2", "detach t1", "remove t1", "close b", "detach t0", "remove t0", "close a"}
+	if !slices.Equal(w.log[len(w.log)-len(last):], last) {
+		t.Errorf("order of the end:\n got %q\nwant %q", w.log, last)
+	}
+}
+
+// A workload is prepared and run at its own targets, and the run is complete with that. Without the baseline
+// among them it takes as many blocks as a fixed protocol says.
+func TestWorkloadAtSomeTargets(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("everywhere", "disk only", "both")
+	p.Workloads[1].At = []string{"disk"}
+	p.Workloads[2].At = []string{"share", "host"}
+	p.Measure.Protocol = "fixed:3x10s"
+	if err := p.Measure.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done {
+		t.Fatal(r.Status, err)
+	}
+	got := map[string]int{}
+	for _, tr := range w.saved {
+		got[tr.Cell()]++
+	}
+	want := map[string]int{"host / everywhere": 3, "disk / everywhere": 3, "share / everywhere": 3, "disk / disk only": 3, "share / both": 3, "host / both": 3}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("trials %v, want %v", got, want)
+	}
+	if has(w.log, "check disk only on host") || has(w.log, "prepare both on disk") {
+		t.Errorf("a workload was made ready where it is not done: %q", w.log)
+	}
+	var plain []string // what the schedule promises is what ran
+	for _, s := range p.Schedule(3) {
+		for _, target := range s.Targets {
+			plain = append(plain, s.Workload+target)
+		}
+	}
+	p.Measure.Seed = r.Seed
+	var ran []string
+	for _, tr := range w.saved {
+		ran = append(ran, tr.Workload+tr.Target)
+	}
+	if r.Seed == 7 && !slices.Equal(plain, ran) {
+		t.Errorf("ran %q, the schedule says %q", ran, plain)
+	}
+}
+
+// A cell that cannot be prepared is left out, and the others are measured.
+func TestKeepGoingInThePlan(t *testing.T) {
+	w := newWorld()
+	w.attachErr["t1"] = errors.New("the export is not there")
+	p := guestPlan("w")
+	if r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"}); err == nil {
+		t.Errorf("%s without an error", r.Status)
+	}
+	p.Measure.KeepGoing = true
+	w = newWorld()
+	w.attachErr["t1"] = errors.New("the export is not there")
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Incomplete || len(w.saved) == 0 {
+		t.Errorf("%s after %d trials: %v", r.Status, len(w.saved), err)
+	}
+}
