@@ -213,6 +213,10 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow))
 		return
 	}
+	if !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return ln.failed[t.Name] < failuresInARow }) {
+		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name))
+		return
+	}
 	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
 		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran))
 		return
@@ -266,9 +270,16 @@ func (e *engine) tally(ln *lane) {
 			ln.widest = r
 		}
 	}
-	if ln.valid == math.MaxInt { // nothing is compared
-		alone, _, _ := stat.Pairs(trials, ln.plan.Name, metric, e.run.Baseline, e.run.Baseline)
-		ln.valid = len(alone)
+	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
+		for _, t := range ln.targets {
+			if ln.failed[t.Name] < failuresInARow {
+				alone, _, _ := stat.Pairs(trials, ln.plan.Name, metric, t.Name, t.Name)
+				ln.valid = min(ln.valid, len(alone))
+			}
+		}
+	}
+	if ln.valid == math.MaxInt {
+		ln.valid = 0
 	}
 }
 

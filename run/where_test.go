@@ -109,3 +109,28 @@ func TestKeepGoingInThePlan(t *testing.T) {
 		t.Errorf("%s after %d trials: %v", r.Status, len(w.saved), err)
 	}
 }
+
+// A workload that fails everywhere, or can be done nowhere, ends; the others go on.
+func TestWorkloadThatCannotBeDone(t *testing.T) {
+	w := newWorld()
+	w.checkErr["share"] = errors.New("no such export")
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Workload == "broken" {
+			return 0, errors.New("the export died")
+		}
+		return 1000, nil
+	}
+	p := guestPlan("good", "broken", "nowhere")
+	p.Workloads[0].At = []string{"host", "disk"}
+	p.Workloads[1].At = []string{"disk"}
+	p.Workloads[2].At = []string{"share"}
+	p.Measure.KeepGoing = true
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	got := map[string]int{}
+	for _, tr := range w.saved {
+		got[tr.Cell()]++
+	}
+	if err != nil || r.Status != iotax.Incomplete || got["disk / good"] < 6 || got["disk / broken"] != failuresInARow || len(got) != 3 {
+		t.Errorf("%s (%v) with %v", r.Status, err, got)
+	}
+}
