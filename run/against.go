@@ -8,7 +8,11 @@ import (
 
 // reference is the target that t is compared with under a workload, or "".
 func (e *engine) reference(ln *lane, t *iotax.Target) string {
-	return e.rig.infos[t.Name].Reference(e.run.Baseline, func(name string) bool {
+	takesPart := func(name string) bool {
 		return slices.ContainsFunc(ln.targets, func(x *iotax.Target) bool { return x.Name == name })
-	})
+	}
+	if ref := e.rig.infos[t.Name].Reference(e.run.Baseline, takesPart); takesPart(ref) {
+		return ref
+	}
+	return "" // the workload is not done there
 }

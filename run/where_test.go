@@ -64,7 +64,7 @@ func TestWorkloadAtSomeTargets(t *testing.T) {
 	}
 	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	if err != nil || r.Status != iotax.Done {
-		t.Fatal(r.Status, err)
+		t.Fatal(r.Status, err, r.Findings)
 	}
 	got := map[string]int{}
 	for _, tr := range w.saved {
