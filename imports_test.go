@@ -38,6 +38,7 @@ var floors = map[string]string{
 	"ingest":              "iotax fio lint check",
 	"run":                 "iotax plan stat volume",
 	"calibrate":           "iotax plan stat",
+	"web":                 "iotax plan stat store report",
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -330,12 +330,14 @@ type Cell struct {
 func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	var cells []Cell
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
-		// From one cell to the next through the index: DISTINCT would walk through every trial.
+		// From one cell to the next through the index: DISTINCT would walk through every trial, and so would
+		// SQLite's comparison of rows, (workload, target) > ($1, $2), of which the index serves the first half.
 		rows, err := tx.QueryContext(ctx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL
-				SELECT t.workload, t.target FROM cell c, trials t WHERE t.id = (
-					SELECT n.id FROM trials n WHERE (n.workload, n.target) > (c.workload, c.target) ORDER BY n.workload, n.target LIMIT 1))
+				SELECT t.workload, t.target FROM cell c, trials t WHERE t.id = coalesce(
+					(SELECT n.id FROM trials n WHERE n.workload = c.workload AND n.target > c.target ORDER BY n.target LIMIT 1),
+					(SELECT n.id FROM trials n WHERE n.workload > c.workload ORDER BY n.workload, n.target LIMIT 1)))
 			SELECT workload, target FROM cell`)
 		if err != nil {
 			return err

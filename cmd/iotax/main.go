@@ -121,6 +121,7 @@ whether the comparison was fair.`,
 	root.AddCommand(a.cleanCommand())
 	root.AddCommand(a.evaluateCommand())
 	root.AddCommand(a.labCommand())
+	root.AddCommand(a.serveCommand())
 	return root
 }
 

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/store"
+	"iotax/web"
+)
+
+// tokenVariable holds the token of serve where no file does.
+const tokenVariable = "IOTAX_TOKEN"
+
+func (a *app) serveCommand() *cobra.Command {
+	var listen, tokenFile string
+	var hosts []string
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Show the saved runs, and those that go on, in a browser",
+		Long: `serve shows the store to a browser: the history with a search, the report of each
+run, comparisons, the trend of a cell with its change points, and a run while it goes
+on. It only reads. Ctrl-C ends it.
+
+Without a token it listens on a loopback address alone. A token comes from a file
+(--token-file) or from the variable IOTAX_TOKEN, never from the command line; a
+visitor logs in with it once, a script sends "Authorization: Bearer TOKEN".`,
+		Example: `  iotax serve
+  iotax serve --listen 0.0.0.0:8080 --token-file ~/.iotax-token
+  iotax serve --host bench.example.org   # behind a proxy of that name`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			token, err := serveToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			return a.withStore(c, func(db *store.Store) error { return a.serve(c.Context(), db, listen, token, hosts) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:8080", "HOST:PORT to answer at; port 0 takes a free one")
+	f.StringVar(&tokenFile, "token-file", "", "file with the token that visitors must show (default: $"+tokenVariable+")")
+	f.StringArrayVar(&hosts, "host", nil, "another name under which it is reached, behind a proxy say")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, hosts []string) error {
+	s, err := web.New(web.Options{Store: db, Version: version(), Token: token, Hosts: hosts,
+		Measure: func(r *iotax.Run) (plan.Measure, error) {
+			p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+			if err != nil {
+				return plan.Measure{}, err
+			}
+			return p.Measure, nil
+		},
+		Log: func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) },
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	l, err := web.Listen(ctx, listen, token)
+	if err != nil {
+		return usageError{err}
+	}
+	defer l.Close()
+	url := "http://" + l.Addr().String() + "/"
+	if host, port, err := net.SplitHostPort(l.Addr().String()); err == nil && net.ParseIP(host).IsUnspecified() {
+		url = "http://" + net.JoinHostPort(hostname(), port) + "/"
+		fmt.Fprintln(a.err, "iotax: token and results travel as they are; put a proxy that speaks TLS in front where others may listen")
+	}
+	if a.json {
+		err = writeJSON(a.out, map[string]string{"url": url, "store": db.String()})
+	} else {
+		_, err = fmt.Fprintf(a.out, "serving %s at %s (Ctrl-C ends it)\n", db, url)
+	}
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, l)
+}
+
+func hostname() string {
+	if h, err := os.Hostname(); err == nil && h != "" {
+		return h
+	}
+	return "localhost"
+}
+
+// serveToken reads the token from the file, or from the environment.
+func serveToken(path string) (string, error) {
+	if path == "" {
+		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
+	}
+	fail := func(err error, mend string) (string, error) {
+		return "", usageError{&iotax.Error{Op: "read token", On: path, Err: err, Mend: mend}}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		var perr *fs.PathError
+		if errors.As(err, &perr) {
+			err = perr.Err
+		}
+		return fail(err, "(umask 077; head -c 24 /dev/urandom | base64 > "+iotax.Quote(path)+")")
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	if err != nil {
+		return fail(err, "")
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case token == "":
+		return fail(errors.New("the file is empty"), "head -c 24 /dev/urandom | base64 > "+iotax.Quote(path))
+	case strings.ContainsAny(token, "\r\n"):
+		return fail(errors.New("the file has more than one line"), "write the token alone into it")
+	}
+	return token, nil
+}

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"html/template"
+	"net/http"
+	"net/url"
+
+	"iotax"
+	"iotax/report"
+	"iotax/store"
+)
+
+type barView struct {
+	ID, Name string
+	Running  bool
+	Trends   string
+	Earlier  string // what compares it with the run of that name before it
+}
+
+// run shows the report of a run: the page that `iotax report -o x.html` writes, with a bar above it.
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if run.ID != r.PathValue("id") { // latest, a name, the beginning of an id
+		http.Redirect(w, r, "/runs/"+url.PathEscape(run.ID), http.StatusFound)
+		return nil
+	}
+	done, err := s.work(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	rep, err := s.report(r.Context(), run, store.Full)
+	if err != nil {
+		return err
+	}
+	bar := barView{ID: run.ID, Name: report.Clean(run.Name), Running: run.Status == iotax.Running}
+	if run.Name != "" {
+		bar.Trends = "/trends?" + url.Values{"name": {run.Name}}.Encode()
+		before, _, err := s.Store.Find(r.Context(), store.Query{Name: run.Name, Before: run.Start, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(before) > 0 {
+			bar.Earlier = "/compare?" + url.Values{"run": {before[0].ID, run.ID}}.Encode()
+		}
+	}
+	var top, page bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
+		return err
+	}
+	if err := rep.Page(&page, s.frame.head, template.HTML(top.String())); err != nil { // escaped by the template
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", s.frame.policy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page.Bytes()) // a visitor who went away needs no page
+	return nil
+}
+
+// report computes the report of a run from the store.
+func (s *Server) report(ctx context.Context, run *iotax.Run, depth store.Depth) (*report.Report, error) {
+	var trials []*iotax.Trial
+	for t, err := range s.Store.Each(ctx, run.ID, depth) {
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, t)
+	}
+	return report.New(run, trials), nil
+}
