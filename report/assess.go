@@ -1,6 +1,10 @@
 package report
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"iotax/stat"
 )
 
@@ -15,10 +19,10 @@ type Sentence struct {
 	Text    string
 	Figures []AssessedFigure // in the order in which the text tells them; none for a sentence about the run
 	Causes  []Cause          // those that a check supports; each is told in Text
-	Notes   []int            // numbers of the notes behind it
+	Notes   []int            // numbers of the notes behind it, ascending
 }
 
-// A SentenceKind sorts sentences; the kinds are told in this order.
+// A SentenceKind sorts sentences; the kinds are told in this order, after the answer.
 type SentenceKind string
 
 const (
@@ -28,22 +32,166 @@ const (
 	SaysFailed  SentenceKind = "failed"       // a target without a number
 	SaysUnsure  SentenceKind = "inconclusive" // more blocks are needed
 	SaysUnlike  SentenceKind = "not ranked"   // unlike things
-	SaysNoise   SentenceKind = "noise"        // figures that vary
-	SaysShare   SentenceKind = "share"        // of a line or of another target that is no baseline
+	SaysShare   SentenceKind = "share"        // of a line, or of another target than that of the ratio
 	SaysPath    SentenceKind = "fast path"    // whether the second of two like things was fast
 	SaysGain    SentenceKind = "gain"         // a target is surely better
 	SaysSame    SentenceKind = "same"         // inside the margin
+	SaysNoise   SentenceKind = "noise"        // figures that vary
+	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
+	SaysFair    SentenceKind = "fair"         // no check has a word against any figure
 )
+
+var sentenceOrder = []SentenceKind{SaysNothing, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysGain, SaysSame, SaysNoise, SaysDoubt, SaysFair}
 
 // An AssessedFigure is a number that a sentence tells.
 type AssessedFigure struct {
 	Target, Workload, Metric string
-	Against                  string // what Ratio is to
-	Ratio                    *stat.Interval
+	Against                  string         // what Ratio is to; "" where the figure is no ratio
+	Ratio                    *stat.Interval // nil where the figure has none
 }
 
 // A Cause is why a number is what it is, as far as a check says so.
 type Cause struct {
 	Rule string // of the check: "blocking-submit", "line-rate"
 	Text string // as the sentence has it
+}
+
+// Fit is how many of the sentences fit into so many lines of that width when each begins a line; at
+// least the first.
+func (a Assessment) Fit(width, lines int) int {
+	for i, s := range a.Sentences {
+		if lines -= len(Wrap(s.Text, width)); lines < 0 {
+			return max(1, i)
+		}
+	}
+	return len(a.Sentences)
+}
+
+// assessing is the state of making an Assessment.
+type assessing struct {
+	*builder
+	out  []Sentence
+	told map[*Note]bool // notes that a sentence has told
+}
+
+// An assessed is a row with its section.
+type assessed struct {
+	s *Section
+	r *Row
+}
+
+func (c assessed) figure() AssessedFigure {
+	f := AssessedFigure{Target: c.r.Target, Workload: c.s.Workload, Metric: c.s.Metric, Against: c.r.Against}
+	if c.r.Ratio != nil {
+		f.Ratio = &c.r.Ratio.Interval
+	}
+	return f
+}
+
+func (c assessed) name() string { return c.r.Target + " / " + c.s.Workload }
+
+// assess makes the sentences. It needs the numbers of the notes.
+func (b *builder) assess() {
+	a := &assessing{builder: b, told: map[*Note]bool{}}
+	cells := a.cells()
+	head, first := a.answer(cells)
+	a.compared(cells, head)
+	a.invalid(cells)
+	a.failed(cells)
+	a.unsure(cells)
+	a.unlike(cells)
+	a.lines(cells)
+	a.paths()
+	a.same(cells)
+	a.noise()
+	a.doubts()
+	slices.SortStableFunc(a.out, func(x, y Sentence) int {
+		return slices.Index(sentenceOrder, x.Kind) - slices.Index(sentenceOrder, y.Kind)
+	})
+	for i := range a.out {
+		slices.Sort(a.out[i].Notes)
+		a.out[i].Notes = slices.Compact(a.out[i].Notes)
+	}
+	b.Assessment.Sentences = append([]Sentence{first}, a.out...)
+	b.Answer = first.Text
+}
+
+// cells are the rows that a comparison was meant for: those of the metrics that decide, the baseline's
+// and those of targets that have no part in a workload left out.
+func (a *assessing) cells() []assessed {
+	var out []assessed
+	for i := range a.Sections {
+		s := &a.Sections[i]
+		if !s.First {
+			continue
+		}
+		for j := range s.Rows {
+			if r := &s.Rows[j]; !r.Baseline && (r.Ran > 0 || r.Err != "") {
+				out = append(out, assessed{s, r})
+			}
+		}
+	}
+	return out
+}
+
+func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
+
+// notes are the numbers of the row's notes of those rules, which count as told.
+func (a *assessing) notes(r *Row, rules ...string) []int {
+	var out []int
+	for _, n := range a.order {
+		if slices.Contains(rules, n.Rule) && slices.Contains(a.refs[n], r) {
+			a.told[n] = true
+			if n.Number > 0 {
+				out = append(out, n.Number)
+			}
+		}
+	}
+	return out
+}
+
+// enumerate joins words as a sentence does: "a, b and c". Of more than limit the rest is counted.
+func enumerate(words []string, limit int, of string) string {
+	if n := len(words) - limit; n > 0 {
+		words = append(words[:limit:limit], plural(n, "more "+of))
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// listed is how many figures a sentence tells.
+const listed = 3
+
+// percentage prints a ratio as a share: "31 % [29–33]".
+func percentage(i stat.Interval) string {
+	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
+	p := places(pc.Estimate, half(pc))
+	if !finite(pc) {
+		return fixed(pc.Estimate, p) + " %"
+	}
+	return fmt.Sprintf("%s %% [%s–%s]", fixed(pc.Estimate, p), fixed(pc.Lo, p), fixed(pc.Hi, p))
+}
+
+// times prints a ratio as a multiple: "3.2× [2.9–3.5]".
+func times(i stat.Interval) string {
+	p := places(i.Estimate, half(i))
+	if !finite(i) {
+		return fixed(i.Estimate, p) + "×"
+	}
+	return fmt.Sprintf("%s× [%s–%s]", fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+}
+
+func inverse(i stat.Interval) stat.Interval {
+	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
+}
+
+// extent prints the bounds of a ratio: "between 0.86× and 1.15×".
+func extent(i stat.Interval) string {
+	p := places(i.Estimate, half(i))
+	if !finite(i) {
+		return "of unknown size"
+	}
+	return fmt.Sprintf("between %s× and %s×", bound(i.Lo, p), bound(i.Hi, p))
 }

@@ -18,6 +18,7 @@ type jsonReport struct {
 	Run         jsonRun           `json:"run"`
 	Environment map[string]string `json:"environment"`
 	Answer      string            `json:"answer"`
+	Assessment  []jsonSentence    `json:"assessment"`
 	Cells       []jsonCell        `json:"cells"`
 }
 
@@ -98,6 +99,10 @@ func (n number64) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
+func toBounds(i stat.Interval) *jsonBounds {
+	return &jsonBounds{number64(i.Estimate), number64(i.Lo), number64(i.Hi), i.N}
+}
+
 func toJSON(i stat.Interval) jsonValue {
 	return jsonValue{number64(i.Estimate), number64(i.Lo), number64(i.Hi), i.N}
 }
@@ -105,7 +110,7 @@ func toJSON(i stat.Interval) jsonValue {
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
 func (r *Report) JSON(w io.Writer) error {
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

@@ -32,6 +32,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		title = "iotax"
 	}
 	fmt.Fprintf(&b, "## %s\n\n**%s**\n", title, escapeMarkdown(r.Answer))
+	r.markdownAssessment(&b)
 	last := ""
 	for i, s := range r.Sections {
 		if s.Workload != last || i == 0 {

@@ -172,7 +172,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
 	}
 	b.number()
-	b.Answer = b.answer()
+	b.assess()
 	return b.Report
 }
 

@@ -56,10 +56,11 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 		o.Width = 80
 	}
 	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
-	t.para(r.Answer, "", "", t.pal.bold)
+	left := t.assessment()
 	t.table()
 	t.curves()
 	t.notes()
+	t.rest(left)
 	t.foot()
 	_, err := io.WriteString(w, t.out.String())
 	return err

@@ -1,0 +1,317 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Shares of a line's rate: from here on the network is called the limit, up to here it is called none, and
+// above the last the number is no number of the line.
+const (
+	lineIsLimit   = 0.85
+	lineIsNoLimit = 0.50
+	lineAtMost    = 1.05
+)
+
+// A reason is a cause with its figure in one cell; those of several cells are told as a range.
+type reason struct {
+	rule   string
+	figure float64 // NaN where it has none
+	tell   func(figure string) string
+	format func(float64) string
+	notes  []int
+}
+
+// causes tells the reasons of cells that have the same ones.
+func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
+	var out []Cause
+	var notes []int
+	for _, r := range a.why(cells) {
+		notes = append(notes, r.notes...)
+		lo, hi := r.figure, r.figure
+		for _, c := range cells {
+			for _, x := range a.why([]assessed{c}) {
+				if x.rule == r.rule {
+					lo, hi = math.Min(lo, x.figure), math.Max(hi, x.figure)
+					notes = append(notes, x.notes...)
+				}
+			}
+		}
+		figure := ""
+		if r.format != nil && !math.IsNaN(lo) {
+			figure = r.format(lo)
+			if s := r.format(hi); s != figure {
+				figure += " to " + s
+			}
+		}
+		out = append(out, Cause{r.rule, r.tell(figure)})
+	}
+	slices.Sort(notes)
+	return out, slices.Compact(notes)
+}
+
+// why finds the reasons of the first of cells that checks support. What was found in no more than half of
+// the trials of a cell, or on the other side of the comparison too, is no reason.
+func (a *assessing) why(cells []assessed) []reason {
+	c := cells[0]
+	var out []reason
+	add := func(rule string, figure float64, format func(float64) string, tell func(string) string) {
+		out = append(out, reason{rule, figure, tell, format, a.notes(c.r, rule)})
+	}
+	plain := func(rule, text string) { add(rule, math.NaN(), nil, func(string) string { return text }) }
+	here := func(rule string) bool { return a.found(c.r, c.s, rule) }
+	there := func(rule string) bool {
+		base := c.s.row(c.r.Against)
+		return base != nil && a.found(base, c.s, rule)
+	}
+	share := func(x float64) string { return number(lone(x), iotax.RatioUnit) }
+	worse := c.r.Ratio != nil && c.r.Ratio.Estimate < 1
+
+	if name, x, ok := a.lineShare(c); ok && worse && x <= lineAtMost {
+		switch {
+		case x >= lineIsLimit:
+			add("line-rate", x, share, func(f string) string { return "it is at " + f + " of " + name + ", so the network is the limit" })
+		case x <= lineIsNoLimit:
+			add("line-rate-unused", x, share, func(f string) string { return "it is at " + f + " of " + name + ", so the network is not the limit" })
+		}
+	}
+	if !worse {
+		for rule, text := range map[string]string{"cache-served": "a cache answered a part", "write-absorbed": "a cache took a part of the writes", "device-did-less": "the host's cache did a part of it"} {
+			if here(rule) && !there(rule) {
+				plain(rule, text)
+			}
+		}
+		slices.SortFunc(out, func(x, y reason) int { return cmp.Compare(x.rule, y.rule) })
+		if there("generator-bound") {
+			plain("generator-bound", c.r.Against+" was limited by the CPU of its load generator")
+		}
+		return out
+	}
+	blocking := here("blocking-submit") && !there("blocking-submit")
+	if depth, asked := a.depth(c); blocking && depth > 0 && asked > 1 {
+		add("blocking-submit", depth, depthText, func(f string) string {
+			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
+		})
+	} else if blocking {
+		plain("blocking-submit", "submission blocks there, whatever the queue depth")
+	} else if here("depth-not-reached") && !there("depth-not-reached") && depth > 0 && asked > 1 {
+		add("depth-not-reached", depth, depthText, func(f string) string {
+			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
+		})
+	}
+	cpu := func(rule, text string) {
+		switch {
+		case here(rule):
+			plain(rule, text)
+		case there(rule):
+			add(rule, math.NaN(), nil, func(string) string {
+				return c.r.Against + " was itself limited by its CPU, so that the loss may be larger"
+			})
+		}
+	}
+	switch {
+	case here("generator-bound") || there("generator-bound"):
+		cpu("generator-bound", "its load generator had no more CPU, so the CPU is the limit")
+	case here("cpu-bound") || there("cpu-bound"):
+		cpu("cpu-bound", "it is near to what the CPU can do at all")
+	}
+	if here("steal") && !there("steal") {
+		plain("steal", "CPU time was stolen from it")
+	}
+	if here("throttle-step") && !there("throttle-step") {
+		plain("throttle-step", "a limit set in during its trials")
+	}
+	if here("drain-counted") && !there("drain-counted") {
+		plain("drain-counted", "the end of its queue was counted as time, so that it looks slower than it is")
+	}
+	return out
+}
+
+func depthText(x float64) string {
+	if x >= 9.95 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
+}
+
+// found reports whether more than half of a row's trials that count have a finding of that rule, or a note
+// of the report is about the row.
+func (a *assessing) found(r *Row, s *Section, rule string) bool {
+	n, with := 0, 0
+	for _, t := range a.byCell[Cell{r.Target, s.Workload}] {
+		if t.Err != "" || a.void[s.Workload][t.Block] {
+			continue
+		}
+		n++
+		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
+			with++
+		}
+	}
+	if 2*with > n {
+		return true
+	}
+	if slices.ContainsFunc(a.info(r.Target).Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
+		return true
+	}
+	return rule == "cpu-bound" && slices.ContainsFunc(a.order, func(x *Note) bool { return x.Rule == rule && slices.Contains(a.refs[x], r) })
+}
+
+// depth is the number of I/Os in flight by Little's law, the median over the trials, and what the job
+// asked for; 0 where it is not known.
+func (a *assessing) depth(c assessed) (got, asked float64) {
+	var depths []float64
+	for _, t := range a.byCell[Cell{c.r.Target, c.s.Workload}] {
+		if t.Err != "" || a.void[c.s.Workload][t.Block] {
+			continue
+		}
+		var flows []stat.Flow
+		for _, d := range []string{"read", "write", "trim"} {
+			rate, ok := t.Value(d + ".iops")
+			latency, known := t.Value(d + ".latency.mean")
+			if ok && known {
+				flows = append(flows, stat.Flow{Rate: rate.Value, Latency: latency.Value})
+			}
+		}
+		if d := stat.Little(flows...); d > 0 {
+			depths = append(depths, d)
+		}
+		if d, err := strconv.ParseFloat(t.Facts["iodepth"], 64); err == nil && d > 0 {
+			asked = d
+			if n, err := strconv.ParseFloat(t.Facts["numjobs"], 64); err == nil && n > 0 {
+				asked *= n
+			}
+		}
+	}
+	if len(depths) == 0 {
+		return 0, asked
+	}
+	return stat.Median(depths).Estimate, asked
+}
+
+// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
+const factLineRate = "line.rate"
+
+// lineShare is what a cell reaches of the network to its storage: by a target that the plan holds it
+// against and that measured a network, else by the line rate that its trials or its target know.
+func (a *assessing) lineShare(c assessed) (name string, share float64, ok bool) {
+	for _, sh := range c.r.Shares {
+		if a.kind(sh.Workload) == "network" {
+			return "what " + sh.Against + " carries", sh.Ratio.Estimate, true
+		}
+	}
+	var xs []float64
+	for _, t := range a.byCell[Cell{c.r.Target, c.s.Workload}] {
+		line, err := strconv.ParseFloat(cmp.Or(t.Facts[factLineRate], a.info(c.r.Target).Facts[factLineRate]), 64)
+		if err != nil || !(line > 0) || t.Err != "" || a.void[c.s.Workload][t.Block] {
+			continue
+		}
+		if v, ok := t.Value(bandwidthOf(c.s.Metric)); ok && v.Unit == iotax.BytesPerSecond {
+			xs = append(xs, v.Value/line)
+		}
+	}
+	if len(xs) == 0 {
+		return "", 0, false
+	}
+	return "the measured line rate", stat.Median(xs).Estimate, true
+}
+
+func (a *assessing) kind(workload string) string {
+	for _, w := range a.workloads {
+		if w.Name == workload {
+			return w.Kind
+		}
+	}
+	return ""
+}
+
+// lines tells the shares that no loss has told.
+func (a *assessing) lines(cells []assessed) {
+	for _, c := range cells {
+		if len(c.r.values()) == 0 || a.condemned(c.r) {
+			continue
+		}
+		for _, sh := range c.r.Shares {
+			network := a.kind(sh.Workload) == "network"
+			if told := c.r.Verdict == stat.Worse && network && (sh.Ratio.Estimate >= lineIsLimit || sh.Ratio.Estimate <= lineIsNoLimit); told {
+				continue
+			}
+			s := Sentence{Kind: SaysShare, Figures: []AssessedFigure{{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio}}, Notes: a.notes(c.r, "compared-with-another")}
+			s.Text = fmt.Sprintf("%s / %s reaches %s of %s's %s", c.r.Target, c.s.Workload, percentage(sh.Ratio), sh.Against, subject(sh.Workload, Label(sh.Metric)))
+			limit := ""
+			switch x := sh.Ratio.Estimate; {
+			case !network:
+			case x > lineAtMost:
+				limit = "more than the line carries: a cache answered, or the line was slower when it was measured"
+			case x >= lineIsLimit:
+				limit = "the network is the limit"
+			case x <= lineIsNoLimit:
+				limit = "the network is not the limit"
+			}
+			if limit != "" {
+				s.Causes = []Cause{{"line-rate", limit}}
+				s.Text += ": " + limit
+			}
+			s.Text += "."
+			a.say(s)
+		}
+	}
+}
+
+// The values of a trial that did the same thing twice, the second time with what the first one left:
+// a volume made from an image, and another one.
+const (
+	valueFirst  = "first.duration"
+	valueSecond = "second.duration"
+	fastPath    = 10 // times faster at least
+)
+
+// paths tells whether the second of two like things took a fast path.
+func (a *assessing) paths() {
+	for _, w := range a.workloads {
+		for _, t := range a.targets {
+			var first, second []float64
+			for _, x := range a.byCell[Cell{t.Name, w.Name}] {
+				f, ok := pathValue(x, valueFirst)
+				s, both := pathValue(x, valueSecond)
+				if ok && both && x.Err == "" && !a.void[w.Name][x.Block] {
+					first, second = append(first, f), append(second, s)
+				}
+			}
+			if len(first) == 0 {
+				continue
+			}
+			i, err := stat.Ratio(first, second, iotax.Down, a.Alpha)
+			if err != nil {
+				continue
+			}
+			s := Sentence{Kind: SaysPath, Figures: []AssessedFigure{{t.Name, w.Name, valueSecond, "", &i}}}
+			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, times(i))
+			switch sure := i.Bounded(); {
+			case sure && i.Lo >= fastPath, !sure && i.Estimate >= fastPath:
+				s.Text += ", so the fast path is taken."
+			case sure && i.Hi < fastPath, !sure:
+				s.Text += fmt.Sprintf(", and not %d times: the fast path is missed.", fastPath)
+			default:
+				s.Text += fmt.Sprintf("; whether that is %d times is not decided.", fastPath)
+			}
+			a.say(s)
+		}
+	}
+}
+
+// pathValue is the value of that name, or of one that ends in it ("volume.first.duration").
+func pathValue(t *iotax.Trial, name string) (float64, bool) {
+	for _, v := range t.Values {
+		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {
+			return v.Value, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,444 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// answer is the report in a sentence: the largest loss that is sure, else the largest gain, else that
+// nothing differs, else that nothing can be said; and how many comparisons could not be judged. head is
+// the cell that it tells, if it tells one.
+func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
+	var worst, best *assessed
+	counts := map[stat.Verdict]int{}
+	judged := 0
+	for _, c := range cells {
+		counts[c.r.Verdict]++
+		if conclusive(c.r.Verdict) || c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+			judged++
+		}
+		switch c.r.Verdict {
+		case stat.Worse:
+			if worst == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate {
+				worst = &c
+			}
+		case stat.Better:
+			if best == nil || c.r.Ratio.Estimate > best.r.Ratio.Estimate {
+				best = &c
+			}
+		}
+	}
+	base, why := a.Baseline, ""
+	out.Kind = SaysNothing
+	tell := func(c *assessed, kind SentenceKind) string {
+		head, out.Kind, out.Figures = c, kind, []AssessedFigure{c.figure()}
+		out.Causes, out.Notes = a.causes([]assessed{*c})
+		for _, cause := range out.Causes {
+			why += "; " + cause.Text
+		}
+		return sentence(*c.s, *c.r, c.r.Against)
+	}
+	var s string
+	switch {
+	case len(a.Trials) == 0:
+		s = "Nothing was measured"
+		if i := slices.IndexFunc(a.targets, func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
+			s += ": " + a.targets[i].Name + " could not be opened"
+		}
+		out.Text = s + "."
+		return nil, out
+	case len(cells) == 0:
+		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with.", base)
+		return nil, out
+	case worst != nil:
+		s = tell(worst, SaysLoss)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest loss of %d comparisons", judged)
+		}
+	case best != nil:
+		s = tell(best, SaysGain)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+		}
+	case judged > 0 && counts[stat.Inconclusive] == 0:
+		out.Kind = SaysSame
+		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, percent(a.Margin))
+		if judged == 1 {
+			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, percent(a.Margin))
+		}
+	case judged > 0:
+		out.Kind = SaysUnsure
+		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", counts[stat.Inconclusive], judged, base, a.counted())
+	case counts[stat.NotRanked] > 0:
+		s = fmt.Sprintf("No target can be ranked against %s", base)
+	default:
+		s = fmt.Sprintf("No target could be compared with %s", base)
+	}
+	s += why
+	if n := len(cells) - judged; n > 0 && judged > 0 {
+		s += fmt.Sprintf(" (%d more cannot be judged, see the notes)", n)
+	} else if n > 0 {
+		s += ": see the notes"
+	}
+	out.Text = s + "."
+	return head, out
+}
+
+// sentence says what one row came to: "guest keeps 31 % [29–33] of host disk's 4k random read IOPS".
+func sentence(s Section, r Row, base string) string {
+	what, i := subject(s.Workload, s.Label), r.Ratio.Interval
+	switch {
+	case s.Better == iotax.Down:
+		// A time: said as how many times as long it takes, not as what share of a speed is kept.
+		return fmt.Sprintf("%s: %s is %s that of %s", r.Target, what, times(inverse(i)), base)
+	case i.Estimate >= 1:
+		return fmt.Sprintf("%s reaches %s %s's %s", r.Target, times(i), base, what)
+	}
+	return fmt.Sprintf("%s keeps %s of %s's %s", r.Target, percentage(i), base, what)
+}
+
+// compared tells losses and gains. The cells of one target that have the same causes share a sentence.
+func (a *assessing) compared(cells []assessed, head *assessed) {
+	type group struct {
+		kind  SentenceKind
+		cells []assessed
+	}
+	var groups []*group
+	byKey := map[string]*group{}
+	pick := slices.Clone(cells)
+	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
+	for _, c := range pick {
+		kind := SaysLoss
+		switch {
+		case head != nil && c == *head:
+			continue
+		case c.r.Verdict == stat.Better:
+			kind = SaysGain
+		case c.r.Verdict != stat.Worse:
+			continue
+		}
+		key := fmt.Sprintf("%s\x00%s\x00%s\x00%v", kind, c.r.Target, c.r.Against, c.s.Better)
+		for _, w := range a.why([]assessed{c}) {
+			key += "\x00" + w.rule
+		}
+		g := byKey[key]
+		if g == nil {
+			g = &group{kind: kind}
+			byKey[key] = g
+			groups = append(groups, g)
+		}
+		g.cells = append(g.cells, c)
+	}
+	for _, g := range groups {
+		c := g.cells[0]
+		s := Sentence{Kind: g.kind}
+		var parts []string
+		for i, x := range g.cells {
+			s.Figures = append(s.Figures, x.figure())
+			if i == 0 {
+				parts = append(parts, sentence(*x.s, *x.r, x.r.Against))
+				continue
+			}
+			what, ratio := subject(x.s.Workload, x.s.Label), x.r.Ratio.Interval
+			switch {
+			case x.s.Better == iotax.Down:
+				parts = append(parts, fmt.Sprintf("%s is %s", what, times(inverse(ratio))))
+			case ratio.Estimate >= 1:
+				parts = append(parts, fmt.Sprintf("%s its %s", times(ratio), what))
+			default:
+				parts = append(parts, fmt.Sprintf("%s of its %s", percentage(ratio), what))
+			}
+		}
+		s.Text = enumerate(parts, listed, "of its workloads")
+		if head != nil && head.r.Target == c.r.Target {
+			s.Text = strings.Replace(s.Text, c.r.Target+" keeps ", c.r.Target+" also keeps ", 1)
+		}
+		s.Causes, s.Notes = a.causes(g.cells)
+		for _, cause := range s.Causes {
+			s.Text += "; " + cause.Text
+		}
+		s.Text += "."
+		a.say(s)
+	}
+}
+
+// distance is how far a ratio lies from 1, as a factor above 1; 0 without one.
+func distance(r *Row) float64 {
+	if r.Ratio == nil || !(r.Ratio.Estimate > 0) {
+		return 0
+	}
+	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
+}
+
+// invalid tells what must not be quoted, by what condemned it.
+func (a *assessing) invalid(cells []assessed) {
+	var order []*Note
+	by := map[*Note][]assessed{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyVoid {
+			continue
+		}
+		for _, n := range a.order {
+			if n.Severity == iotax.Invalid && slices.Contains(a.refs[n], c.r) {
+				if by[n] == nil {
+					order = append(order, n)
+				}
+				by[n] = append(by[n], c)
+				break
+			}
+		}
+	}
+	for _, n := range order {
+		a.told[n] = true
+		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule}}}
+		var names []string
+		for _, c := range by[n] {
+			names = append(names, c.name())
+			s.Figures = append(s.Figures, c.figure())
+		}
+		if n.Number > 0 {
+			s.Notes = []int{n.Number}
+		}
+		evidence := n.Rule
+		if cause := conditions[n.Rule]; cause != "" {
+			evidence = cause
+		}
+		s.Causes[0].Text = evidence
+		s.Text = fmt.Sprintf("Not to be quoted: %s: %s.", enumerate(names, listed, "cell"), evidence)
+		a.say(s)
+	}
+}
+
+// conditions say in a sentence what a rule has found against a number.
+var conditions = map[string]string{
+	"cache-served":       "a cache answered, not the device",
+	"write-absorbed":     "a cache took the writes, not the device",
+	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
+	"too-many-void":      "more than 20 % of the trials are void",
+	"no-ratio":           "a value has no logarithm",
+	"cell-not-measured":  "the workload could not run there",
+}
+
+// failed tells of targets without a number.
+func (a *assessing) failed(cells []assessed) {
+	opened := map[string]bool{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NoResult {
+			continue
+		}
+		s := Sentence{Kind: SaysFailed, Figures: []AssessedFigure{c.figure()}}
+		if c.r.Err != "" {
+			if opened[c.r.Target] {
+				continue
+			}
+			opened[c.r.Target] = true
+			why, _, _ := strings.Cut(c.r.Err, "\n")
+			if op, rest, ok := strings.Cut(why, ": "); ok && strings.HasPrefix(op, "open ") {
+				why = rest
+			}
+			s.Notes = a.notes(c.r, "target-not-opened")
+			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
+		} else {
+			s.Notes = a.notes(c.r, "trial-failed", "trial-void")
+			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), plural(c.r.Ran, "trial"))
+		}
+		a.say(s)
+	}
+}
+
+// unsure tells what needs more blocks, the widest first.
+func (a *assessing) unsure(cells []assessed) {
+	var open []assessed
+	for _, c := range cells {
+		if c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+			open = append(open, c)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	width := func(c assessed) float64 {
+		if w := c.r.Ratio.HalfWidth(); !math.IsNaN(w) {
+			return w
+		}
+		return math.Inf(1)
+	}
+	slices.SortStableFunc(open, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
+	s := Sentence{Kind: SaysUnsure}
+	var parts []string
+	for _, c := range open {
+		s.Figures = append(s.Figures, c.figure())
+		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many")...)
+		parts = append(parts, fmt.Sprintf("%s, %s", c.name(), extent(c.r.Ratio.Interval)))
+	}
+	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.counted(), strings.Join(cut(parts, listed, "cell"), "; "))
+	a.say(s)
+}
+
+func cut(words []string, limit int, of string) []string {
+	if n := len(words) - limit; n > 0 {
+		return append(words[:limit:limit], plural(n, "more "+of))
+	}
+	return words
+}
+
+// unlike tells what is not ranked because a flush does not promise the same.
+func (a *assessing) unlike(cells []assessed) {
+	type kind struct {
+		durability iotax.Durability
+		against    string
+	}
+	var order []kind
+	names, figures, notes := map[kind][]string{}, map[kind][]AssessedFigure{}, map[kind][]int{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NotRanked || c.r.Against == "" {
+			continue
+		}
+		k := kind{a.info(c.r.Target).Durability, c.r.Against}
+		if a.info(c.r.Against).Durability == k.durability {
+			continue
+		}
+		if names[k] == nil {
+			order = append(order, k)
+		}
+		if !slices.Contains(names[k], c.r.Target) {
+			names[k] = append(names[k], c.r.Target)
+		}
+		figures[k] = append(figures[k], c.figure())
+		notes[k] = append(notes[k], a.notes(c.r, "durability-differs")...)
+	}
+	for _, k := range order {
+		what := map[iotax.Durability]string{iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
+		if what == "" {
+			what = "a flush promises something else there"
+		}
+		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{"durability-differs", what}},
+			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, enumerate(names[k], listed, "target"))})
+	}
+}
+
+// same tells what lies inside the margin.
+func (a *assessing) same(cells []assessed) {
+	s := Sentence{Kind: SaysSame}
+	var names []string
+	for _, c := range cells {
+		if c.r.Verdict == stat.Equivalent || c.r.Verdict == stat.BelowMargin {
+			s.Figures = append(s.Figures, c.figure())
+			names = append(names, c.name())
+		}
+	}
+	if len(names) == 0 || len(names) == len(cells) { // the answer says so of all
+		return
+	}
+	s.Text = fmt.Sprintf("Nothing lost, within ± %s: %s.", percent(a.Margin), enumerate(names, listed, "cell"))
+	a.say(s)
+}
+
+// noisySpread is the standard deviation of the logarithm above which a figure is called noisy, as check's
+// noisy-baseline does; below four trials it says too little.
+const noisySpread = 0.10
+
+// noise tells which figures vary from trial to trial.
+func (a *assessing) noise() {
+	type noisy struct {
+		c  assessed
+		sd float64
+	}
+	var all []noisy
+	for i := range a.Sections {
+		s := &a.Sections[i]
+		for j := range s.Rows {
+			if sd := spreadOf(s.Rows[j].values()); s.First && sd > noisySpread {
+				all = append(all, noisy{assessed{s, &s.Rows[j]}, sd})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(x, y noisy) int { return cmp.Compare(y.sd, x.sd) })
+	s := Sentence{Kind: SaysNoise}
+	var parts []string
+	for _, n := range all {
+		s.Figures = append(s.Figures, AssessedFigure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
+		parts = append(parts, fmt.Sprintf("%s (%s)", n.c.name(), percent(n.sd)))
+	}
+	s.Text = fmt.Sprintf("Noisy, trials vary by more than %s: %s.", percent(noisySpread), enumerate(parts, listed, "cell"))
+	a.say(s)
+}
+
+// spreadOf is the standard deviation of the logarithms; NaN for fewer than four positive values.
+func spreadOf(xs []float64) float64 {
+	if len(xs) < 4 {
+		return math.NaN()
+	}
+	var m, ss float64
+	for _, x := range xs {
+		m += math.Log(x) / float64(len(xs))
+	}
+	for _, x := range xs {
+		ss += (math.Log(x) - m) * (math.Log(x) - m)
+	}
+	return math.Sqrt(ss / float64(len(xs)-1))
+}
+
+// doubts tells the warnings that no other sentence has told; or that there are none.
+func (a *assessing) doubts() {
+	var parts []string
+	var numbers []int
+	warned := len(a.Trials) == 0 || a.Run.Imported()
+	for _, n := range a.General {
+		if n.Severity == iotax.Warning || n.Severity == iotax.Invalid {
+			warned = true
+			parts = append(parts, n.Rule)
+		}
+	}
+	for _, n := range a.order {
+		if n.Severity == iotax.Info {
+			continue
+		}
+		warned = true
+		if a.told[n] || slices.Contains(tellsItself, n.Rule) {
+			continue
+		}
+		var cells []string
+		for _, it := range n.Items {
+			for _, c := range it.Cells {
+				if !slices.Contains(cells, c.String()) {
+					cells = append(cells, c.String())
+				}
+			}
+		}
+		if n.Number > 0 {
+			numbers = append(numbers, n.Number)
+			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(cut(cells, 1, "cell"), ", ")))
+		} else {
+			parts = append(parts, n.Rule+" (all)")
+		}
+	}
+	switch {
+	case len(parts) > 0:
+		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("Checks that warn, see the notes: %s.", strings.Join(uniq(parts), ", "))})
+	case !warned:
+		a.say(Sentence{Kind: SaysFair, Text: "Fair, as far as checks can tell: none has a word against these figures."})
+	}
+}
+
+// tellsItself are warnings about trials that count for nothing any more, which the table shows.
+var tellsItself = []string{"trial-void", "trial-failed", "target-not-opened", "durability-differs"}
+
+func uniq(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
