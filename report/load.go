@@ -47,7 +47,8 @@ const (
 func (b *builder) curves() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
-		job, load, offered := b.load(s.Workload)
+		l := b.load(s.Workload)
+		job, load, offered := l.job, l.load, l.offered
 		if job == "" {
 			continue
 		}
@@ -89,16 +90,40 @@ func lone(x float64) stat.Interval {
 	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
-// load says what an open loop did and offered; job is "" for a closed one.
-func (b *builder) load(workload string) (job, load string, offered float64) {
+// An openLoad is what the trials of a workload say of its loop.
+type openLoad struct {
+	job, load string  // what an open loop did and how it was loaded; job is "" for a closed one
+	offered   float64 // 1/s
+	depth     int     // I/Os in flight that a closed one asks for; 0 where no trial says
+}
+
+// load asks all trials of a workload once.
+func (b *builder) load(workload string) openLoad {
+	if l, ok := b.loads[workload]; ok {
+		return l
+	}
+	var l openLoad
 	for _, t := range b.byWorkload[workload] {
-		if t.Facts[factLoadJob] == "" {
+		if t.Facts[factLoadJob] != "" {
+			v, _ := t.Value("load.offered")
+			l = openLoad{job: t.Facts[factLoadJob], load: t.Facts[factLoad], offered: v.Value}
+			break
+		}
+		if l.depth > 0 {
 			continue
 		}
-		v, _ := t.Value("load.offered")
-		return t.Facts[factLoadJob], t.Facts[factLoad], v.Value
+		if depth, err := strconv.Atoi(t.Facts["iodepth"]); err == nil {
+			if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil {
+				depth *= n
+			}
+			l.depth = depth
+		}
 	}
-	return "", "", 0
+	if b.loads == nil {
+		b.loads = map[string]openLoad{}
+	}
+	b.loads[workload] = l
+	return l
 }
 
 // latencyLabel says of a latency what it is: in a closed loop the next I/O waits for the last one, so
@@ -108,20 +133,11 @@ func (b *builder) latencyLabel(workload, metric string) string {
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {
 		return label
 	}
-	if job, _, _ := b.load(workload); job != "" {
+	l := b.load(workload)
+	if l.job != "" || l.depth == 0 {
 		return label
 	}
-	for _, t := range b.byWorkload[workload] {
-		depth, err := strconv.Atoi(t.Facts["iodepth"])
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil {
-			depth *= n
-		}
-		return strings.Replace(label, "latency", "service latency", 1) + fmt.Sprintf(" at QD %d", depth)
-	}
-	return label
+	return strings.Replace(label, "latency", "service latency", 1) + fmt.Sprintf(" at QD %d", l.depth)
 }
 
 // title names a curve: "rw=randread bs=4k".

@@ -40,17 +40,18 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 
 func (b *builder) refer(n *Note, r *Row) {
 	if b.refs == nil {
-		b.refs = map[*Note][]*Row{}
+		b.refs = map[*Note]map[*Row]bool{}
 	}
-	if !slices.Contains(b.refs[n], r) {
-		b.refs[n] = append(b.refs[n], r)
+	if b.refs[n] == nil {
+		b.refs[n] = map[*Row]bool{}
 	}
+	b.refs[n][r] = true
 }
 
 // blame makes r refer to what condemned the baseline.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.order {
-		if n.Severity == iotax.Invalid && slices.Contains(b.refs[n], base) {
+		if n.Severity == iotax.Invalid && b.refs[n][base] {
 			b.refer(n, r)
 		}
 	}
@@ -59,7 +60,7 @@ func (b *builder) blame(base, r *Row) {
 // condemned reports whether a check said that the row's number must not be quoted.
 func (b *builder) condemned(r *Row) bool {
 	for _, n := range b.order {
-		if n.Severity == iotax.Invalid && n.Rule != "too-many-void" && slices.Contains(b.refs[n], r) {
+		if n.Severity == iotax.Invalid && n.Rule != "too-many-void" && b.refs[n][r] {
 			return true
 		}
 	}
@@ -95,7 +96,7 @@ func (b *builder) number() {
 		for j := range b.Sections[i].Rows {
 			r := &b.Sections[i].Rows[j]
 			for _, n := range b.order {
-				if !slices.Contains(b.refs[n], r) || first[n] && n.Number == 0 {
+				if !b.refs[n][r] || first[n] && n.Number == 0 {
 					continue
 				}
 				if !first[n] {

@@ -187,7 +187,8 @@ type builder struct {
 
 	notes map[noteKey]*Note
 	order []*Note
-	refs  map[*Note][]*Row
+	refs  map[*Note]map[*Row]bool
+	loads map[string]openLoad
 }
 
 type noteKey struct {
@@ -199,14 +200,23 @@ type noteKey struct {
 // was cut short may not have written them).
 func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
+	known, at := map[string]bool{}, map[string]int{}
+	for _, t := range targets {
+		known[t.Name] = true
+	}
+	for i, w := range slices.Backward(workloads) {
+		at[w.Name] = i
+	}
 	for _, t := range b.Trials {
-		if !slices.ContainsFunc(targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
+		if !known[t.Target] {
+			known[t.Target] = true
 			targets = append(targets, iotax.TargetInfo{Name: t.Target})
 		}
-		i := slices.IndexFunc(workloads, func(i iotax.WorkloadInfo) bool { return i.Name == t.Workload })
-		if i < 0 {
+		i, ok := at[t.Workload]
+		if !ok {
+			i = len(workloads)
+			at[t.Workload] = i
 			workloads = append(workloads, iotax.WorkloadInfo{Name: t.Workload, Cold: t.Cold})
-			i = len(workloads) - 1
 		}
 		if len(workloads[i].Metrics) == 0 && len(t.Values) > 0 {
 			workloads[i].Metrics = []string{t.Values[0].Name}

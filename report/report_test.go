@@ -728,13 +728,6 @@ func BenchmarkHTML100Cells(b *testing.B) {
 	}
 }
 
-func BenchmarkNew100kTrials(b *testing.B) {
-	run, trials := large(200, 500)
-	for b.Loop() {
-		New(run, trials)
-	}
-}
-
 // What is true of every row is told once and marks none; the JSON still has it at every cell.
 func TestCommonNote(t *testing.T) {
 	run, trials := fixture()

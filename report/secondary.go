@@ -19,7 +19,7 @@ var quantiles = []struct {
 // is never averaged. A quantile with fewer than 100 observations beyond it stands there without its
 // value, and so it does not look as if nobody had measured it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
-	var trials []*iotax.Trial
+	trials := make([]*iotax.Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
 		if t.Err == "" && !b.void[w.Name][t.Block] {
 			trials = append(trials, t)
@@ -32,6 +32,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		for _, h := range t.Histograms {
 			if byName[h.Name] == nil {
 				names = append(names, h.Name)
+				byName[h.Name] = make([]iotax.Histogram, 0, len(trials))
 			}
 			byName[h.Name] = append(byName[h.Name], h)
 		}
@@ -61,6 +62,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 		if values[v.Name] == nil {
 			order = append(order, v)
+			values[v.Name] = make([]float64, 0, len(trials))
 		}
 		values[v.Name] = append(values[v.Name], v.Value)
 	}

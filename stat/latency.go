@@ -24,19 +24,39 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 		return out
 	}
 	out.Name, out.Unit = hs[0].Name, hs[0].Unit
-	var all []iotax.Bin
+	// Tools count on a grid of their own, so that the sum has few more bins than its parts.
+	var sum, next []iotax.Bin
 	for _, h := range hs {
-		all = append(all, h.Bins...)
+		bins := h.Bins
+		if !slices.IsSortedFunc(bins, byValue) {
+			bins = slices.Clone(bins)
+			slices.SortStableFunc(bins, byValue)
+		}
+		next = addBins(next[:0], sum, bins)
+		sum, next = next, sum
 	}
-	slices.SortStableFunc(all, func(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) })
-	for _, b := range all {
-		if n := len(out.Bins); n > 0 && out.Bins[n-1].Value == b.Value {
-			out.Bins[n-1].Count += b.Count
-		} else if b.Count > 0 {
-			out.Bins = append(out.Bins, b)
+	out.Bins = sum
+	return out
+}
+
+func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }
+
+// addBins appends the sum of a and b, both in order, to to, without what counts nothing.
+func addBins(to, a, b []iotax.Bin) []iotax.Bin {
+	for len(a) > 0 || len(b) > 0 {
+		var bin iotax.Bin
+		if len(b) == 0 || len(a) > 0 && byValue(a[0], b[0]) <= 0 {
+			bin, a = a[0], a[1:]
+		} else {
+			bin, b = b[0], b[1:]
+		}
+		if n := len(to); n > 0 && to[n-1].Value == bin.Value {
+			to[n-1].Count += bin.Count
+		} else if bin.Count > 0 {
+			to = append(to, bin)
 		}
 	}
-	return out
+	return to
 }
 
 // Quantile returns the q quantile of a histogram by nearest rank, the smallest value with at least

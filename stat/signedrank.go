@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -188,29 +189,44 @@ func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool)
 		return s[0], s[len(s)-1], k == 1
 	}
 	var space [512]float64
-	lo = walshAt(s, k, space[:0])
+	w := space[:0]
+	if len(s) > len(small) {
+		room := rooms.Get().(*[]float64)
+		defer rooms.Put(room)
+		lo, *room = walshAt(s, k, *room)
+		w = *room
+	} else {
+		lo, w = walshAt(s, k, w)
+	}
 	for i, j := 0, len(s)-1; i <= j; i, j = i+1, j-1 {
 		s[i], s[j] = -s[j], -s[i]
 	}
-	return lo, -walshAt(s, k, space[:0]), true
+	hi, _ = walshAt(s, k, w)
+	return lo, -hi, true
 }
+
+// rooms are for the Walsh averages of many blocks, which would else be most of what a large report allocates.
+var rooms = sync.Pool{New: func() any { return new([]float64) }}
 
 // walshAt is the k-th smallest Walsh average of the sorted s. The average of s[i] and s[j] has at
 // least (i+1)(j+1) − i(i+1)/2 averages that are no larger, itself among them, so only those for which
-// that is at most k can be the one; about k·ln k of all are.
-func walshAt(s []float64, k int, space []float64) float64 {
-	w := space
+// that is at most k can be the one; about k·ln k of all are. They are put into space, which is returned.
+func walshAt(s []float64, k int, space []float64) (float64, []float64) {
+	w := space[:0]
 	for i := range s {
 		for j := i; j < len(s) && (i+1)*(j+1)-i*(i+1)/2 <= k; j++ {
 			w = append(w, s[i]/2+s[j]/2)
 		}
 	}
-	return nth(w, k-1)
+	return nth(w, k-1), w
 }
 
 // hodgesLehmann is the median of the Walsh averages.
 func hodgesLehmann(d []float64) float64 {
-	w := make([]float64, 0, len(d)*(len(d)+1)/2)
+	room := rooms.Get().(*[]float64)
+	defer rooms.Put(room)
+	w := slices.Grow((*room)[:0], len(d)*(len(d)+1)/2)
+	*room = w
 	for i, x := range d {
 		for _, y := range d[i:] {
 			w = append(w, x/2+y/2)
