@@ -140,7 +140,7 @@ func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 func (a *assessing) notes(r *Row, rules ...string) []int {
 	var out []int
 	for _, n := range a.order {
-		if slices.Contains(rules, n.Rule) && slices.Contains(a.refs[n], r) {
+		if slices.Contains(rules, n.Rule) && a.refs[n][r] {
 			a.told[n] = true
 			if n.Number > 0 {
 				out = append(out, n.Number)

@@ -160,7 +160,7 @@ func (a *assessing) found(r *Row, s *Section, rule string) bool {
 	if slices.ContainsFunc(a.info(r.Target).Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
 		return true
 	}
-	return rule == "cpu-bound" && slices.ContainsFunc(a.order, func(x *Note) bool { return x.Rule == rule && slices.Contains(a.refs[x], r) })
+	return rule == "cpu-bound" && slices.ContainsFunc(a.order, func(x *Note) bool { return x.Rule == rule && a.refs[x][r] })
 }
 
 // depth is the number of I/Os in flight by Little's law, the median over the trials, and what the job

@@ -185,7 +185,7 @@ func (a *assessing) invalid(cells []assessed) {
 			continue
 		}
 		for _, n := range a.order {
-			if n.Severity == iotax.Invalid && slices.Contains(a.refs[n], c.r) {
+			if n.Severity == iotax.Invalid && a.refs[n][c.r] {
 				if by[n] == nil {
 					order = append(order, n)
 				}
