@@ -3,16 +3,23 @@ package report
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
 	"flag"
+	"fmt"
+	"image/color"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	browserdomain "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -49,90 +56,329 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// The page in a real browser: no message on the console, no request but its own, nothing that sticks
-// out sideways on a desk or a phone, readable colours in light and dark.
-func TestPageInBrowser(t *testing.T) {
-	var html bytes.Buffer
-	if err := New(fixture()).HTML(&html); err != nil {
-		t.Fatal(err)
-	}
+// A visit is one page in a browser, and what went wrong there meanwhile.
+type visit struct {
+	*testing.T
+	ctx context.Context
+	url string
+
+	mu                 sync.Mutex
+	messages, requests []string
+}
+
+// visiting serves page to a browser and opens it.
+func visiting(t *testing.T, page []byte) *visit {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(html.Bytes())
+		_, _ = w.Write(page)
 	}))
-	defer server.Close()
-
-	ctx := browser(t)
-	var mu sync.Mutex
-	var messages, requests []string
-	err := chromedp.Listen(ctx, func(ev any) {
-		mu.Lock()
-		defer mu.Unlock()
+	t.Cleanup(server.Close)
+	v := &visit{T: t, ctx: browser(t), url: server.URL}
+	err := chromedp.Listen(v.ctx, func(ev any) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
 		switch ev := ev.(type) {
 		case *runtime.EventConsoleAPICalled:
-			messages = append(messages, string(ev.Type))
+			v.messages = append(v.messages, string(ev.Type))
 		case *runtime.EventExceptionThrown:
-			messages = append(messages, ev.ExceptionDetails.Text)
+			v.messages = append(v.messages, ev.ExceptionDetails.Text)
 		case *log.EventEntryAdded:
-			messages = append(messages, ev.Entry.Text)
+			v.messages = append(v.messages, ev.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if !strings.HasPrefix(ev.Request.URL, "data:") {
-				requests = append(requests, ev.Request.URL)
+			if !strings.HasPrefix(ev.Request.URL, "data:") && !strings.HasPrefix(ev.Request.URL, "blob:") {
+				v.requests = append(v.requests, ev.Request.URL)
 			}
 		}
 	})
 	if err != nil {
 		t.Fatalf("start browser: %v", err)
 	}
-	call(t, ctx, network.Enable, network.EnableParams{})
-	call(t, ctx, log.Enable, cdp.Empty{})
-	call(t, ctx, runtime.Enable, cdp.Empty{})
+	call(t, v.ctx, network.Enable, network.EnableParams{})
+	call(t, v.ctx, log.Enable, cdp.Empty{})
+	call(t, v.ctx, runtime.Enable, cdp.Empty{})
+	act(t, v.ctx, chromedp.Navigate(v.url))
+	return v
+}
 
-	for _, c := range []struct {
-		name, scheme, media string
-		width, height       int64
-	}{
-		{"light", "light", "", 1280, 900},
-		{"dark", "dark", "", 1280, 900},
-		{"phone", "light", "", 390, 844},
-		{"phone-dark", "dark", "", 390, 844},
-		{"small", "light", "", 320, 640},
-		{"print", "light", "print", 794, 1123},
-	} {
-		size := emulation.SetDeviceMetricsOverrideParams{Width: c.width, Height: c.height, DeviceScaleFactor: 1, Mobile: c.width < 500}
-		call(t, ctx, emulation.SetDeviceMetricsOverride, size)
-		call(t, ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: c.media,
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.scheme}}})
-		act(t, ctx, chromedp.Navigate(server.URL))
-		if over := act(t, ctx, chromedp.Evaluate[string](overflow)); over != "" {
+// quiet fails the test if the browser said or fetched anything.
+func (v *visit) quiet() {
+	v.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.messages) > 0 {
+		v.Errorf("console: %q", v.messages)
+	}
+	for _, r := range v.requests {
+		if r != v.url+"/" {
+			v.Errorf("external request: %s", r)
+		}
+	}
+	if len(v.requests) == 0 {
+		v.Error("the listener saw no request at all, not even the page's own")
+	}
+}
+
+// looks are the ways in which the page is read.
+var looks = []struct {
+	name, scheme, media string
+	width, height       int64
+}{
+	{"light", "light", "", 1280, 900},
+	{"dark", "dark", "", 1280, 900},
+	{"phone", "light", "", 390, 844},
+	{"phone-dark", "dark", "", 390, 844},
+	{"small", "light", "", 320, 640},
+	{"print", "light", "print", 794, 1123},
+}
+
+func (v *visit) look(media, scheme string, width, height int64) {
+	v.Helper()
+	call(v.T, v.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
+	call(v.T, v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media,
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	act(v.T, v.ctx, chromedp.Navigate(v.url))
+}
+
+func (v *visit) eval(expression string) string {
+	v.Helper()
+	return act(v.T, v.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+}
+
+func written(t *testing.T, r *Report) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// The page in a real browser: no message on the console, no request but its own, nothing that sticks
+// out sideways on a desk or a phone, readable colours in light and dark, and nothing that axe objects to.
+func TestPageInBrowser(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join("testdata", "axe", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := visiting(t, written(t, withLayers()))
+	for _, c := range looks {
+		v.look(c.media, c.scheme, c.width, c.height)
+		if over := v.eval(overflow); over != "" {
 			t.Errorf("%s: wider than the window: %s", c.name, over)
 		}
-		if bad := act(t, ctx, chromedp.Evaluate[string](contrast)); bad != "" {
+		if bad := v.eval(contrast); bad != "" {
 			t.Errorf("%s: contrast below WCAG AA: %s", c.name, bad)
 		}
-		if *shots == "" {
-			continue
+		if c.name == "light" || c.name == "phone-dark" {
+			v.eval(`for (const d of document.querySelectorAll("details")) d.open = true; ""`)
+			act(t, v.ctx, chromedp.Evaluate[bool](string(axe)+"; true"))
+			if bad := v.eval(objections); bad != "" {
+				t.Errorf("%s: axe objects:\n%s", c.name, bad)
+			}
+			v.eval(`document.querySelector("h1").style.color = "color-mix(in srgb, var(--bg) 80%, var(--ink))"; document.querySelector(".chart").removeAttribute("aria-label"); ""`)
+			if bad := v.eval(objections); !strings.Contains(bad, "color-contrast") || !strings.Contains(bad, "svg-img-alt") {
+				t.Errorf("%s: axe overlooks planted faults: %s", c.name, bad)
+			}
+			act(t, v.ctx, chromedp.Navigate(v.url))
 		}
 		if c.media == "print" {
-			save(t, c.name+".pdf", act(t, ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize())))
+			pdf := act(t, v.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+			if n := bytes.Count(pdf, []byte("/Type /Page\n")); !bytes.HasPrefix(pdf, []byte("%PDF")) || n < 3 || n > 20 {
+				t.Errorf("%d bytes and %d pages of PDF", len(pdf), n)
+			}
+			if *shots != "" {
+				save(t, c.name+".pdf", pdf)
+			}
 		}
-		size.Height = act(t, ctx, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
-		call(t, ctx, emulation.SetDeviceMetricsOverride, size)
-		save(t, c.name+".png", act(t, ctx, chromedp.CaptureScreenshot()))
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(messages) > 0 {
-		t.Errorf("console: %q", messages)
-	}
-	for _, r := range requests {
-		if r != server.URL+"/" {
-			t.Errorf("external request: %s", r)
+		if *shots != "" {
+			v.shoot(c.name, c.width)
 		}
 	}
-	if len(requests) == 0 {
-		t.Error("the listener saw no request at all, not even the page's own")
+	v.quiet()
+}
+
+// shoot takes a picture of the whole page.
+func (v *visit) shoot(name string, width int64) {
+	v.Helper()
+	height := act(v.T, v.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
+	call(v.T, v.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
+	save(v.T, name+".png", act(v.T, v.ctx, chromedp.CaptureScreenshot()))
+}
+
+// Tables sort both ways with what is missing last, and filter.
+func TestSortAndFilter(t *testing.T) {
+	v := visiting(t, written(t, withLayers()))
+	column := func(n int) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".all tbody tr")].filter(r => !r.hidden).map(r => r.cells[%d].dataset.v ?? r.cells[%d].textContent).join("|")`, n, n)
 	}
+	click := func(n int) {
+		v.eval(fmt.Sprintf(`document.querySelector(".all").open = true; document.querySelectorAll(".all thead button")[%d].click(); ""`, n))
+	}
+	before := v.eval(column(3))
+	for _, down := range []bool{false, true} {
+		click(3)
+		var got []float64
+		missing := false
+		for _, s := range strings.Split(v.eval(column(3)), "|") {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				missing = true
+				continue
+			}
+			if missing {
+				t.Errorf("%g after what has no ratio", x)
+			}
+			got = append(got, x)
+		}
+		want := slices.Sorted(slices.Values(got))
+		if down {
+			slices.Reverse(want)
+		}
+		if !slices.Equal(got, want) || len(got) < 8 || !missing {
+			t.Errorf("sorted (down: %v): %v", down, got)
+		}
+		state := map[bool]string{false: "ascending", true: "descending"}[down]
+		if got := v.eval(`document.querySelectorAll(".all thead th")[3].getAttribute("aria-sort")`); got != state {
+			t.Errorf("aria-sort %q, want %q", got, state)
+		}
+	}
+	click(1)
+	names := strings.Split(v.eval(column(1)), "|")
+	if !slices.IsSortedFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) || v.eval(column(3)) == before {
+		t.Errorf("targets: %q", names)
+	}
+
+	filter := func(words string) (int, string) {
+		said := v.eval(fmt.Sprintf(filtering, words))
+		return len(strings.FieldsFunc(v.eval(column(1)), func(r rune) bool { return r == '|' })), said
+	}
+	all, said := filter("")
+	if all != len(names) || said != "" {
+		t.Errorf("without a filter %d of %d, %q", all, len(names), said)
+	}
+	worse, said := filter("WORSE virtio-fs")
+	if worse == 0 || worse >= all || said != fmt.Sprintf("%d of %d ratios", worse, all) {
+		t.Errorf("worse: %d of %d, %q", worse, all, said)
+	}
+	if n, _ := filter("-worse"); n == 0 || n >= all {
+		t.Errorf("without worse: %d", n)
+	}
+	if n, said := filter("no such thing"); n != 0 || said != fmt.Sprintf("0 of %d ratios", all) {
+		t.Errorf("nothing fits: %d, %q", n, said)
+	}
+
+	// The axis below a workload's rows stays below them.
+	if last := v.eval(`document.querySelector(".cells thead button").click(); document.querySelector(".cells tbody").lastElementChild.className`); last != "axis" {
+		t.Errorf("the last row of a sorted table is %q", last)
+	}
+	v.quiet()
+}
+
+// Each drawing can be saved, as an SVG that is whole without the page and as a PNG.
+func TestSaveDrawings(t *testing.T) {
+	v := visiting(t, written(t, withLayers()))
+	dir := t.TempDir()
+	if *shots != "" {
+		dir = *shots
+	}
+	call(t, v.ctx, browserdomain.SetDownloadBehavior, browserdomain.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
+	drawings, err := strconv.Atoi(v.eval(`String(document.querySelectorAll("figure[data-save]").length)`))
+	if err != nil || drawings < 10 {
+		t.Fatalf("%d drawings: %v", drawings, err)
+	}
+	if got := v.eval(`String(document.querySelectorAll("figure[data-save] .save button[aria-label^='Save as']").length)`); got != strconv.Itoa(2*drawings) {
+		t.Errorf("%s buttons for %d drawings", got, drawings)
+	}
+	for _, kind := range []string{"ratios", "latency", "cost", "time", "layers"} {
+		for k, ending := range []string{"svg", "png"} {
+			v.eval(fmt.Sprintf(`document.querySelectorAll("figure[data-save=%s] .save button")[%d].click(); ""`, kind, k))
+			data := arrives(t, filepath.Join(dir, "iotax-"+kind+"."+ending))
+			if ending == "png" {
+				img, err := png.Decode(bytes.NewReader(data))
+				if err != nil {
+					t.Errorf("%s: %v", kind, err)
+					continue
+				}
+				colours := map[color.Color]bool{}
+				for y := range img.Bounds().Dy() {
+					for x := range img.Bounds().Dx() {
+						colours[img.At(x, y)] = true
+					}
+				}
+				if img.Bounds().Dx() < 600 || len(colours) < 10 {
+					t.Errorf("%s: a picture of %v with %d colours", kind, img.Bounds(), len(colours))
+				}
+				continue
+			}
+			s := string(data)
+			if strings.Contains(s, "class=") || strings.Contains(s, "var(") || !strings.Contains(s, `xmlns="http://www.w3.org/2000/svg"`) || !strings.Contains(s, "font-family=") {
+				t.Errorf("%s: needs the page's style:\n%.400s", kind, s)
+			}
+			if err := xml.Unmarshal(data, new(struct{})); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+	}
+	v.quiet()
+}
+
+// filtering types words into the filter of all ratios, and returns what it says.
+const filtering = `(() => {
+  const i = document.querySelector(".all input");
+  i.value = %q;
+  i.dispatchEvent(new Event("input"));
+  return document.querySelector(".all [role=status]").textContent;
+})()`
+
+// arrives waits for a file that the browser writes, and reads it.
+func arrives(t *testing.T, path string) []byte {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if data, err := os.ReadFile(path); err == nil && len(data) > 0 {
+			time.Sleep(50 * time.Millisecond) // Chromium renames a whole file to its name
+			return data
+		}
+	}
+	t.Fatalf("%s was not saved", path)
+	return nil
+}
+
+// Without scripts all is there to read, and nothing asks to be clicked that does nothing.
+func TestWithoutScripts(t *testing.T) {
+	page := written(t, withLayers())
+	v := visiting(t, page)
+	words := `String([...document.querySelectorAll("h1, h2, h3, svg[role=img], td, dd")].length)`
+	with := v.eval(words)
+	call(t, v.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	act(t, v.ctx, chromedp.Navigate(v.url))
+	if without := v.eval(words); without != with || with == "0" {
+		t.Errorf("%s elements with scripts, %s without", with, without)
+	}
+	if n := v.eval(`String(document.querySelectorAll("button, input").length)`); n != "0" {
+		t.Errorf("%s dead controls", n)
+	}
+	if over := v.eval(overflow); over != "" {
+		t.Errorf("wider than the window: %s", over)
+	}
+	v.quiet()
+}
+
+// A run of a hundred cells is laid out and can be sorted and filtered without a wait.
+func TestLargePageInBrowser(t *testing.T) {
+	v := visiting(t, written(t, New(hundred())))
+	v.look("", "light", 390, 844)
+	if over := v.eval(overflow); over != "" {
+		t.Errorf("wider than the window: %s", over)
+	}
+	if *shots != "" {
+		v.look("", "light", 1280, 900)
+		save(t, "hundred.png", act(t, v.ctx, chromedp.CaptureScreenshot()))
+	}
+	if n := v.eval(fmt.Sprintf(filtering, "qd8 worse")); !strings.HasSuffix(n, " of 80 ratios") {
+		t.Errorf("filtered: %q", n)
+	}
+	v.quiet()
 }
 
 func call[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], params P) {
@@ -186,3 +432,8 @@ const contrast = `(() => {
   }
   return seen < 50 ? "only " + seen + " texts were looked at" : [...bad].slice(0, 8).join("; ");
 })()`
+
+// objections are what axe finds against WCAG 2.1 A and AA and its best practices.
+const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
+  r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
+  r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`

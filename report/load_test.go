@@ -66,8 +66,10 @@ func TestCurve(t *testing.T) {
 	if err := rep.Markdown(&md); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(html.String(), `<polyline`); n != 4 {
-		t.Errorf("%d lines in the plot, want mean and p99 of two targets", n)
+	_, plot, _ := strings.Cut(html.String(), `data-save="load"`)
+	plot, _, _ = strings.Cut(plot, "</figure>")
+	if n := strings.Count(plot, `<path class="curve"`); n != 6 {
+		t.Errorf("%d lines in the plot, want mean, p99 and the legend's of two targets", n)
 	}
 	if !strings.Contains(md.String(), "| offered IOPS | target | done |") {
 		t.Errorf("no table in %s", md.String())

@@ -1,0 +1,201 @@
+package chart
+
+import (
+	"encoding/xml"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// elements reads a drawing as XML, which is what a program that is no browser does.
+func elements(t interface{ Fatalf(string, ...any) }, svg template.HTML) []xml.StartElement {
+	var out []xml.StartElement
+	d := xml.NewDecoder(strings.NewReader(string(svg)))
+	for {
+		tok, err := d.Token()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, svg)
+		}
+		if e, ok := tok.(xml.StartElement); ok {
+			out = append(out, e.Copy())
+		}
+	}
+}
+
+var numbers = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
+
+// inside reports the first coordinate that lies outside the drawing.
+func inside(es []xml.StartElement) error {
+	var width, height float64
+	for _, e := range es {
+		for _, a := range e.Attr {
+			switch a.Name.Local {
+			case "viewBox":
+				if _, err := fmt.Sscanf(a.Value, "0 0 %g %g", &width, &height); err != nil {
+					return err
+				}
+			case "x", "cx", "width":
+				if v, err := strconv.ParseFloat(a.Value, 64); err != nil || v < -0.05 || v > width+.05 {
+					return fmt.Errorf("%s %s=%s outside 0 to %g", e.Name.Local, a.Name.Local, a.Value, width)
+				}
+			case "y", "cy", "height":
+				if v, err := strconv.ParseFloat(a.Value, 64); err != nil || v < -0.05 || v > height+.05 {
+					return fmt.Errorf("%s %s=%s outside 0 to %g", e.Name.Local, a.Name.Local, a.Value, height)
+				}
+			case "d":
+				if strings.ContainsAny(a.Value, "hz") {
+					continue // a swatch: its step is relative
+				}
+				for i, n := range numbers.FindAllString(a.Value, -1) {
+					limit := width
+					if i%2 == 1 {
+						limit = height
+					}
+					if v, _ := strconv.ParseFloat(n, 64); v < -0.05 || v > limit+.05 {
+						return fmt.Errorf("path %s: %g outside 0 to %g", a.Value, v, limit)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// value draws numbers of all sizes, some of which are none.
+var value = rapid.OneOf(rapid.Float64Range(0, 10), rapid.Float64Range(1e-9, 1e12), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(0.0))
+
+var name = rapid.StringMatching(`[a-zäß<>&"' =./]{0,70}`)
+
+// Whatever it is given, a drawing is well-formed and inside its own frame, without a NaN.
+func TestAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawn := func(svg template.HTML) {
+			if svg == "" {
+				return
+			}
+			if err := inside(elements(t, svg)); err != nil {
+				t.Fatalf("%v", err)
+			}
+			if s := string(svg); strings.Contains(s, "NaN") || strings.Contains(s, "Inf\"") {
+				t.Fatalf("no number: %s", s)
+			}
+		}
+		axis := func() Axis {
+			a := Axis{Label: name.Draw(t, "label"), Lo: value.Draw(t, "lo"), Hi: value.Draw(t, "hi"), Log: rapid.Bool().Draw(t, "log")}
+			for range rapid.IntRange(0, 5).Draw(t, "ticks") {
+				a.Ticks = append(a.Ticks, Tick{value.Draw(t, "tick"), "1.5 MiB/s"})
+			}
+			return a
+		}
+		p := Plot{Title: name.Draw(t, "title"), Desc: name.Draw(t, "desc"), Height: 100, X: axis(), Y: axis(), Note: "note"}
+		for range rapid.IntRange(0, 12).Draw(t, "lines") {
+			l := Line{Name: name.Draw(t, "name"), Hue: rapid.IntRange(-3, 30).Draw(t, "hue"), Marks: rapid.Bool().Draw(t, "marks"), Faint: rapid.Bool().Draw(t, "faint")}
+			for range rapid.IntRange(0, 6).Draw(t, "points") {
+				l.Points = append(l.Points, Point{X: value.Draw(t, "x"), Y: value.Draw(t, "y"), Title: "<&>"})
+			}
+			p.Lines = append(p.Lines, l)
+		}
+		p.Bands = []Band{{value.Draw(t, "from"), value.Draw(t, "to")}}
+		drawn(p.SVG())
+
+		b := Bars{Title: p.Title}
+		for range rapid.IntRange(0, 4).Draw(t, "names") {
+			b.Names = append(b.Names, name.Draw(t, "bar"))
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "panels") {
+			var panel Panel
+			for range b.Names {
+				panel.Bars = append(panel.Bars, Bar{value.Draw(t, "v"), value.Draw(t, "lo"), value.Draw(t, "hi"), "1.5 MiB/s"})
+			}
+			b.Panels = append(b.Panels, panel)
+		}
+		drawn(b.SVG())
+
+		w := Waterfall{Title: p.Title, Start: name.Draw(t, "start")}
+		for range rapid.IntRange(0, 5).Draw(t, "steps") {
+			w.Steps = append(w.Steps, Step{Name: name.Draw(t, "step"), Ratio: value.Draw(t, "r"), Lo: value.Draw(t, "lo"), Hi: value.Draw(t, "hi"), Label: "0.5×", Word: "worse", Class: "worse"})
+		}
+		w.Total = Step{Name: "all", Ratio: value.Draw(t, "total")}
+		drawn(w.SVG())
+	})
+}
+
+// The bars of a waterfall are as long together as the total's.
+func TestWaterfallAddsUp(t *testing.T) {
+	nan := math.NaN()
+	w := Waterfall{Start: "device", Total: Step{Name: "total", Ratio: .5 * .8 * 1.25, Lo: nan, Hi: nan, Class: "total"}}
+	for _, r := range []float64{.5, .8, 1.25} {
+		w.Steps = append(w.Steps, Step{Name: "layer", Ratio: r, Lo: nan, Hi: nan, Class: "step"})
+	}
+	// Where each bar starts and ends; the last is the total's.
+	var from, to []float64
+	for _, e := range elements(t, w.SVG()) {
+		var x, width float64
+		bar := false
+		for _, a := range e.Attr {
+			v, _ := strconv.ParseFloat(a.Value, 64)
+			switch a.Name.Local {
+			case "class":
+				bar = a.Value == "bar"
+			case "x":
+				x = v
+			case "width":
+				width = v
+			}
+		}
+		if bar {
+			from, to = append(from, x), append(to, x+width)
+		}
+	}
+	if len(from) != 4 {
+		t.Fatalf("%d bars", len(from))
+	}
+	// 1 → .5 → .4 → .5: the second starts where the first ended, the third goes back up.
+	near := func(a, b float64) bool { return math.Abs(a-b) < .11 }
+	if !near(from[0], to[1]) || !near(from[1], from[2]) || !near(to[2], from[0]) || !near(from[3], from[0]) || !near(to[3], to[0]) {
+		t.Errorf("bars from %v to %v", from, to)
+	}
+}
+
+func TestLinePartsAtWhatIsNoNumber(t *testing.T) {
+	p := Plot{Height: 100, X: Axis{Hi: 4}, Y: Axis{Hi: 4}, Lines: []Line{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 1}, {X: 2, Y: math.NaN()}, {X: 3, Y: 1}, {X: 4, Y: 1}}}}}
+	_, d, _ := strings.Cut(string(p.SVG()), `class="curve" d="`)
+	d, _, _ = strings.Cut(d, `"`)
+	if strings.Count(d, "M") != 2 {
+		t.Errorf("path %s", d)
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		most int
+		want string
+	}{{"short", 10, "short"}, {"guest virtio-blk cache=none", 15, "guest v…he=none"}, {"größer", 6, "größer"}} {
+		if got := Shorten(c.in, c.most); got != c.want {
+			t.Errorf("Shorten(%q, %d) = %q, want %q", c.in, c.most, got, c.want)
+		}
+	}
+}
+
+// Neighbouring things differ in colour and in dash.
+func TestHuesAndDashes(t *testing.T) {
+	seen := map[string]bool{}
+	for k := range 2 * Hues {
+		both := HueClass(k) + Dash(k)
+		if seen[both] {
+			t.Errorf("thing %d looks like another", k)
+		}
+		seen[both] = true
+	}
+}

@@ -1,0 +1,240 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// What only pictures show is taken from the trials when it is asked for, since it costs more than the rest of
+// the report.
+
+// A Distribution is how latencies of one kind were spread on each target, from the merged histograms of all
+// trials that count.
+type Distribution struct {
+	Workload string
+	Name     string // of the histogram: "read.latency"
+	Label    string
+	Unit     string
+	Cells    []DistributionCell
+}
+
+// A DistributionCell is one target's part. Its quantiles end where fewer than 100 observations are beyond.
+type DistributionCell struct {
+	Target    string
+	Quantiles []Quantile // ascending
+}
+
+// A Quantile says that the share Q of all observations is at most Value.
+type Quantile struct{ Q, Value float64 }
+
+// A Timeline is how the speed went during the trials of each target under one workload.
+type Timeline struct {
+	Workload string
+	Name     string // of the series: "read.iops"
+	Label    string
+	Unit     string
+	Cells    []TimelineCell
+}
+
+// A TimelineCell is one target's part.
+type TimelineCell struct {
+	Target       string
+	Trials       []TimelineTrial // those that count, by block
+	Mean         float64         // of all their intervals
+	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough to tell
+}
+
+// A TimelineTrial is the series of one trial.
+type TimelineTrial struct {
+	Block  int
+	Series iotax.Series
+	Steady stat.Steady
+}
+
+// A Cost is what one workload took of this host on each target, beside its speed.
+type Cost struct {
+	Workload string
+	Metric   string // the headline that Speed is
+	Label    string
+	Unit     string
+	Cells    []CostCell
+}
+
+// A CostCell is one target's part. An estimate that could not be had is NaN.
+type CostCell struct {
+	Target string
+	Speed  stat.Interval // median over trials
+	CPU    stat.Interval // of this host, all its processes together, for one I/O, s
+	Memory stat.Interval // the most that the processes serving the target had resident, B
+}
+
+// counting returns the trials that count by cell, in the order of blocks.
+func (r *Report) counting() map[Cell][]*iotax.Trial {
+	type block struct {
+		workload string
+		n        int
+	}
+	void := map[block]bool{}
+	for _, t := range r.Trials {
+		if t.Void != "" {
+			void[block{t.Workload, t.Block}] = true
+		}
+	}
+	out := map[Cell][]*iotax.Trial{}
+	for _, t := range r.Trials {
+		if t.Err == "" && !void[block{t.Workload, t.Block}] {
+			out[Cell{t.Target, t.Workload}] = append(out[Cell{t.Target, t.Workload}], t)
+		}
+	}
+	for _, ts := range out {
+		slices.SortStableFunc(ts, func(a, b *iotax.Trial) int { return cmp.Compare(a.Block, b.Block) })
+	}
+	return out
+}
+
+// distributions are those of a workload, one for each histogram that any of its trials has.
+func (s *Section) distributions(trials map[Cell][]*iotax.Trial) []Distribution {
+	var out []Distribution
+	for _, row := range s.Rows {
+		byName := map[string][]iotax.Histogram{}
+		var names []string
+		for _, t := range trials[Cell{row.Target, s.Workload}] {
+			for _, h := range t.Histograms {
+				if byName[h.Name] == nil {
+					names = append(names, h.Name)
+				}
+				byName[h.Name] = append(byName[h.Name], h)
+			}
+		}
+		for _, name := range names {
+			h := stat.Merge(byName[name]...)
+			qs := quantileCurve(h)
+			if len(qs) < 2 {
+				continue
+			}
+			i := slices.IndexFunc(out, func(d Distribution) bool { return d.Name == name })
+			if i < 0 {
+				label := Label(name)
+				for _, f := range row.Secondary {
+					if f.Name == name+".p50" {
+						label = strings.TrimSpace(strings.Replace(f.Label, " p50", "", 1))
+					}
+				}
+				out = append(out, Distribution{Workload: s.Workload, Name: name, Label: label, Unit: h.Unit})
+				i = len(out) - 1
+			}
+			out[i].Cells = append(out[i].Cells, DistributionCell{row.Target, qs})
+		}
+	}
+	return out
+}
+
+// quantileCurve is all that a histogram knows of its quantiles, up to the last that may be quoted.
+func quantileCurve(h iotax.Histogram) []Quantile {
+	total := 0.0
+	for _, b := range h.Bins {
+		total += float64(b.Count)
+	}
+	most := 1 - 100/total
+	if !(most > 0) {
+		return nil
+	}
+	var out []Quantile
+	sum := 0.0
+	for _, b := range h.Bins {
+		if !(b.Value > 0) || math.IsInf(b.Value, 0) {
+			sum += float64(b.Count)
+			continue
+		}
+		if len(out) == 0 {
+			out = append(out, Quantile{sum / total, b.Value})
+		}
+		sum += float64(b.Count)
+		q := min(sum/total, most)
+		out = append(out, Quantile{q, b.Value})
+		if q >= most {
+			break
+		}
+	}
+	return out
+}
+
+// timeline is the workload's, nil where no trial that counts has a series of two intervals.
+func (s *Section) timeline(trials map[Cell][]*iotax.Trial) *Timeline {
+	direction, _, _ := strings.Cut(s.Metric, ".")
+	var tl *Timeline
+	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", "mixed.iops"} {
+		for _, row := range s.Rows {
+			c := TimelineCell{Target: row.Target, Mean: math.NaN()}
+			unit, sum, n := "", 0.0, 0
+			for _, t := range trials[Cell{row.Target, s.Workload}] {
+				i := slices.IndexFunc(t.Series, func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
+				if i < 0 {
+					continue
+				}
+				x := t.Series[i]
+				tt := TimelineTrial{Block: t.Block, Series: x, Steady: stat.SteadyState(x)}
+				for _, v := range x.V {
+					sum, n = sum+v, n+1
+				}
+				if tt.Steady.Enough {
+					c.Told++
+				}
+				if tt.Steady.Reached {
+					c.Steady++
+				}
+				unit, c.Trials = x.Unit, append(c.Trials, tt)
+			}
+			if len(c.Trials) == 0 {
+				continue
+			}
+			c.Mean = sum / float64(n)
+			if tl == nil {
+				tl = &Timeline{Workload: s.Workload, Name: name, Label: Label(name), Unit: unit}
+			}
+			tl.Cells = append(tl.Cells, c)
+		}
+		if tl != nil {
+			return tl
+		}
+	}
+	return nil
+}
+
+// cost is the workload's, nil where neither CPU nor memory is known of any target.
+func (s *Section) cost(r *Report, trials map[Cell][]*iotax.Trial) *Cost {
+	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
+	cpus, err := strconv.ParseFloat(r.Run.Environment["cpu.count"], 64)
+	if err != nil || !(cpus > 0) {
+		cpus = math.NaN()
+	}
+	known := false
+	for _, row := range s.Rows {
+		if len(row.Dots) == 0 {
+			continue
+		}
+		var cpu, memory []float64
+		for _, t := range trials[Cell{row.Target, s.Workload}] {
+			if busy, ok := t.Value("cpu.host.busy"); ok {
+				if per := busy.Value * cpus / totalIOPS(t); per > 0 && !math.IsInf(per, 0) {
+					cpu = append(cpu, per)
+				}
+			}
+			if m, ok := t.Value("memory.serving"); ok && m.Value > 0 {
+				memory = append(memory, m.Value)
+			}
+		}
+		known = known || len(cpu)+len(memory) > 0
+		c.Cells = append(c.Cells, CostCell{row.Target, row.Value, stat.Median(cpu), stat.Median(memory)})
+	}
+	if !known {
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"iotax/stat"
+)
+
+// sentenceView is one sentence of the assessment with the notes behind it.
+type sentenceView struct {
+	Text, Kind string
+	Notes      []int
+}
+
+// assessment is all of it but the first sentence, which is the page's heading.
+func (r *Report) assessment() []sentenceView {
+	var out []sentenceView
+	for i, s := range r.Assessment.Sentences {
+		if i > 0 {
+			out = append(out, sentenceView{bind(clean(s.Text)), clean(string(s.Kind)), s.Notes})
+		}
+	}
+	return out
+}
+
+// besideView is the published figures beside this run's.
+type besideView struct {
+	Name, Source, Reference, Theirs string
+	Rows                            []besideRowView
+	Unmatched, Unused, Notes        []string
+}
+
+type besideRowView struct {
+	Workload, Target, TheirWorkload, TheirTarget string
+	Value, TheirValue, Ratio, TheirRatio         string
+	Bounds, TheirBounds                          string
+	Agree, Class                                 string
+}
+
+func (b *Beside) view() *besideView {
+	if b == nil {
+		return nil
+	}
+	v := &besideView{Name: clean(b.Name), Source: clean(b.Source), Reference: clean(b.Reference), Theirs: clean(b.Theirs),
+		Unmatched: cleaned(b.Unmatched), Unused: cleaned(b.Unused), Notes: cleaned(b.Notes)}
+	ratio := func(i *stat.Interval) (string, string) {
+		if i == nil {
+			return dash, ""
+		}
+		return splitBounds(formatRatio(*i))
+	}
+	for _, r := range b.Rows {
+		row := besideRowView{Workload: clean(subject(r.Workload, r.Label)), Target: clean(r.Target), TheirWorkload: clean(r.TheirWorkload), TheirTarget: clean(r.TheirTarget),
+			Value: number(r.Value, r.Unit), TheirValue: number(r.TheirValue, r.Unit), Agree: clean(string(r.Agree))}
+		row.Ratio, row.Bounds = ratio(r.Ratio)
+		row.TheirRatio, row.TheirBounds = ratio(r.TheirRatio)
+		switch r.Agree {
+		case Overlap:
+			row.Class = "same"
+		case Above:
+			row.Class = "better"
+		case Below:
+			row.Class = "worse"
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	return v
+}
+
+func cleaned(in []string) []string {
+	var out []string
+	for _, s := range in {
+		out = append(out, clean(s))
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+func (r *Report) sectionView(s Section) sectionView {
+	v := sectionView{Label: s.Label}
+	switch s.Better {
+	case iotax.Up:
+		v.Direction = "more is better"
+	case iotax.Down:
+		v.Direction = "less is better"
+	}
+	top := 0.0
+	blocks := map[int]bool{}
+	for _, row := range s.Rows {
+		for _, d := range row.Dots {
+			top = math.Max(top, d.Value)
+			blocks[d.Block] = true
+		}
+	}
+	inOrder := slices.Sorted(maps.Keys(blocks))
+	step := niceStep(top/4, s.Unit)
+	top *= 1.04
+	x := func(value float64) float64 { return 100 * value / top }
+	if top > 0 {
+		for k := 0; float64(k)*step <= top; k++ {
+			t := tickView{X: x(float64(k) * step), Anchor: "middle", Label: "0", First: k == 0}
+			if k == 0 {
+				t.Anchor = "start"
+			} else {
+				sc := scaleOf(s.Unit, float64(k)*step)
+				y := float64(k) * step / sc.factor
+				t.Label = withUnit(strconv.FormatFloat(math.Round(y*1000)/1000, 'f', -1, 64)+sc.prefix, sc.unit)
+			}
+			if t.X > 92 {
+				t.Anchor = "end"
+			}
+			v.Ticks = append(v.Ticks, t)
+		}
+	}
+	for _, row := range s.Rows {
+		rv := rowView{Target: clean(row.Target), Baseline: row.Baseline, Verdict: verdictWord(row.Verdict, false), Class: verdictClass(row.Verdict),
+			Notes: row.Notes, Err: clean(row.Err), HasValue: row.Err == "" && row.Value.N > 0}
+		if rv.HasValue {
+			full := bounds(row.Value, s.Unit)
+			rv.Value, rv.Bounds = splitBounds(full)
+			rv.ValueOrder = order(row.Value.Estimate)
+		}
+		if row.Ratio != nil {
+			rv.Ratio, rv.RatioBounds = splitBounds(formatRatio(row.Ratio.Interval))
+			rv.RatioOrder = order(row.Ratio.Estimate)
+		}
+		if row.Baseline {
+			rv.RatioOrder = "1"
+		}
+		rv.Trials = fmt.Sprintf("%s, %d failed, %d in void blocks", plural(row.Ran, "trial"), row.Failed, row.Voided)
+		if top > 0 {
+			rv.HasInterval = finite(row.Value)
+			rv.Median, rv.Lo, rv.Hi = x(row.Value.Estimate), x(row.Value.Lo), x(row.Value.Hi)
+			for _, d := range row.Dots {
+				i, _ := slices.BinarySearch(inOrder, d.Block)
+				dv := dotView{X: x(d.Value), Y: 20, Title: fmt.Sprintf("block %d: %s", d.Block, number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995, Hi: d.Value * 1.005}, s.Unit))}
+				if len(inOrder) > 1 {
+					dv.Y = 7 + 26*float64(i)/float64(len(inOrder)-1)
+				}
+				if d.Void {
+					dv.Class, dv.Title = "gone", dv.Title+", void"
+				} else if d.Tag != stat.Inside {
+					dv.Title += ", " + string(d.Tag) + " outlier"
+				}
+				rv.Dots = append(rv.Dots, dv)
+			}
+		}
+		v.Rows = append(v.Rows, rv)
+	}
+	return v
+}
+
+// splitBounds parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
+func splitBounds(s string) (value, brackets string) {
+	i, j := strings.Index(s, " ["), strings.Index(s, "]")
+	if i < 0 || j < i {
+		return s, ""
+	}
+	return s[:i] + s[j+1:], s[i+1 : j+1]
+}
+
+// niceStep rounds x up to 1, 2 or 5 times a power of ten, or of two where the unit is bytes.
+func niceStep(x float64, unit string) float64 {
+	if !(x > 0) || math.IsInf(x, 0) {
+		return 1
+	}
+	base := 1.0
+	if unit == iotax.Bytes || unit == iotax.BytesPerSecond {
+		base = scaleOf(unit, x).factor
+	}
+	x /= base
+	p := math.Pow10(int(math.Floor(math.Log10(x))))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*p >= x*(1-1e-9) {
+			return m * p * base
+		}
+	}
+	return 10 * p * base
+}
+
+// secondaryTable lists what else a workload's cells measured: a row each, a column for each target.
+func secondaryTable(s Section) (columns []string, rows []secondaryView) {
+	at := map[string]int{}
+	for _, r := range s.Rows {
+		if len(r.Secondary) == 0 {
+			continue
+		}
+		for _, f := range r.Secondary {
+			i, ok := at[f.Name]
+			if !ok {
+				i = len(rows)
+				at[f.Name] = i
+				label := f.Label
+				if f.Merged {
+					label += ", all trials together"
+				}
+				rows = append(rows, secondaryView{Label: label})
+			}
+			cell := bounds(f.Value, f.Unit)
+			switch {
+			case f.Short:
+				cell = fmt.Sprintf("n/a (%s beyond)", plural(f.Beyond, "sample"))
+			case f.Merged:
+				e := f.Value.Estimate
+				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
+				cell = number(f.Value, f.Unit)
+			}
+			for len(rows[i].Cells) < len(columns) {
+				rows[i].Cells = append(rows[i].Cells, dash)
+			}
+			rows[i].Cells = append(rows[i].Cells, cell)
+		}
+		columns = append(columns, clean(r.Target))
+	}
+	for i := range rows {
+		for len(rows[i].Cells) < len(columns) {
+			rows[i].Cells = append(rows[i].Cells, dash)
+		}
+	}
+	return columns, rows
+}

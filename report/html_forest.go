@@ -1,0 +1,159 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A forestShape is the size of a forest plot, in pixels. Label 0 puts names above their intervals.
+type forestShape struct {
+	ID                         string
+	Width, Label, Right        float64
+	Row, Head, Margin, TickGap float64
+}
+
+var (
+	wideForest   = forestShape{ID: "wide", Width: 1040, Label: 250, Right: 318, Row: 28, Head: 40, Margin: 4, TickGap: 44}
+	narrowForest = forestShape{ID: "narrow", Width: 358, Label: 0, Right: 0, Row: 28, Head: 42, Margin: 4, TickGap: 40}
+)
+
+// A forest is the plot of all ratios on one logarithmic axis.
+type forest struct {
+	forestShape
+	Height, Left, PlotRight, Top, Bottom float64
+	One, BandLo, BandHi                  float64
+	Ticks                                []tickView
+	Heads                                []forestHead
+	Rows                                 []forestRow
+	Stacked                              bool
+	Desc                                 string
+}
+
+type forestHead struct {
+	Y     float64
+	Label string
+}
+
+type textLine struct {
+	Y    float64
+	Text string
+}
+
+type forestRow struct {
+	Y, X, Lo, Hi         float64
+	Full                 string
+	Lines                []textLine // of the name
+	TextY                float64    // of the figures
+	Ratio, Bounds        string
+	Verdict, Class       string
+	HasInterval, HasMark bool
+	Caps                 bool // the interval is wide enough for end marks beside the estimate's
+	CutLo, CutHi         bool
+	Diamond, Cross       bool
+	Points               string // of a diamond or an arrow
+}
+
+func (r *Report) forest(shape forestShape) *forest {
+	any := false
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			any = any || row.Ratio != nil
+		}
+	}
+	if !any {
+		return nil
+	}
+	f := &forest{forestShape: shape, Stacked: shape.Label == 0, Left: shape.Label + shape.Margin, PlotRight: shape.Width - shape.Right - shape.Margin, Top: 46}
+	if f.Stacked {
+		f.Left += 4
+		f.PlotRight -= 4
+	}
+	lo, hi := r.ratioRange()
+	x := func(v float64) float64 {
+		t := (math.Log(v) - math.Log(lo)) / (math.Log(hi) - math.Log(lo))
+		return f.Left + math.Min(1, math.Max(0, t))*(f.PlotRight-f.Left)
+	}
+	f.One, f.BandLo, f.BandHi = x(1), x(1/(1+r.Margin)), x(1+r.Margin)
+	last := math.Inf(-1)
+	for _, t := range ticks(lo, hi) {
+		at := x(t)
+		// A label must not stick out of the plot.
+		if at < 20 || at > shape.Width-20 {
+			continue
+		}
+		if t == 1 || at-last >= f.TickGap && math.Abs(at-f.One) >= f.TickGap {
+			f.Ticks = append(f.Ticks, tickView{X: at, Label: strconv.FormatFloat(t, 'g', -1, 64) + "×"})
+			last = at
+		}
+	}
+	var said []string
+	y := f.Top
+	for _, s := range r.Sections {
+		y += f.Head
+		f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: clean(subject(s.Workload, s.Label))})
+		for _, row := range s.Rows {
+			if row.Baseline {
+				continue
+			}
+			fr := forestRow{Full: clean(row.Target), Verdict: verdictWord(row.Verdict, true), Class: verdictClass(row.Verdict)}
+			if e := row.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+				fr.HasMark, fr.X = true, x(e.Estimate)
+				fr.Ratio, fr.Bounds = splitBounds(formatRatio(e.Interval))
+				if finite(e.Interval) && e.Lo > 0 {
+					fr.HasInterval, fr.Lo, fr.Hi = true, x(e.Lo), x(e.Hi)
+					fr.Caps = fr.Hi-fr.Lo > 16
+					fr.CutLo, fr.CutHi = e.Lo < lo, e.Hi > hi
+				}
+				said = append(said, fmt.Sprintf("%s, %s: %s, %s", subject(s.Workload, s.Label), row.Target, formatRatio(e.Interval), verdictWord(row.Verdict, false)))
+			}
+			y = fr.place(f, y)
+			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "void"
+			const d = 6
+			fr.Points = fmt.Sprintf("%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f", fr.X-d, fr.Y, fr.X, fr.Y-d, fr.X+d, fr.Y, fr.X, fr.Y+d)
+			f.Rows = append(f.Rows, fr)
+		}
+	}
+	f.Bottom = y + 6
+	f.Height = f.Bottom + 26
+	f.Desc = clean(strings.Join(said, "; "))
+	return f
+}
+
+// lineHeight and perChar are those of the plot's 13 px text; the browser's font may be a little
+// narrower, never much wider.
+const (
+	lineHeight = 16.0
+	perChar    = 7.0
+)
+
+// place breaks the row's name into lines, since names from a matrix differ at their ends, and returns
+// where the next row starts.
+func (r *forestRow) place(f *forest, y float64) float64 {
+	room := f.Label - 12
+	if f.Stacked {
+		// The first line is shared with ratio and verdict.
+		said := ansi.StringWidth(strings.TrimSpace(r.Ratio + " " + r.Verdict))
+		room = f.Width - 3*f.Margin - perChar*float64(said+1)
+	}
+	lines := wrap(r.Full, int(room/perChar))
+	first := y + f.Row/2 + 4.5
+	for i, l := range lines {
+		r.Lines = append(r.Lines, textLine{first + lineHeight*float64(i), l})
+	}
+	extra := lineHeight * float64(max(0, len(lines)-1))
+	r.TextY = first
+	if !f.Stacked {
+		r.Y = y + (f.Row+extra)/2
+		r.TextY = r.Y + 4.5
+		return y + f.Row + extra
+	}
+	r.Y = first + extra + 14
+	if !r.HasMark {
+		return y + f.Row + extra
+	}
+	return y + f.Row + extra + 20
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/stat"
+)
+
+func (r *Report) viewTargets(v *pageView) {
+	booted := map[string]bool{}
+	for _, t := range r.Run.Targets {
+		tv := targetView{Name: clean(t.Name), Machine: clean(t.Machine), Place: clean(t.Place), Durability: clean(string(t.Durability)), Err: clean(t.Err)}
+		facts := maps.Clone(t.Facts)
+		for k, val := range t.Labels {
+			if facts == nil {
+				facts = map[string]string{}
+			}
+			facts["label."+k] = val
+		}
+		var boot []iotax.Phase
+		for k, val := range t.Facts {
+			name, ok := strings.CutPrefix(k, "boot.")
+			if d, err := time.ParseDuration(val); ok && err == nil && d >= 0 {
+				boot = append(boot, iotax.Phase{Name: name, At: d})
+				delete(facts, k)
+			}
+		}
+		tv.Facts = sortedPairs(facts)
+		v.Targets = append(v.Targets, tv)
+		if len(boot) > 1 && !booted[t.Machine] {
+			booted[t.Machine] = true
+			v.Boots = append(v.Boots, viewBoot(clean(t.Machine), boot))
+		}
+	}
+	longest := 0.0
+	for _, b := range v.Boots {
+		for _, p := range b.Phases {
+			longest = math.Max(longest, p.X+p.W)
+		}
+	}
+	for i := range v.Boots {
+		for j := range v.Boots[i].Phases {
+			p := &v.Boots[i].Phases[j]
+			p.X, p.W = 100*p.X/longest, 100*p.W/longest
+		}
+	}
+}
+
+// viewBoot turns moments into phases: what was reached at At took the time since the one before.
+func viewBoot(machine string, boot []iotax.Phase) bootView {
+	slices.SortFunc(boot, func(a, b iotax.Phase) int { return int(a.At - b.At) })
+	b := bootView{Machine: machine, Total: boot[len(boot)-1].At.Round(time.Millisecond).String()}
+	last := time.Duration(0)
+	for _, p := range boot {
+		if d := p.At - last; d > 0 {
+			b.Phases = append(b.Phases, phaseView{X: last.Seconds(), W: d.Seconds(), Name: clean(p.Name), At: p.At.Round(time.Millisecond).String(),
+				Class: fmt.Sprintf("p%d", len(b.Phases)%4)})
+		}
+		last = p.At
+	}
+	return b
+}
+
+func (r *Report) viewTrials(v *pageView) {
+	metric := map[string]string{}
+	for _, s := range r.Sections {
+		if s.First {
+			metric[s.Workload] = s.Metric
+		}
+	}
+	for _, t := range r.Trials {
+		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: clean(t.Workload), Target: clean(t.Target), Value: dash,
+			Took: t.Took.Round(100 * time.Millisecond).String(), Outcome: "counts"}
+		if !t.Start.IsZero() {
+			tv.At = t.Start.UTC().Format("15:04:05")
+		}
+		if val, ok := t.Value(metric[t.Workload]); ok {
+			tv.Value = number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
+		}
+		var rules []string
+		for _, f := range t.Findings {
+			if !slices.Contains(rules, clean(f.Rule)) {
+				rules = append(rules, clean(f.Rule))
+			}
+		}
+		if len(rules) > 0 {
+			tv.Outcome = "counts; " + strings.Join(rules, ", ")
+		}
+		if t.Void != "" {
+			tv.Outcome, tv.Class = "void: "+clean(t.Void), "gone"
+		}
+		if t.Err != "" {
+			tv.Outcome, tv.Class = "failed: "+clean(t.Err), "bad"
+		}
+		v.Trials = append(v.Trials, tv)
+	}
+}
