@@ -277,6 +277,14 @@ type Completer interface {
 	Limit() time.Duration // how long one may take before it counts as hung
 }
 
+// A Stager is a Workload that makes something ready before each trial, or takes it away after it, outside
+// of what is watched and timed. An error of Stage fails the trial; after a cancel Unstage is left out,
+// and Cleanup removes what there is.
+type Stager interface {
+	Stage(ctx context.Context, t *Target, out *Trial) error
+	Unstage(ctx context.Context, t *Target, out *Trial) error
+}
+
 // A ColdReader is a Workload that reads files of this host besides those at the place: they too leave the
 // page cache before a cold trial.
 type ColdReader interface {

@@ -31,6 +31,8 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"not-calibrated", "a place that refuses the A/A study", "cmd/iotax", "TestCalibrationThatFails"},
 	{"arrivals-late", "an open loop with a tenth of its sources busy", "workload", "TestLoadIsJudged"},
 	{"load-not-reached", "an open loop of which 90 % was done", "workload", "TestLoadIsJudged"},
+	{"start-dominates", "an empty command on a machine that answers after 50 ms", "workload", "TestStartDominates"},
+	{"no-governor", "CPUs without cpufreq, and with other governors", "probe", "TestGovernorThatIsNotThere"},
 	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 

@@ -38,7 +38,7 @@ var planned = map[string]string{
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
 // seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
 // the slowest target's capacity; or a fio command line, or the path of a job file, which ends
-// in .fio.
+// in .fio; or another kind of workload, with its value if it has one: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &collector{}
 	b := &builder{binder: binder{c}, kinds: k}
@@ -559,9 +559,38 @@ func (w *words) fio(n *node, key string) {
 	w.works.entries = append(w.works.entries, pair{name, mapping(n, pair{n.made("fio"), mapping(n, pair{n.made(key), n})})})
 }
 
+// otherKind reads KIND or KIND:VALUE of a kind of workload that is not fio, as in command:make.
+func (w *words) otherKind(n *node) bool {
+	name, value, found := strings.Cut(n.text, ":")
+	k, ok := kindNamed(w.kinds.Workloads, name)
+	if !ok || name == "fio" {
+		return false
+	}
+	if _, there := w.works.get(n.text); there {
+		w.fail(n, "name it once", "the workload %s is given twice", quote(n.text))
+		return true
+	}
+	spec := mapping(n)
+	if _, scalar := k.New().(Scalar); found && !scalar {
+		w.fail(n.sub(len(name), len(n.text)), "write "+name+", or a plan with the keys "+list(keysOf(k.New())), "%s takes no value", quote(name))
+		return true
+	} else if found {
+		if value == "" {
+			w.fail(n, "write "+name+":VALUE", "%s has no value", quote(n.text))
+			return true
+		}
+		spec = n.sub(len(name)+1, len(n.text))
+	}
+	w.works.entries = append(w.works.entries, pair{n, mapping(n, pair{n.made(name), spec})})
+	return true
+}
+
 // workload reads (rand|seq)(read|write|rw)-BS[-qdN][-jN][-SIZE].
 func (w *words) workload(n *node) {
 	const form = "write (rand|seq)(read|write|rw)-BLOCKSIZE, as in randread-4k or seqwrite-1m-qd4"
+	if w.otherKind(n) {
+		return
+	}
 	switch {
 	case IsCommand(n.text):
 		w.fio(n, "command")

@@ -19,12 +19,24 @@ const slack = 90 * time.Second
 func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
 	t.Facts = map[string]string{}
 	t.Start = d.Now()
-	err := func() error {
+	err := func() (err error) {
 		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {
 			return err
 		}
 		if err := prepare(ctx, d, target, m); err != nil {
 			return err
+		}
+		if s, ok := w.(iotax.Stager); ok {
+			limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
+			defer cancel()
+			defer func() {
+				if ctx.Err() == nil {
+					err = errors.Join(err, s.Unstage(ctx, target, t))
+				}
+			}()
+			if err := s.Stage(limit, target, t); err != nil {
+				return err
+			}
 		}
 		if t.Cold {
 			if err := evict(ctx, d, w, target, t); err != nil {

@@ -36,6 +36,7 @@ func (e Env) logf(format string, args ...any) {
 func Kinds() []Kind {
 	return []Kind{
 		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
+		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand}, openCommand},
 	}
 }
 

@@ -53,7 +53,7 @@ type planFlags struct {
 
 func (pf *planFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.VarP(&pf.workloads, "workload", "w", "workloads, as in randread-4k,seqread-1m, a job file, or a fio command line; of a plan or suite: the names to keep")
+	f.VarP(&pf.workloads, "workload", "w", "workloads, as in randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; of a plan or suite: the names to keep")
 	f.StringVar(&pf.trial, "trial", "", "length of the measured window of a trial, as in 10s")
 	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
@@ -80,7 +80,7 @@ func (w *workloadWords) String() string { return strings.Join(*w, ",") }
 func (w *workloadWords) Type() string   { return "words" }
 
 func (w *workloadWords) Set(s string) error {
-	if plan.IsCommand(s) {
+	if plan.IsCommand(s) || strings.HasPrefix(s, "command:") {
 		*w = append(*w, s)
 		return nil
 	}

@@ -1,0 +1,274 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"iotax"
+	"iotax/plan"
+)
+
+// Command is the spec of `command: make -j2`: any command, timed from its start to its end on every
+// target. It runs in the target's directory; {dir}, {device} or {url} in it is the target's place, and
+// {seed} a number that is the same for all targets of a block.
+type Command struct {
+	Run      string `yaml:"run" doc:"the command; {dir}, {device} or {url} is the target's place, {seed} a number of the block"`
+	Shell    bool   `yaml:"shell" doc:"run it by the machine's shell; else it is split into words as a shell would, and nothing is expanded"`
+	Setup    string `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
+	Prepare  string `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
+	Conclude string `yaml:"conclude" doc:"shell command that is run after each trial, not timed"`
+	Cleanup  string `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+
+	Values   map[string]string `yaml:"values" doc:"values to take from its output: a regular expression with one named group, whose name is the unit, as in 'tps = (?<per_s>[0-9.]+)'; or a JSON path and a unit, as in '$.jobs[0].tps 1/s'"`
+	Headline string            `yaml:"headline" doc:"the value that decides when enough was measured; empty is duration"`
+	Env      map[string]string `yaml:"env" doc:"environment of the command"`
+	Timeout  plan.Duration     `yaml:"timeout" doc:"how long one run may take"`
+	Space    plan.Size         `yaml:"space" doc:"how many bytes it puts at the place; guest disks are made to fit"`
+}
+
+func newCommand() any { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
+
+// SetScalar takes the command alone.
+func (s *Command) SetScalar(text string) error {
+	s.Run = text
+	return nil
+}
+
+// Validate finds what is wrong with the words and the patterns.
+func (s *Command) Validate() error {
+	var errs []error
+	bad := func(field, msg, mend string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	}
+	switch args, err := s.args(); {
+	case strings.TrimSpace(s.Run) == "":
+		bad("run", "there is no command", "as in run: git clone /srv/repo {dir}/clone")
+	case err != nil:
+		bad("run", err.Error(), "shell: true, if a shell is to run it")
+	case len(args) == 0:
+		bad("run", "it has no words", "")
+	}
+	if s.Timeout <= 0 {
+		bad("timeout", "it must be more than nothing", "as in 10m")
+	}
+	if s.Space < 0 {
+		bad("space", "it is negative", "as in 1GiB")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+		if _, err := parseExtract(name, s.Values[name]); err != nil {
+			var ve *plan.ValueError
+			errors.As(err, &ve)
+			bad("values", name+": "+ve.Msg, ve.Mend)
+		}
+	}
+	if _, ok := s.Values[s.Headline]; s.Headline != "" && s.Headline != "duration" && !ok {
+		bad("headline", fmt.Sprintf("there is no value %q", s.Headline), "one of: "+strings.Join(append([]string{"duration"}, slices.Sorted(maps.Keys(s.Values))...), ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// args are the words of the command, with placeholders in them.
+func (s *Command) args() ([]string, error) {
+	if s.Shell {
+		return []string{"sh", "-c", s.Run}, nil
+	}
+	return splitWords(s.Run)
+}
+
+// splitWords splits a command as a shell would, and refuses what only a shell can do with it.
+func splitWords(text string) ([]string, error) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be split into words: %w", err)
+	}
+	if len(f.Stmts) == 0 {
+		return nil, nil
+	}
+	call, ok := f.Stmts[0].Cmd.(*syntax.CallExpr)
+	if s := f.Stmts[0]; !ok || len(f.Stmts) > 1 || len(s.Redirs) > 0 || s.Background || s.Negated || len(call.Assigns) > 0 {
+		return nil, errors.New("it is more than one plain command, which takes a shell")
+	}
+	var words []string
+	for _, w := range call.Args {
+		plain := true
+		syntax.Walk(w, func(n syntax.Node) bool {
+			switch n.(type) {
+			case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp, *syntax.ProcSubst:
+				plain = false
+			}
+			return plain
+		})
+		if !plain {
+			return nil, fmt.Errorf("%s is expanded by a shell alone", text[w.Pos().Offset():w.End().Offset()])
+		}
+		fields, err := expand.Fields(&expand.Config{Env: expand.ListEnviron()}, w) // without ReadDir no * is expanded
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, fields...)
+	}
+	return words, nil
+}
+
+type command struct {
+	name     string
+	spec     *Command
+	extracts []extract
+}
+
+var (
+	_ iotax.Workload  = (*command)(nil)
+	_ iotax.Completer = (*command)(nil)
+	_ iotax.Stager    = (*command)(nil)
+	_ iotax.Sizer     = (*command)(nil)
+)
+
+func openCommand(w plan.Workload, _ Env) (iotax.Workload, error) {
+	s, ok := w.Spec.(*Command)
+	if !ok {
+		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
+	}
+	if err := s.Validate(); err != nil {
+		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
+	}
+	c := &command{name: w.Name, spec: s}
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+		x, _ := parseExtract(name, s.Values[name]) // Validate has seen it
+		c.extracts = append(c.extracts, x)
+	}
+	return c, nil
+}
+
+// Metrics are the headline and then what else is taken from the output.
+func (c *command) Metrics() []string {
+	out := []string{"duration"}
+	for _, x := range c.extracts {
+		out = append(out, x.name)
+	}
+	if i := slices.Index(out, c.spec.Headline); i > 0 {
+		first := out[i]
+		out = slices.Insert(slices.Delete(out, i, i+1), 0, first)
+	}
+	return out
+}
+
+func (c *command) Limit() time.Duration { return time.Duration(c.spec.Timeout) }
+func (c *command) Space() int64         { return int64(c.spec.Space) }
+
+// Check finds whether the program is there and the place fits its placeholders.
+func (c *command) Check(ctx context.Context, t *iotax.Target) error {
+	s := c.spec
+	if p := misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
+			Mend: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
+	}
+	args, err := s.args()
+	if err != nil || s.Shell {
+		return err
+	}
+	program := fillIn(args[0], t, 0, asItIs)
+	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: workDir(t)}); err != nil {
+		var exit *iotax.ExitError
+		if ctx.Err() != nil || !errors.As(err, &exit) {
+			return err
+		}
+		if strings.Contains(program, "/") && s.Setup != "" {
+			return nil // the setup may bring it
+		}
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is not there", program), Mend: "install it on " + t.Machine.String() + ", or bring it with setup:"}
+	}
+	return nil
+}
+
+// hook runs one of the commands beside the timed one.
+func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, seed uint64) error {
+	if text == "" {
+		return nil
+	}
+	cmd := &iotax.Cmd{Args: []string{"sh", "-c", fillIn(text, t, seed, iotax.Quote)}, Env: c.env(), Dir: workDir(t)}
+	if err := t.Machine.Run(ctx, cmd); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return failed(what+" "+c.name+" on", t.Name, err, "try the command there by hand: "+cmd.Args[2])
+	}
+	return nil
+}
+
+func (c *command) env() []string {
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(c.spec.Env)) {
+		env = append(env, k+"="+c.spec.Env[k])
+	}
+	return env
+}
+
+func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Limit())
+	defer cancel()
+	return c.hook(ctx, t, "set up", c.spec.Setup, 0)
+}
+
+func (c *command) Stage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	return c.hook(ctx, t, "prepare", c.spec.Prepare, out.Seed)
+}
+
+func (c *command) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	return c.hook(ctx, t, "conclude", c.spec.Conclude, out.Seed)
+}
+
+func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
+	return c.hook(ctx, t, "clean up", c.spec.Cleanup, 0)
+}
+
+// rawLimit is how much of a command's output is kept.
+const rawLimit = 4 << 20
+
+// Run runs the command once. Its exit status must be 0, and each pattern must be found.
+func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	args, err := c.spec.args()
+	if err != nil {
+		return err
+	}
+	quote := asItIs
+	if c.spec.Shell {
+		quote = iotax.Quote
+	}
+	for i, a := range args {
+		args[i] = fillIn(a, t, out.Seed, quote)
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	out.Facts["command"] = iotax.QuoteAll(args)
+	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
+	_, err = timed(ctx, t.Machine, out, func() (int, error) {
+		return 1, t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.env(), Dir: workDir(t), Stdout: stdout, Stderr: stderr})
+	})
+	out.Raw = append(stdout.Bytes(), stderr.Bytes()...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts["command"])
+	}
+	if n := stdout.more + stderr.more; n > 0 {
+		out.Facts["output.dropped"] = plan.Size(n).String()
+	}
+	for _, x := range c.extracts {
+		v, err := x.take(stdout.Bytes(), stderr.Bytes())
+		if err != nil {
+			return failed("read "+x.name+" from the output of "+c.name+" on", t.Name, err, "see what it prints: iotax show")
+		}
+		out.Values = append(out.Values, v)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+)
+
+// made makes a workload of a kind from a spec that was filled by hand.
+func made(t testing.TB, kind string, spec any) iotax.Workload {
+	t.Helper()
+	if v, ok := spec.(plan.Validator); ok {
+		if err := v.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// attempt does all that a run does with a workload, once.
+func attempt(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
+	t.Helper()
+	ctx := ctxFor(t)
+	if err := w.Check(ctx, tgt); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := w.Cleanup(ctx, tgt); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.Prepare(ctx, tgt); err != nil {
+		return nil, err
+	}
+	return again(t, w, tgt)
+}
+
+func again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
+	t.Helper()
+	ctx := ctxFor(t)
+	out := &iotax.Trial{Seed: 7, Facts: map[string]string{}}
+	if s, ok := w.(iotax.Stager); ok {
+		if err := s.Stage(ctx, tgt, out); err != nil {
+			return out, err
+		}
+		defer func() {
+			if err := s.Unstage(ctx, tgt, out); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	return out, w.Run(ctx, tgt, out)
+}
+
+func want(t *testing.T, out *iotax.Trial, name string, lo, hi float64) {
+	t.Helper()
+	if v, ok := out.Value(name); !ok || v.Value < lo || v.Value > hi {
+		t.Errorf("%s is %g (%v), not from %g to %g", name, v.Value, ok, lo, hi)
+	}
+}
+
+func commandOf(run string) *Command {
+	s := newCommand().(*Command)
+	s.Run = run
+	return s
+}
+
+func TestCommand(t *testing.T) {
+	dir := t.TempDir()
+	s := commandOf(`sh -c 'sleep 0.2; echo progress 1 tps; echo "found $(ls "$1") at 1,234.5 tps"; echo took 250ms >&2' sh {dir}`)
+	s.Setup = "echo setup >{dir}/log"
+	s.Prepare = "echo prepare {seed} >>log"
+	s.Conclude = "echo conclude $WHO >>log"
+	s.Cleanup = "cp log {dir}/log.end"
+	s.Env = map[string]string{"WHO": "me"}
+	s.Values = map[string]string{"tps": `([0-9.,]+\d) tps`, "took": `took (?<ms>\d+)ms`}
+	s.Values["tps"] = `(?<per_s>[0-9.,]+) tps`
+	s.Headline = "tps"
+	w := made(t, "command", s)
+	if m := strings.Join(w.Metrics(), " "); m != "tps duration took" {
+		t.Errorf("metrics %s", m)
+	}
+	out, err := attempt(t, w, target(machine.Local(), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, out, "duration", 0.2, 60)
+	want(t, out, "operations", 1, 1)
+	want(t, out, "tps", 1234.5, 1234.5)
+	want(t, out, "took", 0.2499, 0.2501)
+	if v, _ := out.Value("tps"); v.Unit != iotax.PerSecond || v.Better != iotax.Up {
+		t.Errorf("tps is %+v", v)
+	}
+	if !strings.Contains(string(out.Raw), "found log") || !strings.Contains(out.Facts["command"], dir) {
+		t.Errorf("%s printed %s", out.Facts["command"], out.Raw)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "log.end"))
+	if err != nil || string(log) != "setup\nprepare 7\nconclude me\n" {
+		t.Errorf("%s (%v)", log, err)
+	}
+}
+
+func TestCommandJSONAndShell(t *testing.T) {
+	s := commandOf(`cd {dir} && printf 'note: hello\n{"jobs": [{"iops": 12.5, "lat": "3"}], "many": [1, 2]}' | cat`)
+	s.Shell = true
+	s.Values = map[string]string{"iops": "$.jobs[0].iops 1/s", "lat": "$.jobs[0].lat us"}
+	dir := filepath.Join(t.TempDir(), "it's a place")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := attempt(t, made(t, "command", s), target(machine.Local(), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, out, "iops", 12.5, 12.5)
+	want(t, out, "lat", 2.99e-6, 3.01e-6)
+	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "no number"} {
+		s.Values = map[string]string{"x": path}
+		if _, err := attempt(t, made(t, "command", s), target(machine.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// What a command did wrong is in the error, with its status and its standard error.
+func TestCommandThatFails(t *testing.T) {
+	here := target(machine.Local(), t.TempDir())
+	for _, tt := range []struct {
+		spec func(*Command)
+		want []string
+	}{
+		{func(s *Command) { s.Run = "sh -c 'echo no space >&2; exit 7'" }, []string{"exit status 7", "no space", "here"}},
+		{func(s *Command) { s.Run = "iotax-no-such-program {dir}" }, []string{"is not there", "mend: install"}},
+		{func(s *Command) { s.Run = "cat {device}" }, []string{"the place is a dir", "{dir}"}},
+		{func(s *Command) { s.Prepare = "exit 3" }, []string{"prepare test", "exit status 3"}},
+		{func(s *Command) { s.Setup = "echo broken >&2; exit 3" }, []string{"set up test", "broken"}},
+		{func(s *Command) { s.Values = map[string]string{"tps": `(?<per_s>\d+) tps`} }, []string{"the pattern is not found", "tps"}},
+		{func(s *Command) {
+			s.Run, s.Values = "echo 1.2.3", map[string]string{"tps": `^(?<per_s>[\d.]+)`}
+		}, []string{"is no number"}},
+	} {
+		s := commandOf("true")
+		tt.spec(s)
+		_, err := attempt(t, made(t, "command", s), here)
+		for _, w := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: %v", w, err)
+			}
+		}
+	}
+}
+
+func TestCommandEndsWithItsContext(t *testing.T) {
+	s := commandOf("sleep 60")
+	w := made(t, "command", s)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	err := w.Run(ctx, target(machine.Local(), t.TempDir()), &iotax.Trial{})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begun))
+	}
+}
+
+func TestCommandSpec(t *testing.T) {
+	for _, tt := range []struct {
+		spec  func(*Command)
+		field string
+		msg   string
+	}{
+		{func(s *Command) { s.Run = " " }, "run", "no command"},
+		{func(s *Command) { s.Run = "echo 'a" }, "run", "split"},
+		{func(s *Command) { s.Timeout = 0 }, "timeout", "more than nothing"},
+		{func(s *Command) { s.Headline = "tps" }, "headline", `no value "tps"`},
+		{func(s *Command) { s.Values = map[string]string{"a": `\d+`} }, "values", "no named group"},
+		{func(s *Command) { s.Values = map[string]string{"a": `(?<furlong>\d+)`} }, "values", "furlong"},
+		{func(s *Command) { s.Values = map[string]string{"a": `(?<s>\d+) (?<ms>\d+)`} }, "values", "two named"},
+		{func(s *Command) { s.Values = map[string]string{"a": `(?<s>\d+`} }, "values", "missing closing"},
+		{func(s *Command) { s.Values = map[string]string{"a": `$.tps`} }, "values", "needs a unit"},
+		{func(s *Command) { s.Values = map[string]string{"a": `$.tps 1/furlong`} }, "values", "no unit"},
+		{func(s *Command) { s.Values = map[string]string{"a": `$.[ s`} }, "values", "no JSON path"},
+		{func(s *Command) { s.Values = map[string]string{"duration": `(?<s>\d+)`} }, "values", "iotax measures"},
+		{func(s *Command) { s.Values = map[string]string{"Tps!": `(?<s>\d+)`} }, "values", "no name"},
+	} {
+		s := commandOf("true")
+		tt.spec(s)
+		err := s.Validate()
+		var fe *plan.FieldError
+		if !errors.As(err, &fe) || fe.Field != tt.field || !strings.Contains(fe.Msg, tt.msg) {
+			t.Errorf("%s: %v", tt.msg, err)
+		}
+	}
+}
+
+// Nothing but a shell that is asked for expands anything.
+func TestCommandWords(t *testing.T) {
+	args, err := splitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
+	if err != nil || strings.Join(args, "|") != "echo|$HOME|*|*|a  b|c d|{dir}|" {
+		t.Errorf("%q, %v", args, err)
+	}
+	for _, text := range []string{"echo $HOME", "echo $(ls)", "a | b", "a && b", "a; b", "a >b", "A=b c", "a &", "(a)", "! a", "echo \"`ls`\"", "if a; then b; fi"} {
+		if args, err := splitWords(text); err == nil {
+			t.Errorf("%s became %q", text, args)
+		}
+	}
+}
+
+// far is this host as a machine that takes its time to answer.
+type far struct {
+	iotax.Machine
+	delay time.Duration
+}
+
+func (f far) Local() bool { return false }
+func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
+	time.Sleep(f.delay)
+	return f.Machine.Run(ctx, c)
+}
+
+// A machine that is far away puts its distance into the time of a short command; a long one bears it.
+func TestStartDominates(t *testing.T) {
+	m := far{machine.Local(), 50 * time.Millisecond}
+	for run, found := range map[string]int{"true": 1, "sleep 3": 0} {
+		out, err := attempt(t, made(t, "command", commandOf(run)), target(m, t.TempDir()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, f := range out.Findings {
+			if f.Rule == "start-dominates" {
+				n++
+			}
+		}
+		start, _ := out.Value("start")
+		if n != found || start.Value < 0.05 {
+			t.Errorf("%s: %v, start %v", run, out.Findings, start)
+		}
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	for _, s := range []string{`(?<s>\d+)`, "$.a[0] 1/s", "$..* s", "", "$ s"} {
+		f.Add(s, "1.5 {\"a\": [1]}")
+	}
+	f.Fuzz(func(t *testing.T, text, output string) {
+		x, err := parseExtract("x", text)
+		if err != nil {
+			var ve *plan.ValueError
+			if !errors.As(err, &ve) || ve.Msg == "" {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if v, err := x.take([]byte(output), nil); err == nil && (v.Value != v.Value || v.Unit == "") {
+			t.Errorf("%+v", v)
+		}
+	})
+}

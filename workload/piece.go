@@ -1,0 +1,117 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// What the workloads share that do a piece of work to its end.
+
+// startShare is the share of a piece of work that reaching the machine may take.
+const startShare = 0.05
+
+// timed runs f between two readings of this host's clock and adds duration, and operations (the number that
+// f returns), to out. On machines other than this host it times an empty command first: start, the part of
+// the duration that is no work.
+func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
+	var start time.Duration
+	if !iotax.IsLocal(m) {
+		var err error
+		if start, err = emptyCommand(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	begun := time.Now()
+	n, err := f()
+	took := time.Since(begun)
+	if err != nil {
+		return took, err
+	}
+	out.Values = append(out.Values,
+		iotax.Value{Name: "duration", Value: took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: "operations", Value: float64(n), Unit: iotax.Count})
+	if start > 0 {
+		out.Values = append(out.Values, iotax.Value{Name: "start", Value: start.Seconds(), Unit: iotax.Seconds})
+	}
+	judgeStart(out, start, took)
+	return took, nil
+}
+
+// emptyCommand is how long a command that does nothing takes on m.
+func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
+	begun := time.Now()
+	if _, err := iotax.Output(ctx, m, "true"); err != nil {
+		return 0, err
+	}
+	return time.Since(begun), nil
+}
+
+func judgeStart(out *iotax.Trial, start, took time.Duration) {
+	if share := start.Seconds() / took.Seconds(); share > startShare {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "start-dominates", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)),
+			Mend:     "give it more to do"})
+	}
+}
+
+// placeholders are what stands for the place in a command.
+var placeholders = map[iotax.PlaceKind]string{
+	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
+}
+
+// misplaced is the first placeholder in texts that t's place cannot fill, or "".
+func misplaced(t *iotax.Target, texts ...string) string {
+	for kind, p := range placeholders {
+		for _, s := range texts {
+			if kind != t.Place.Kind && strings.Contains(s, p) {
+				return p
+			}
+		}
+	}
+	return ""
+}
+
+// fillIn puts the place and the seed of the block into a text; quote is applied to what is put in.
+func fillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
+	r := strings.NewReplacer(placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed))
+	return r.Replace(text)
+}
+
+func asItIs(s string) string { return s }
+
+// A head keeps the first bytes of a stream, up to a limit, and counts the rest.
+type head struct {
+	bytes.Buffer
+	limit int
+	more  int64
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.limit-h.Len())
+	h.Buffer.Write(p[:n])
+	h.more += int64(len(p) - n)
+	return len(p), nil
+}
+
+// workDir is the directory in which commands of t run: its own, or the machine's choice.
+func workDir(t *iotax.Target) string {
+	if t.Place.Kind == iotax.PlaceDir {
+		return t.Place.Path
+	}
+	return ""
+}
+
+// failed turns the end of a command into an error for the user.
+func failed(op, on string, err error, mend string) error {
+	var already *iotax.Error
+	if errors.As(err, &already) && already.Mend != "" {
+		mend = ""
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+}
