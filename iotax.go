@@ -296,6 +296,18 @@ type Sizer interface {
 	Space() int64
 }
 
+// A Filler is a Workload that can name the files it reads, because a place that cannot be written (a
+// read-only file system) must be made with them in it. A workload that writes names none.
+type Filler interface {
+	Files() []File
+}
+
+// A File is a file of Size bytes, filled with data that does not compress.
+type File struct {
+	Name string // without directories
+	Size int64
+}
+
 // A Trial is one run of one workload on one target, also when it failed. The fields of the first
 // group are set before Workload.Run and say what was asked.
 type Trial struct {

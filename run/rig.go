@@ -35,6 +35,7 @@ type load struct {
 	targets []*iotax.Target // where it is measured
 	wanted  int             // how many the plan says
 	space   int64           // bytes that it puts at a place
+	files   []iotax.File    // that it reads, where it can name them beforehand
 }
 
 type openMachine struct {
@@ -232,6 +233,9 @@ func (r *rig) makeLoads() error {
 		if s, ok := w.(iotax.Sizer); ok {
 			l.space = s.Space()
 		}
+		if f, ok := w.(iotax.Filler); ok {
+			l.files = f.Files()
+		}
 		for _, t := range r.p.Targets {
 			if pw.Done(t.Name) {
 				l.wanted++
@@ -252,6 +256,18 @@ func (r *rig) need(t plan.Target) (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// files lists what the workloads at t read and can name beforehand.
+func (r *rig) files(t plan.Target) (all []iotax.File) {
+	for _, l := range r.loads {
+		for _, f := range l.files {
+			if l.plan.Done(t.Name) && !slices.Contains(all, f) { // workloads share files of one name
+				all = append(all, f)
+			}
+		}
+	}
+	return all
 }
 
 // describe puts what is known of the targets into the run. It is called again at the end: taking a
@@ -381,7 +397,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 	v.busy = true
 	defer func() { v.busy, v.prepared = false, true }()
 
-	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t)}
+	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t), Files: r.files(t)}
 	if ref, ok := t.Spec.(plan.Referrer); ok {
 		base, ok := r.planTarget(ref.Of())
 		if !ok {

@@ -141,7 +141,7 @@ func parseSurvey(out string) survey {
 			size, free, _ := strings.Cut(rest, " ")
 			a, err1 := strconv.ParseInt(size, 10, 64)
 			b, err2 := strconv.ParseInt(free, 10, 64)
-			if err1 == nil && err2 == nil {
+			if err1 == nil && err2 == nil && a > 0 { // a ramfs tells a size of 0: it has no limit
 				s.size, s.free = a*1024, b*1024
 			}
 		}

@@ -23,7 +23,7 @@ type DiskSpec struct {
 	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, kept by QEMU; 0 is none"`
 	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits what the workloads put there"`
 	Preallocation string    `yaml:"preallocation" doc:"space of the image taken beforehand: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
-	Filesystem    string    `yaml:"filesystem" doc:"made in the guest; none is the bare device, whose image is written once with random data" enum:"ext4,none"`
+	Filesystem    string    `yaml:"filesystem" doc:"ext4 is made in the guest; squashfs and erofs are read-only and made on the host, with the files that the workloads read; none is the bare device, whose image is written once with random data" enum:"ext4,squashfs,erofs,none"`
 	OfTarget      string    `yaml:"of" doc:"target of the host that the image lies on; the baseline when empty"`
 }
 
@@ -54,7 +54,7 @@ func (s *DiskSpec) Validate() error {
 		oneOf("cache", s.Cache, "none", "writeback", "writethrough", "directsync", "unsafe"),
 		oneOf("aio", s.AIO, "threads", "native", "io_uring"),
 		oneOf("preallocation", s.Preallocation, "off", "metadata", "falloc", "full"),
-		oneOf("filesystem", s.Filesystem, "ext4", "none"),
+		oneOf("filesystem", s.Filesystem, "ext4", "squashfs", "erofs", "none"),
 	}
 	refuse := func(field, msg, mend string) {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
@@ -67,6 +67,14 @@ func (s *DiskSpec) Validate() error {
 	}
 	if s.Preallocation == "metadata" && s.Format == "raw" {
 		refuse("preallocation", "a raw image has no metadata", "use off, falloc or full, or format: qcow2")
+	}
+	if _, ro := sealed[s.Filesystem]; ro {
+		if s.Format != "raw" {
+			refuse("format", "a read-only file system is its own image", "leave format out")
+		}
+		if s.Size != 0 {
+			refuse("size", "a read-only file system is as large as its files", "leave size out")
+		}
 	}
 	if s.IOPS < 0 {
 		refuse("iops", fmt.Sprintf("%d is negative", s.IOPS), "write a limit, or leave it out")
@@ -151,6 +159,9 @@ func prepareDisk(ctx context.Context, spec any, e Env) (_ iotax.Volume, err erro
 	s, ok := spec.(*DiskSpec)
 	if !ok {
 		return nil, specError("disk", spec)
+	}
+	if _, ro := sealed[s.Filesystem]; ro {
+		return prepareSealed(ctx, s, e)
 	}
 	dir, err := serveFrom("make disk", e, s.OfTarget)
 	if err != nil {
@@ -240,20 +251,30 @@ qemu-img create -q -f qcow2 -o "preallocation=$3" "$1" "$2"`, d.image, strconv.F
 			return nil, fail(err)
 		}
 	}
-	if s.direct() {
-		// tmpfs, and some overlay and FUSE file systems, refuse O_DIRECT; QEMU would only say so when
-		// the guest starts. A dd without iflag (macOS, busybox) cannot tell.
-		if _, err := sh(ctx, e.Host, quick, tryDirect, d.image); says(err, "invalid argument") && !says(err, "iflag", "unknown operand") {
-			return nil, &iotax.Error{Op: "make disk", On: on, Err: fmt.Errorf("cache=%s needs O_DIRECT, which the file system there refuses", s.Cache),
-				Mend: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
-		}
+	if err := d.tryDirect(ctx); err != nil {
+		return nil, err
 	}
 	return d, nil
+}
+
+// tryDirect finds a cache mode that the image's file system refuses. tmpfs before Linux 6.6, and some
+// overlay and FUSE file systems, refuse O_DIRECT; QEMU would only say so when the guest starts. A dd
+// without iflag (macOS, busybox) cannot tell.
+func (d *disk) tryDirect(ctx context.Context) error {
+	if !d.spec.direct() {
+		return nil
+	}
+	if _, err := sh(ctx, d.env.Host, quick, tryDirect, d.image); says(err, "invalid argument") && !says(err, "iflag", "unknown operand") {
+		return &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("cache=%s needs O_DIRECT, which the file system there refuses", d.spec.Cache),
+			Mend: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
+	}
+	return nil
 }
 
 func (d *disk) Devices() []iotax.Device {
 	return []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
+		ReadOnly: sealed[d.spec.Filesystem].tool != "",
 	}}}
 }
 
@@ -337,7 +358,11 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	}
 	dev := "/dev/" + name
 	var p iotax.Place
-	if d.spec.Filesystem == "none" {
+	if _, ro := sealed[d.spec.Filesystem]; ro {
+		if p, err = d.attachSealed(ctx, m, dev); err != nil {
+			return none, err
+		}
+	} else if d.spec.Filesystem == "none" {
 		// fio may run as a plain user there; the device is ours alone.
 		if _, err := root(ctx, m, quick, `[ -b "$1" ] || { echo "there is no $1" >&2; exit 41; }; [ -z "${SUDO_UID:-}" ] || chown "$SUDO_UID" "$1"`, dev); err != nil {
 			return none, &iotax.Error{Op: "use disk", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}

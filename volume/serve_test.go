@@ -179,6 +179,7 @@ func TestServedFrom(t *testing.T) {
 			Env{Of: dir, Need: 1 << 30}, "less than the 1 GiB", "at least 1.5 GiB"},
 		{"no O_DIRECT", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 16 << 20},
 			Env{Of: full}, "O_DIRECT", "cache: writeback"},
+		{"no files", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: dir}, "no workload says which files", "randread"},
 		{"a wrong id", "disk", newDiskSpec(), Env{Of: dir, ID: "Not/Good"}, "1 to 12", ""},
 		{"no such kind", "disc", newDiskSpec(), Env{Of: dir}, "no kind", "device, dir, disk"},
 		{"another's spec", "disk", newShareSpec(), Env{Of: dir}, "spec is a *volume.ShareSpec", ""},
@@ -260,6 +261,10 @@ func TestValidate(t *testing.T) {
 		{shareSpec(func(s *ShareSpec) { s.Type, s.MSize = "9p", 100 }), "msize", "4096 or more"},
 		{nfsSpec(func(s *NFSSpec) { s.Options = "hard,nconnect=4" }), "", ""},
 		{&SSHFSSpec{Options: "dir_cache=no"}, "", ""},
+		{&MemorySpec{Type: "ramfs"}, "", ""},
+		{&MemorySpec{Type: "ramfs", Size: 1 << 20}, "size", "leave it out"},
+		{&MemorySpec{Type: "ext4"}, "type", "tmpfs, ramfs"},
+		{diskSpec(func(s *DiskSpec) { s.Filesystem, s.Format, s.Size = "erofs", "qcow2", 1<<30 }), "format size", "leave format out"},
 		{&SSHFSSpec{Options: "dir_cache=no,slave"}, "options", "leave it out"},
 		{&SSHFSSpec{Options: "a b"}, "options", "commas"},
 		{nfsSpec(func(s *NFSSpec) { s.Version, s.Options, s.Port = "3", "vers=3, ro", 70000 }), "version options options port", "4.0, 4.1, 4.2"},
@@ -307,7 +312,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share nfs sshfs" {
+	if got := strings.Join(names, " "); got != "dir device disk share nfs sshfs memory" {
 		t.Errorf("kinds %s", got)
 	}
 }

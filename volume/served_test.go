@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,9 +40,16 @@ func needs(t *testing.T, programs ...string) {
 // TestServed mounts what servers of this host offer in one guest, does I/O there, and takes it away; then
 // the servers die under it.
 func TestServed(t *testing.T) {
-	needs(t, "ganesha.nfsd")
+	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
 	of := hostDir(t)
-	m := bootGuest(t, nil)
+	disks := sealedDisks(t)
+	m := bootGuest(t, append(disks[0].Devices(), disks[1].Devices()...))
+	for _, d := range disks {
+		t.Run(d.(*disk).spec.Filesystem, func(t *testing.T) { readSealed(t, m, d) })
+	}
+	for _, kind := range []string{"tmpfs", "ramfs"} {
+		t.Run(kind, func(t *testing.T) { inMemory(t, m, kind) })
+	}
 	for i, c := range []struct {
 		name   string
 		kind   string
@@ -103,6 +111,87 @@ func TestServed(t *testing.T) {
 		{"sshfs", &SSHFSSpec{}},
 	} {
 		t.Run(c.kind+" server dies", func(t *testing.T) { serverDies(t, m, of, c.kind, c.spec) })
+	}
+}
+
+// sealedDisks makes a disk of each read-only file system.
+func sealedDisks(t *testing.T) (all []iotax.Volume) {
+	of := hostDir(t)
+	for fs := range sealed {
+		s := diskSpec(func(s *DiskSpec) { s.Filesystem = fs })
+		v, err := prepare(t, "disk", s, Env{Of: of, ID: "ro-" + fs, Files: []iotax.File{{Name: "one.dat", Size: 4 << 20}, {Name: "two.dat", Size: 12345}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := v.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if left, _ := os.ReadDir(of.Path); len(left) > 2 { // the marker, and perhaps the other's image
+				t.Errorf("left: %v", left)
+			}
+		})
+		all = append(all, v)
+	}
+	return all
+}
+
+// readSealed finds the files in the guest, with the sizes asked for and data that does not compress.
+func readSealed(t *testing.T, m iotax.Machine, v iotax.Volume) {
+	d := v.(*disk)
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.ReadOnly || p.Kind != iotax.PlaceDir || p.Facts["filesystem"] != d.spec.Filesystem || p.Backing != d.image {
+		t.Errorf("place %+v", p)
+	}
+	out, err := iotax.Output(t.Context(), m, "sh", "-c", `cd "$1" && stat -c '%n %s' one.dat two.dat && gzip -c one.dat | wc -c && ! touch three 2>&1`, "sh", p.Path)
+	f := strings.Fields(string(out))
+	if err != nil || len(f) < 5 || strings.Join(f[:4], " ") != "one.dat 4194304 two.dat 12345" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n, _ := strconv.Atoi(f[4]); n < 4<<20 {
+		t.Errorf("4 MiB shrink to %s bytes", f[4])
+	}
+	if !strings.Contains(string(out), "Read-only file system") {
+		t.Errorf("it can be written: %s", out)
+	}
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func inMemory(t *testing.T, m iotax.Machine, kind string) {
+	v, err := prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Durability != iotax.Volatile || p.Backing != "" || p.Facts["filesystem"] != kind {
+		t.Errorf("place %+v", p)
+	}
+	out, err := iotax.Output(t.Context(), m, "sh", "-c", `head -c 16777216 /dev/zero >"$1/x" && stat -c %s "$1/x"`, "sh", p.Path)
+	if err != nil || strings.TrimSpace(string(out)) != "16777216" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-smem"); len(out) > 0 {
+		t.Errorf("left there: %s", out)
+	}
+	v, err = prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Attach(t.Context(), m)
+	wantError(t, err, "not enough memory: 1.125 TiB", "memory: 4GiB")
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

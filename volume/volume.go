@@ -33,6 +33,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
 		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
 		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh"}}, prepareSSHFS},
+		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
 	}
 }
 
@@ -52,6 +53,8 @@ type Env struct {
 	Of     iotax.Place   // where the target that this one stands on lies on Host, already attached
 	ID     string        // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
 	Need   int64         // bytes that the workloads put there; 0 when unknown
+
+	Files []iotax.File // that the workloads read there, where they can say so beforehand
 
 	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
 }

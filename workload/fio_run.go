@@ -348,8 +348,8 @@ if [ "$1" = w ]; then
 	if (: >"iotax-write.$$") 2>/dev/null; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
 fi
 shift
-df -Pk . 2>/dev/null | while read -r _ _ _ free _; do
-	case $free in *[!0-9]*|'') ;; *) echo "free $free";; esac
+df -Pk . 2>/dev/null | while read -r _ size _ free _; do
+	case $size$free in *[!0-9]*|''|00) ;; *) echo "free $free";; esac
 done
 for f; do
 	[ -f "$f" ] || continue

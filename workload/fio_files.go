@@ -1,0 +1,23 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+
+	"iotax"
+)
+
+// Files are the test files of a job that only reads, which a read-only file system is made with. A job
+// whose files depend on the machine it runs on is sized for this host; Check finds it out where they differ.
+func (j *fioJob) Files() []iotax.File {
+	r, err := j.resolve(hostVars())
+	if err != nil || r.writes() {
+		return nil
+	}
+	sizes := r.sizes()
+	var files []iotax.File
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		files = append(files, iotax.File{Name: name, Size: sizes[name]})
+	}
+	return files
+}
