@@ -142,6 +142,9 @@ func (n *node) Local() bool { return true }
 // Address is where the other nodes reach this one.
 func (n *node) Address() string { return n.node.Address }
 
+// Link is what the node's link carries, headers included, in bytes per second; 0 is not known.
+func (n *node) Link() float64 { return n.lab.Rate.BytesPerSecond() }
+
 // Home is the directory for what is kept on the node.
 func (n *node) Home() string { return n.node.Dir }
 

@@ -124,6 +124,9 @@ func (r *remote) Close(ctx context.Context) error {
 	return err
 }
 
+// Address is where the host is reached.
+func (r *remote) Address() string { return r.way.hops[len(r.way.hops)-1].host }
+
 // Facts tells what answered, and over how many hosts.
 func (r *remote) Facts() map[string]string {
 	f := map[string]string{"ssh.server": string(r.SSH().ServerVersion())}

@@ -25,6 +25,8 @@ type server struct {
 	kill  context.CancelFunc
 	done  chan struct{}
 	err   error // how it ended; valid once done is closed
+
+	stopped bool // by stop, and not by itself
 }
 
 // keepServed writes its own process's id to $1 and runs the program that follows until that ends or
@@ -102,6 +104,7 @@ func (s *server) ended() error {
 // stop ends the program and waits until it is gone.
 func (s *server) stop(ctx context.Context) error {
 	defer s.kill()
+	s.stopped = s.stopped || s.alive()
 	if s.input != nil {
 		s.input.Close()
 	} else {

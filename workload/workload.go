@@ -37,6 +37,7 @@ func Kinds() []Kind {
 	return []Kind{
 		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
 		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand}, openCommand},
+		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
 	}
 }
 

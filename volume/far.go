@@ -1,0 +1,120 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// What a machine may tell of itself as one in a network. A machine that tells nothing is this host, or a guest.
+type (
+	addressed interface{ Address() string } // where others in its network reach it
+	homed     interface{ Home() string }    // the directory for what is kept on it
+	linked    interface{ Link() float64 }   // payload of its link is less than this, B/s; 0 is not known
+)
+
+// addressFor returns where m reaches what server serves: the address that the plan gives, the loopback interface when
+// they are one machine, or what the server says.
+func addressFor(op string, server, m iotax.Machine, given string) (string, error) {
+	s, known := server.(addressed)
+	u, alike := m.(addressed)
+	switch {
+	case given != "":
+		return given, nil
+	case server == m || !known && iotax.IsLocal(server) && iotax.IsLocal(m) && !alike:
+		return "127.0.0.1", nil
+	case !known:
+		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("its address is not known to %v", m), Mend: "write address: and where it is reached"}
+	case iotax.IsLocal(server) && (!alike || !iotax.IsLocal(m)):
+		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("a node of a lab is reached only from nodes of the same lab, and %v is none", m), Mend: "put the target on a node"}
+	}
+	if alike && s.Address() == u.Address() {
+		return "127.0.0.1", nil
+	}
+	return s.Address(), nil
+}
+
+// homeOf is where files go on m when the plan does not say.
+func homeOf(m iotax.Machine) string {
+	if h, ok := m.(homed); ok {
+		return h.Home()
+	}
+	return "/var/tmp"
+}
+
+// linkFacts tell the line between a server and who uses it.
+func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
+	facts["served.by"] = server.String()
+	if address == "127.0.0.1" || address == "" {
+		return
+	}
+	for _, x := range []iotax.Machine{server, m} {
+		if l, ok := x.(linked); ok && l.Link() > 0 {
+			facts["line.rate"] = strconv.FormatFloat(l.Link(), 'f', -1, 64)
+		}
+	}
+}
+
+// somePort draws a port that a server may try. Below 32768 no outgoing connection takes it.
+func somePort() int { return 20000 + rand.IntN(12000) }
+
+const portTries = 8
+
+// serveOnPort starts a server on a port of its own: the one asked for, or one that turns out to be free.
+func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, port int, err error) {
+	for range portTries {
+		if port = asked; port == 0 {
+			port = somePort()
+		}
+		if s, err = start(port); err == nil || asked != 0 || !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
+			return s, port, err
+		}
+	}
+	return nil, 0, err
+}
+
+// readyTime is how long a server may take until it serves, on a host that is busy.
+const readyTime = time.Minute
+
+// await polls ready until it says yes, the server ends, or its time is over.
+func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
+	defer cancel()
+	for {
+		if ready(ctx) {
+			return nil
+		}
+		select {
+		case <-s.done:
+			return s.ended()
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), s.stop(context.WithoutCancel(ctx)))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// death is a finding about a server that ended while it was needed.
+func (s *server) death(what string) []iotax.Finding {
+	if s == nil || s.alive() || s.stopped {
+		return nil
+	}
+	return []iotax.Finding{{Rule: "server-died", Severity: iotax.Invalid, Evidence: fmt.Sprintf("%s on %v: %v", what, s.host, s.ended()), Mend: "look at what ended it, and measure again"}}
+}
+
+// has reports whether program is on m, and refuses with how to get it.
+func has(ctx context.Context, m iotax.Machine, op, program, pkg string) error {
+	if _, err := sh(ctx, m, quick, `command -v "$1" >/dev/null`, program); err != nil {
+		if exit(err) < 0 {
+			return &iotax.Error{Op: op, On: m.String(), Err: err}
+		}
+		return &iotax.Error{Op: op, On: m.String(), Err: fmt.Errorf("%s is not installed there", program), Mend: "apt install " + pkg + " on " + m.String()}
+	}
+	return nil
+}
