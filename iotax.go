@@ -543,7 +543,10 @@ func (t TargetInfo) Reference(baseline string, takesPart func(target string) boo
 		return ""
 	}
 	if len(t.Against) == 0 {
-		return baseline
+		if takesPart(baseline) {
+			return baseline
+		}
+		return "" // the workload is not done there
 	}
 	for _, name := range t.Against {
 		if takesPart(name) {
@@ -561,6 +564,7 @@ type WorkloadInfo struct {
 	Cold    bool     `json:"cold"`
 
 	Facts   map[string]string `json:"facts,omitempty"`   // what its pilot found
+	At      []string          `json:"at,omitempty"`      // targets that it is done at; nil is all
 	Section string            `json:"section,omitempty"` // heading of the report under which it stands
 }
 

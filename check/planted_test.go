@@ -33,6 +33,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"load-not-reached", "an open loop of which 90 % was done", "workload", "TestLoadIsJudged"},
 	{"start-dominates", "an empty command on a machine that answers after 50 ms", "workload", "TestStartDominates"},
 	{"no-governor", "CPUs without cpufreq, and with other governors", "probe", "TestGovernorThatIsNotThere"},
+	{"server-died", "an NBD export that is killed; one that is ended", "volume", "TestNBD"},
 	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 

@@ -85,6 +85,8 @@ var told = []Rule{
 	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",
 		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind.",
 		Mend: "go on with `iotax run --resume=RUN`; remove what it left with `iotax clean --yes`"},
+	{ID: "server-died", Severity: iotax.Invalid, Scope: OfRunning, Title: "what served a place ended while it was needed",
+		Why: "An export or another server that iotax had started ended by itself. Trials after that failed, and one that ran then may have measured its end.", Mend: "look at what ended it, and measure again"},
 	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
 		Why: "It stayed busy, so a program still uses it, or a writeback hangs. It vanishes when that ends.", Mend: "find what still uses it: `fuser -vm`"},
 

@@ -22,7 +22,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void st
 		return nil, ""
 	}
 	r := reading{t: t, tgt: tgt}
-	if r.bytes() == 0 && r.ios() == 0 {
+	if sent, _ := r.value("bandwidth"); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
 		return nil, noIO.ID + ": no I/O was done"
 	}
 	if f := r.clock(); f != nil {

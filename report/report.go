@@ -279,7 +279,12 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
 		s.Short = remainder(w.Name, s.Label)
 		s.Unit, s.Better = b.unit(w.Name, metric)
+		var targets []iotax.TargetInfo
 		for _, t := range b.targets {
+			if len(w.At) > 0 && !slices.Contains(w.At, t.Name) {
+				continue
+			}
+			targets = append(targets, t)
 			s.Rows = append(s.Rows, Row{Target: t.Name, Baseline: t.Name == b.Baseline, Err: t.Err, Secondary: secondary[t.Name]})
 		}
 		b.Sections = append(b.Sections, s)
@@ -289,7 +294,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 			failed[j] = b.values(sec, &sec.Rows[j])
 		}
 		for j := range sec.Rows {
-			b.row(sec, &sec.Rows[j], b.targets[j], failed[j])
+			b.row(sec, &sec.Rows[j], targets[j], failed[j])
 		}
 		b.spreadBaseline(sec)
 	}

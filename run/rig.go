@@ -143,7 +143,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	run.Workloads = nil
 	for _, l := range r.loads {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
-			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section})
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
 	}
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err

@@ -174,7 +174,7 @@ func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error)
 	raw, image := dir+"/disk.raw", dir+"/disk."+n.spec.Format
 	script := fillRandom
 	if n.spec.Format == "qcow2" {
-		script += `&& qemu-img convert -q -T none -t none -f raw -O qcow2 "$1" "$3" && rm -f -- "$1"`
+		script = strings.TrimSpace(script) + ` && qemu-img convert -q -T none -t none -f raw -O qcow2 "$1" "$3" && rm -f -- "$1"`
 	}
 	if _, err := sh(ctx, n.env.Server, writing, script, raw, strconv.FormatInt(size, 10), image); err != nil {
 		e := &iotax.Error{Op: "make image", On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: said(err)}

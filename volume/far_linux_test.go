@@ -1,0 +1,284 @@
+package volume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+)
+
+// nodes opens nodes of a lab of the test's own.
+func nodes(t *testing.T, names ...string) []iotax.Machine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make network namespaces")
+	}
+	var out []iotax.Machine
+	work := fmt.Sprintf("/tmp/iotax-v%d", os.Getpid()%1e8)
+	for _, n := range names {
+		m, err := machine.Open(t.Context(), plan.Machine{Name: n, Kind: "node", Spec: &machine.Node{Name: n, Lab: "tnone", Rate: 1e9}}, machine.Options{WorkDir: work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := m.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		out = append(out, m)
+	}
+	return out
+}
+
+// attached attaches a volume of kind on m, served by server, and takes it down at the end of the test.
+func attached(t *testing.T, kind string, spec any, server, m iotax.Machine) (iotax.Volume, iotax.Place) {
+	t.Helper()
+	v, err := prepare(t, kind, spec, Env{Server: server, Need: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(v.Detach(context.Background()), v.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, p
+}
+
+func nbdSpec(change func(*NBDSpec)) *NBDSpec {
+	s := newNBDSpec().(*NBDSpec)
+	change(s)
+	return s
+}
+
+func fioNBD(t *testing.T, m iotax.Machine, url string) ([]byte, error) {
+	return iotax.Output(t.Context(), m, "fio", "--name=x", "--ioengine=nbd", "--uri="+url, "--size=8m", "--rw=randrw", "--bs=16k", "--iodepth=8",
+		"--verify=crc32c", "--verify_state_save=0", "--number_ios=200", "--output-format=json")
+}
+
+func TestNBD(t *testing.T) {
+	ms := nodes(t, "node01", "node02")
+	far, near := ms[0], ms[1]
+	for _, c := range []struct {
+		name   string
+		server iotax.Machine
+		change func(*NBDSpec)
+		scheme string
+	}{
+		{"another node", far, func(s *NBDSpec) {}, "nbd://10.77.0.1:"},
+		{"the same node", near, func(s *NBDSpec) {}, "nbd+unix:///?socket="},
+		{"the same node, tcp", near, func(s *NBDSpec) { s.Transport = "tcp" }, "nbd://127.0.0.1:"},
+		{"qcow2", far, func(s *NBDSpec) { s.Format, s.Cache, s.AIO = "qcow2", "writeback", "threads" }, "nbd://"},
+		{"nbdkit", far, func(s *NBDSpec) { s.Server, s.Threads = "nbdkit", 4 }, "nbd://"},
+		{"nbdkit, unix", near, func(s *NBDSpec) { s.Server = "nbdkit" }, "nbd+unix://"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, p := attached(t, "nbd", nbdSpec(c.change), c.server, near)
+			if p.Kind != iotax.PlaceURL || !strings.HasPrefix(p.Path, c.scheme) || p.ReadOnly || p.Durability != iotax.Durable {
+				t.Errorf("place %+v", p)
+			}
+			if want := c.server == far; (p.Facts["line.rate"] != "") != want {
+				t.Errorf("facts %v", p.Facts)
+			}
+			out, err := fioNBD(t, near, p.Path)
+			var r struct {
+				Jobs []struct {
+					Error       int
+					Read, Write struct {
+						TotalIOs int `json:"total_ios"`
+					}
+				}
+			}
+			if i := strings.IndexByte(string(out), '{'); err != nil || i < 0 || json.Unmarshal(out[i:], &r) != nil || len(r.Jobs) != 1 || r.Jobs[0].Error != 0 || r.Jobs[0].Read.TotalIOs == 0 || r.Jobs[0].Write.TotalIOs == 0 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			st, err := os.Stat(p.Backing)
+			if err != nil || c.name != "qcow2" && (st.Size() != 8<<20 || blocks(st) < 8<<20) {
+				t.Errorf("image %v: %v", st, err)
+			}
+			pids := v.(iotax.Accountant).Processes()[nbdProgram(c.change)]
+			if len(pids) != 1 {
+				t.Fatalf("processes %v", v.(iotax.Accountant).Processes())
+			}
+			if f := v.(Finder).Findings(); len(f) > 0 {
+				t.Errorf("findings of an export that serves: %v", f)
+			}
+			if err := v.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := syscall.Kill(pids[0], 0); err == nil {
+				t.Error("the export still runs")
+			}
+			if _, err := os.Stat(p.Backing); !os.IsNotExist(err) {
+				t.Errorf("%s: %v", p.Backing, err)
+			}
+			if f := v.(Finder).Findings(); len(f) > 0 {
+				t.Errorf("findings of an export that was ended: %v", f)
+			}
+		})
+	}
+
+	// The export is killed: fio says so, the volume does too, and taking down what is left works.
+	t.Run("an export that dies", func(t *testing.T) {
+		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
+		if err := syscall.Kill(v.(iotax.Accountant).Processes()["qemu-nbd"][0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-v.(*nbd).server.done
+		if out, err := fioNBD(t, near, p.Path); err == nil {
+			t.Errorf("fio works without an export: %s", out)
+		}
+		f := v.(Finder).Findings()
+		if len(f) != 1 || f[0].Rule != "server-died" || f[0].Severity != iotax.Invalid || !strings.Contains(f[0].Evidence, "node01") {
+			t.Errorf("findings %v", f)
+		}
+	})
+	t.Run("an existing export is only read", func(t *testing.T) {
+		_, p := attached(t, "nbd", nbdSpec(func(s *NBDSpec) { s.URL = "nbd://10.77.0.1:1/x" }), near, near)
+		if !p.ReadOnly || p.Path != "nbd://10.77.0.1:1/x" {
+			t.Errorf("%+v", p)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		for _, c := range []struct {
+			server      iotax.Machine
+			m           iotax.Machine
+			change      func(*NBDSpec)
+			cause, mend string
+		}{
+			{far, here, func(*NBDSpec) {}, "reached only from nodes", "put the target on a node"},
+			{near, near, func(s *NBDSpec) { s.Size = 1 << 20 }, "less than the 8 MiB", "8 MiB"},
+			{near, near, func(s *NBDSpec) { s.Path = "/proc" }, "no files of users", "another directory"},
+			{near, near, func(s *NBDSpec) { s.Path = "/var/tmp/" + strings.Repeat("long/", 20) }, "characters", "shorter path"},
+			{near, near, func(s *NBDSpec) { s.Attach = "device" }, "", "attach: engine"},
+		} {
+			v, err := prepare(t, "nbd", nbdSpec(c.change), Env{Server: c.server, Need: 8 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Attach(t.Context(), c.m)
+			if _, devices := os.Stat("/sys/block/nbd0"); err == nil && devices == nil {
+				continue // a kernel that has them
+			}
+			wantError(t, err, c.cause, c.mend)
+			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("a port that is taken", func(t *testing.T) {
+		_, p := attached(t, "nbd", nbdSpec(func(s *NBDSpec) { s.Port = 20809 }), far, near)
+		if !strings.HasSuffix(p.Path, ":20809") {
+			t.Error(p.Path)
+		}
+		v, err := prepare(t, "nbd", nbdSpec(func(s *NBDSpec) { s.Port = 20809 }), Env{Server: far, ID: "t1", Need: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = v.Attach(t.Context(), near); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("got %v", err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func nbdProgram(change func(*NBDSpec)) string { return nbdSpec(change).Server }
+
+func TestNBDSpecs(t *testing.T) {
+	for _, c := range []struct {
+		field  string
+		change func(*NBDSpec)
+	}{
+		{"", func(s *NBDSpec) {}},
+		{"", func(s *NBDSpec) { s.URL = "nbd+unix:///?socket=/run/x" }},
+		{"url", func(s *NBDSpec) { s.URL = "http://x" }},
+		{"url", func(s *NBDSpec) { s.URL = "nbd://user:secret@x" }},
+		{"url", func(s *NBDSpec) { s.URL, s.From = "nbd://x", "host" }},
+		{"aio", func(s *NBDSpec) { s.Cache = "writeback" }},
+		{"cache", func(s *NBDSpec) { s.Server, s.Cache = "nbdkit", "unsafe" }},
+		{"format", func(s *NBDSpec) { s.Server, s.Format = "nbdkit", "qcow2" }},
+		{"threads", func(s *NBDSpec) { s.Threads = 3 }},
+		{"size", func(s *NBDSpec) { s.Size = 512 }},
+		{"port", func(s *NBDSpec) { s.Port = 70000 }},
+		{"address", func(s *NBDSpec) { s.Address = "a/b" }},
+		{"path", func(s *NBDSpec) { s.Path = "~/x" }},
+	} {
+		err := nbdSpec(c.change).Validate()
+		var f *plan.FieldError
+		if (c.field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != c.field) {
+			t.Errorf("%s: %v", c.field, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("a secret is told: %v", err)
+		}
+	}
+}
+
+func TestNetworkVolume(t *testing.T) {
+	ms := nodes(t, "node01", "node02")
+	v, p := attached(t, "network", &NetworkSpec{To: "node01"}, ms[0], ms[1])
+	if !strings.HasPrefix(p.Path, "tcp://10.77.0.1:") || p.Facts["line.rate"] == "" {
+		t.Errorf("%+v", p)
+	}
+	_, port, _ := strings.Cut(p.Path, "10.77.0.1:")
+	out, err := iotax.Output(t.Context(), ms[1], "iperf3", "-c", "10.77.0.1", "-p", port, "-t", "1", "-J")
+	if err != nil || !strings.Contains(string(out), "bits_per_second") {
+		t.Errorf("%v: %s", err, out)
+	}
+	pid := v.(iotax.Accountant).Processes()["iperf3"]
+	if len(pid) != 1 {
+		t.Fatal(pid)
+	}
+	if err := syscall.Kill(pid[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); len(v.(Finder).Findings()) == 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if f := v.(Finder).Findings(); len(f) != 1 {
+		t.Errorf("findings %v", f)
+	}
+}
+
+// Servers go with the process that started them, however that ends.
+func TestServersDoNotOutliveTheRunner(t *testing.T) {
+	if os.Getenv("IOTAX_TEST_RUNNER") != "" {
+		v, err := prepare(t, "nbd", nbdSpec(func(s *NBDSpec) { s.Path = os.Getenv("IOTAX_TEST_RUNNER") }), Env{Server: here, Need: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Attach(t.Context(), here); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("pid", v.(iotax.Accountant).Processes()["qemu-nbd"][0])
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestServersDoNotOutliveTheRunner$")
+	c.Env = append(os.Environ(), "IOTAX_TEST_RUNNER="+t.TempDir())
+	out, err := c.Output()
+	var pid int
+	if _, serr := fmt.Sscanf(string(out), "pid %d", &pid); serr != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the export outlives its runner")
+		}
+	}
+}
