@@ -119,6 +119,18 @@ type Forwarder interface {
 	Forward(ctx context.Context, port int) (addr string, err error)
 }
 
+// A Locator is a Machine whose files may lie on this host (a container): HostPath returns where the
+// bytes of a path there are, or "" when that is elsewhere or in memory.
+type Locator interface {
+	HostPath(path string) string
+}
+
+// A Meter is a Machine that knows how many bytes its processes, those that ended included, have asked
+// block devices of this host for since it was opened. ok is false when that is not known.
+type Meter interface {
+	DeviceBytes() (read, written uint64, ok bool)
+}
+
 // A Describer is a Machine with facts of its own (acceleration, version, device lines).
 type Describer interface {
 	Facts() map[string]string

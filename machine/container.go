@@ -31,6 +31,7 @@ import (
 // Container is the spec of kinds docker and podman: a container that exists, or one that is made from an
 // image for the run and removed after it.
 type Container struct {
+	Ref       string `yaml:"ref" doc:"a container that runs if there is one of that name, else an image"`
 	Container string `yaml:"container" doc:"name or id of a container that runs; it is left as it is"`
 	Image     string `yaml:"image" doc:"image to make a container of for the run; it needs a POSIX sh"`
 	Pull      string `yaml:"pull" doc:"when to fetch the image: missing, never or always" enum:"missing,never,always"`
@@ -55,6 +56,9 @@ type Container struct {
 func (s *Container) Validate() error {
 	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
 	switch {
+	case s.Ref != "" && s.Container+s.Image != "":
+		return bad("ref", "stands for container: or image:", "leave one out")
+	case s.Ref != "":
 	case s.Container == "" && s.Image == "":
 		return bad("image", "is missing", "name an image, or a container that runs (container:)")
 	case s.Container != "" && s.Image != "":
@@ -137,6 +141,9 @@ func openContainer(ctx context.Context, engine string, s *Container, o Options) 
 			err = errors.Join(err, b.remove(cctx))
 		}
 	}()
+	if s, err = resolve(ctx, api, engine, s); err != nil {
+		return nil, err
+	}
 	name := s.Container
 	if s.Image != "" {
 		if err := fetchImage(ctx, api, engine, s, o); err != nil {
@@ -156,6 +163,24 @@ func openContainer(ctx context.Context, engine string, s *Container, o Options) 
 	label := engine + "://" + cmp.Or(s.Container, s.Image)
 	b.Machine = execx.New(label, b.exec)
 	return b, nil
+}
+
+// resolve says which of the two the ref of s is.
+func resolve(ctx context.Context, api *client.Client, engine string, s *Container) (*Container, error) {
+	if s.Ref == "" {
+		return s, nil
+	}
+	r := *s
+	r.Ref = ""
+	switch _, err := api.ContainerInspect(ctx, s.Ref, client.ContainerInspectOptions{}); {
+	case err == nil:
+		r.Container = s.Ref
+	case cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err):
+		r.Image = s.Ref
+	default:
+		return nil, &iotax.Error{Op: "look for container", On: s.Ref, Err: err}
+	}
+	return &r, r.Validate()
 }
 
 // fetchImage makes sure that the image is there.
@@ -179,7 +204,8 @@ func fetchImage(ctx context.Context, api *client.Client, engine string, s *Conta
 		pull.Close()
 	}
 	if err != nil {
-		return &iotax.Error{Op: "fetch image", On: s.Image, Err: err, Mend: "check its name, or load it by hand (" + engine + " load)"}
+		return &iotax.Error{Op: "fetch image", On: s.Image, Err: err,
+			Mend: "check its name (one with a slash is written " + engine + ":///path?image=…), or load it by hand (" + engine + " load)"}
 	}
 	return nil
 }
@@ -206,7 +232,7 @@ func (b *box) create(ctx context.Context, engine string, s *Container, o Options
 		host.Devices = append(host.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
 	}
 	for _, d := range o.Devices {
-		m := mount.Mount{Target: ContainerMount(d.ID)}
+		m := mount.Mount{Target: containerMount(d.ID)}
 		switch {
 		case d.Share == nil:
 			return &iotax.Error{Op: "open container", On: o.Name, Err: errors.New("containers have no virtual disks"), Mend: "use devices: and a target of kind device"}
@@ -247,8 +273,8 @@ func (b *box) create(ctx context.Context, engine string, s *Container, o Options
 	return nil
 }
 
-// ContainerMount is where a container finds the mount with that id.
-func ContainerMount(id string) string { return "/mnt/" + id }
+// containerMount is where a container finds the mount with that id; package volume looks there.
+func containerMount(id string) string { return "/mnt/" + id }
 
 // inspect reads what the engine tells of the running container.
 func (b *box) inspect(ctx context.Context, engine, name string) error {

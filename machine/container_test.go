@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
 	"iotax/lab/engine"
+	"iotax/machine"
 	"iotax/machine/machinetest"
 	"iotax/plan"
 )

@@ -22,7 +22,7 @@ const (
 
 // planned are the words the design has names for and that no kind serves yet.
 var planned = map[string]string{
-	"docker": "containers", "podman": "containers", "k8s": "Kubernetes pods", "nbd": "NBD exports",
+	"k8s": "Kubernetes pods", "nbd": "NBD exports",
 	"s3": "object stores", "http": "web servers", "https": "web servers",
 }
 
@@ -34,6 +34,8 @@ var planned = map[string]string{
 //	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; guests with equal keys are one guest
 //	qemu:virtiofs,cache=auto                   a folder of this host, shared with a guest
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
+//	docker://debian:12/work[?key=value]        a directory in a container that runs, or one made of an image
+//	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
 // seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
@@ -227,6 +229,8 @@ func (w *words) target(n *node) {
 		w.onHost(n, name, rest)
 	case name == "ssh" && isMachine:
 		w.ssh(n)
+	case isMachine && strings.HasPrefix(rest.text, "//"):
+		w.container(n, name, rest)
 	case isMachine && name != Host:
 		w.guest(n, name, rest)
 	case isVolume:
@@ -307,7 +311,7 @@ func (w *words) onHost(n *node, kind string, value *node) {
 // share.
 var layered = []struct {
 	volume, key string
-}{{"disk", "bus"}, {"share", "type"}}
+}{{"disk", "bus"}, {"share", "type"}, {"mount", "type"}}
 
 // guest reads KIND:WHAT,key=value,…: WHAT says which volume, and the keys are the volume's or the
 // machine's.
@@ -524,6 +528,48 @@ func (w *words) ssh(n *node) {
 		value = mapping(path, append([]pair{{path.made("path"), path.made(u.Path)}}, onVolume...)...)
 	}
 	name := w.machine(n, m, "ssh://"+host.text, spec)
+	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+}
+
+// container reads docker://NAME/path[?key=value&…], where NAME is a container that runs or an image.
+func (w *words) container(n *node, kind string, rest *node) {
+	form := "write " + kind + "://IMAGE-or-container/path"
+	m, _ := kindNamed(w.kinds.Machines, kind)
+	list, _ := fields(elem(m.New()))
+	dir, isDir := w.volume("dir")
+	if _, ok := findField(list, "ref"); !ok || !isDir {
+		w.fail(n, "", "%s is not written as a URL", kind)
+		return
+	}
+	text := rest.text[len("//"):]
+	end := strings.IndexAny(text+"/", "/?")
+	query := len(text)
+	if i := strings.IndexByte(text, '?'); i >= 0 {
+		query = i
+	}
+	ref, path := rest.sub(2, 2+end), rest.sub(2+min(end, query), 2+query)
+	if path.text == "" {
+		w.fail(n, form, "the URL names no directory")
+		return
+	}
+	var onVolume, onMachine []pair
+	if query < len(text) {
+		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), dir, m)
+	}
+	called := kind + "://" + ref.text
+	if ref.text != "" {
+		onMachine = append([]pair{{ref.made("ref"), ref}}, onMachine...)
+	}
+	value := path
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+	}
+	for _, p := range onMachine {
+		if p.key.text == "image" || p.key.text == "container" {
+			called = kind + "://" + p.val.text
+		}
+	}
+	name := w.machine(n, m, called, mapping(n, onMachine...))
 	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
 }
 

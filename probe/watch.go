@@ -199,6 +199,10 @@ func (w *Watch) snapshot() snapshot {
 // in the account of this process, which waited for them.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
+	if m, ok := w.t.Machine.(iotax.Meter); ok {
+		read, written, ok := m.DeviceBytes()
+		return ioBytes{read, written}, ok
+	}
 	if iotax.IsLocal(w.t.Machine) {
 		u, ok := w.fs.usage(os.Getpid())
 		if sum = u.io; !ok || !u.ioOK || len(serving) == 0 {

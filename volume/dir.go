@@ -269,6 +269,8 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	if iotax.IsLocal(m) {
 		p.Backing = path
+	} else if l, ok := m.(iotax.Locator); ok {
+		p.Backing = l.HostPath(path)
 	}
 	return p, nil
 }

@@ -31,6 +31,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "device", Doc: "a block device that exists, read only", New: newDeviceSpec}, prepareDevice},
 		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk},
 		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
+		{plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman"}}, prepareMount},
 		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
 		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh"}}, prepareSSHFS},
 		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
