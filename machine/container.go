@@ -160,6 +160,13 @@ func openContainer(ctx context.Context, engine string, s *Container, o Options) 
 	if err := b.inspect(ctx, engine, name); err != nil {
 		return nil, err
 	}
+	if b.ours { // Podman's answers leave the limits of devices out
+		for name, n := range map[string]int{"limit.read.iops": s.ReadIOPS, "limit.write.iops": s.WriteIOPS} {
+			if n > 0 {
+				b.facts[name] = fmt.Sprintf("%d on %s", n, s.LimitOn)
+			}
+		}
+	}
 	label := engine + "://" + cmp.Or(s.Container, s.Image)
 	b.Machine = execx.New(label, b.exec)
 	return b, nil

@@ -311,7 +311,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	if best.st.engine == worst.st.engine {
 		return found, nil
 	}
-	why := fmt.Sprintf("%s on %s: %v", best.st.engine, worst.t.Name, worst.st.engines[best.st.engine])
+	why, mend := unavailable(best.st.engine, worst.t, worst.st.engines[best.st.engine])
 	for _, engine := range candidates(worst.st.survey.os)[worst.index:] {
 		works := true
 		for _, c := range open {
@@ -327,7 +327,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 				c.st.engine = engine
 			}
 			return append(found, iotax.Finding{Rule: "engine-common", Severity: iotax.Info,
-				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why)}), nil
+				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why), Mend: mend}), nil
 		}
 	}
 	var parts []string
@@ -336,6 +336,18 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	}
 	return append(found, iotax.Finding{Rule: "engine-differs", Severity: iotax.Warning,
 		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Mend: "ioengine: one that works on all of them"}), nil
+}
+
+// unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
+// seccomp profile answers io_uring_setup(2) with ENOSYS or EPERM, and fio blames the kernel.
+func unavailable(engine string, t *iotax.Target, err error) (why, mend string) {
+	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
+	profile := t.Facts["seccomp"]
+	if engine != "io_uring" || profile == "" || profile == "unconfined" || err == nil {
+		return why, ""
+	}
+	return fmt.Sprintf("%s on %s is blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, profile, err),
+		"to measure io_uring there: security: [seccomp=unconfined], or a profile that allows it"
 }
 
 // checkScript changes into the place and tells its free space and the sizes of the files named.

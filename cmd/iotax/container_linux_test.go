@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -56,10 +55,14 @@ targets:
   memory: {on: box, mount: tmpfs}
   capped: {on: capped, mount: {type: bind, of: host}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
-measure: {protocol: "fixed:2x500ms", ramp: 300ms}
+measure: {protocol: "fixed:2x1s", ramp: 300ms}
 `)
-			s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0, "overlay", "volume", "memory", "durability-differs")
+			r := s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0, "overlay", "volume", "memory", "durability-differs")
 			run, trials := s.trials()
+			if blocked := strings.Contains(r.stdout, "blocked by the container's seccomp profile"); blocked != (name == "podman") {
+				// Podman's profile blocks io_uring; that of Docker does from 25 on.
+				t.Errorf("io_uring is told to be blocked: %v: %s", blocked, r)
+			}
 			seen := map[string]int{}
 			for _, tr := range trials {
 				seen[tr.Target]++
@@ -67,7 +70,8 @@ measure: {protocol: "fixed:2x500ms", ramp: 300ms}
 				if !ok || tr.Err != "" {
 					t.Errorf("%s: %s: no value: %s", tr.Target, tr.Workload, tr.Err)
 				}
-				if tr.Target == "capped" && math.Abs(v.Value/400-1) > 0.1 {
+				// A machine that is busy may not reach a limit; nothing gets beyond it.
+				if tr.Target == "capped" && (v.Value > 1.05*400 || v.Value < 0.75*400) {
 					t.Errorf("the container that may do 400 reads a second did %g", v.Value)
 				}
 				if own, ok := tr.Value("own.read.bytes"); tr.Target == "bind" && (!ok || own.Value < v.Value*4096/2) {
