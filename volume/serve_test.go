@@ -308,11 +308,11 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		_, refers := s.(plan.Referrer)
-		if want := slices.Contains([]string{"disk", "share", "nfs", "sshfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
+		if want := slices.Contains([]string{"disk", "share", "mount", "nfs", "sshfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share nfs sshfs memory" {
+	if got := strings.Join(names, " "); got != "dir device disk share mount nfs sshfs memory nbd network" {
 		t.Errorf("kinds %s", got)
 	}
 }
