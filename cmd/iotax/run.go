@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -271,12 +272,19 @@ var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, tri
 	"svg":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.SVG(w) },
 	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Benchfmt(w) },
 	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
-		return store.WriteCSV(w, r, func(yield func(*iotax.Trial, error) bool) {
-			for _, t := range trials {
-				if !yield(t, nil) {
-					return
-				}
-			}
-		})
+		return store.WriteCSV(w, r, each(trials))
 	},
+	"parquet": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
+		return store.WriteParquet(w, r, each(trials))
+	},
+}
+
+func each(trials []*iotax.Trial) iter.Seq2[*iotax.Trial, error] {
+	return func(yield func(*iotax.Trial, error) bool) {
+		for _, t := range trials {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -205,39 +207,52 @@ func (a *app) rmCommand() *cobra.Command {
 	}
 }
 
+// exports are the formats of export, by name.
+var exports = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error{
+	"json":    store.WriteJSON,
+	"csv":     store.WriteCSV,
+	"parquet": store.WriteParquet,
+}
+
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
 	c := &cobra.Command{
 		Use:   "export [RUN]",
-		Short: "Write every value of every trial, as JSON or CSV",
+		Short: "Write every value of every trial, as JSON, CSV or Parquet",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if format != "json" && format != "csv" {
-				return usageError{fmt.Errorf("--format %s: there are csv and json", format)}
+			write, ok := exports[format]
+			if !ok {
+				return usageError{fmt.Errorf("--format %s: there are %s", format, strings.Join(slices.Sorted(maps.Keys(exports)), ", "))}
+			}
+			if format == "parquet" && output == "" && isTerminal(a.out) {
+				return usageError{errors.New("--format parquet: not for a terminal; name a file with -o, or send it into one")}
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				r, err := get(c.Context(), db, idOrLatest(args))
 				if err != nil {
 					return err
 				}
-				out := a.out
-				if output != "" {
-					f, err := os.Create(output)
-					if err != nil {
-						return &iotax.Error{Op: "export", On: output, Err: err}
-					}
-					defer f.Close()
-					out = f
+				depth := store.Brief
+				if format == "json" { // the others hold neither series nor histograms
+					depth = store.Full
 				}
-				seq := db.Each(c.Context(), r.ID, store.Full)
-				if format == "csv" {
-					return store.WriteCSV(out, r, seq)
+				trials := db.Each(c.Context(), r.ID, depth)
+				if output == "" {
+					return write(a.out, r, trials)
 				}
-				return store.WriteJSON(out, r, seq)
+				f, err := os.Create(output)
+				if err == nil {
+					err = errors.Join(write(f, r, trials), f.Close())
+				}
+				if err != nil {
+					return &iotax.Error{Op: "export", On: output, Err: err}
+				}
+				return nil
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", "json", "json or csv")
+	c.Flags().StringVar(&format, "format", "json", strings.Join(slices.Sorted(maps.Keys(exports)), ", "))
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this file")
 	return c
 }

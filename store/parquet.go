@@ -1,0 +1,82 @@
+package store
+
+import (
+	"encoding/json"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"iotax"
+)
+
+// parquetRow is a line of WriteParquet; its columns are Columns. What is missing is null.
+type parquetRow struct {
+	Run      string     `parquet:"run,dict"`
+	Name     string     `parquet:"name,dict"`
+	Target   string     `parquet:"target,dict"`
+	Workload string     `parquet:"workload,dict"`
+	Block    int32      `parquet:"block"`
+	Seq      int32      `parquet:"seq"`
+	Seed     uint64     `parquet:"seed"`
+	Cold     bool       `parquet:"cold"`
+	Start    *time.Time `parquet:"start,timestamp(microsecond)"`
+	Took     float64    `parquet:"took_s"`
+	Metric   *string    `parquet:"metric,dict"`
+	Value    *float64   `parquet:"value"`
+	Unit     *string    `parquet:"unit,dict"`
+	Better   *string    `parquet:"better,dict"`
+	Labels   string     `parquet:"labels,dict"`
+	Err      string     `parquet:"err,dict"`
+	Void     string     `parquet:"void,dict"`
+}
+
+// rowsPerGroup keeps what is held in memory before it is written at some tens of MiB.
+const rowsPerGroup = 100_000
+
+// WriteParquet writes one row a value (tidy data) with the columns of WriteCSV, typed: start is an instant in
+// UTC, seed an unsigned number of 64 bits, and a value that the tool did not give is null. A trial without values
+// has one row all the same, whose metric is null, so that failures are seen. Text is as it is: nothing that
+// reads Parquet runs formulas. The run itself, with its environment, is JSON under the key "iotax.run" of the
+// file's metadata, beside "iotax.export", the version of the columns.
+func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+	about, err := json.Marshal(run)
+	if err != nil {
+		return err
+	}
+	p := parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(rowsPerGroup),
+		parquet.CreatedBy("iotax", run.Version, ""),
+		parquet.KeyValueMetadata("iotax.run", string(about)), parquet.KeyValueMetadata("iotax.export", strconv.Itoa(ExportVersion)))
+	var rows []parquetRow
+	for t, err := range trials {
+		if err != nil {
+			return err // without the footer, no reader takes it for a whole file
+		}
+		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Block: int32(t.Block), Seq: int32(t.Seq),
+			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Void: t.Void}
+		if !t.Start.IsZero() {
+			at := t.Start.UTC()
+			row.Start = &at
+		}
+		rows = rows[:0]
+		for _, v := range t.Values {
+			r, better := row, string(v.Better)
+			r.Metric, r.Unit, r.Better = &v.Name, &v.Unit, &better
+			if !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0) {
+				r.Value = &v.Value
+			}
+			rows = append(rows, r)
+		}
+		if len(t.Values) == 0 {
+			rows = append(rows, row)
+		}
+		if _, err := p.Write(rows); err != nil {
+			return err
+		}
+	}
+	return p.Close()
+}
