@@ -27,6 +27,9 @@ func (a *app) reportCommand() *cobra.Command {
 			if _, ok := formats[format]; format != "" && !ok {
 				return usageError{fmt.Errorf("--format %s: not a report format; there are %s", format, strings.Join(formatNames(), ", "))}
 			}
+			if err := a.fitForTerminal(format); err != nil {
+				return err
+			}
 			for _, o := range outputs {
 				if err := checkOutput(o); err != nil {
 					return err
@@ -63,6 +66,14 @@ func (a *app) reportCommand() *cobra.Command {
 	c.Flags().StringVar(&format, "format", "", strings.Join(formatNames(), ", "))
 	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file; its ending is the format")
 	return c
+}
+
+// fitForTerminal refuses to send a binary format to one.
+func (a *app) fitForTerminal(format string) error {
+	if (format == "parquet" || format == "png") && isTerminal(a.out) {
+		return usageError{fmt.Errorf("--format %s: not for a terminal; name a file with -o, or send it into one", format)}
+	}
+	return nil
 }
 
 func idOrLatest(args []string) string {

@@ -269,6 +269,7 @@ var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, tri
 	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error {
 		return rep.Text(w, report.TextOptions{Width: 100})
 	},
+	"png":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.PNG(w) },
 	"svg":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.SVG(w) },
 	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Benchfmt(w) },
 	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {

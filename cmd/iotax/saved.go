@@ -225,8 +225,10 @@ func (a *app) exportCommand() *cobra.Command {
 			if !ok {
 				return usageError{fmt.Errorf("--format %s: there are %s", format, strings.Join(slices.Sorted(maps.Keys(exports)), ", "))}
 			}
-			if format == "parquet" && output == "" && isTerminal(a.out) {
-				return usageError{errors.New("--format parquet: not for a terminal; name a file with -o, or send it into one")}
+			if output == "" {
+				if err := a.fitForTerminal(format); err != nil {
+					return err
+				}
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				r, err := get(c.Context(), db, idOrLatest(args))

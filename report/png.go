@@ -1,0 +1,25 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// pngScale is how many pixels of a PNG a pixel of the page is: sharp on dense screens, and in print at 15 cm.
+const pngScale = 2
+
+// PNG writes the plot of all ratios as a picture for what takes no SVG (chats, slides): the very picture that SVG
+// writes, drawn. Its font has Latin, Greek and Cyrillic letters; others show as boxes. A report without a
+// ratio has no picture, which is an error.
+func (r *Report) PNG(w io.Writer) error {
+	var b bytes.Buffer
+	if err := r.SVG(&b); err != nil {
+		return fmt.Errorf("draw PNG: %w", err)
+	}
+	c, err := raster(&b, pngScale)
+	if err != nil {
+		return fmt.Errorf("draw PNG: %w", err)
+	}
+	return c.EncodePNG(w)
+}
