@@ -48,18 +48,18 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated gives a verdict to a row that is compared with nothing under its workload.
+// unrelated gives a verdict to a row that is compared with nothing under its workload: none, unless there
+// should be something.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
 	case len(r.values()) == 0:
 		r.Verdict = stat.NoResult
 	case len(b.info(r.Target).Against) > 0:
-		r.Verdict = stat.NotRanked
 		b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info,
 			Evidence: "none of the targets that the plan compares it with does this work: " + strings.Join(b.info(r.Target).Against, ", ")},
 			Item{Cells: []Cell{{r.Target, s.Workload}}})
-	default:
+	case s.row(b.Baseline) != nil:
 		r.Verdict = stat.Inconclusive
 	}
 }

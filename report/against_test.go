@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"iotax"
@@ -99,7 +100,7 @@ func TestAgainst(t *testing.T) {
 		t.Errorf("export: %+v", export)
 	}
 	s3 := row(t, r, "download", "download.bandwidth", "s3")
-	if s3.Against != "" || s3.Ratio != nil || s3.Verdict != stat.NotRanked || len(s3.Shares) != 1 || !s3.Shares[0].Ratio.Contains(.5) || s3.Shares[0].Metric != "bandwidth" {
+	if s3.Against != "" || s3.Ratio != nil || s3.Verdict != stat.NoVerdict || len(s3.Shares) != 1 || !s3.Shares[0].Ratio.Contains(.5) || s3.Shares[0].Metric != "bandwidth" {
 		t.Errorf("s3: %+v", s3)
 	}
 }
@@ -120,5 +121,34 @@ func TestAgainstCondemned(t *testing.T) {
 		if got := row(t, r, "read", "read.iops", target); got.Verdict != want || len(got.Shares) > 0 {
 			t.Errorf("%s: %q, shares %v, want %q", target, got.Verdict, got.Shares, want)
 		}
+	}
+}
+
+// A workload that is done at some of the targets has no rows for the others, and no verdict where what it
+// is compared with is among them.
+func TestAt(t *testing.T) {
+	run, trials := runOf(8, nil,
+		cellSpec{target: "disk", workload: "read", values: map[string]float64{"read.iops": 1000}},
+		cellSpec{target: "guest", workload: "read", values: map[string]float64{"read.iops": 500}},
+		cellSpec{target: "s3", workload: "get", values: map[string]float64{"download.bandwidth": 30}},
+	)
+	run.Workloads[0].At, run.Workloads[1].At = []string{"disk", "guest"}, []string{"s3"}
+	r := New(run, trials)
+	if len(r.Sections) != 2 || len(r.Sections[0].Rows) != 2 || len(r.Sections[1].Rows) != 1 {
+		t.Fatalf("%+v", r.Sections)
+	}
+	if s3 := r.Sections[1].Rows[0]; s3.Verdict != stat.NoVerdict || s3.Ratio != nil || s3.Value.N != 8 {
+		t.Errorf("%+v", s3)
+	}
+	if strings.Contains(r.Answer, "cannot be judged") {
+		t.Error(r.Answer)
+	}
+	run.Workloads, run.Targets = run.Workloads[1:], run.Targets[2:]
+	if got := New(run, trials[:0:0]).Answer; got != "Nothing was measured." {
+		t.Error(got)
+	}
+	run.Baseline = "disk"
+	if got := New(run, slices.DeleteFunc(trials, func(x *iotax.Trial) bool { return x.Target != "s3" })).Answer; got != "No workload was done at two targets that are compared: values stand alone." {
+		t.Error(got)
 	}
 }

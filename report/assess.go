@@ -116,8 +116,8 @@ func (b *builder) assess() {
 	b.Answer = first.Text
 }
 
-// cells are the rows that a comparison was meant for: those of the metrics that decide, the baseline's
-// and those of targets that have no part in a workload left out.
+// cells are the rows that a comparison was meant for: those of the metrics that decide, without the
+// baseline's and those of targets that have no part in a workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
 	for i := range a.Sections {

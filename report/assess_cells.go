@@ -18,6 +18,8 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
 	judged := 0
+	lone := len(cells) > 0
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return c.r.Verdict == stat.NoVerdict })
 	for _, c := range cells {
 		counts[c.r.Verdict]++
 		if conclusive(c.r.Verdict) || c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
@@ -52,6 +54,9 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 			s += ": " + a.targets[i].Name + " could not be opened"
 		}
 		out.Text = s + "."
+		return nil, out
+	case len(cells) == 0 && lone:
+		out.Text = "No workload was done at two targets that are compared: values stand alone."
 		return nil, out
 	case len(cells) == 0:
 		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with.", base)

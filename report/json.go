@@ -20,6 +20,7 @@ type jsonReport struct {
 	Answer      string            `json:"answer"`
 	Assessment  []jsonSentence    `json:"assessment"`
 	Cells       []jsonCell        `json:"cells"`
+	Waterfalls  []jsonWaterfall   `json:"waterfalls,omitempty"`
 }
 
 // jsonRun is the run without its environment, which stands beside it.
@@ -110,7 +111,7 @@ func toJSON(i stat.Interval) jsonValue {
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
 func (r *Report) JSON(w io.Writer) error {
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Waterfalls: r.jsonWaterfalls(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

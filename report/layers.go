@@ -1,6 +1,10 @@
 package report
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
 	"iotax"
 	"iotax/stat"
 )
@@ -26,7 +30,157 @@ type Hop struct {
 	From, To string
 	Ratio    stat.Interval // of To to From, paired by block, higher is better
 	Verdict  stat.Verdict
-	Share    float64       // of the total on the logarithmic scale; NaN where the total is next to nothing
+	Share    float64       // of the total on the logarithmic scale; NaN where the total is not sure to be a loss or a gain
 	Value    stat.Interval // of To: the median over its trials
-	Notes    []int         // what the checks said of either side
+	Notes    []int         // numbers of what the checks said of either side, ascending
+}
+
+// waterfalls makes those of every chain that the plan declares. It needs the numbers of the notes.
+func (b *builder) waterfalls() {
+	if b.Run.Presentation == nil {
+		return
+	}
+	for _, chain := range b.Run.Presentation.Layers {
+		for i := range b.Sections {
+			if w, ok := b.waterfall(&b.Sections[i], chain); ok {
+				b.Waterfalls = append(b.Waterfalls, w)
+			}
+		}
+	}
+}
+
+// waterfall is false where fewer than two targets of the chain have a number, no block has all of them, or
+// the metric has no good direction.
+func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
+	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
+	if s.Better == iotax.Neither {
+		return w, false
+	}
+	var rows []*Row
+	takesPart := false
+	for _, name := range chain {
+		r := s.row(name)
+		takesPart = takesPart || r != nil
+		if r == nil || len(r.values()) == 0 || slices.ContainsFunc(r.values(), func(x float64) bool { return !(x > 0) || math.IsInf(x, 0) }) {
+			w.Missing = append(w.Missing, name)
+			continue
+		}
+		rows, w.Chain = append(rows, r), append(w.Chain, name)
+	}
+	if !takesPart || len(rows) < 2 {
+		return w, false
+	}
+	values := b.common(rows)
+	if w.Blocks = len(values[0]); w.Blocks == 0 {
+		return w, false
+	}
+	w.Start = rows[0].Value
+	hop := func(from, to int) (Hop, error) {
+		h := Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
+		d, err := stat.Pair(values[from], values[to], s.Better)
+		if err == nil {
+			h.Ratio, err = stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+		}
+		h.Verdict = b.hopVerdict(h, rows[from], rows[to])
+		h.Notes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows[from].Notes, rows[to].Notes))))
+		return h, err
+	}
+	var err error
+	if w.Total, err = hop(0, len(rows)-1); err != nil {
+		return w, false
+	}
+	total := math.Log(w.Total.Ratio.Estimate)
+	sure := w.Total.Ratio.Bounded() && !w.Total.Ratio.Contains(1)
+	for i := 1; i < len(rows); i++ {
+		h, err := hop(i-1, i)
+		if err != nil {
+			return w, false
+		}
+		h.Share = math.NaN()
+		if sure {
+			h.Share = math.Log(h.Ratio.Estimate) / total
+		}
+		w.Hops = append(w.Hops, h)
+	}
+	w.Total.Share = math.NaN()
+	if sure {
+		w.Total.Share = 1
+	}
+	return w, true
+}
+
+// common are the values of the blocks that count and in which every row has one, row by row.
+func (b *builder) common(rows []*Row) [][]float64 {
+	seen := map[int]int{}
+	byBlock := make([]map[int]float64, len(rows))
+	for i, r := range rows {
+		byBlock[i] = map[int]float64{}
+		for _, d := range r.Dots {
+			if !d.Void {
+				byBlock[i][d.Block] = d.Value
+			}
+		}
+		for block := range byBlock[i] {
+			seen[block]++
+		}
+	}
+	var blocks []int
+	for block, n := range seen {
+		if n == len(rows) {
+			blocks = append(blocks, block)
+		}
+	}
+	slices.Sort(blocks)
+	out := make([][]float64, len(rows))
+	for i := range rows {
+		for _, block := range blocks {
+			out[i] = append(out[i], byBlock[i][block])
+		}
+	}
+	return out
+}
+
+// hopVerdict judges a hop alone: there is no Holm over a waterfall, which shows where a loss arises that
+// the table has judged.
+func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
+	x, y := b.info(from.Target).Durability, b.info(to.Target).Durability
+	switch {
+	case b.condemned(from) || b.condemned(to):
+		return stat.NotComparable
+	case x != y && x != "" && y != "":
+		return stat.NotRanked
+	}
+	return stat.Judge(h.Ratio, b.Margin)
+}
+
+// title names a waterfall: "4k random read IOPS: device → file system → guest".
+func (w Waterfall) title() string {
+	return "Layers · " + subject(w.Workload, w.Label)
+}
+
+// layerHead heads the columns of rows.
+var layerHead = []string{"layer", "value", "hop", "share", "verdict"}
+
+// rows are the cells of the table under layerHead: the first target, the hops, and the whole.
+func (w Waterfall) rows() [][]string {
+	share := func(h Hop) string {
+		if math.IsNaN(h.Share) {
+			return ""
+		}
+		return fmt.Sprintf("%.0f %%", math.Round(100*h.Share)+0)
+	}
+	out := [][]string{{clean(w.Chain[0]), number(w.Start, w.Unit), "", "", ""}}
+	for _, h := range w.Hops {
+		out = append(out, []string{"+ " + clean(h.To), number(h.Value, w.Unit), formatRatio(h.Ratio), share(h), verdictWord(h.Verdict, true)})
+	}
+	return append(out, []string{"= " + clean(w.Total.To), "", formatRatio(w.Total.Ratio), share(w.Total), verdictWord(w.Total.Verdict, true)})
+}
+
+// foot says from how many blocks, and what is missing.
+func (w Waterfall) foot(counted string) string {
+	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", plural(w.Blocks, counted))
+	if len(w.Missing) > 0 {
+		s += "; without a number here: " + enumerate(w.Missing, 5, "target")
+	}
+	return s + "."
 }

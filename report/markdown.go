@@ -65,6 +65,7 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
 		}
 	}
+	r.markdownWaterfalls(&b)
 	for _, c := range r.Curves {
 		fmt.Fprintf(&b, "\n### %s\n\n| %s |\n|--:|:--|--:|--:|--:|--:|--:|\n", escapeMarkdown(c.title()), strings.Join(curveHead, " | "))
 		for _, row := range c.rows() {

@@ -172,6 +172,7 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
 	}
 	b.number()
+	b.waterfalls()
 	b.assess()
 	return b.Report
 }
@@ -272,19 +273,19 @@ func (b *builder) protocol() {
 
 func (b *builder) workload(w iotax.WorkloadInfo) {
 	secondary := map[string][]Figure{}
+	var targets []iotax.TargetInfo
 	for _, t := range b.targets {
+		if w.At != nil && !slices.Contains(w.At, t.Name) && len(b.byCell[Cell{t.Name, w.Name}]) == 0 {
+			continue
+		}
+		targets = append(targets, t)
 		secondary[t.Name] = b.secondary(w, t.Name)
 	}
 	for i, metric := range w.Metrics {
 		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
 		s.Short = remainder(w.Name, s.Label)
 		s.Unit, s.Better = b.unit(w.Name, metric)
-		var targets []iotax.TargetInfo
-		for _, t := range b.targets {
-			if len(w.At) > 0 && !slices.Contains(w.At, t.Name) {
-				continue
-			}
-			targets = append(targets, t)
+		for _, t := range targets {
 			s.Rows = append(s.Rows, Row{Target: t.Name, Baseline: t.Name == b.Baseline, Err: t.Err, Secondary: secondary[t.Name]})
 		}
 		b.Sections = append(b.Sections, s)

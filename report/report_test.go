@@ -9,8 +9,6 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,9 +27,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestGolden(t *testing.T) {
 	r := New(fixture())
 	for name, write := range map[string]func(io.Writer) error{
-		"report-80.txt":    func(w io.Writer) error { return r.Text(w, TextOptions{Width: 80}) },
-		"report-120.txt":   func(w io.Writer) error { return r.Text(w, TextOptions{Width: 120}) },
-		"report-50.txt":    func(w io.Writer) error { return r.Text(w, TextOptions{Width: 50}) },
+		"report-80.txt":    r.text(80),
+		"report-120.txt":   r.text(120),
+		"report-100.txt":   r.text(100),
+		"report-60.txt":    r.text(60),
+		"report-50.txt":    r.text(50),
 		"report-color.txt": func(w io.Writer) error { return r.Text(w, TextOptions{Width: 100, Color: true}) },
 		"report.md":        r.Markdown,
 		"report.json":      r.JSON,
@@ -40,27 +40,7 @@ func TestGolden(t *testing.T) {
 		"report.benchfmt":  r.Benchfmt,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got bytes.Buffer
-			if err := write(&got); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join("testdata", name)
-			if *update {
-				if err := os.MkdirAll("testdata", 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); d != "" {
-				t.Errorf("differs from %s (go test -update writes it anew):\n%s", path, d)
-			}
+			golden(t, name, write)
 		})
 	}
 }

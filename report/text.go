@@ -58,6 +58,7 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
 	left := t.assessment()
 	t.table()
+	t.waterfalls()
 	t.curves()
 	t.notes()
 	t.rest(left)

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A grid is a table of words for a terminal. Names in the columns that may wrap give way first, then columns
+// from the right down to least; what does not fit even so is stacked, a heading a line.
+type grid struct {
+	head  []string
+	rows  [][]string
+	wraps []int // columns whose words may go on in the next line
+	least int   // columns that are never left out
+	right []int // columns of numbers that stand at the right
+}
+
+const narrowest = 12 // columns that a name keeps
+
+func (g grid) widths() (ws []int, total int) {
+	ws = make([]int, len(g.head))
+	for _, r := range append([][]string{g.head}, g.rows...) {
+		for i, c := range r {
+			ws[i] = max(ws[i], ansi.StringWidth(c))
+		}
+	}
+	for _, w := range ws {
+		total += 2 + w
+	}
+	return ws, total
+}
+
+// fit chooses the widths of as many columns as fit into width; none where even the least do not.
+func (g grid) fit(width int) []int {
+	ws, total := g.widths()
+	for n := len(ws); n >= g.least; n-- {
+		out, over := slices.Clone(ws[:n]), total-width
+		for over > 0 {
+			// The widest of the columns that may wrap gives way, one column at a time: they end up alike.
+			widest := -1
+			for _, i := range g.wraps {
+				if i < n && out[i] > narrowest && (widest < 0 || out[i] > out[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				break
+			}
+			out[widest]--
+			over--
+		}
+		if over <= 0 {
+			return out
+		}
+		total -= 2 + ws[n-1]
+	}
+	return nil
+}
+
+// grid writes g.
+func (t *textWriter) grid(g grid) {
+	ws := g.fit(t.width)
+	if ws == nil {
+		t.gridStacked(g)
+		return
+	}
+	for i, r := range append([][]string{g.head}, g.rows...) {
+		cells := make([][]string, len(ws))
+		height := 1
+		for k, w := range ws {
+			cells[k] = []string{r[k]}
+			if ansi.StringWidth(r[k]) > w {
+				cells[k] = wrap(r[k], w)
+			}
+			height = max(height, len(cells[k]))
+		}
+		for y := range height {
+			line := ""
+			for k, w := range ws {
+				cell := ""
+				if y < len(cells[k]) {
+					cell = cells[k][y]
+				}
+				if slices.Contains(g.right, k) {
+					cell = strings.Repeat(" ", max(0, w-ansi.StringWidth(cell))) + cell
+				}
+				line += "  " + pad(cell, w)
+			}
+			if line = strings.TrimRight(line, " "); i == 0 {
+				line = t.pal.dim.Render(line)
+			}
+			t.line(line)
+		}
+	}
+}
+
+// gridStacked writes the cells of a row below its first, each with its heading.
+func (t *textWriter) gridStacked(g grid) {
+	for _, r := range g.rows {
+		t.para(r[0], "  ", "    ", t.pal.bold)
+		for k := 1; k < len(r); k++ {
+			if r[k] != "" {
+				t.para(strings.TrimSpace(g.head[k]+" "+r[k]), "    ", "      ", t.pal.dim.UnsetFaint())
+			}
+		}
+	}
+}
+
+// markdown writes g as a table.
+func (g grid) markdown(w io.Writer) {
+	line := func(cells []string) {
+		escaped := make([]string, len(cells))
+		for i, c := range cells {
+			escaped[i] = escapeMarkdown(c)
+		}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(escaped, " | "))
+	}
+	line(g.head)
+	for i := range g.head {
+		if slices.Contains(g.right, i) {
+			fmt.Fprint(w, "|--:")
+		} else {
+			fmt.Fprint(w, "|:--")
+		}
+	}
+	fmt.Fprintln(w, "|")
+	for _, r := range g.rows {
+		line(r)
+	}
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"iotax"
+	"iotax/stat"
+)
+
+func layered() (*iotax.Run, []*iotax.Trial) {
+	run, trials := runOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
+		cellSpec{target: "device", workload: "4k read", values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
+		cellSpec{target: "file system", workload: "4k read", values: map[string]float64{"read.iops": 48500, "read.latency.mean": .00062}},
+		cellSpec{target: "guest disk", workload: "4k read", values: map[string]float64{"read.iops": 19000, "read.latency.mean": .0016}},
+		cellSpec{target: "container in the guest", workload: "4k read", values: map[string]float64{"read.iops": 18900, "read.latency.mean": .0017}, noise: .02},
+		cellSpec{target: "device", workload: "1M read", values: map[string]float64{"read.bandwidth": 2e9}},
+		cellSpec{target: "guest disk", workload: "1M read", values: map[string]float64{"read.bandwidth": 2.2e9}},
+	)
+	run.Presentation = &iotax.Presentation{Layers: [][]string{{"device", "file system", "guest disk", "container in the guest"}, {"device", "nothing"}}}
+	return run, trials
+}
+
+func TestWaterfall(t *testing.T) {
+	r := New(layered())
+	if len(r.Waterfalls) != 3 {
+		t.Fatalf("%d waterfalls", len(r.Waterfalls))
+	}
+	w := r.Waterfalls[0]
+	if len(w.Hops) != 3 || w.Blocks != 8 || w.Missing != nil || !w.Hops[1].Ratio.Contains(19.0/48.5) || w.Hops[1].Verdict != stat.Worse ||
+		w.Hops[2].Verdict != stat.Equivalent || !w.Total.Ratio.Contains(.378) || w.Hops[1].Share < .9 || w.Total.Share != 1 {
+		t.Errorf("%+v", w)
+	}
+	if lat := r.Waterfalls[1]; lat.Metric != "read.latency.mean" || !lat.Hops[1].Ratio.Contains(.62/1.6) {
+		t.Errorf("a latency: %+v", lat)
+	}
+	if big := r.Waterfalls[2]; fmt.Sprint(big.Missing) != "[file system container in the guest]" || len(big.Hops) != 1 || big.Hops[0].Verdict != stat.Better {
+		t.Errorf("gaps: %+v", big)
+	}
+}
+
+// What condemns a target, or makes it unlike, stands at the hops that touch it.
+func TestWaterfallVerdicts(t *testing.T) {
+	run, trials := layered()
+	for _, x := range trials {
+		if x.Target == "file system" {
+			x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+		}
+	}
+	run.Targets[3].Durability = iotax.Volatile
+	w := New(run, trials).Waterfalls[0]
+	var got []stat.Verdict
+	for _, h := range append(w.Hops, w.Total) {
+		got = append(got, h.Verdict)
+	}
+	if want := []stat.Verdict{stat.NotComparable, stat.NotComparable, stat.NotRanked, stat.NotRanked}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(w.Hops[0].Notes) == 0 {
+		t.Error("no notes")
+	}
+}
+
+// The product of the hops is the total, whatever the values, failures and void blocks are, in either
+// direction; the interval of the total is that of the ratio of the ends over the same blocks.
+func TestWaterfallMultiplies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
+		run := &iotax.Run{Baseline: "t0", Margin: .05, Presentation: &iotax.Presentation{}}
+		run.Workloads = []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"m"}}}
+		var trials []*iotax.Trial
+		var chain []string
+		n := rapid.IntRange(2, 6).Draw(t, "layers")
+		for i := range n {
+			name := fmt.Sprintf("t%d", i)
+			chain = append(chain, name)
+			run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
+			for block := range rapid.IntRange(1, 9).Draw(t, "blocks") {
+				x := &iotax.Trial{Target: name, Workload: "w", Block: block, Seq: len(trials)}
+				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "void"}).Draw(t, "trial") {
+				case "failed":
+					x.Err = "exit status 1"
+				case "void":
+					x.Void = "clock-insane: 2 %"
+					fallthrough
+				default:
+					x.Values = []iotax.Value{{Name: "m", Value: rapid.Float64Range(1e-6, 1e9).Draw(t, "value"), Unit: iotax.PerSecond, Better: better}}
+				}
+				trials = append(trials, x)
+			}
+		}
+		run.Presentation.Layers = [][]string{chain}
+		for _, w := range New(run, trials).Waterfalls {
+			product, shares := 1.0, 0.0
+			for i, h := range w.Hops {
+				product *= h.Ratio.Estimate
+				shares += h.Share
+				if h.From != w.Chain[i] || h.To != w.Chain[i+1] || h.Ratio.N != w.Blocks {
+					t.Fatalf("hop %d: %+v", i, h)
+				}
+			}
+			if math.Abs(math.Log(product)-math.Log(w.Total.Ratio.Estimate)) > 1e-9 {
+				t.Fatalf("hops %v, total %v", product, w.Total.Ratio.Estimate)
+			}
+			if !math.IsNaN(w.Total.Share) && math.Abs(shares-1) > 1e-6 {
+				t.Fatalf("shares add up to %v", shares)
+			}
+			if len(w.Chain)+len(w.Missing) != n {
+				t.Fatalf("%v and %v of %v", w.Chain, w.Missing, chain)
+			}
+			for _, b := range w.bars(30) {
+				if len([]rune(b)) > 30 {
+					t.Fatalf("a bar of %d columns: %s", len([]rune(b)), b)
+				}
+			}
+		}
+	})
+}
+
+func TestWaterfallText(t *testing.T) {
+	r := New(layered())
+	for _, width := range []int{40, 60, 80, 100, 140} {
+		var out strings.Builder
+		if err := r.Text(&out, TextOptions{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+		}
+		if bars := strings.Contains(out.String(), "░"); bars != (width >= 80) {
+			t.Errorf("%d columns: bars %v", width, bars)
+		}
+	}
+}
