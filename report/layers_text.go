@@ -33,9 +33,9 @@ func (w Waterfall) bars(width int) []string {
 	return append(out, strings.Repeat("█", columns(levels[len(levels)-1])))
 }
 
-// grid is the table with bars of that width, and with as many columns of words as are wanted.
-func (w Waterfall) grid(columns, bars int) grid {
-	g := grid{head: slices.Clone(layerHead[:columns]), rows: w.rows(), wraps: []int{0}, least: 3, right: []int{1, 3}}
+// table is the table with bars of that width, and with as many columns of words as are wanted.
+func (w Waterfall) table(columns, bars int) wordTable {
+	g := wordTable{head: slices.Clone(layerHead[:columns]), rows: w.rows(), wraps: []int{0}, least: 3, right: []int{1, 3}}
 	for i := range g.rows {
 		g.rows[i] = g.rows[i][:columns]
 	}
@@ -60,13 +60,13 @@ func (t *textWriter) waterfalls() {
 		// Where not all fits, a picture says more than the verdict.
 		columns, bars := len(layerHead), 0
 		for k := columns; k >= columns-1; k-- {
-			_, total := w.grid(k, 0).widths()
+			_, total := w.table(k, 0).widths()
 			if room := t.width - total - 2; room >= narrowestBar {
 				columns, bars = k, min(widestBar, room)
 				break
 			}
 		}
-		t.grid(w.grid(columns, bars))
+		t.wordTable(w.table(columns, bars))
 		t.para(w.foot(t.counted()), "  ", "  ", lipgloss.NewStyle().Inherit(t.pal.dim))
 	}
 }
@@ -74,7 +74,7 @@ func (t *textWriter) waterfalls() {
 func (r *Report) markdownWaterfalls(out io.Writer) {
 	for _, w := range r.Waterfalls {
 		fmt.Fprintf(out, "\n### %s\n\n", escapeMarkdown(w.title()))
-		w.grid(len(layerHead), 0).markdown(out)
+		w.table(len(layerHead), 0).markdown(out)
 		fmt.Fprintf(out, "\n%s\n", escapeMarkdown(w.foot(r.counted())))
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A grid is a table of words for a terminal. Names in the columns that may wrap give way first, then columns
+// A wordTable is a table of words for a terminal. Names in the columns that may wrap give way first, then columns
 // from the right down to least; what does not fit even so is stacked, a heading a line.
-type grid struct {
+type wordTable struct {
 	head  []string
 	rows  [][]string
 	wraps []int // columns whose words may go on in the next line
@@ -21,7 +21,7 @@ type grid struct {
 
 const narrowest = 12 // columns that a name keeps
 
-func (g grid) widths() (ws []int, total int) {
+func (g wordTable) widths() (ws []int, total int) {
 	ws = make([]int, len(g.head))
 	for _, r := range append([][]string{g.head}, g.rows...) {
 		for i, c := range r {
@@ -35,7 +35,7 @@ func (g grid) widths() (ws []int, total int) {
 }
 
 // fit chooses the widths of as many columns as fit into width; none where even the least do not.
-func (g grid) fit(width int) []int {
+func (g wordTable) fit(width int) []int {
 	ws, total := g.widths()
 	for n := len(ws); n >= g.least; n-- {
 		out, over := slices.Clone(ws[:n]), total-width
@@ -61,11 +61,11 @@ func (g grid) fit(width int) []int {
 	return nil
 }
 
-// grid writes g.
-func (t *textWriter) grid(g grid) {
+// wordTable writes g.
+func (t *textWriter) wordTable(g wordTable) {
 	ws := g.fit(t.width)
 	if ws == nil {
-		t.gridStacked(g)
+		t.stackedTable(g)
 		return
 	}
 	for i, r := range append([][]string{g.head}, g.rows...) {
@@ -98,8 +98,8 @@ func (t *textWriter) grid(g grid) {
 	}
 }
 
-// gridStacked writes the cells of a row below its first, each with its heading.
-func (t *textWriter) gridStacked(g grid) {
+// stackedTable writes the cells of a row below its first, each with its heading.
+func (t *textWriter) stackedTable(g wordTable) {
 	for _, r := range g.rows {
 		t.para(r[0], "  ", "    ", t.pal.bold)
 		for k := 1; k < len(r); k++ {
@@ -111,7 +111,7 @@ func (t *textWriter) gridStacked(g grid) {
 }
 
 // markdown writes g as a table.
-func (g grid) markdown(w io.Writer) {
+func (g wordTable) markdown(w io.Writer) {
 	line := func(cells []string) {
 		escaped := make([]string, len(cells))
 		for i, c := range cells {
