@@ -151,6 +151,7 @@ type Disk struct {
 	Bus      string // virtio-blk, virtio-scsi, nvme
 	Cache    string // none, writeback, writethrough, directsync, unsafe
 	AIO      string // threads, native, io_uring
+	NoFlush  bool   // flushes are acknowledged and not done
 	IOThread bool
 	ReadOnly bool
 	IOPS     int // limit of I/Os per second, reads and writes together; 0 is none
@@ -161,6 +162,7 @@ type Share struct {
 	Path     string // on the host
 	Type     string // virtiofs, 9p
 	Cache    string // virtiofs daemon: none, auto, always
+	Window   int64  // virtiofs: bytes of the guest's address space that map the host's page cache (DAX); 0 is none
 	Security string // 9p: mapped-xattr, mapped-file, passthrough, none
 	ReadOnly bool
 }

@@ -19,6 +19,7 @@ type DiskSpec struct {
 	Format        string    `yaml:"format" doc:"format of the image file" enum:"raw,qcow2"`
 	Cache         string    `yaml:"cache" doc:"use of the host's page cache, and what a flush does" enum:"none,writeback,writethrough,directsync,unsafe"`
 	AIO           string    `yaml:"aio" doc:"how the host does the I/O" enum:"threads,native,io_uring"`
+	NoFlush       bool      `yaml:"no_flush" doc:"flushes are acknowledged and not done, whatever the cache; cache: unsafe is writeback with it"`
 	IOThread      bool      `yaml:"iothread" doc:"a thread of its own for the disk"`
 	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, kept by QEMU; 0 is none"`
 	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits what the workloads put there"`
@@ -273,7 +274,7 @@ func (d *disk) tryDirect(ctx context.Context) error {
 
 func (d *disk) Devices() []iotax.Device {
 	return []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
-		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
+		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 		ReadOnly: sealed[d.spec.Filesystem].tool != "",
 	}}}
 }
@@ -393,7 +394,7 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	p.Durability = d.durability(p.Durability)
 	maps.Copy(p.Facts, map[string]string{
 		"of": d.spec.OfTarget, "disk.bus": d.spec.Bus, "disk.format": d.spec.Format, "disk.cache": d.spec.Cache, "disk.aio": d.spec.AIO,
-		"disk.iothread": strconv.FormatBool(d.spec.IOThread), "disk.size": strconv.FormatInt(d.size, 10),
+		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), "disk.size": strconv.FormatInt(d.size, 10),
 		"disk.preallocation": d.spec.Preallocation,
 	})
 	return p, nil
@@ -402,7 +403,7 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 // durability is the weakest promise on the way down: the guest's file system, the disk, and what the
 // image lies on.
 func (d *disk) durability(guest iotax.Durability) iotax.Durability {
-	if d.spec.Cache == "unsafe" {
+	if d.spec.Cache == "unsafe" || d.spec.NoFlush {
 		return weakest(iotax.FlushIgnored, d.env.Of.Durability)
 	}
 	return weakest(guest, d.env.Of.Durability)

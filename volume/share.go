@@ -16,6 +16,7 @@ import (
 type ShareSpec struct {
 	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
 	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto (default) or always; 9p, the mount's: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
+	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest, where QEMU and the guest's kernel can"`
 	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
 	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
 	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
@@ -63,6 +64,9 @@ func (s *ShareSpec) Validate() error {
 			s.MSize = 512000
 		}
 		var size error
+		if s.DAX {
+			return &plan.FieldError{Field: "dax", Msg: "9p has none", Mend: "leave it out, or use type: virtiofs"}
+		}
 		if s.MSize < 4096 {
 			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
 		}
@@ -88,6 +92,11 @@ func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err err
 	if !ok {
 		return nil, specError("share", spec)
 	}
+	if sp.DAX {
+		if err := hasDAX(ctx, e); err != nil {
+			return nil, err
+		}
+	}
 	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
 	if s.path, err = serveDir(ctx, "make share", e, sp.OfTarget, &s.made); err != nil {
 		return nil, errors.Join(err, s.made.run(ctx))
@@ -95,16 +104,42 @@ func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err err
 	return s, nil
 }
 
+// window is how much of a file system a guest with DAX maps at a time.
+const window = 4 << 30
+
+// hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
+func hasDAX(ctx context.Context, e Env) error {
+	const look = `q=qemu-system-$(uname -m); [ "$q" != qemu-system-arm64 ] || q=qemu-system-aarch64
+"$q" --version | head -n 1
+"$q" -device vhost-user-fs-pci,help 2>&1`
+	out, err := sh(ctx, e.Host, quick, look)
+	version, properties, _ := strings.Cut(out, "\n")
+	if strings.Contains(properties, "cache-size") {
+		return nil
+	}
+	cause := fmt.Errorf("%s has no DAX: its vhost-user-fs-pci lacks the property cache-size", strings.TrimSpace(version))
+	if err != nil && strings.TrimSpace(version) == "" {
+		cause = said(err)
+	}
+	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Mend: "use a QEMU that has it, or leave dax: out"}
+}
+
 func (s *share) Devices() []iotax.Device {
 	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
 	if s.spec.Type == "virtiofs" {
 		d.Cache = s.spec.Cache
+	}
+	if s.spec.DAX {
+		d.Window = window
 	}
 	return []iotax.Device{{ID: s.tag, Share: d}}
 }
 
 // options are what the guest's mount is given.
 func (s *share) options() string {
+	if s.spec.DAX {
+		return "dax=always"
+	}
 	if s.spec.Type != "9p" {
 		return ""
 	}

@@ -274,6 +274,9 @@ func (d Disk) args() []string {
 	d = d.fill()
 	var a []string
 	drive := "if=none,id=d-" + d.ID + ",file=" + esc(d.Path) + ",format=" + d.Format + ",cache=" + d.Cache + ",aio=" + d.AIO
+	if d.NoFlush {
+		drive += ",cache.no-flush=on"
+	}
 	if d.ReadOnly {
 		drive += ",readonly=on"
 	}
@@ -311,8 +314,11 @@ func (s Share) args() []string {
 		}
 		return []string{"-fsdev", fsdev, "-device", "virtio-9p-pci,fsdev=f-" + s.ID + ",mount_tag=" + s.ID}
 	}
-	return []string{"-chardev", "socket,id=s-" + s.ID + ",path=" + esc(s.Socket),
-		"-device", "vhost-user-fs-pci,chardev=s-" + s.ID + ",tag=" + s.ID + ",queue-size=1024"}
+	device := "vhost-user-fs-pci,chardev=s-" + s.ID + ",tag=" + s.ID + ",queue-size=1024"
+	if s.Window > 0 {
+		device += fmt.Sprintf(",cache-size=%dM", s.Window>>20)
+	}
+	return []string{"-chardev", "socket,id=s-" + s.ID + ",path=" + esc(s.Socket), "-device", device}
 }
 
 // Line is what a report says of a device: its arguments as one line.
