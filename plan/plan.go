@@ -150,6 +150,11 @@ type Validator interface {
 	Validate() error
 }
 
+// A Scaler is the spec of a workload whose amount of work can be made a share of itself.
+type Scaler interface {
+	Scale(by float64)
+}
+
 // A Referrer is a volume spec that stands on another target ("share of host disk"). An empty
 // reference means the baseline; plan fills it in through SetOf.
 type Referrer interface {

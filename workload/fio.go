@@ -32,6 +32,7 @@ type Fio struct {
 	Jointly bool              `yaml:"jointly" doc:"sections without a stonewall between them are one workload and run at the same time, as fio does it"`
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
+	ScaleBy float64           `yaml:"scale" doc:"every size of the job is multiplied by this, as in 0.1 for a short try of a long protocol; 0 is 1"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
 
 	settings []fio.Setting
@@ -39,6 +40,23 @@ type Fio struct {
 }
 
 func newFio() any { return &Fio{} }
+
+// Scale makes the job's files smaller or larger.
+func (f *Fio) Scale(by float64) {
+	if f.ScaleBy == 0 {
+		f.ScaleBy = 1
+	}
+	f.ScaleBy *= by
+}
+
+// scaled are the options that hold sizes of files.
+var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
+
+// scaledSize is n bytes by the factor, in whole blocks of 4 KiB. What was large stays at least 1 MiB, so that
+// there is something to read.
+func scaledSize(n int64, by float64) int64 {
+	return max(int64(float64(n)*by)&^4095, min(n, 1<<20))
+}
 
 // defaultTotal is the size of all test files together where the plan gives none.
 const defaultTotal = 1 << 30
@@ -197,6 +215,8 @@ func standardSizes(s string) string {
 // Validate fills the defaults that depend on other options.
 func (f *Fio) Validate() error {
 	switch {
+	case f.ScaleBy < 0 || f.ScaleBy > 1000:
+		return &plan.FieldError{Field: "scale", Msg: fmt.Sprintf("%g is out of range", f.ScaleBy), Mend: "write a factor, as in 0.1"}
 	case f.File != "" && f.Command != "":
 		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Mend: "make two workloads of it"}
 	case f.Load != "" && (f.File != "" || f.Command != ""):
@@ -283,7 +303,7 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 	}
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}}
 	if spec.File == "" && spec.Command == "" {
-		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load} // Validate may not have been called
+		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, ScaleBy: spec.ScaleBy} // Validate may not have been called
 		copied.fillDefaults()
 		if err := copied.checkLoad(); err != nil {
 			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
@@ -450,6 +470,11 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 			}
 			e.Mend = "give it under env: in the plan"
 			return nil, e
+		}
+		if by := j.spec.ScaleBy; by != 0 && slices.Contains(scaled, s.Key) {
+			if n, err := fio.ParseSize(v, cmp.Or(s.KBBase, 1024)); err == nil { // else the reading below says why not
+				v = strconv.FormatInt(scaledSize(n, by), 10)
+			}
 		}
 		s.Value = v
 		get[s.Key], base[s.Key] = v, cmp.Or(s.KBBase, 1024)

@@ -368,3 +368,35 @@ size=1MiB
 		}
 	}
 }
+
+// A scaled job is the same job on smaller files: whole blocks, of every job alike.
+func TestScale(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		by      []float64
+		total   int64
+	}{
+		{"fio --name=a '--size=2*1024*1024*$mb_memory' '--numjobs=$ncpus'", []float64{0.5}, 2 * 1 << 30},
+		{"fio --name=a --size=1g", []float64{0.5, 0.1}, 53686272},
+		{"fio --name=a --size=16m --offset=4m", []float64{0.25}, 5 << 20},
+		{"fio --name=a --size=100k", []float64{0.01}, 100 << 10},
+		{"fio --name=a --filesize=10m --nrfiles=10", []float64{2}, 200 << 20},
+	} {
+		spec := &Fio{Command: c.command, Env: map[string]string{"mb_memory": "1024", "ncpus": "2"}}
+		for _, by := range c.by {
+			spec.Scale(by)
+		}
+		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.(iotax.Sizer).Space(); got != c.total {
+			t.Errorf("%s by %v: %d bytes, want %d", c.command, c.by, got, c.total)
+		}
+	}
+	bad := &Fio{ScaleBy: -1}
+	var fe *plan.FieldError
+	if err := bad.Validate(); !errors.As(err, &fe) || fe.Field != "scale" {
+		t.Errorf("a negative scale: %v", err)
+	}
+}

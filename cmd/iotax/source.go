@@ -37,6 +37,7 @@ type planFlags struct {
 	ramp      string
 	blocks    string
 	size      string
+	scale     float64
 	precision string
 	margin    string
 	budget    string
@@ -58,6 +59,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
+	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes and the length of trials by this, as in 0.1 for a short try of a suite")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
 	f.StringVar(&pf.budget, "budget", "", "no block starts after this time, as in 20m")
@@ -122,6 +124,9 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
 		return nil, err
+	}
+	if err := pf.shrink(p); err != nil {
+		return nil, usageError{err}
 	}
 	if err := pf.apply(&p.Measure); err != nil {
 		return nil, usageError{err}
@@ -286,6 +291,31 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 }
 
 // resize sets the size of the test file of every workload that has one.
+// shrink multiplies the plan's amounts of work by --scale: sizes, and the length of trials, which stays a
+// second or more and can still be given by --trial.
+func (pf *planFlags) shrink(p *plan.Plan) error {
+	if !(pf.scale > 0 && pf.scale <= 1000) {
+		return fmt.Errorf("--scale: %g is out of range; write a factor, as in 0.1", pf.scale)
+	}
+	if pf.scale == 1 {
+		return nil
+	}
+	for _, w := range p.Workloads {
+		if s, ok := w.Spec.(plan.Scaler); ok {
+			s.Scale(pf.scale)
+		}
+	}
+	times := func(d plan.Duration, least time.Duration) plan.Duration {
+		return max(plan.Duration(float64(d)*pf.scale), min(d, plan.Duration(least)))
+	}
+	m := &p.Measure
+	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
+	if m.Fixed() {
+		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Blocks.Min, m.Trial)
+	}
+	return nil
+}
+
 func resize(p *plan.Plan, size string) error {
 	if _, err := plan.ParseSize(size); err != nil {
 		return fmt.Errorf("--size: %w", err)
