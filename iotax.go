@@ -187,6 +187,10 @@ type Place struct {
 	// counters say whether the I/O really happened.
 	Backing string
 
+	// Guard is asked right before each trial that writes to a device which others may have a use for: an
+	// error forbids it. It is nil where iotax itself made the place.
+	Guard func(ctx context.Context) error
+
 	// Durability is what an acknowledged flush means here. Places of unlike durability are not
 	// ranked beside each other.
 	Durability Durability

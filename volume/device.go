@@ -2,18 +2,23 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"iotax"
 	"iotax/probe"
 )
 
-// DeviceSpec is `device: PATH`: a block device that exists on its machine. It is only read.
+// DeviceSpec is `device: PATH`: a block device that exists on its machine. It is only read, unless the
+// command line gives it up by name: nothing that stands in a plan can.
 type DeviceSpec struct {
-	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; it is only read"`
+	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; it is only read, unless run --destroy names it"`
 }
 
 func newDeviceSpec() any { return &DeviceSpec{} }
@@ -29,10 +34,55 @@ func prepareDevice(_ context.Context, spec any, e Env) (iotax.Volume, error) {
 	if !ok {
 		return nil, specError("device", spec)
 	}
-	return &device{path: s.Path}, nil
+	return &device{path: s.Path, destroy: slices.Contains(e.Destroy, s.Path), note: e.Note}, nil
 }
 
-type device struct{ path string }
+type device struct {
+	path    string
+	destroy bool
+	note    func(format string, args ...any)
+	held    string // the path that is held
+}
+
+// holds are the devices of this host that this process holds exclusively, with how many volumes do: the
+// kernel would refuse a second one of the same process as it does those of others.
+var holds = struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+	users map[string]int
+}{files: map[string]*os.File{}, users: map[string]int{}}
+
+func isHeld(path string) bool {
+	holds.mu.Lock()
+	defer holds.mu.Unlock()
+	return holds.users[path] > 0
+}
+
+func hold(path string) error {
+	holds.mu.Lock()
+	defer holds.mu.Unlock()
+	if holds.users[path] == 0 {
+		f, err := openAlone(path)
+		if err != nil {
+			return err
+		}
+		holds.files[path] = f
+	}
+	holds.users[path]++
+	return nil
+}
+
+func letGo(path string) error {
+	holds.mu.Lock()
+	defer holds.mu.Unlock()
+	if holds.users[path]--; holds.users[path] > 0 {
+		return nil
+	}
+	err := holds.files[path].Close()
+	delete(holds.files, path)
+	delete(holds.users, path)
+	return err
+}
 
 func (d *device) Devices() []iotax.Device { return nil }
 
@@ -55,7 +105,7 @@ echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
 
-// Attach checks the device and changes nothing.
+// Attach checks the device and changes nothing on it.
 func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	op, on := "use block device", d.path
 	var none iotax.Place
@@ -106,8 +156,60 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if iotax.IsLocal(m) {
 		p.Backing = found["path"]
 	}
+	if d.destroy {
+		if err := d.giveUp(ctx, m, &p); err != nil {
+			return none, err
+		}
+	}
 	return p, nil
 }
 
-func (d *device) Detach(context.Context) error { return nil }
-func (d *device) Close(context.Context) error  { return nil }
+// giveUp makes p writable, if writing there can hurt nobody.
+func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) error {
+	local := iotax.IsLocal(m)
+	b, err := inspect(ctx, m, p.Path, local && isHeld(p.Path))
+	if err == nil {
+		err = b.ownLook(ctx, m)
+	}
+	if err == nil {
+		err = b.refusal()
+	}
+	if err != nil {
+		return err
+	}
+	if local {
+		if err := hold(b.path); err != nil {
+			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: err, Mend: "name a device that nothing uses; iotax takes nothing out of use"}
+		}
+		d.held = b.path
+	}
+	if d.note != nil {
+		d.note("everything on %s of %v will be overwritten, as --destroy says", b, m)
+	}
+	p.ReadOnly = false
+	p.Facts["device.destroyed"] = b.String()
+	p.Guard = func(ctx context.Context) error {
+		now, err := inspect(ctx, m, b.path, local)
+		switch {
+		case err != nil:
+			return err
+		case now.number != b.number || now.size != b.size || now.serial != b.serial:
+			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: fmt.Errorf("it has become another: %s, and it was %s", now, b), Mend: "look at what happened to it, and begin anew"}
+		case !now.looked:
+			err = now.ownLook(ctx, m)
+		}
+		return errors.Join(err, now.refusal())
+	}
+	return nil
+}
+
+func (d *device) Detach(context.Context) error {
+	if d.held == "" {
+		return nil
+	}
+	err := letGo(d.held)
+	d.held = ""
+	return err
+}
+
+func (d *device) Close(ctx context.Context) error { return d.Detach(ctx) }

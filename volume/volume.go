@@ -28,7 +28,7 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir},
-		{plan.Kind{Name: "device", Doc: "a block device that exists, read only", New: newDeviceSpec}, prepareDevice},
+		{plan.Kind{Name: "device", Doc: "a block device that exists, read only unless --destroy names it", New: newDeviceSpec}, prepareDevice},
 		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk},
 		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
 		{plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman"}}, prepareMount},
@@ -58,6 +58,9 @@ type Env struct {
 	Need   int64         // bytes that the workloads put there; 0 when unknown
 
 	Files []iotax.File // that the workloads read there, where they can say so beforehand
+
+	Destroy []string                         // block devices on the using machine that the user gave up by name
+	Note    func(format string, args ...any) // what the user should know now; nil is silence
 
 	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
 }

@@ -150,13 +150,13 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		if st.job, err = j.resolve(st.survey.vars); err != nil {
 			return err
 		}
+		if t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
+				Mend: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(t.Place.Path)}
+		}
 		if t.Place.ReadOnly && st.job.writes() && st.job.total() > 0 {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
 				Mend: "rw: randread, or a target that can be written"}
-		}
-		if t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
-			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
-				Mend: "rw: randread, or a directory on a file system of the device"}
 		}
 		// Before fio is run for the first time: it makes directories that are missing.
 		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 && st.survey.shell {
@@ -692,6 +692,11 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	c := &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr}
 	if st.survey.shell {
 		c.Args = append([]string{"sh", "-c", runScript, "sh"}, args...)
+	}
+	if t.Place.Guard != nil && st.job.writes() {
+		if err := t.Place.Guard(ctx); err != nil {
+			return err
+		}
 	}
 	err = t.Machine.Run(ctx, c)
 	raw, logs := splitLogs(stdout.Bytes())

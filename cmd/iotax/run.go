@@ -31,6 +31,7 @@ func (a *app) runCommand() *cobra.Command {
 	var outputs []string
 	var resume string
 	var keepGoing bool
+	var destroy []string
 	calibration := "auto"
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml | TARGET…] [-- fio --name=…]",
@@ -59,7 +60,7 @@ after Ctrl-C.`,
 			if args, err = pf.command(c, args); err != nil {
 				return err
 			}
-			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, mode)
+			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, destroy, mode)
 		},
 	}
 	pf.add(c)
@@ -68,11 +69,12 @@ after Ctrl-C.`,
 	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
+	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
 	return c
 }
 
-func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, mode calibrating) error {
+func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, destroy []string, mode calibrating) error {
 	for _, o := range outputs {
 		if err := checkOutput(o); err != nil {
 			return err
@@ -96,6 +98,10 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return err
 	}
 
+	givenUp, err := devicesToDestroy(destroy, p)
+	if err != nil {
+		return err
+	}
 	opts.Findings = lint.ForRun(lintPlan(ctx, p))
 
 	id := opts.ID
@@ -111,6 +117,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
 	deps := a.deps(db, work, show)
+	deps.Prepare = givenUp.prepare(deps.Prepare, show.note)
 	deps.Calibrate = a.calibrator(mode, p, deps, show)
 	r, runErr := run.Run(ctx, p, deps, opts)
 	heard()

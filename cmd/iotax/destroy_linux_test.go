@@ -1,0 +1,138 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// bare makes a block device of an empty file.
+func (s *stage) bare(name string) string {
+	s.t.Helper()
+	needsRoot(s.t)
+	file := s.write(name, "")
+	if err := os.Truncate(file, 48<<20); err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("losetup: %s", out)
+	}
+	dev := strings.TrimSpace(string(out))
+	s.t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "-d", dev).CombinedOutput(); err != nil {
+			s.t.Errorf("losetup -d: %s", out)
+		}
+	})
+	return dev
+}
+
+func (s *stage) sum(file string) string {
+	s.t.Helper()
+	b, err := os.ReadFile(s.path(file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+// A block device is overwritten only when the command line names it, and nobody has a use for it.
+func TestDestroy(t *testing.T) {
+	s := newStage(t)
+	dev := s.bare("image")
+	write := func(more ...string) []string {
+		return append([]string{"run", "dir:a", "device:" + dev, "-w", "randwrite-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "50ms", "--blocks", "2"}, more...)
+	}
+	empty := s.sum("image")
+	s.iotax(write()...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy "+dev)
+	s.iotax(write("--destroy", dev+"0")...).refuses(t, 2, "no target of the plan is this block device", "name one exactly as the plan does: "+dev)
+	s.iotax(write("--destroy", "host:"+dev)...).works(t, 0) // this host by its name
+	if s.sum("image") == empty {
+		t.Error("nothing was written")
+	}
+	r := s.iotax(write("--destroy", dev)...).works(t, 0, "everything on "+dev+", 48 MiB", "of host will be overwritten, as --destroy says")
+	if strings.Contains(r.stdout+r.stderr, "[y/") {
+		t.Error("it asks")
+	}
+	run, trials := s.trials()
+	if len(trials) != 4 {
+		t.Errorf("%d trials", len(trials))
+	}
+	for _, tr := range trials {
+		if v, ok := tr.Value("write.iops"); !ok || !(v.Value > 0) || tr.Err != "" {
+			t.Errorf("%s: %v, %s", tr.Target, v, tr.Err)
+		}
+	}
+	if got := run.Targets[1].Facts["device.destroyed"]; !strings.Contains(got, dev) {
+		t.Errorf("the report's fact is %q", got)
+	}
+
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", dev).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %s", out)
+	}
+	full := s.sum("image")
+	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "mend: ", "wipefs")
+	// To read it nothing needs to be given up.
+	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "1").works(t, 0)
+	_, trials = s.trials()
+	for _, tr := range trials {
+		if !strings.Contains(tr.Facts["command"], "--readonly") {
+			t.Errorf("fio may write: %s", tr.Facts["command"])
+		}
+	}
+
+	// Over SSH, by the name of the machine in the plan.
+	d := s.sshd(os.Getenv("PATH"))
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.write("plan.yaml", fmt.Sprintf(`
+baseline: host
+machines: {there: {ssh: {host: 127.0.0.1, port: %d}}}
+targets:
+  host:  {dir: a}
+  there: {on: there, device: %s}
+workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+`, d.port, dev))
+	s.iotax("run", "plan.yaml", "--destroy", dev).refuses(t, 2, "no target of the plan is this block device", "there:"+dev)
+	s.iotax("run", "plan.yaml", "--destroy", "there:"+dev).refuses(t, 1, "it carries a signature of ext4")
+	if s.sum("image") != full {
+		t.Fatal("the device has changed")
+	}
+	if out, err := exec.Command("wipefs", "-a", dev).CombinedOutput(); err != nil {
+		t.Fatalf("wipefs: %s", out)
+	}
+	s.iotax("run", "plan.yaml", "--destroy", "there:"+dev).works(t, 0, "everything on "+dev, "of ssh://127.0.0.1 will be overwritten")
+}
+
+// In a guest the devices that are in use are refused as well.
+func TestDestroyInGuest(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", `
+baseline: host
+machines: {guest: {qemu: {memory: 256MiB}}}
+targets:
+  host: {dir: a}
+  disk: {on: guest, disk: {of: host}}
+  raw:  {on: guest, disk: {of: host, filesystem: none, size: 32MiB}}
+  used: {on: guest, device: /dev/vda}
+workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+`)
+	r := s.iotax("run", "plan.yaml", "--keep-going", "--destroy", "guest:/dev/vda").works(t, 4, "overwrite block device /dev/vda", "it is mounted on ")
+	// A disk that iotax made for the guest needs nobody's leave.
+	_, trials := s.trials()
+	n := 0
+	for _, tr := range trials {
+		if v, ok := tr.Value("write.iops"); ok && v.Value > 0 && tr.Target == "raw" && tr.Err == "" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d trials wrote to the bare disk: %s", n, r)
+	}
+}

@@ -1,0 +1,237 @@
+package volume
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// script runs a script of the test as root.
+func script(t *testing.T, text string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("sh", append([]string{"-euc", "PATH=$PATH:/usr/sbin:/sbin\n" + text, "sh"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s\n%v: %s", text, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// giveUp attaches the device as a run with --destroy does, and lets it go at the end of the test.
+func giveUp(t *testing.T, m iotax.Machine, path string) (iotax.Place, error) {
+	t.Helper()
+	v, err := prepare(t, "device", &DeviceSpec{Path: path}, Env{Destroy: []string{path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Detach(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return v.Attach(t.Context(), m)
+}
+
+// guarded are the devices that must never be written: what makes one of the loop device $1, and what
+// the refusal names.
+var guarded = []struct {
+	name, make, undo string
+	tool             string // that makes it; without it the case cannot be had
+	size             int64
+	want             string
+}{
+	{name: "ext4", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"`, want: "ext4"},
+	{name: "xfs", tool: "mkfs.xfs", size: 320 << 20, make: `mkfs.xfs -q -f "$1"`, want: "xfs"},
+	{name: "btrfs", tool: "mkfs.btrfs", size: 128 << 20, make: `mkfs.btrfs -q -f "$1"`, want: "btrfs"},
+	{name: "LVM", tool: "pvcreate", make: `pvcreate -q --devicesfile "" --config 'devices { scan = "/dev" filter = [ "a|.*|" ] } activation { udev_sync = 0 udev_rules = 0 }' "$1"`, want: "LVM2_member"},
+	{name: "LUKS", tool: "cryptsetup", size: 32 << 20, make: `echo secret | cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, want: "crypto_LUKS"},
+	{name: "swap", tool: "mkswap", make: `mkswap -q "$1"`, want: "swap"},
+	{name: "swap in use", tool: "swapon", make: `mkswap -q "$1"; swapon "$1"`, undo: `swapoff "$1"`, want: "is in use as swap"},
+	{name: "GPT", tool: "parted", make: `parted -s "$1" mklabel gpt`, want: "gpt"},
+	{name: "DOS partition table", tool: "parted", make: `parted -s "$1" mklabel msdos mkpart primary 1MiB 8MiB`, want: "dos"},
+	{name: "GPT's copy at the end", tool: "parted", make: `parted -s "$1" mklabel gpt; dd if=/dev/zero of="$1" bs=4096 count=16 conv=fsync 2>/dev/null`, want: "gpt"},
+	{name: "mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount "$1" "$2/mnt"`, undo: `umount "$2/mnt"`, want: "is mounted on "},
+	{name: "mounted elsewhere", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"
+unshare -m sh -c 'mount --make-rprivate /; mount "$1" "$2/mnt"; echo ready >"$2/ready"; exec sleep 60' sh "$1" "$2" >/dev/null 2>&1 & echo $! >"$2/pid"
+while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`, want: "is mounted on "},
+	{name: "open in a process", tool: "sleep", make: `sleep 60 3<>"$1" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
+	{name: "file open in a process", tool: "sleep", make: `f=$(losetup -n -O BACK-FILE "$1"); sleep 60 3<>"$f" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
+	{name: "file behind another loop device", tool: "losetup", make: `losetup -f --show "$(losetup -n -O BACK-FILE "$1")" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
+	{name: "file of another name behind another loop device", tool: "losetup", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-too"; losetup -f --show "$f-too" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
+	{name: "loop device over a loop device that is mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount "$1" "$2/mnt"; losetup -f --show -o 4MiB "$1" >"$2/other"`,
+		undo: `losetup -d "$(cat "$2/other")"; umount "$2/mnt"`, want: "is mounted on "},
+	{name: "RAID 1.2", tool: "dd", make: `printf '\374\116\053\251\001\000\000\000' | dd of="$1" bs=1 seek=4096 conv=notrunc,fsync 2>/dev/null`, want: "Linux RAID"},
+	{name: "ZFS", tool: "dd", make: `for l in 0 1 2 3; do printf '\014\261\272\000\000\000\000\000' | dd of="$1" bs=1 seek=$((131072 + 4096 * l)) conv=notrunc,fsync 2>/dev/null; done`, want: "ZFS"},
+	{name: "Ceph", tool: "dd", make: `printf 'bluestore block device\n00000000-0000-0000-0000-000000000000\n' | dd of="$1" bs=1 conv=notrunc,fsync 2>/dev/null`, want: "ceph"},
+	{name: "bcache", tool: "dd", make: `printf '\306\205\163\366\116\032\105\312\202\145\365\177\110\272\155\201' | dd of="$1" bs=1 seek=4120 conv=notrunc,fsync 2>/dev/null`, want: "bcache"},
+	{name: "read-only", tool: "blockdev", make: `blockdev --setro "$1"`, undo: `blockdev --setrw "$1"`, want: "it is read-only"},
+}
+
+func TestGuard(t *testing.T) {
+	for _, c := range guarded {
+		t.Run(c.name, func(t *testing.T) {
+			if c.size == 0 {
+				c.size = 24 << 20
+			}
+			t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+			if _, err := exec.LookPath(c.tool); err != nil {
+				t.Fatalf("%s is missing: scripts/need test installs it", c.tool)
+			}
+			dev := loop(t, c.size)
+			dir := t.TempDir()
+			script(t, c.make, dev, dir)
+			if c.undo != "" {
+				defer script(t, c.undo, dev, dir)
+			}
+			want := script(t, `sha256sum <"$1"`, dev)
+			through := map[string]string{"itself": dev}
+			if o, err := os.ReadFile(dir + "/other"); err == nil && strings.HasPrefix(c.name, "loop device over") {
+				through["itself"] = strings.TrimSpace(string(o))
+			} else {
+				link, node := filepath.Join(dir, "by-id"), filepath.Join(dir, "node")
+				script(t, `ln -s "$1" "$2"; mknod "$3" b $(stat -c '0x%t 0x%T' "$1")`, dev, link, node)
+				through["a symbolic link"], through["a node of another name"] = link, node
+			}
+			for how, path := range through {
+				_, err := giveUp(t, here, path)
+				if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.want)) || !strings.Contains(err.Error(), "mend: ") {
+					t.Errorf("through %s: got %v\nwant a refusal that says %q", how, err, c.want)
+				}
+			}
+			if got := script(t, `sha256sum <"$1"`, dev); got != want {
+				t.Error("the device has changed")
+			}
+		})
+	}
+}
+
+// Partitions of a loop device: the whole is refused while one of them is in use, and one that is empty is
+// free.
+func TestGuardPartitions(t *testing.T) {
+	dev := loop(t, 64<<20)
+	script(t, `parted -s "$1" mklabel gpt mkpart a 1MiB 20MiB mkpart b 20MiB 60MiB; partx -u "$1" 2>/dev/null || partx -a "$1"`, dev)
+	t.Cleanup(func() { exec.Command("partx", "-d", dev).Run() })
+	a, b := dev+"p1", dev+"p2"
+	for _, p := range []string{a, b} {
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if _, err := os.Stat(p); err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				// Without udev nobody makes the nodes.
+				script(t, `mknod "$1" b $(tr : ' ' <"/sys/class/block/${1##*/}/dev")`, p)
+				t.Cleanup(func() { os.Remove(p) })
+			}
+		}
+	}
+	mnt := t.TempDir()
+	script(t, `mkfs.ext4 -q -F "$1"; mount "$1" "$2"`, a, mnt)
+	defer script(t, `umount "$1"`, mnt)
+
+	// With its table gone the whole carries no signature, but its partition is still mounted.
+	_, err := giveUp(t, here, dev)
+	wantError(t, err, "its partition "+a+" is mounted on "+mnt, "nothing uses")
+	_, err = giveUp(t, here, a)
+	wantError(t, err, "it is mounted on "+mnt, "nothing uses")
+	p, err := giveUp(t, here, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ReadOnly || p.Path != b {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A device that nobody uses is held while it is given up, and what happens to it later is noticed.
+func TestGuardHolds(t *testing.T) {
+	dev := loop(t, 24<<20)
+	link := filepath.Join(t.TempDir(), "by-id")
+	script(t, `ln -s "$1" "$2"; head -c 8388608 /dev/urandom >"$1"`, dev, link) // data that means nothing is no signature
+	var said []string
+	v, err := prepare(t, "device", &DeviceSpec{Path: link}, Env{Destroy: []string{link},
+		Note: func(format string, args ...any) { said = append(said, strings.TrimSpace(format)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ReadOnly || p.Guard == nil || p.Path != dev || len(said) != 1 {
+		t.Errorf("%+v, said %q", p, said)
+	}
+	if !strings.Contains(p.Facts["device.destroyed"], "24 MiB") || !strings.Contains(p.Facts["device.destroyed"], dev) {
+		t.Errorf("shown back is %q", p.Facts["device.destroyed"])
+	}
+	if err := p.Guard(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := exec.Command("swapon", dev).Run(); err == nil {
+		t.Error("it could be swapped to meanwhile")
+	}
+	// A second volume of the same run may use it too.
+	if q, err := giveUp(t, here, dev); err != nil || q.ReadOnly {
+		t.Errorf("%+v, %v", q, err)
+	}
+	image := filepath.Join(t.TempDir(), "ext4")
+	script(t, `truncate -s 24M "$2"; mkfs.ext4 -q "$2"; dd if="$2" of="$1" bs=1M count=2 conv=notrunc,fsync 2>/dev/null`, dev, image)
+	if err := p.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), "signature") {
+		t.Errorf("what was written there meanwhile is not seen: %v", err)
+	}
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Not named is not given up, whatever else is.
+func TestNotGivenUp(t *testing.T) {
+	dev := loop(t, 8<<20)
+	v, err := prepare(t, "device", &DeviceSpec{Path: dev}, Env{Destroy: []string{dev + "0", "/dev/loop", ""}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil || !p.ReadOnly || p.Guard != nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// What an old or small system over there knows nothing of is recognised all the same.
+func TestOwnSignatures(t *testing.T) {
+	const size = 24 << 20
+	for _, m := range magics {
+		dev := make([]byte, size)
+		at := m.offset
+		if at < 0 {
+			at += size
+		}
+		copy(dev[at:], m.bytes)
+		head, tail := dev[:signatureSpan], dev[size-signatureSpan:]
+		if got := signatures(head, tail, size); len(got) == 0 {
+			t.Errorf("%s at %d is not seen", m.name, m.offset)
+		}
+	}
+	clean := make([]byte, size)
+	if got := signatures(clean[:signatureSpan], clean[size-signatureSpan:], size); got != nil {
+		t.Errorf("zeroes are %q", got)
+	}
+	for _, small := range []int{0, 512, 4096, 70000} {
+		b := make([]byte, small)
+		if got := signatures(b, b, int64(small)); got != nil {
+			t.Errorf("%d zeroes are %q", small, got)
+		}
+	}
+}
+
+func TestInspectionCutOff(t *testing.T) {
+	for _, out := range []string{"", "path /dev/x\n", "path /dev/x\nnumber 7:0\nsize 1\nmounts\n", "path /dev/x\nnumber 7:0\nsize x\nnode self 7:0 x\nmounts\nopen\n"} {
+		if b, err := parseInspection(out, ""); err == nil {
+			t.Errorf("%q is %+v", out, b)
+		}
+	}
+}
