@@ -32,6 +32,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"arrivals-late", "an open loop with a tenth of its sources busy", "workload", "TestLoadIsJudged"},
 	{"load-not-reached", "an open loop of which 90 % was done", "workload", "TestLoadIsJudged"},
 	{"start-dominates", "an empty command on a machine that answers after 50 ms", "workload", "TestStartDominates"},
+	{"trial-failed", "a place that loses a file, a directory or a byte of an extracted archive", "workload", "TestArchiveThatLosesData"},
 	{"no-governor", "CPUs without cpufreq, and with other governors", "probe", "TestGovernorThatIsNotThere"},
 	{"server-died", "an NBD export that is killed; one that is ended", "volume", "TestNBD"},
 	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},

@@ -38,6 +38,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
 		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand}, openCommand},
 		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
+		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive}, openArchive},
 	}
 }
 

@@ -235,7 +235,7 @@ func (c Config) Args() []string {
 		machine += ",memory-backend=mem" // the daemon reads and writes the guest's memory itself
 	}
 	a := []string{
-		"-name", esc(or(c.Name, "guest")) + ",debug-threads=on",
+		"-name", "guest=" + esc(or(c.Name, "guest")) + ",debug-threads=on",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", machine, "-accel", accel, "-cpu", cpu,
 		"-smp", c.smp(accel), "-m", mem + "M",

@@ -28,7 +28,7 @@ func TestArgs(t *testing.T) {
 		not    []string
 	}{
 		{"defaults", func(*Config) {}, []string{
-			"-name guest,debug-threads=on", "-machine q35 -accel tcg,thread=multi -cpu max -smp 1,maxcpus=2 -m 512M",
+			"-name guest=guest,debug-threads=on", "-machine q35 -accel tcg,thread=multi -cpu max -smp 1,maxcpus=2 -m 512M",
 			"-chardev stdio,id=console,signal=off -serial chardev:console", "-qmp unix:/run/x/qmp,server=on,wait=off",
 			"-nodefaults -no-user-config -display none -no-reboot",
 		}, []string{"-kernel", "-netdev", "-object", "-drive", "-fsdev"}},
@@ -37,7 +37,7 @@ func TestArgs(t *testing.T) {
 		{"own words", func(c *Config) {
 			c.Machine, c.CPU, c.Name, c.Extra = "pc", "qemu64", "a,b", []string{"-rtc", "base=utc"}
 		},
-			[]string{"-name a,,b,debug-threads=on", "-machine pc", "-cpu qemu64", "-rtc base=utc"}, nil},
+			[]string{"-name guest=a,,b,debug-threads=on", "-machine pc", "-cpu qemu64", "-rtc base=utc"}, nil},
 		{"kernel", func(c *Config) { c.Kernel, c.Initrd, c.Append = "/k", "/i", "console=ttyS0 quiet" },
 			[]string{"-kernel /k -initrd /i -append", "console=ttyS0 quiet"}, nil},
 		{"net", func(c *Config) { c.Net = true },

@@ -1,0 +1,205 @@
+package workload
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// content is what is known of an archive.
+type content struct {
+	write       func(io.Writer) error // its bytes, again and again the same
+	packed      int64                 // bytes of the archive
+	files, dirs int                   // dirs without the root, and with those that only stand in names
+	bytes       int64                 // of all files
+	sum         string                // SHA-256 of all files, one behind the other in the order of their names
+}
+
+// describeTar reads an archive through.
+func describeTar(write func(io.Writer) error) (*content, error) {
+	r, w := io.Pipe()
+	count := &counter{w: w}
+	done := make(chan error, 1)
+	go func() {
+		err := write(count)
+		w.CloseWithError(err)
+		done <- err
+	}()
+	c, err := readTar(r)
+	if err == nil {
+		_, err = io.Copy(io.Discard, r) // padding behind the end
+	}
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	if werr := <-done; err == nil {
+		err = werr
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.write, c.packed = write, count.n
+	return c, nil
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func readTar(r io.Reader) (*content, error) {
+	plain, err := unpacked(bufio.NewReader(r))
+	if err != nil {
+		return nil, err
+	}
+	t := tar.NewReader(plain)
+	dirs := map[string]bool{}
+	c := &content{}
+	bodies := map[string][]byte{} // the sum is taken in the order of the names
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := path.Clean("./" + h.Name)
+		for d := path.Dir(name); d != "." && d != "/"; d = path.Dir(d) {
+			dirs[d] = true
+		}
+		switch h.Typeflag {
+		case tar.TypeDir:
+			if name != "." {
+				dirs[name] = true
+			}
+		case tar.TypeReg:
+			var b bytes.Buffer
+			if _, err := io.Copy(&b, t); err != nil {
+				return nil, err
+			}
+			bodies[name] = b.Bytes()
+		}
+	}
+	if len(bodies) == 0 {
+		return nil, errors.New("it holds no files")
+	}
+	var names []string
+	for n, body := range bodies {
+		names = append(names, "./"+n)
+		c.bytes += int64(len(body))
+	}
+	slices.Sort(names)
+	h := sha256.New()
+	for _, n := range names {
+		h.Write(bodies[strings.TrimPrefix(n, "./")])
+	}
+	c.files, c.dirs, c.sum = len(names), len(dirs), fmt.Sprintf("%x", h.Sum(nil))
+	return c, nil
+}
+
+// unpacked takes off the compression.
+func unpacked(r *bufio.Reader) (io.Reader, error) {
+	magic, _ := r.Peek(6)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(magic, []byte("\xfd7zXZ")):
+		return xz.NewReader(r)
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstd.NewReader(r)
+	}
+	return r, nil
+}
+
+// writeTree writes a tar archive of that many files and directories and bytes, the same each time: sizes are
+// log-normal, as they are in source trees (Downey, "The structural cause of file size distributions",
+// 2001), the directories a tree with more of them near its root, and the contents words, which compress
+// like text.
+func writeTree(w io.Writer, files, dirs int, size int64) error {
+	rnd := rand.New(rand.NewPCG(1, uint64(files)<<32|uint64(dirs)))
+	b := bufio.NewWriterSize(w, 1<<16)
+	t := tar.NewWriter(b)
+	stamp := time.Unix(1700000000, 0)
+	names := []string{""}
+	for i := range dirs {
+		parent := names[rnd.IntN(len(names))]
+		if strings.Count(parent, "/") > 6 {
+			parent = ""
+		}
+		name := fmt.Sprintf("%sd%03d/", parent, i)
+		names = append(names, name)
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, Uid: 1000, Gid: 1000, ModTime: stamp}); err != nil {
+			return err
+		}
+	}
+	text := words(rnd, 1<<20)
+	for i, n := range fileShares(rnd, files, size) {
+		name := fmt.Sprintf("%sf%05d.txt", names[rnd.IntN(len(names))], i)
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: n, Mode: 0o644, Uid: 1000, Gid: 1000, ModTime: stamp}); err != nil {
+			return err
+		}
+		for at := rnd.IntN(len(text)); n > 0; at = 0 {
+			part := text[at:min(int64(len(text)), int64(at)+n)]
+			if _, err := t.Write(part); err != nil {
+				return err
+			}
+			n -= int64(len(part))
+		}
+	}
+	return errors.Join(t.Close(), b.Flush())
+}
+
+// fileShares divides size into n shares of a log-normal distribution, each of a byte at least.
+func fileShares(rnd *rand.Rand, n int, size int64) []int64 {
+	weights := make([]float64, n)
+	sum := 0.0
+	for i := range weights {
+		weights[i] = math.Exp(1.6 * rnd.NormFloat64())
+		sum += weights[i]
+	}
+	shares := make([]int64, n)
+	left := size - int64(n)
+	for i := range shares {
+		part := min(int64(weights[i]/sum*float64(size-int64(n))), left)
+		shares[i], left = 1+part, left-part
+	}
+	shares[n-1] += left
+	return shares
+}
+
+// words are n bytes of text.
+func words(rnd *rand.Rand, n int) []byte {
+	var vocabulary []string
+	for range 2000 {
+		word := make([]byte, 2+rnd.IntN(9))
+		for i := range word {
+			word[i] = byte('a' + rnd.IntN(26))
+		}
+		vocabulary = append(vocabulary, string(word))
+	}
+	var b bytes.Buffer
+	for b.Len() < n {
+		b.WriteString(vocabulary[int(float64(len(vocabulary))*rnd.Float64()*rnd.Float64())])
+		b.WriteByte(" \n"[min(1, rnd.IntN(12)/11)])
+	}
+	return b.Bytes()[:n]
+}
