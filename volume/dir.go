@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +20,8 @@ import (
 
 // DirSpec is `dir: PATH`: a directory on any machine.
 type DirSpec struct {
-	Path string `yaml:"path" doc:"directory; it is made when it is missing, and everything happens in a fresh iotax-… directory inside it"`
+	Path    string `yaml:"path" doc:"directory; it is made when it is missing, and everything happens in a fresh iotax-… directory inside it"`
+	Network bool   `yaml:"network" doc:"the directory is meant to lie on a network file system, whose server others use too; without this it is refused there"`
 }
 
 func newDirSpec() any { return &DirSpec{} }
@@ -54,7 +57,7 @@ func prepareDir(_ context.Context, spec any, e Env) (iotax.Volume, error) {
 	if !ok {
 		return nil, specError("dir", spec)
 	}
-	return &dir{want: s.Path, need: e.Need}, nil
+	return &dir{want: s.Path, need: e.Need, users: true, network: s.Network}, nil
 }
 
 // dir makes one directory of its own inside want, and never writes anywhere else.
@@ -62,6 +65,9 @@ type dir struct {
 	want string
 	need int64
 	undo undo
+
+	users   bool // the user named it; a volume that made a file system for itself needs no such care
+	network bool // it may lie on a network
 }
 
 func (d *dir) Devices() []iotax.Device { return nil }
@@ -84,6 +90,10 @@ done
 cd -- "$p" || exit 42
 printf '%s' "$missing"
 printf 'real %s\n' "$(pwd -P)"
+[ -z "$HOME" ] || h=$(cd -- "$HOME" 2>/dev/null && pwd -P) && printf 'home %s\n' "$h"
+[ ! -r /etc/passwd ] || while IFS=: read -r _ _ uid _ _ h _; do
+	case $uid in 0 | [1-9][0-9][0-9][0-9]*) printf 'home %s\n' "$h";; esac
+done </etc/passwd
 df -Pk . 2>/dev/null | while read -r _ size _ free _; do
 	case $free in *[!0-9]*|'') ;; *) echo "space $size $free";; esac
 done
@@ -125,6 +135,15 @@ type survey struct {
 	missing    []string // outermost first
 	size, free int64    // bytes; 0, -1 when df said nothing
 	mounts     []probe.Mount
+	homes      []string
+}
+
+// homeRoots are the directories that hold home directories.
+var homeRoots = []string{"/home", "/Users", "/root"}
+
+// isHome reports whether the directory is somebody's home, or holds homes.
+func (s survey) isHome() bool {
+	return slices.Contains(homeRoots, s.real) || slices.Contains(homeRoots, path.Dir(s.real)) && path.Dir(s.real) != "/root" || slices.Contains(s.homes, s.real)
 }
 
 func parseSurvey(out string) survey {
@@ -137,6 +156,10 @@ func parseSurvey(out string) survey {
 			s.missing = append(s.missing, rest)
 		case "real":
 			s.real = rest
+		case "home":
+			if rest != "" && rest != "/" && rest != "/nonexistent" {
+				s.homes = append(s.homes, path.Clean(rest))
+			}
 		case "space":
 			size, free, _ := strings.Cut(rest, " ")
 			a, err1 := strconv.ParseInt(size, 10, 64)
@@ -152,7 +175,7 @@ func parseSurvey(out string) survey {
 
 // reserve is what is left free on a file system of size bytes: a file system filled to the brim
 // slows down, and breaks whoever else writes to it.
-func reserve(size int64) int64 { return min(size/20, 1<<30) }
+func reserve(size int64) int64 { return size / 20 }
 
 // enough says whether need bytes fit, and what to do if not.
 func (s survey) enough(op, on string, need int64) error {
@@ -216,11 +239,19 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	if s.real == "/" && len(s.missing) == 0 {
 		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp/iotax"}
 	}
+	if d.users && len(s.missing) == 0 && s.isHome() {
+		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%s is a home directory, which is not used itself", s.real),
+			Mend: "name a directory inside it, as in " + iotax.Quote(s.real+"/iotax") + "; iotax makes it"}
+	}
 	fs, known := probe.MountOf(s.mounts, s.real)
 	if known {
 		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.Type, fs.Point)
 		if pseudo(fs) {
 			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp/iotax"}
+		}
+		if d.users && !d.network && networked(fs) {
+			return none, &iotax.Error{Op: op, On: on, Err: errors.New("it lies on a network file system, whose server others may use too"),
+				Mend: "if that is meant: network: true in the plan, dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}
 		}
 		if fs.ReadOnly() {
 			return none, readOnly(op, on, fs.Point)

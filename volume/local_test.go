@@ -1,12 +1,15 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +236,81 @@ func TestDirRefuses(t *testing.T) {
 			wantError(t, err, c.cause, c.mend)
 		})
 	}
+}
+
+// elsewhere is this host with another type of file system.
+type elsewhere struct {
+	iotax.Machine
+	kind string
+}
+
+func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
+	var out bytes.Buffer
+	d := *c
+	d.Stdout = &out
+	err := e.Machine.Run(ctx, &d)
+	if c.Stdout != nil {
+		io.WriteString(c.Stdout, regexp.MustCompile(` - [a-z0-9]+ /dev`).ReplaceAllString(out.String(), " - "+e.kind+" /dev"))
+	}
+	return err
+}
+
+func TestDirOnNetwork(t *testing.T) {
+	base := "/var/tmp" // on a disk, unlike /tmp here and there
+	for _, kind := range []string{"nfs4", "nfs", "cifs", "ceph", "fuse.sshfs", "lustre", "fuse.s3fs"} {
+		m := elsewhere{here, kind}
+		v, err := prepare(t, "dir", &DirSpec{Path: base}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), m)
+		wantError(t, err, "("+kind+" on ", "network: true")
+		if v, err = prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), m)
+		if err != nil || !strings.HasPrefix(p.Path, base+"/iotax-") {
+			t.Errorf("%s: %v, %+v", kind, err, p)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Home directories hold what people have; iotax makes its directory inside one only below another.
+func TestHomes(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for path, refused := range map[string]bool{home: true, home + "/.": true, home + "/iotax": false} {
+		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), here)
+		if refused {
+			wantError(t, err, "is a home directory", home+"/iotax")
+		} else if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for path, want := range map[string]bool{"/root": true, "/home": true, "/home/me": true, "/Users/me": true, "/home/me/iotax": false, "/root/iotax": false, "/srv": false, "/srv/people/me": true} {
+		s := survey{real: path, homes: []string{"/srv/people/me"}}
+		if s.isHome() != want {
+			t.Errorf("%s is a home: %v", path, !want)
+		}
+	}
+}
+
+func TestReserve(t *testing.T) {
+	s := survey{size: 1000 << 30, free: 60 << 30}
+	if err := s.enough("use", "x", 10<<30); err != nil {
+		t.Error(err)
+	}
+	wantError(t, s.enough("use", "x", 11<<30), "the test needs 11 GiB and leaves 50 GiB in reserve, 60 GiB are free", "free some space")
 }
 
 func TestDirOnTmpfs(t *testing.T) {

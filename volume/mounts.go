@@ -23,6 +23,16 @@ func durability(m probe.Mount) iotax.Durability {
 	return iotax.Durable
 }
 
+// networked reports whether a file system is served by another machine.
+func networked(m probe.Mount) bool {
+	switch m.Type {
+	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2",
+		"fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.juicefs", "fuse.davfs2", "fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3", "davfs", "davfs2", "coda":
+		return true
+	}
+	return false
+}
+
 // pseudo reports whether a file system holds no files of users.
 func pseudo(m probe.Mount) bool {
 	switch m.Type {

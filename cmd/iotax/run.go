@@ -44,7 +44,7 @@ after Ctrl-C.`,
 		Example: `  iotax run
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
-  iotax run dir:/var/tmp dir:/mnt/nfs -- fio --name=test --rw=randread --size=1g
+  iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=test --rw=randread --size=1g
   iotax run shares.yaml -o report.html
   iotax run --resume`,
 		RunE: func(c *cobra.Command, args []string) error {
