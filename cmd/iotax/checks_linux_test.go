@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"iotax"
 )
 
@@ -182,36 +180,6 @@ measure: {trial: 5s, ramp: 0s, blocks: 2}
 			t.Errorf("stall in block %d: %v\n%+v\n%+v", i, got, trials[i].Findings, trials[i].Series)
 		}
 	}
-}
-
-// From the middle of the trial on, fio may only run a fifth of the time. It does little, so that others on
-// this machine do not decide how much.
-func TestFindsThrottleStep(t *testing.T) {
-	s := newStage(t)
-	plan := s.write("checks.yaml", fmt.Sprintf(`
-targets: {disk: {dir: %s}}
-workloads: {read: {fio: {rw: randread, bs: 4k, ioengine: psync, size: 32MiB, thinktime: 5000}}}
-measure: {trial: 10s, ramp: 0s, blocks: 1}
-`, s.private()))
-	for range 3 { // on a machine with too much to do the first half is not level
-		r := s.start(nil, "run", plan)
-		pids := r.awaitFio()
-		for _, pid := range pids { // where it may be had: before whatever else runs here
-			_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
-		}
-		time.Sleep(5 * time.Second)
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
-			s.signalAll(pids, syscall.SIGSTOP)
-			time.Sleep(40 * time.Millisecond)
-			s.signalAll(pids, syscall.SIGCONT)
-			time.Sleep(10 * time.Millisecond)
-		}
-		r.wait().works(t, 0)
-		if got := s.found("throttle-step"); slices.Equal(got, []string{"disk / read"}) {
-			return
-		}
-	}
-	t.Errorf("no throttle-step\n%+v\n%+v", first(s).Findings, first(s).Series)
 }
 
 // The null engine is all CPU; one I/O every millisecond is not.

@@ -324,7 +324,11 @@ func (s *stage) mount(name, options string) string {
 		s.t.Skipf("needs mount: %s", out)
 	}
 	s.t.Cleanup(func() { // before the stage's own look at mounts
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+		out, err := exec.Command("umount", dir).CombinedOutput()
+		for end := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			out, err = exec.Command("umount", dir).CombinedOutput() // a loop device lets go of its file a moment after it went
+		}
+		if err != nil {
 			s.t.Errorf("umount: %s", out)
 		}
 	})

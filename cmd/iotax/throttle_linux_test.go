@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A limit is a control group whose processes read from one device at a rate that the kernel keeps.
+type limit struct {
+	s         *stage
+	dir, file string
+	line      string // of the file, with the rate to come
+	joined    string // the file by which a process joins
+}
+
+// limited makes the control group, which goes when the test ends.
+func (s *stage) limited(device string) *limit {
+	s.t.Helper()
+	needsRoot(s.t)
+	var st unix.Stat_t
+	if err := unix.Stat(device, &st); err != nil {
+		s.t.Fatal(err)
+	}
+	id := fmt.Sprintf("%d:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
+	name := "iotax-" + filepath.Base(s.dir)
+	l := &limit{s: s, dir: "/sys/fs/cgroup/blkio/" + name, file: "blkio.throttle.read_iops_device", line: id + " %d"}
+	if b, err := os.ReadFile("/sys/fs/cgroup/cgroup.subtree_control"); err == nil && slices.Contains(strings.Fields(string(b)), "io") {
+		l.dir, l.file, l.line = "/sys/fs/cgroup/"+name, "io.max", id+" riops=%d"
+	}
+	if err := os.Mkdir(l.dir, 0o700); err != nil {
+		s.t.Skipf("needs control groups that limit I/O: %v", err)
+	}
+	s.t.Cleanup(func() {
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			err := os.Remove(l.dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				s.t.Error(err)
+				return
+			}
+		}
+	})
+	l.joined = filepath.Join(l.dir, "cgroup.procs")
+	return l
+}
+
+// set lets n reads a second through.
+func (l *limit) set(n int) {
+	l.s.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.dir, l.file), fmt.Appendf(nil, l.line, n), 0); err != nil {
+		l.s.t.Fatal(err)
+	}
+}
+
+// The kernel limits the reads of a device, far below what it can do, and changes the limit while fio measures:
+// burst credit that is used up, a volume that warms up, a neighbour that comes and goes. Of the rules on the
+// course of a trial the right one speaks, and none where the limit stays as it is. The queue is as long as
+// fio may have to wait for a CPU on a busy machine.
+func TestFindsThrottledDisk(t *testing.T) {
+	const seconds = 12
+	shape := []string{"stall", "throttle-step", "warm-up", "not-steady"}
+	for _, c := range []struct {
+		name, want string
+		rate       func(second int) int
+	}{
+		{"a limit", "", func(int) int { return 200 }},
+		{"used up", "throttle-step", func(i int) int {
+			if i < seconds/2 {
+				return 300
+			}
+			return 120
+		}},
+		{"warms up", "warm-up", func(i int) int { return min(300, 20+35*i) }},
+		{"comes and goes", "not-steady", func(i int) int {
+			if i%4 < 2 {
+				return 300
+			}
+			return 100
+		}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel() // they wait for the kernel
+			s := newStage(t)
+			dir := s.private()
+			l := s.limited(dir)
+			plan := s.write("checks.yaml", fmt.Sprintf(`
+targets: {disk: {dir: %s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, ioengine: libaio, iodepth: 48, size: 32MiB}}}
+measure: {trial: %ds, ramp: 0s, blocks: 1}
+`, dir, seconds))
+			var got []string
+			for range 3 { // on a machine with too much to do, fio waits for seconds: a stall that nobody planted
+				l.set(c.rate(0))
+				r := s.start([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, l.joined}, "run", "--calibrate=no", plan)
+				for _, pid := range r.awaitFio() { // where it may be had: before whatever else runs here
+					_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
+				}
+				tick := time.NewTicker(time.Second)
+				for i := 1; i < seconds; i++ {
+					<-tick.C
+					if c.rate(i) != c.rate(i-1) {
+						l.set(c.rate(i))
+					}
+				}
+				tick.Stop()
+				r.wait().works(t, 0)
+				got = nil
+				for _, f := range first(s).Findings {
+					if slices.Contains(shape, f.Rule) && !slices.Contains(got, f.Rule) {
+						got = append(got, f.Rule)
+					}
+				}
+				if strings.Join(got, " ") == c.want {
+					return
+				}
+			}
+			t.Errorf("found %q, want %q\n%+v\n%v", got, c.want, first(s).Findings, first(s).Series[0].V)
+		})
+	}
+}
