@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"iotax/report"
 	"iotax/stat"
@@ -91,8 +92,14 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 	step := (c.PlotRight - c.Left) / float64(len(d.dots))
 	x := func(i float64) float64 { return c.Left + (i+.5)*step }
 
-	for _, v := range ticksBetween(math.Exp(from), math.Exp(to)) {
-		label := strconv.FormatFloat(v, 'g', -1, 64) + "×"
+	values := ticksBetween(math.Exp(from), math.Exp(to))
+	digits := 0
+	for _, v := range values {
+		_, after, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
+		digits = max(digits, len(after))
+	}
+	for _, v := range values {
+		label := strconv.FormatFloat(v, 'f', digits, 64) + "×"
 		if !d.byRatio {
 			label = report.Number(stat.Interval{Estimate: v, Lo: v, Hi: v}, d.unit)
 		}
@@ -108,11 +115,12 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 			continue
 		}
 		tick := chartTick{At: at, Label: dot.run.Start.UTC().Format("2006-01-02"), Anchor: "middle"}
+		last = at
 		if at-c.Left < 36 {
 			tick.At, tick.Anchor = math.Max(c.Left, at-4), "start"
+			last = tick.At + 36
 		}
 		c.Dates = append(c.Dates, tick)
-		last = tick.At
 	}
 	for i, dot := range d.dots {
 		if !(dot.value.Estimate > 0) {

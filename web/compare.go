@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +26,8 @@ type compareView struct {
 	By     string
 	ByHref string // the same by the other
 	Groups []changeGroup
-	Alone  bool // there is one other: its intervals are drawn
+	Alone  bool     // there is one other: its intervals are drawn
+	Ends   []string // of the strips on which they are
 }
 
 type comparedView struct {
@@ -57,7 +59,7 @@ type changeCell struct {
 	Plot                                                *stripView
 }
 
-// stripView is a ratio on a logarithmic strip from a quarter to four times, in per cent of its width.
+// stripView is a ratio on a logarithmic strip around 1, in per cent of its width.
 type stripView struct {
 	X, Lo, W, BandLo, BandW float64
 	HasInterval             bool
@@ -164,7 +166,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	v.A = side(a.Run)
 	for _, c := range all {
 		o := side(c.B.Run)
-		o.Answer = report.Clean(c.Answer)
+		o.Answer = unbroken(report.Clean(c.Answer))
 		for _, d := range c.Differences {
 			o.Differences = append(o.Differences, differenceView{report.Clean(d.Place()), report.Clean(d.Key), report.Clean(d.A), report.Clean(d.B)})
 		}
@@ -179,13 +181,15 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 		}
 		v.Others = append(v.Others, o)
 	}
-	v.Groups = changeGroups(a, all)
+	reach := reachOf(all)
+	v.Ends = []string{fmt.Sprintf("%.2g×", 1/reach), fmt.Sprintf("%.3g×", reach)}
+	v.Groups = changeGroups(a, all, reach)
 	s.write(w, r, http.StatusOK, "compare.html", v)
 	return nil
 }
 
 // changeGroups has a group for each workload and metric of A that any other run has too.
-func changeGroups(a *report.Report, all []*report.Comparison) []changeGroup {
+func changeGroups(a *report.Report, all []*report.Comparison, reach float64) []changeGroup {
 	var out []changeGroup
 	at := make([]map[report.CellMetric]*report.Change, len(all))
 	for i, c := range all {
@@ -205,7 +209,7 @@ func changeGroups(a *report.Report, all []*report.Comparison) []changeGroup {
 			for i, c := range all {
 				ch := at[i][report.CellMetric{Target: row.Target, Workload: sec.Workload, Metric: sec.Metric}]
 				known = known || ch != nil
-				cr.Cells = append(cr.Cells, cellOf(c, ch))
+				cr.Cells = append(cr.Cells, cellOf(c, ch, reach))
 			}
 			if known {
 				g.Rows = append(g.Rows, cr)
@@ -228,7 +232,7 @@ func direction(b iotax.Better) string {
 	return ""
 }
 
-func cellOf(c *report.Comparison, ch *report.Change) changeCell {
+func cellOf(c *report.Comparison, ch *report.Change, reach float64) changeCell {
 	if ch == nil {
 		return changeCell{}
 	}
@@ -236,13 +240,9 @@ func cellOf(c *report.Comparison, ch *report.Change) changeCell {
 	if ch.B.N > 0 {
 		cell.Value, cell.Bounds = parted(report.Value(ch.B, ch.Unit))
 	}
-	r := ch.Ratio
-	if c.By == report.ByLoss {
-		r = ch.Loss
-	}
-	if r != nil {
+	if r := judged(c, ch); r != nil {
 		cell.Change, cell.ChangeBounds = parted(report.Ratio(r.Interval))
-		cell.Plot = strip(r.Interval, c.Margin)
+		cell.Plot = strip(r.Interval, c.Margin, reach)
 	}
 	var why []string
 	for _, f := range ch.Findings {
@@ -255,11 +255,46 @@ func cellOf(c *report.Comparison, ch *report.Change) changeCell {
 	return cell
 }
 
-func strip(i stat.Interval, margin float64) *stripView {
+func judged(c *report.Comparison, ch *report.Change) *stat.Change {
+	if c.By == report.ByLoss {
+		return ch.Loss
+	}
+	return ch.Ratio
+}
+
+// reaches are the ratios at which strips may end.
+var reaches = []float64{1.25, 1.5, 2, 3, 5, 10}
+
+// reachOf is the ratio at which the strips of a page end, so that every estimate and most intervals lie on
+// them.
+func reachOf(all []*report.Comparison) float64 {
+	most := 1.0
+	for _, c := range all {
+		for i := range c.Rows {
+			r := judged(c, &c.Rows[i])
+			if r == nil {
+				continue
+			}
+			for _, v := range []float64{r.Estimate, r.Lo, r.Hi} {
+				if v > 0 && !math.IsInf(v, 0) {
+					most = math.Max(most, math.Exp(math.Abs(math.Log(v))))
+				}
+			}
+		}
+	}
+	for _, r := range reaches {
+		if most <= r {
+			return r
+		}
+	}
+	return reaches[len(reaches)-1]
+}
+
+func strip(i stat.Interval, margin, reach float64) *stripView {
 	if !(i.Estimate > 0) || math.IsInf(i.Estimate, 0) {
 		return nil
 	}
-	x := func(v float64) float64 { return 100 * min(1, max(0, .5+math.Log(v)/math.Log(16))) }
+	x := func(v float64) float64 { return 100 * min(1, max(0, .5+math.Log(v)/(2*math.Log(reach)))) }
 	s := &stripView{X: x(i.Estimate), BandLo: x(1 / (1 + margin)), Label: report.Ratio(i)}
 	s.BandW = x(1+margin) - s.BandLo
 	if i.Bounded() && i.Lo > 0 {
@@ -269,12 +304,16 @@ func strip(i stat.Interval, margin float64) *stripView {
 	return s
 }
 
+var interval = regexp.MustCompile(`(\d)–(\d)`)
+
+// unbroken keeps the two ends of an interval in one line.
+func unbroken(s string) string { return interval.ReplaceAllString(s, "$1\u2060–\u2060$2") }
+
 // functions are what templates may call.
 func (s *Server) functions() map[string]any {
 	return map[string]any{
 		"f":   func(x float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", x), ".00") },
 		"add": func(a, b float64) float64 { return a + b },
-		"inc": func(i int) int { return i + 1 },
 		"letter": func(i int) string {
 			return string(rune('B' + i))
 		},

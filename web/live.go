@@ -163,7 +163,10 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if b := time.Duration(m.Budget); b > 0 {
 			d = min(d, max(0, b-now.Sub(first)))
 		}
-		v.Left = took(d.Round(time.Second))
+		v.Left = "about " + took(d.Round(time.Second))
+		if m.Blocks.Min < m.Blocks.Max {
+			v.Left = "at most " + took(d.Round(time.Second))
+		}
 	}
 	metric := map[string]string{}
 	for _, sec := range rep.Sections {
