@@ -117,25 +117,30 @@ func speeds(t *iotax.Trial) (iops, bandwidth string) {
 	return iops, bandwidth
 }
 
-// lines are the board at time now, none wider than width columns.
-func (b *board) lines(width int, now time.Time) []string {
+// lines are the board at time now, none wider than width columns, and half as many as a terminal of height rows
+// holds: a terminal that is made narrower breaks lines in two, and what then does not fit scrolls away and cannot be
+// written over any more. Height 0 is not known.
+func (b *board) lines(width, height int, now time.Time) []string {
 	width = max(20, width)
 	var out []string
 	rows := b.rows
-	more := 0
-	if len(rows) > mostRows {
-		rows, more = b.around(mostRows), len(rows)-mostRows
+	more, most := 0, mostRows
+	if height > 0 {
+		most = min(most, max(1, height/2-3)) // with the status, how many more there are, and a line that stays above
+	}
+	if len(rows) > most {
+		rows, more = b.around(most), len(rows)-most
 	}
 	name := 0
 	for _, r := range rows {
 		name = max(name, ansi.StringWidth(clean(r.workload)))
 	}
 	// At 80 columns, 18 leave room for the speeds.
-	most, bar := max(10, min(18, width/4)), 10
+	room, bar := max(10, min(18, width/4)), 10
 	if width >= 100 {
-		most, bar = width/4, 20
+		room, bar = width/4, 20
 	}
-	name = min(name, most)
+	name = min(name, room)
 	iops, through := 0, 0
 	for _, r := range rows {
 		iops, through = max(iops, ansi.StringWidth(r.iops)), max(through, ansi.StringWidth(r.through))
@@ -143,7 +148,10 @@ func (b *board) lines(width int, now time.Time) []string {
 	for _, r := range rows {
 		out = append(out, r.line(width, name, bar, iops, through))
 	}
-	if more > 0 {
+	switch {
+	case more == 1:
+		out = append(out, "  and one more workload")
+	case more > 1:
 		out = append(out, fmt.Sprintf("  and %d more workloads", more))
 	}
 	if s := b.now(now); s != "" {

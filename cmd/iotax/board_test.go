@@ -52,12 +52,12 @@ host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`
 1M sequential read              ▕██                  ▏   3/30  ± >1000 %      1.235M IOPS  4.709GiB/s  guest virtio-blk
 host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
 	} {
-		if got := "\n" + strings.Join(b.lines(width, now), "\n"); got != want {
+		if got := "\n" + strings.Join(b.lines(width, 0, now), "\n"); got != want {
 			t.Errorf("%d columns:%s\nwant:%s", width, got, want)
 		}
 	}
 	for width := 1; width < 150; width++ {
-		for _, l := range b.lines(width, now) {
+		for _, l := range b.lines(width, 0, now) {
 			if w := ansi.StringWidth(l); w >= max(20, width) {
 				t.Errorf("%d columns: a line of %d: %q", width, w, l)
 			}
@@ -75,14 +75,22 @@ func TestBoardRows(t *testing.T) {
 		w := fmt.Sprintf("w%02d", i)
 		b.take(run.Event{Kind: run.Starting, Target: "t", Workload: w, Blocks: 6, Trial: boardTrial("t", w, 1)}, now)
 	}
-	lines := strings.Join(b.lines(80, now), "\n")
+	for _, height := range []int{1, 5, 8, 30} {
+		if n := len(b.lines(80, height, now)); n > max(3, height/2) {
+			t.Errorf("%d lines on a terminal of %d rows", n, height)
+		}
+		if !strings.Contains(strings.Join(b.lines(80, height, now), "\n"), "w19") {
+			t.Errorf("the workload at hand is not on a terminal of %d rows", height)
+		}
+	}
+	lines := strings.Join(b.lines(80, 0, now), "\n")
 	if strings.Count(lines, "\n") != mostRows+1 || !strings.Contains(lines, "w19") || !strings.Contains(lines, "and 14 more") {
 		t.Errorf("many workloads:\n%s", lines)
 	}
 	failed := boardTrial("t", "w19", 5)
 	failed.Err = "no"
 	b.take(run.Event{Kind: run.Finished, Target: "t", Workload: "w19", Blocks: 6, Trial: failed}, now)
-	if l := strings.Join(b.lines(80, now), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
+	if l := strings.Join(b.lines(80, 0, now), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
 		t.Errorf("a failed trial:\n%s", l)
 	}
 	// A mixed workload: both directions, and not their sum on top.
@@ -91,7 +99,7 @@ func TestBoardRows(t *testing.T) {
 		t.Errorf("mixed: %s", iops)
 	}
 	b.say("cleaning up")
-	if l := b.lines(80, now); l[len(l)-1] != "cleaning up" {
+	if l := b.lines(80, 0, now); l[len(l)-1] != "cleaning up" {
 		t.Errorf("status: %q", l[len(l)-1])
 	}
 }
@@ -115,9 +123,11 @@ func (s *screen) Write(b []byte) (int, error) {
 			s.row, s.col, in = s.row+1, 0, in[1:]
 		case in[0] == '\r':
 			s.col, in = 0, in[1:]
-		case strings.HasPrefix(in, "\x1b[J"):
-			s.rows[s.row] = string([]rune(s.rows[s.row])[:s.col])
-			s.rows, in = s.rows[:s.row+1], in[3:]
+		case strings.HasPrefix(in, "\x1b[2K"):
+			s.rows[s.row], in = "", in[4:]
+			for len(s.rows)-1 > s.row && s.rows[len(s.rows)-1] == "" {
+				s.rows = s.rows[:len(s.rows)-1]
+			}
 		case strings.HasPrefix(in, "\x1b["):
 			if _, err := fmt.Sscanf(in, "\x1b[%dA", &n); err != nil || n > s.row {
 				s.t.Fatalf("the terminal is told %.10q in row %d", in, s.row)

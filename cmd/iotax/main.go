@@ -135,6 +135,16 @@ func width(w io.Writer, fallback int) int {
 	return fallback
 }
 
+// rowsOf returns the rows of the terminal behind w, or 0 when w is none.
+func rowsOf(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if _, n, err := term.GetSize(int(f.Fd())); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 // isTerminal reports whether w is one.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

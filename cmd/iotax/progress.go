@@ -18,18 +18,18 @@ import (
 // A progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a
 // trial.
 type progress struct {
-	mu      sync.Mutex
-	out     io.Writer
-	quiet   bool
-	live    bool
-	columns func() int // of the terminal, which may be resized
-	board   board
-	shown   []string      // lines of the board that stand
-	stop    chan struct{} // ends the ticking
+	mu    sync.Mutex
+	out   io.Writer
+	quiet bool
+	live  bool
+	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows is not known
+	board board
+	shown []string      // lines of the board that stand
+	stop  chan struct{} // ends the ticking
 }
 
 func newProgress(out io.Writer, quiet, live bool, columns int) *progress {
-	return &progress{out: out, quiet: quiet, live: live, columns: func() int { return width(out, columns) }}
+	return &progress{out: out, quiet: quiet, live: live, size: func() (int, int) { return width(out, columns), rowsOf(out) }}
 }
 
 // note shows a message of a machine or a workload ("pushing fio to db1").
@@ -102,21 +102,24 @@ func (p *progress) redraw() {
 	p.draw("", true)
 }
 
-// tick keeps the clock of the board going between events.
+// tick keeps the clock of the board going between events, and fits it to a terminal that is resized.
 func (p *progress) tick(stop chan struct{}) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
+	resized, done := resizes()
+	defer done()
 	for {
 		select {
 		case <-stop:
 			return
+		case <-resized:
 		case <-t.C:
-			p.mu.Lock()
-			if p.stop == stop && len(p.shown) > 0 {
-				p.draw("", true)
-			}
-			p.mu.Unlock()
 		}
+		p.mu.Lock()
+		if p.stop == stop && len(p.shown) > 0 {
+			p.draw("", true)
+		}
+		p.mu.Unlock()
 	}
 }
 
@@ -124,18 +127,17 @@ func (p *progress) tick(stop chan struct{}) {
 // terminal would flicker otherwise.
 func (p *progress) draw(above string, board bool) {
 	var b strings.Builder
-	columns := p.columns()
+	columns, rows := p.size()
 	if len(p.shown) > 0 {
-		b.WriteString("\r")
-		if n := height(p.shown, columns); n > 1 {
-			fmt.Fprintf(&b, "\x1b[%dA", n-1)
-		}
-		b.WriteString("\x1b[J")
+		// Line by line, from the last up: tmux takes "clear to the end" at the top of its screen for a screen that is
+		// done with, and puts it into its history, each second.
+		b.WriteString("\r\x1b[2K")
+		b.WriteString(strings.Repeat("\x1b[1A\x1b[2K", height(p.shown, columns)-1))
 		p.shown = nil
 	}
 	b.WriteString(above)
 	if board && p.live {
-		p.shown = p.board.lines(columns, time.Now())
+		p.shown = p.board.lines(columns, rows, time.Now())
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {

@@ -22,64 +22,140 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
+	var q store.Query
+	var status, since string
+	c := &cobra.Command{
+		Use:     "list [WORD…]",
 		Aliases: []string{"ls"},
 		Short:   "List the saved runs, the latest last",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Long: `list shows the saved runs in which every WORD occurs: in the id, the name, the baseline
+or the host, or in the name, machine or place of a target, or in the name of a workload.`,
+		Example: `  iotax list
+  iotax list virtiofs 4k
+  iotax list --status incomplete --since 7d
+  iotax list --name quick -n 5`,
+		RunE: func(c *cobra.Command, args []string) error {
+			q.Text, q.Status = strings.Join(args, " "), iotax.Status(status)
+			if status != "" && !slices.Contains(statuses, q.Status) {
+				return usageError{fmt.Errorf("--status %s: there are %s", status, strings.Join(texts(statuses), ", "))}
+			}
+			var err error
+			if q.Since, err = sinceTime(since, time.Now()); err != nil {
+				return usageError{err}
+			}
+			if q.Limit < 0 {
+				return usageError{fmt.Errorf("-n %d: a number of runs is 0 (all) or more", q.Limit)}
+			}
 			return a.withStore(c, func(db *store.Store) error {
-				runs, err := db.Runs(c.Context())
+				runs, _, err := db.Find(c.Context(), q)
 				if err != nil {
 					return err
 				}
-				for i := range runs {
-					settle(&runs[i])
-				}
+				slices.Reverse(runs) // what is asked for last stands next to the prompt
 				if a.json {
-					return writeJSON(a.out, list(runs))
+					return a.listJSON(c, db, runs, q)
 				}
 				if len(runs) == 0 {
-					_, err := fmt.Fprintln(a.out, "no runs yet; make one with: iotax run")
+					none := "no run matches"
+					if q == (store.Query{Limit: q.Limit}) {
+						none = "no runs yet; make one with: iotax run"
+					}
+					_, err := fmt.Fprintln(a.out, none)
 					return err
 				}
-				tallies, err := db.Tallies(c.Context())
-				if err != nil {
-					return err
-				}
-				var table bytes.Buffer
-				w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tTRIALS\tNAME\tBASELINE\tTARGETS")
-				for _, r := range runs {
-					took := "-"
-					if !r.End.IsZero() {
-						took = elapsed(r.End.Sub(r.Start))
-					}
-					trials := "none"
-					if n := tallies[r.ID].Trials; n > 0 {
-						trials = strconv.Itoa(n)
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), len(r.Targets))
-				}
-				if err := w.Flush(); err != nil {
-					return err
-				}
-				// Escape codes would count as text in the columns, so they come last. Runs that came to no trial
-				// stand back.
-				i := 0
-				for line := range strings.Lines(table.String()) {
-					if i > 0 && color(a.out) && tallies[runs[i-1].ID].Trials == 0 {
-						line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
-					}
-					if _, err := io.WriteString(a.out, line); err != nil {
-						return err
-					}
-					i++
-				}
-				return nil
+				return a.listTable(runs)
 			})
 		},
 	}
+	f := c.Flags()
+	f.StringVar(&q.Name, "name", "", "only runs of exactly this name")
+	f.StringVar(&status, "status", "", "only runs that are "+strings.Join(texts(statuses), ", "))
+	f.StringVar(&since, "since", "", "only runs that began since: a day (2026-03-14), or so long ago (36h, 7d)")
+	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest so many")
+	return c
+}
+
+var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
+
+func texts[T ~string](all []T) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// sinceTime reads a day, an instant, or a length of time before now; "" is no time.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("--since %s: neither a day (2026-03-14) nor a time (36h, 7d)", text)
+}
+
+// listJSON writes the runs whole.
+func (a *app) listJSON(c *cobra.Command, db *store.Store, found []store.Summary, q store.Query) error {
+	all, err := db.Runs(c.Context())
+	if err != nil {
+		return err
+	}
+	if q != (store.Query{}) {
+		wanted := map[string]bool{}
+		for _, r := range found {
+			wanted[r.ID] = true
+		}
+		all = slices.DeleteFunc(all, func(r iotax.Run) bool { return !wanted[r.ID] })
+	}
+	return writeJSON(a.out, list(all))
+}
+
+func (a *app) listTable(runs []store.Summary) error {
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tTRIALS\tNAME\tBASELINE\tTARGETS")
+	for _, r := range runs {
+		took := "-"
+		if !r.End.IsZero() {
+			took = elapsed(r.Took())
+		}
+		trials := "none"
+		if n := r.Tally.Trials; n > 0 {
+			trials = strconv.Itoa(n)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), len(r.Targets))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	// Escape codes would count as text in the columns, so they come last. Runs that came to no trial
+	// stand back.
+	i := 0
+	for line := range strings.Lines(table.String()) {
+		if i > 0 && color(a.out) && runs[i-1].Tally.Trials == 0 {
+			line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+		}
+		if _, err := io.WriteString(a.out, line); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
 }
 
 func (a *app) showCommand() *cobra.Command {

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A pane is a real terminal, of tmux, in which iotax runs.
+type pane struct {
+	*testing.T
+	socket string
+}
+
+func (p *pane) tmux(args ...string) string {
+	p.Helper()
+	out, err := exec.Command("tmux", append([]string{"-L", p.socket, "-f", "/dev/null"}, args...)...).CombinedOutput()
+	if err != nil {
+		p.Fatalf("tmux %s: %v: %s", args[0], err, out)
+	}
+	return string(out)
+}
+
+// all is what the pane shows and what scrolled out of it.
+func (p *pane) all() string { p.Helper(); return p.tmux("capture-pane", "-p", "-S", "-") }
+
+func (p *pane) until(what string, ok func(screen string) bool) string {
+	p.Helper()
+	for limit := time.Now().Add(90 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		screen := p.all()
+		if ok(screen) {
+			return screen
+		}
+		if time.Now().After(limit) {
+			p.Fatalf("%s: never; the terminal shows:\n%s", what, screen)
+		}
+	}
+}
+
+// The progress of a real run on a real terminal of 80 and of 120 columns: bars with blocks, speeds and the time left,
+// in lines that fit. When the terminal is made narrow, then low, the board fits again, nothing of it stays behind, and
+// no line above it is lost.
+func TestProgressInTmux(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("needs tmux")
+	}
+	dir := t.TempDir()
+	self, err := os.Executable() // this test binary, called iotax, is iotax
+	if err != nil {
+		t.Fatal(err)
+	}
+	iotax := filepath.Join(dir, "iotax")
+	if err := os.Symlink(self, iotax); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(dir, place), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
+	// Something stands above, as on most terminals: of an empty screen, tmux moves what it breaks into its history.
+	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --blocks 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
+		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
+	bars := func(screen, workload string) int {
+		n := 0
+		for line := range strings.Lines(screen) {
+			if strings.HasPrefix(line, workload+" ") && strings.Contains(line, "▕") {
+				n++
+			}
+		}
+		return n
+	}
+	for _, columns := range []int{120, 80} {
+		p := &pane{t, fmt.Sprintf("iotax-test-%d-%d", os.Getpid(), columns)}
+		p.tmux("new-session", "-d", "-x", fmt.Sprint(columns), "-y", "18", command)
+		t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() }) // it may have ended by itself
+		screen := p.until("all bars", func(s string) bool {
+			return bars(s, workloads[4]) == 1 && strings.Contains(s, "IOPS") && strings.Contains(s, " left")
+		})
+		for line := range strings.Lines(screen) {
+			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > columns {
+				t.Errorf("%d columns: a line of %d", columns, w)
+			}
+		}
+		for _, w := range workloads {
+			if n := bars(screen, w); n != 1 {
+				t.Errorf("%d columns: %d bars of %s:\n%s", columns, n, w, screen)
+			}
+		}
+		if !strings.Contains(screen, "/30") || strings.Count(screen, "opening ") != 2 {
+			t.Errorf("%d columns:\n%s", columns, screen)
+		}
+		sound := func(how string) {
+			t.Helper()
+			for range 15 { // the clock goes on beneath
+				time.Sleep(100 * time.Millisecond)
+				screen = p.all()
+				// Lines that stay may be broken.
+				if strings.Count(screen, "opening ") != 2 || strings.Count(screen, "more workloads") > 1 {
+					t.Fatalf("from %d columns, %s:\n%s", columns, how, screen)
+				}
+				for _, w := range workloads {
+					if n := bars(screen, w); n > 1 {
+						t.Fatalf("from %d columns, %s: %d bars of %s:\n%s", columns, how, n, w, screen)
+					}
+				}
+			}
+		}
+		p.tmux("resize-window", "-x", "62", "-y", "18")
+		p.until("a board that fits", func(s string) bool { return bars(s, workloads[0]) == 1 && !strings.Contains(s, "GiB/s") })
+		sound("to 62")
+		p.tmux("resize-window", "-x", "62", "-y", "9")
+		p.until("a board that fits", func(s string) bool { return strings.Contains(s, "more workloads") })
+		sound("to 9 rows")
+		p.tmux("resize-window", "-x", "100", "-y", "20")
+		p.until("all bars again", func(s string) bool { return bars(s, workloads[0]) == 1 && !strings.Contains(s, "more workloads") })
+		p.tmux("send-keys", "C-c")
+		if screen = p.until("the end", func(s string) bool { return strings.Contains(s, "ended") }); strings.Contains(screen, "▕") {
+			t.Errorf("the board is still there:\n%s", screen)
+		}
+	}
+}
