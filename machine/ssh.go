@@ -156,7 +156,7 @@ func openSSH(ctx context.Context, s *SSH, o Options) (_ iotax.Machine, err error
 		return nil, err
 	}
 	name := "ssh://" + strings.TrimPrefix(strings.TrimSpace(s.Host), "ssh://")
-	m := &remote{Client: sshx.New(conn, name), way: w}
+	m := &remote{Client: sshx.New(conn, name, sshx.Watched()), way: w}
 
 	// One command now, so that a login that runs none is known before anything is measured.
 	const word = "iotax is here"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,4 +84,39 @@ func TestRunnerKilled(t *testing.T) {
 		}
 	}
 	s.iotax("clean", "--yes").works(t, 0, "removed")
+}
+
+// fio over there ends when this end of the connection was killed, and clean finds what is left there.
+func TestRunnerKilledOverSSH(t *testing.T) {
+	s := newStage(t)
+	d := s.sshd(os.Getenv("PATH"))
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	r := s.start(nil, "run", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("a")), fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b")),
+		"-w", "randread-4k", "--size", "8MiB", "--trial", "60s", "--ramp", "0s", "--blocks", "1", "--calibrate=no")
+	measuring := func() (found []string) {
+		for _, p := range s.processes("fio") {
+			if strings.Contains(p, "--runtime=60000ms") {
+				found = append(found, p)
+			}
+		}
+		return found
+	}
+	for end := time.Now().Add(30 * time.Second); len(measuring()) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.send(syscall.SIGKILL)
+			t.Fatal(r.wait())
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	r.send(syscall.SIGKILL)
+	r.wait()
+	for end := time.Now().Add(20 * time.Second); len(measuring()) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("fio goes on over there: %q", measuring())
+		}
+	}
+	s.iotax("clean", "--remote", "--yes").works(t, 0, "removed", s.path("a")+"/iotax-")
+	s.iotax("clean", "--remote").works(t, 0, "nothing was left behind")
 }

@@ -27,6 +27,8 @@ type Client struct {
 	every, deadline time.Duration
 	silence         time.Duration // that is borne while a command is ended; 0 is deadline
 
+	prologue func(c *iotax.Cmd, tag string) string
+
 	slots chan struct{} // sessions that commands may hold at once
 	ender chan struct{} // one more, so that a command can be ended when all slots are taken
 
@@ -54,6 +56,10 @@ func Silence(limit time.Duration) Option {
 	return func(c *Client) { c.silence = limit }
 }
 
+// Watched puts a watchdog beside each command that ends it when the connection breaks. It is for machines
+// that go on without it.
+func Watched() Option { return func(c *Client) { c.prologue = far.WatchedPrologue } }
+
 // errNoSession says that the server does not allow one session more.
 var errNoSession = errors.New("no session to be had")
 
@@ -64,7 +70,7 @@ const maxSessions = 10
 // what String returns.
 func New(conn *ssh.Client, name string, opts ...Option) *Client {
 	c := &Client{
-		conn: conn, name: name,
+		conn: conn, name: name, prologue: far.Prologue,
 		every: 5 * time.Second, deadline: 20 * time.Second,
 		slots: make(chan struct{}, maxSessions-1),
 		ender: make(chan struct{}, 1),
@@ -262,7 +268,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		if _, err := io.WriteString(stdin, far.Prologue(cmd, tag)); err != nil {
+		if _, err := io.WriteString(stdin, c.prologue(cmd, tag)); err != nil {
 			stdin.Close()
 			return
 		}
