@@ -37,6 +37,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
 		{plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD},
 		{plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork},
+		{plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket},
 	}
 }
 

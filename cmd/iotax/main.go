@@ -120,7 +120,7 @@ whether the comparison was fair.`,
 		a.rmCommand(), a.exportCommand(), a.importCommand(), a.compareCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
 	root.AddCommand(a.cleanCommand())
 	root.AddCommand(a.evaluateCommand())
-	root.AddCommand(a.labCommand())
+	root.AddCommand(a.labCommand(), a.agentCommand())
 	root.AddCommand(a.serveCommand())
 	return root
 }

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"iotax/workload"
+)
+
+// agentCommand is iotax on a target's machine: it does what another iotax asks over standard input.
+func (a *app) agentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: workload.AgentCommand + " KIND", Short: "Do a job for an iotax elsewhere", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return workload.ServeAgent(c.Context(), args[0], a.in, a.out)
+		},
+	}
+}

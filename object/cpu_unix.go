@@ -1,0 +1,18 @@
+//go:build unix
+
+package object
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(unix.TimevalToNsec(r.Utime) + unix.TimevalToNsec(r.Stime))
+}
