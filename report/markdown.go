@@ -31,39 +31,14 @@ func (r *Report) Markdown(w io.Writer) error {
 	if title == "" {
 		title = "iotax"
 	}
-	fmt.Fprintf(&b, "## %s\n\n**%s**\n", title, escapeMarkdown(r.Answer))
+	fmt.Fprintf(&b, "## %s\n\n", title)
+	if r.Layout == "generated" {
+		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(r.generated()))
+	}
+	fmt.Fprintf(&b, "**%s**\n", escapeMarkdown(r.Answer))
 	r.markdownAssessment(&b)
-	last := ""
-	for i, s := range r.Sections {
-		if s.Workload != last || i == 0 {
-			last = s.Workload
-			fmt.Fprintf(&b, "\n### %s\n", escapeMarkdown((&textWriter{Report: r}).heading(s)))
-		}
-		fmt.Fprintf(&b, "\n| target | %s | ratio | verdict |\n|:--|--:|--:|:--|\n", escapeMarkdown(s.Label))
-		for _, row := range s.Rows {
-			value, ratio := dash, ""
-			if row.Err == "" && row.Value.N > 0 {
-				value = bounds(row.Value, s.Unit)
-			}
-			switch {
-			case row.Baseline:
-				ratio = "1 (baseline)"
-			case row.Ratio != nil:
-				ratio = formatRatio(row.Ratio.Interval)
-			}
-			verdict := verdictWord(row.Verdict, false)
-			if verdict != "" {
-				verdict = "**" + verdict + "**"
-			}
-			var refs []string
-			for _, n := range row.Notes {
-				refs = append(refs, fmt.Sprint(n))
-			}
-			if len(refs) > 0 {
-				verdict = strings.TrimSpace(verdict + " <sup>" + strings.Join(refs, " ") + "</sup>")
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
-		}
+	if !r.markdownTables(&b) {
+		r.markdownSections(&b)
 	}
 	r.markdownWaterfalls(&b)
 	for _, c := range r.Curves {
@@ -75,6 +50,7 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
+	r.markdownBeside(&b)
 	if about := slices.Concat(r.General, r.Common); len(about) > 0 {
 		b.WriteString("\n### About the run\n\n")
 		for _, n := range about {
@@ -99,6 +75,42 @@ func (r *Report) Markdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdownSections writes a table for each metric of each workload.
+func (r *Report) markdownSections(b io.Writer) {
+	last := ""
+	for i, s := range r.Sections {
+		if s.Workload != last || i == 0 {
+			last = s.Workload
+			fmt.Fprintf(b, "\n### %s\n", escapeMarkdown((&textWriter{Report: r}).heading(s)))
+		}
+		fmt.Fprintf(b, "\n| target | %s | ratio | verdict |\n|:--|--:|--:|:--|\n", escapeMarkdown(s.Label))
+		for _, row := range s.Rows {
+			value, ratio := dash, ""
+			if row.Err == "" && row.Value.N > 0 {
+				value = bounds(row.Value, s.Unit)
+			}
+			switch {
+			case row.Baseline:
+				ratio = "1 (baseline)"
+			case row.Ratio != nil:
+				ratio = formatRatio(row.Ratio.Interval)
+			}
+			verdict := verdictWord(row.Verdict, false)
+			if verdict != "" {
+				verdict = "**" + verdict + "**"
+			}
+			var refs []string
+			for _, n := range row.Notes {
+				refs = append(refs, fmt.Sprint(n))
+			}
+			if len(refs) > 0 {
+				verdict = strings.TrimSpace(verdict + " <sup>" + strings.Join(refs, " ") + "</sup>")
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
+		}
+	}
 }
 
 func markdownNote(b *strings.Builder, n Note) {

@@ -174,6 +174,10 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	b.number()
 	b.waterfalls()
 	b.assess()
+	b.holdPlanned()
+	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
+		b.Layout = p.Layout
+	}
 	return b.Report
 }
 

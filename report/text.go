@@ -57,9 +57,10 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	}
 	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
 	left := t.assessment()
-	t.table()
+	t.tables()
 	t.waterfalls()
 	t.curves()
+	t.beside()
 	t.notes()
 	t.rest(left)
 	t.foot()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -102,10 +103,22 @@ func (t *textWriter) wordTable(g wordTable) {
 func (t *textWriter) stackedTable(g wordTable) {
 	for _, r := range g.rows {
 		t.para(r[0], "  ", "    ", t.pal.bold)
+		line := ""
 		for k := 1; k < len(r); k++ {
-			if r[k] != "" {
-				t.para(strings.TrimSpace(g.head[k]+" "+r[k]), "    ", "      ", t.pal.dim.UnsetFaint())
+			part := strings.TrimSpace(g.head[k] + " " + r[k])
+			switch {
+			case r[k] == "" || r[k] == dash:
+			case line == "":
+				line = part
+			case ansi.StringWidth("    "+line+", "+part) <= t.width:
+				line += ", " + part
+			default:
+				t.para(line, "    ", "      ", lipgloss.NewStyle())
+				line = part
 			}
+		}
+		if line != "" {
+			t.para(line, "    ", "      ", lipgloss.NewStyle())
 		}
 	}
 }

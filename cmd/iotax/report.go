@@ -19,6 +19,7 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var format string
 	var outputs []string
+	var rd reading
 	c := &cobra.Command{
 		Use:   "report [RUN]",
 		Short: "Print the report of a saved run (default: the latest)",
@@ -35,6 +36,9 @@ func (a *app) reportCommand() *cobra.Command {
 					return err
 				}
 			}
+			if err := rd.read(); err != nil {
+				return err
+			}
 			db, err := store.Open(c.Context(), a.store)
 			if err != nil {
 				return err
@@ -49,6 +53,9 @@ func (a *app) reportCommand() *cobra.Command {
 				return err
 			}
 			rep := report.New(r, trials)
+			if err := rd.apply(rep); err != nil {
+				return err
+			}
 			for _, o := range outputs {
 				if err := writeReport(o, rep, r, trials); err != nil {
 					return err
@@ -65,6 +72,7 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&format, "format", "", strings.Join(formatNames(), ", "))
 	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file; its ending is the format")
+	rd.add(c)
 	return c
 }
 

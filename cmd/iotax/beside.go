@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/published"
+	"iotax/report"
+)
+
+// reading are the flags that say how a report is shown. They overrule what the plan asks.
+type reading struct {
+	beside, besideMap, layout string
+
+	figures []published.Figure
+	names   iotax.Beside
+	caveat  string
+}
+
+const publishedWord = "published:"
+
+func (rd *reading) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&rd.beside, "beside", "", "published figures to show beside, as in published:lima-mounts ("+strings.Join(published.Names(), ", ")+"), or a table of your own (.csv)")
+	f.StringVar(&rd.besideMap, "beside-map", "", "a YAML file with targets:, workloads: and metrics: that says what the publication calls them")
+	f.StringVar(&rd.layout, "layout", "", "lay the tables out as "+strings.Join(iotax.Layouts, ", ")+", or plain")
+}
+
+// read checks the flags and reads what they name.
+func (rd *reading) read() error {
+	if rd.layout != "" && rd.layout != "plain" && !slices.Contains(iotax.Layouts, rd.layout) {
+		return usageError{fmt.Errorf("--layout %s: there is no such layout; there are plain, %s", rd.layout, strings.Join(iotax.Layouts, ", "))}
+	}
+	if rd.besideMap != "" {
+		src, err := os.ReadFile(rd.besideMap)
+		if err != nil {
+			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: errors.Unwrap(err), Mend: "name a YAML file that can be read"}}
+		}
+		if len(src) > maxBesideMap {
+			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: fmt.Errorf("it has more than %d bytes", maxBesideMap)}}
+		}
+		var m struct {
+			Published                   string
+			Targets, Workloads, Metrics map[string]string
+		}
+		if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
+			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: err,
+				Mend: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"}}
+		}
+		rd.names = iotax.Beside{Published: m.Published, Targets: m.Targets, Workloads: m.Workloads, Metrics: m.Metrics}
+		if m.Published != "" && rd.beside == "" {
+			rd.beside = publishedWord + m.Published
+		}
+	}
+	if rd.beside == "" {
+		return nil
+	}
+	name, shipped := strings.CutPrefix(rd.beside, publishedWord)
+	if shipped {
+		figures, ok := published.Figures(name)
+		if !ok {
+			return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: errors.New("there is no published data set of this name"),
+				Mend: "there are " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+		}
+		rd.figures, rd.names.Published, rd.caveat = figures, name, published.Caveat(name)
+		return nil
+	}
+	f, err := os.Open(rd.beside)
+	if err != nil {
+		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: errors.Unwrap(err),
+			Mend: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+	}
+	defer f.Close()
+	if rd.figures, err = published.Read(f); err != nil {
+		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: err, Mend: "give it the columns suite, source, workload, target, rep, metric, value and unit"}}
+	}
+	rd.names.Published = rd.beside
+	return nil
+}
+
+const maxBesideMap = 1 << 20
+
+// apply shows rep as the flags say.
+func (rd *reading) apply(rep *report.Report) error {
+	switch rd.layout {
+	case "":
+	case "plain":
+		rep.Layout = ""
+	default:
+		rep.Layout = rd.layout
+	}
+	names := rd.names
+	planned := rep.Run.Presentation
+	if rd.besideMap == "" && planned != nil && planned.Beside != nil && planned.Beside.Published == names.Published {
+		names = *planned.Beside // the plan says what is called what
+	}
+	if rd.figures == nil {
+		if rd.besideMap == "" {
+			return nil
+		}
+		if planned == nil || planned.Beside == nil {
+			return usageError{errors.New("--beside-map says what is called what, and nothing stands beside: add --beside")}
+		}
+		names.Published = planned.Beside.Published
+		figures, ok := published.Figures(names.Published)
+		if !ok {
+			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this iotax has none of that name"), Mend: "add --beside"}}
+		}
+		rd.figures, rd.caveat = figures, published.Caveat(names.Published)
+	}
+	var targets, workloads []string
+	for _, s := range rep.Sections {
+		workloads = append(workloads, s.Workload)
+		for _, r := range s.Rows {
+			targets = append(targets, r.Target)
+		}
+	}
+	for _, c := range []struct {
+		what  string
+		names map[string]string
+		known []string
+	}{{"target", names.Targets, targets}, {"workload", names.Workloads, workloads}} {
+		for name := range c.names {
+			if !slices.Contains(c.known, name) && rd.besideMap != "" {
+				slices.Sort(c.known)
+				return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: fmt.Errorf("the run has no %s %q", c.what, name),
+					Mend: "it has " + strings.Join(slices.Compact(c.known), ", ")}}
+			}
+		}
+	}
+	rep.HoldBeside(rd.figures, names, rd.caveat)
+	return nil
+}

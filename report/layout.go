@@ -1,0 +1,304 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A LayoutTable is a table of a classic layout, in words. Notes of its rows are told in its last column.
+type LayoutTable struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Right []int // columns of numbers
+	Wraps []int // columns of names
+
+	// Grouped says that the first column is the same on several rows: a terminal shows it as a heading.
+	Grouped bool
+}
+
+// LayoutTables are the tables of the report's layout; nil where it has none.
+func (r *Report) LayoutTables() []LayoutTable {
+	switch r.Layout {
+	case "tart":
+		return r.tartTables()
+	case "repetitions":
+		return r.repetitionTables()
+	case "generated":
+		return r.sectionTables()
+	}
+	return nil
+}
+
+// first are the sections of the metrics that decide, one a workload.
+func (r *Report) first() []*Section {
+	var out []*Section
+	for i := range r.Sections {
+		if r.Sections[i].First {
+			out = append(out, &r.Sections[i])
+		}
+	}
+	return out
+}
+
+// figure is the median of a value over the trials of a row that count; NaN where it was not measured. A
+// headline metric stands in its section, all else in Secondary.
+func (r *Report) figure(workload string, row *Row, name string) stat.Interval {
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		if s.Workload != workload || s.Metric != name {
+			continue
+		}
+		if x := s.row(row.Target); x != nil {
+			return x.Value
+		}
+	}
+	for _, f := range row.Secondary {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+}
+
+// tartTables are the wide table of the benchmark that ships with Tart: a line for each workload and
+// executor, bandwidth and I/Os in each direction, and latencies as mean ± standard deviation. The numbers
+// are medians over the trials; the deviation is that inside a trial.
+func (r *Report) tartTables() []LayoutTable {
+	t := LayoutTable{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
+		Head:  []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)", "latency (write)", "latency (sync)", "notes"},
+		Right: []int{2, 3, 4, 5, 6, 7, 8}, Wraps: []int{0, 1}, Grouped: true}
+	for _, s := range r.first() {
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			value := func(name, unit, suffix string) string {
+				v := r.figure(s.Workload, row, name)
+				if !(v.Estimate > 0) {
+					return dash
+				}
+				return number(lone(v.Estimate), unit) + suffix
+			}
+			latency := func(of string) string {
+				mean, sd := r.figure(s.Workload, row, of+".latency.mean"), r.figure(s.Workload, row, of+".latency.sd")
+				if !(mean.Estimate > 0) {
+					return dash
+				}
+				return meanSD(mean.Estimate, sd.Estimate, iotax.Seconds)
+			}
+			t.Rows = append(t.Rows, []string{clean(s.Workload), clean(row.Target),
+				value("read.bandwidth", iotax.BytesPerSecond, ""), value("write.bandwidth", iotax.BytesPerSecond, ""),
+				value("read.iops", iotax.PerSecond, " IOPS"), value("write.iops", iotax.PerSecond, " IOPS"),
+				latency("read"), latency("write"), latency("sync"), row.remark()})
+		}
+	}
+	return []LayoutTable{t}
+}
+
+// meanSD prints "203 ± 156 µs".
+func meanSD(mean, sd float64, unit string) string {
+	sc := scaleOf(unit, mean)
+	m := fixed(mean/sc.factor, places(mean/sc.factor, math.NaN())-1) + sc.prefix
+	if !(sd >= 0) {
+		return withUnit(m, sc.unit)
+	}
+	return withUnit(m+" ± "+fixed(sd/sc.factor, places(mean/sc.factor, math.NaN())-1)+sc.prefix, sc.unit)
+}
+
+// remark is what a table without verdicts must still say of a row: that its number must not be quoted, and
+// the numbers of its notes.
+func (row *Row) remark() string {
+	var parts []string
+	switch row.Verdict {
+	case stat.NotComparable, stat.TooManyVoid, stat.NoResult, stat.NotRanked:
+		parts = append(parts, verdictWord(row.Verdict, true))
+	}
+	if len(row.Notes) > 0 {
+		parts = append(parts, marks(row.Notes))
+	}
+	return strings.Join(parts, " ")
+}
+
+// repetitionTables are a table for each workload and metric with every repetition beside the others: machine ×
+// target × block. A trial that failed, or does not count, is shown as that.
+func (r *Report) repetitionTables() []LayoutTable {
+	machine := map[string]string{}
+	for _, t := range r.Run.Targets {
+		machine[t.Name] = t.Machine
+	}
+	var out []LayoutTable
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		// A block stands in one column on all rows, whichever trials it has.
+		var blocks []int
+		failed := map[Cell]map[int]bool{}
+		for _, t := range r.Trials {
+			if t.Workload != s.Workload {
+				continue
+			}
+			if !slices.Contains(blocks, t.Block) {
+				blocks = append(blocks, t.Block)
+			}
+			if c := (Cell{t.Target, t.Workload}); t.Err != "" {
+				if failed[c] == nil {
+					failed[c] = map[int]bool{}
+				}
+				failed[c][t.Block] = true
+			}
+		}
+		slices.Sort(blocks)
+		// Imported trials are in blocks of their own: there a repetition is a count.
+		columns := len(blocks)
+		if r.Run.Imported() {
+			columns = 0
+			for _, row := range s.Rows {
+				columns = max(columns, row.Ran)
+			}
+		}
+		t := LayoutTable{Title: subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}}
+		for k := range columns {
+			t.Head = append(t.Head, fmt.Sprintf("#%d", k+1))
+			t.Right = append(t.Right, 3+k)
+		}
+		t.Head = append(t.Head, "notes")
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			cells := []string{clean(machine[row.Target]), clean(row.Target), number(row.Value, s.Unit)}
+			if r.Run.Imported() {
+				for k := range columns {
+					cell := ""
+					if k < len(row.Dots) {
+						cell = repetition(row.Dots[k], s.Unit)
+					}
+					cells = append(cells, cell)
+				}
+			} else {
+				for _, b := range blocks {
+					cell := ""
+					if k := slices.IndexFunc(row.Dots, func(d Dot) bool { return d.Block == b }); k >= 0 {
+						cell = repetition(row.Dots[k], s.Unit)
+					} else if failed[Cell{row.Target, s.Workload}][b] {
+						cell = "failed"
+					}
+					cells = append(cells, cell)
+				}
+			}
+			t.Rows = append(t.Rows, append(cells, row.remark()))
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// repetition prints one trial; brackets say that it does not count.
+func repetition(d Dot, unit string) string {
+	s := number(stat.Interval{Estimate: d.Value, Lo: d.Value, Hi: d.Value}, unit)
+	if d.Void {
+		return "(" + s + ")"
+	}
+	return s
+}
+
+// sectionTables are one table for each section of the plan: what was measured, what share of its right
+// baseline that is, and the verdict. Workloads of no section stand together under "Results".
+func (r *Report) sectionTables() []LayoutTable {
+	section := map[string]string{}
+	for _, w := range r.Run.Workloads {
+		section[w.Name] = w.Section
+	}
+	var out []LayoutTable
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		title := section[s.Workload]
+		if title == "" {
+			title = "Results"
+		}
+		k := slices.IndexFunc(out, func(t LayoutTable) bool { return t.Title == title })
+		if k < 0 {
+			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "verdict"}, Right: []int{2, 3}, Wraps: []int{0, 1}, Grouped: true})
+			k = len(out) - 1
+		}
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			name := ""
+			if j == 0 {
+				name = subject(s.Workload, s.Label)
+			}
+			value := dash
+			if row.Err == "" && row.Value.N > 0 {
+				value = bounds(row.Value, s.Unit)
+			}
+			share := ""
+			switch {
+			case row.Baseline:
+				share = "baseline"
+			case row.Ratio != nil:
+				share = percentage(row.Ratio.Interval)
+				if row.Against != r.Baseline {
+					share += " of " + clean(row.Against)
+				}
+			}
+			for _, sh := range row.Shares {
+				if share != "" {
+					share += ", "
+				}
+				share += percentage(sh.Ratio) + " of " + clean(sh.Against)
+			}
+			out[k].Rows = append(out[k].Rows, []string{clean(name), clean(row.Target), value, share, strings.TrimSpace(verdictWord(row.Verdict, true) + " " + marks(row.Notes))})
+		}
+	}
+	return out
+}
+
+// generated says when, with what and on what a report by sections was made.
+func (r *Report) generated() string {
+	s := "Generated"
+	if !r.Run.Start.IsZero() {
+		s += " on " + r.Run.Start.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	s += " with iotax " + clean(r.Run.Version)
+	if env := r.environmentLine(); env != "" {
+		s += ", " + clean(env)
+	}
+	return s + "."
+}
+
+// A Bar is one target under one workload with what it cost, for bar plots: the median, and the CPU and
+// memory of what serves it. What was not measured is NaN.
+type Bar struct {
+	Workload, Target, Metric string
+	Label, Unit              string
+	Better                   iotax.Better
+	Baseline                 bool
+	Value                    stat.Interval
+	CPU, CPUPerIO            stat.Interval // of the processes that serve the target, in CPU seconds (or cores) a trial, and seconds an I/O
+	CPUUnit                  string
+	Memory                   stat.Interval // of the same, B
+	Verdict                  stat.Verdict
+}
+
+// Bars are those of the metrics that decide, in the order of the sections and their rows.
+func (r *Report) Bars() []Bar {
+	var out []Bar
+	for _, s := range r.first() {
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			if row.Value.N == 0 {
+				continue
+			}
+			b := Bar{Workload: s.Workload, Target: row.Target, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better, Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict,
+				CPU: r.figure(s.Workload, row, "cpu.serving"), CPUPerIO: r.figure(s.Workload, row, "cpu.serving.per-io"), Memory: r.figure(s.Workload, row, "memory.serving")}
+			for _, f := range row.Secondary {
+				if f.Name == "cpu.serving" {
+					b.CPUUnit = f.Unit
+				}
+			}
+			out = append(out, b)
+		}
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"iotax"
+)
+
+// laidOut is the fixture with sections and a layout.
+func laidOut(layout string) *Report {
+	run, trials := fixture()
+	run.Presentation = &iotax.Presentation{Layout: layout}
+	run.Workloads[0].Section, run.Workloads[1].Section = "Small blocks", "Small blocks"
+	for _, t := range trials {
+		for _, v := range t.Values {
+			if strings.HasSuffix(v.Name, ".latency.mean") {
+				t.Values = append(t.Values, iotax.Value{Name: strings.TrimSuffix(v.Name, "mean") + "sd", Value: v.Value / 3, Unit: iotax.Seconds, Better: iotax.Down})
+				break
+			}
+		}
+	}
+	return New(run, trials)
+}
+
+func TestGoldenLayouts(t *testing.T) {
+	for _, layout := range iotax.Layouts {
+		r := laidOut(layout)
+		for name, write := range map[string]func(io.Writer) error{"-80.txt": r.text(80), "-120.txt": r.text(120), "-60.txt": r.text(60), ".md": r.Markdown} {
+			t.Run(layout+name, func(t *testing.T) { golden(t, "layout-"+layout+name, write) })
+		}
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	tart := laidOut("tart").LayoutTables()
+	if len(tart) != 1 || len(tart[0].Rows) != 18 {
+		t.Fatalf("%+v", tart)
+	}
+	for _, row := range tart[0].Rows {
+		if row[0] == "4k random read" && row[1] == hostDisk && (row[3] != dash || row[4] != "47k IOPS" || row[6] != "686 ± 229 µs" || row[8] != dash) {
+			t.Errorf("%q", row)
+		}
+		if row[0] == "1M sequential read" && row[1] == virtioFS && !strings.HasPrefix(row[9], "not comparable") {
+			t.Errorf("a number that must not be quoted stands there without a word: %q", row)
+		}
+	}
+	reps := laidOut("repetitions").LayoutTables()
+	if len(reps) != 4 || len(reps[0].Head) != 3+7+1 {
+		t.Fatalf("%d tables, %q", len(reps), reps[0].Head)
+	}
+	for _, row := range reps[0].Rows {
+		if row[1] == ninep && (row[0] != "guest" || !strings.HasPrefix(row[6], "(") || strings.HasPrefix(row[5], "(")) {
+			t.Errorf("the void block: %q", row)
+		}
+	}
+	for _, row := range reps[1].Rows {
+		if row[1] == virtioFS && (row[5] != "failed" || row[4] == "failed") {
+			t.Errorf("the failed trial: %q", row)
+		}
+	}
+	sections := laidOut("generated").LayoutTables()
+	if len(sections) != 2 || sections[0].Title != "Small blocks" || sections[1].Title != "Results" || len(sections[0].Rows) != 18 {
+		t.Errorf("%+v", sections)
+	}
+	if plain := laidOut("").LayoutTables(); plain != nil {
+		t.Errorf("%+v", plain)
+	}
+	if unknown := laidOut("no such layout"); unknown.Layout != "" {
+		t.Error("a layout that nobody knows")
+	}
+}
+
+// A page by sections tells each path as a share of its right baseline.
+func TestGeneratedShares(t *testing.T) {
+	run, trials := runOf(8, map[string][]string{"network": {"bandwidth"}},
+		cellSpec{target: "disk", workload: "read", values: map[string]float64{"read.bandwidth": 1000}},
+		cellSpec{target: "export", workload: "read", values: map[string]float64{"read.bandwidth": 60}},
+		cellSpec{target: "s3", workload: "get", values: map[string]float64{"download.bandwidth": 32}},
+		cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 64}})
+	against(run, "export", "disk", "tcp")
+	against(run, "s3", "tcp")
+	run.Workloads[1].At, run.Workloads[2].At = []string{"s3"}, []string{"tcp"}
+	run.Presentation = &iotax.Presentation{Layout: "generated"}
+	var out strings.Builder
+	if err := New(run, trials).Markdown(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Generated with iotax", "% \\[5.", " of tcp", "| get download bandwidth | s3 |", "| baseline |"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestLayoutsFit(t *testing.T) {
+	for _, layout := range iotax.Layouts {
+		r := laidOut(layout)
+		for width := 40; width <= 160; width += 7 {
+			var out strings.Builder
+			if err := r.Text(&out, TextOptions{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
+					t.Errorf("%s: %d columns of %d: %q", layout, n, width, line)
+				}
+			}
+			if layout == "repetitions" && width > 60 {
+				for _, want := range []string{"#1", "#7", "failed"} {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("%d columns: no %s", width, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBars(t *testing.T) {
+	bars := laidOut("").Bars()
+	if len(bars) != 15 {
+		t.Fatalf("%d bars", len(bars))
+	}
+	for _, b := range bars {
+		served := b.Target != hostDisk
+		if !(b.Value.Estimate > 0) || served != (b.CPU.Estimate > 0) || served != (b.CPUPerIO.Estimate > 0) || !math.IsNaN(b.Memory.Estimate) {
+			t.Errorf("%+v", b)
+		}
+	}
+}
