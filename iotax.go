@@ -408,6 +408,13 @@ type Histogram struct {
 	Bins []Bin  `json:"bins"`
 }
 
+// Seen is what was observed besides a trial. T of its series counts from when watching began.
+type Seen struct {
+	Values []Value
+	Series []Series
+	Facts  map[string]string
+}
+
 // A Bin is Count observations at about Value.
 type Bin struct {
 	Value float64 `json:"value"`

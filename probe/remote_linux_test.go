@@ -48,11 +48,11 @@ func TestInside(t *testing.T) {
 	const n = 4 << 20
 	writeDirect(t, filepath.Join(dir, "x"), n)
 	time.Sleep(50 * time.Millisecond) // some ticks of the counters of CPU time
-	values, _, err := w.Stop(t.Context())
+	seen, err := w.Stop(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := byName(values)
+	v := byName(seen.Values)
 	if got := v["machine.device.write.bytes"]; got < n || got > 3*n {
 		t.Errorf("%s wrote %v of %d", device, got, n)
 	}
@@ -65,7 +65,7 @@ func TestInside(t *testing.T) {
 		t.Errorf("cpu.machine.steal = %v, %v", s, ok)
 	}
 	if len(v) != 8 {
-		t.Errorf("values %v", values)
+		t.Errorf("values %v", seen.Values)
 	}
 	// A place without a block device, and a machine that is gone.
 	if s := inside(t.Context(), &iotax.Target{Machine: there}); len(s.disks) != 0 || !s.cpuOK {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,8 +17,9 @@ import (
 	"iotax"
 )
 
-// A Watch observes one trial. It reads counters when it starts and when it stops and does nothing
-// in between: what it costs does not depend on the length of the trial, and falls outside of it.
+// A Watch observes one trial. It reads counters when it starts and when it stops, outside of what is
+// measured. In between it only samples the memory of the processes that serve the target, and tells what
+// that cost.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -27,6 +29,7 @@ type Watch struct {
 	inside  snapshot // of the target's machine, when it is not this host
 	clock   reading
 	last    map[string]reading // of a Watcher, or nil
+	memory  *sampler           // nil where nothing serves the target
 	facts   map[string]string
 }
 
@@ -82,6 +85,11 @@ type usage struct {
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
 //   - of the processes that serve the target (iotax.Accountant): cpu.serving (s), and memory.serving (B), the
 //     most that was resident since Start, memory shared between them counted once,
+//   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second; the most that
+//     was resident at one time, memory.host.peak, sampled each 100 ms, and its series memory.host.rss;
+//     memory.host.uss and memory.host.pss, the largest unique and proportional set sizes, as often as
+//     reading them costs half a percent of a core at most; watch.cost is what the sampling cost, as a
+//     share of a core,
 //   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
 //     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
 //     of the readings.
@@ -135,14 +143,19 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		w.fs.resetPeak(pid)
 	}
 	w.begin = w.snapshot()
+	w.memory = fs.sample(ctx, t.Processes())
 	return w, nil
 }
 
 // Stop ends the watch and returns what was seen since Start, also when the trial failed. The facts
 // name the devices that were watched. It fails only when ctx is done.
-func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, error) {
+func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
+	seen := iotax.Seen{Facts: w.facts}
+	if w.memory != nil {
+		w.memory.end(&seen)
+	}
 	end := w.snapshot()
-	values := difference(w.begin, end)
+	values := append(difference(w.begin, end), perProcess(w.t.Processes(), w.begin, end)...)
 	if w.inside.cpuOK {
 		values = append(values, insideValues(w.inside, inside(ctx, w.t))...)
 	}
@@ -153,10 +166,33 @@ func (w *Watch) Stop(ctx context.Context) ([]iotax.Value, map[string]string, err
 			w.last[w.t.Machine.String()] = now
 		}
 	}
-	if ctx.Err() != nil {
-		return values, w.facts, context.Cause(ctx)
+	seen.Values = append(values, seen.Values...)
+	return seen, context.Cause(ctx)
+}
+
+// perProcess is the CPU that the processes behind each label used, and all of them, in seconds a second.
+func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
+	s := b.at.Sub(a.at).Seconds()
+	if s <= 0 || len(a.processes) == 0 || len(b.processes) == 0 {
+		return nil
 	}
-	return values, w.facts, nil
+	add := func(name string, used float64) iotax.Value {
+		return iotax.Value{Name: name, Value: used / s, Unit: iotax.RatioUnit, Better: iotax.Down}
+	}
+	values := []iotax.Value{add("cpu.host", cpuSeconds(a.processes, b.processes))}
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		x, y := map[int]usage{}, map[int]usage{}
+		for _, pid := range labels[label] {
+			if u, ok := a.processes[pid]; ok {
+				x[pid] = u
+			}
+			if u, ok := b.processes[pid]; ok {
+				y[pid] = u
+			}
+		}
+		values = append(values, add("cpu.host."+label, cpuSeconds(x, y)))
+	}
+	return values
 }
 
 func (w *Watch) pids() map[int]bool {

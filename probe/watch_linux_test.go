@@ -86,11 +86,11 @@ func TestWatchDevice(t *testing.T) {
 		}
 		const n = 16 << 20
 		writeDirect(t, filepath.Join(dir, "x"), n)
-		values, facts, err := w.Stop(t.Context())
+		seen, err := w.Stop(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := byName(values)
+		v := byName(seen.Values)
 		if v["device.write.bytes"] < n || v["device.write.bytes"] > 20*n || v["device.write.ios"] < 1 {
 			t.Errorf("device.write.bytes = %v after %d were written; %v", v["device.write.bytes"], n, v)
 		}
@@ -108,8 +108,8 @@ func TestWatchDevice(t *testing.T) {
 		if v["device.flushes"] < 1 {
 			t.Errorf("an fsync, but %v flushes", v["device.flushes"])
 		}
-		if facts["watch.device"] == "" {
-			t.Errorf("facts %v", facts)
+		if seen.Facts["watch.device"] == "" {
+			t.Errorf("facts %v", seen.Facts)
 		}
 		if _, ok := v["clock.ratio"]; ok != (m == there) {
 			t.Errorf("%s: clock.ratio is there: %v", m, ok)
@@ -215,11 +215,11 @@ func TestWatchProcesses(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	after := spent()
-	values, _, err := w.Stop(t.Context())
+	seen, err := w.Stop(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := byName(values)
+	v := byName(seen.Values)
 	// Two ticks of the counter, and what was used between the readings.
 	if used := after - before; used < 0.1 || v["cpu.serving"] < used-0.02 || v["cpu.serving"] > used+0.15 {
 		t.Errorf("cpu.serving = %v s, the scheduler says %v", v["cpu.serving"], used)
@@ -232,6 +232,105 @@ func TestWatchProcesses(t *testing.T) {
 	}
 }
 
+// hungry runs a pipe whose second process holds that much memory from soon after its start until the
+// other ends, and returns its process id.
+func hungry(t *testing.T, bytes int, seconds string) int {
+	t.Helper()
+	n := strconv.Itoa(bytes)
+	c := exec.Command("sh", "-c", `{ sleep 0.4; head -c "$1" /dev/zero; sleep "$2"; } | tail -c "$1" >/dev/null & wait`, "sh", n, seconds)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Wait() })
+	for range 200 {
+		children, _ := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/task/" + strconv.Itoa(c.Process.Pid) + "/children")
+		for _, f := range strings.Fields(string(children)) {
+			if name, _ := os.ReadFile("/proc/" + f + "/comm"); string(name) == "tail\n" {
+				pid, _ := strconv.Atoi(f)
+				return pid
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("no tail among its children")
+	return 0
+}
+
+// A peak that comes and goes between start and stop is seen, with its time; the sampling says what it cost.
+func TestMemoryIsSampled(t *testing.T) {
+	const most = 300 << 20
+	pid := hungry(t, most, "1.5")
+	m := serving{remoteMachine{there}, map[string][]int{"server": {pid}, "test": {os.Getpid()}}}
+	w, err := Start(t.Context(), &iotax.Target{Machine: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ { // until it has ended
+		if _, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/smaps_rollup"); err != nil || i > 1000 {
+			break
+		}
+		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm"); strings.HasPrefix(string(b), "0 ") {
+			break // a zombie
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	seen, err := w.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := byName(seen.Values)
+	if got := v["memory.host.peak.server"]; got < most || got > most+64<<20 {
+		t.Errorf("the server's peak is %.0f MiB", got/(1<<20))
+	}
+	if all := v["memory.host.peak"]; all < v["memory.host.peak.server"] || all > v["memory.host.peak.server"]+v["memory.host.peak.test"] {
+		t.Errorf("the peak of all is %v, of each %v", all, v)
+	}
+	if v["memory.host.uss"] <= 0 || v["memory.host.pss"] < v["memory.host.uss"] {
+		t.Errorf("uss %v, pss %v", v["memory.host.uss"], v["memory.host.pss"])
+	}
+	// A loaded machine stretches the time and not the CPU that is needed.
+	if v["watch.cost"] <= 0 || v["watch.cost"] > 0.01 {
+		t.Errorf("the sampling took %.3g %% of a core", 100*v["watch.cost"])
+	}
+	t.Log(seen.Facts["watch.memory"], seen.Facts["watch.cost"])
+	if !strings.Contains(seen.Facts["watch.memory"], "every 100ms") || !strings.HasSuffix(seen.Facts["watch.cost"], "of a core") {
+		t.Errorf("facts %v", seen.Facts)
+	}
+	names := map[string]int{}
+	for _, s := range seen.Series {
+		names[s.Name] = len(s.T)
+		if len(s.T) != len(s.V) || !slices.IsSorted(s.T) || s.Unit != iotax.Bytes {
+			t.Errorf("series %s of %d and %d", s.Name, len(s.T), len(s.V))
+		}
+	}
+	if names["memory.host.rss"] < 5 || names["memory.host.rss.server"] != names["memory.host.rss"] {
+		t.Errorf("series %v", names)
+	}
+	if v["cpu.host"] <= 0 || math.Abs(v["cpu.host"]-v["cpu.host.server"]-v["cpu.host.test"]) > 0.02 && v["cpu.host"] < v["cpu.host.test"] {
+		t.Errorf("cpu.host %v", v)
+	}
+}
+
+func TestMemoryOfNobody(t *testing.T) {
+	if s := thisHost.sample(t.Context(), map[string][]int{"gone": {1 << 30}}); s != nil {
+		t.Error("nobody is sampled")
+	}
+	if s := thisHost.sample(t.Context(), nil); s != nil {
+		t.Error("nothing is sampled")
+	}
+}
+
+func TestThin(t *testing.T) {
+	var at, v []float64
+	for i := range 10*maxSamples + 1 {
+		at, v = append(at, float64(i)), append(v, float64(i%7))
+	}
+	x, y := thin(at, v)
+	if len(x) != len(y) || len(x) > maxSamples || slices.Max(y) != 6 || x[len(x)-1] != at[len(at)-1] {
+		t.Errorf("%d of %d are left", len(x), len(at))
+	}
+}
+
 // This host's own clock, read as if it were a guest's, goes at its own rate.
 func TestClockHere(t *testing.T) {
 	w, err := Start(t.Context(), &iotax.Target{Machine: there})
@@ -239,11 +338,11 @@ func TestClockHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(700 * time.Millisecond)
-	values, _, err := w.Stop(t.Context())
+	seen, err := w.Stop(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := byName(values)
+	v := byName(seen.Values)
 	if r, e := v["clock.ratio"], v["clock.error"]; math.Abs(r-1) > e || e <= 0 || e > 0.1 {
 		t.Errorf("clock.ratio = %v ± %v", r, e)
 	}
@@ -436,7 +535,7 @@ func BenchmarkWatch(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, _, err := w.Stop(b.Context()); err != nil {
+				if _, err := w.Stop(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -471,11 +570,11 @@ func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		values, _, err := w.Stop(t.Context())
+		seen, err := w.Stop(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := byName(values); math.Abs(v["clock.ratio"]-1) > v["clock.error"] {
+		if v := byName(seen.Values); math.Abs(v["clock.ratio"]-1) > v["clock.error"] {
 			t.Errorf("clock.ratio = %v", v)
 		}
 	}

@@ -190,6 +190,12 @@ func Label(metric string) string {
 		return "serving CPU"
 	case "cpu.host":
 		return "host CPU"
+	case "memory.host.peak":
+		return "host memory peak"
+	case "memory.host.uss":
+		return "host memory, unique"
+	case "memory.host.pss":
+		return "host memory, proportional"
 	}
 	words := strings.Split(clean(metric), ".")
 	for i := 0; i < len(words); i++ {

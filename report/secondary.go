@@ -57,7 +57,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var order []iotax.Value
 	add := func(v iotax.Value) {
 		// The totals over the directions are those of the one direction, or stand under mixed.
-		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" {
+		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == "watch.cost" {
 			return
 		}
 		if values[v.Name] == nil {

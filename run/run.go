@@ -32,7 +32,7 @@ type Deps struct {
 	// Environment describes a machine.
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
 	// Watch starts to observe what else happens during a trial; stop ends that.
-	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) ([]iotax.Value, map[string]string, error), err error)
+	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Evict takes the files at a path of this host out of its page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The

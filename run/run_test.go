@@ -136,8 +136,8 @@ func (w *world) deps() Deps {
 		Environment: func(context.Context, iotax.Machine) (map[string]string, error) {
 			return map[string]string{"kernel": "6"}, nil
 		},
-		Watch: func(context.Context, *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
-			return func(context.Context) ([]iotax.Value, map[string]string, error) { return nil, nil, nil }, nil
+		Watch: func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+			return func(context.Context) (iotax.Seen, error) { return iotax.Seen{}, nil }, nil
 		},
 		Evict: func(_ context.Context, path string) error { return nil },
 		Check: func(t *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {

@@ -60,10 +60,11 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // nobody's result: what was watched needs no reading, which a frozen guest would hold up
 		}
-		values, facts, werr := stop(ctx)
-		t.Values = append(t.Values, values...)
-		maps.Copy(t.Facts, facts)
-		if err == nil && len(t.Values) == len(values) {
+		seen, werr := stop(ctx)
+		t.Values = append(t.Values, seen.Values...)
+		t.Series = append(t.Series, fromWindow(seen.Series, t.Ramp)...)
+		maps.Copy(t.Facts, seen.Facts)
+		if err == nil && len(t.Values) == len(seen.Values) {
 			err = errNothing
 		}
 		if werr != nil {
@@ -80,6 +81,21 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	if t.Void == "" {
 		t.Void = void
 	}
+}
+
+// fromWindow makes series that count from when watching began count from the start of the window.
+func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
+	for i, s := range series {
+		n := 0
+		for j, at := range s.T {
+			if at -= ramp.Seconds(); at > 0 {
+				s.T[n], s.V[n] = at, s.V[j]
+				n++
+			}
+		}
+		series[i].T, series[i].V = s.T[:n], s.V[:n]
+	}
+	return series
 }
 
 // prepareTime is how long the plan's own command before each trial may take.

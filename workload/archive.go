@@ -262,8 +262,8 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	add("sync.duration", synced.Seconds(), iotax.Seconds, iotax.Down)
 	add("synced.duration", (took + synced).Seconds(), iotax.Seconds, iotax.Down)
-	add("files", float64(a.content.files)/took.Seconds(), iotax.PerSecond, iotax.Up)
-	add("bandwidth", float64(a.content.bytes)/took.Seconds(), iotax.BytesPerSecond, iotax.Up)
+	add("archive.files", float64(a.content.files)/took.Seconds(), iotax.PerSecond, iotax.Up)
+	add("archive.bandwidth", float64(a.content.bytes)/took.Seconds(), iotax.BytesPerSecond, iotax.Up)
 	return nil
 }
 

@@ -70,8 +70,8 @@ func TestArchive(t *testing.T) {
 			}
 			d, _ := out.Value("duration")
 			want(t, out, "operations", 85, 85)
-			want(t, out, "files", 84.9/d.Value, 85.1/d.Value)
-			want(t, out, "bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
+			want(t, out, "archive.files", 84.9/d.Value, 85.1/d.Value)
+			want(t, out, "archive.bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
 			s, _ := out.Value("sync.duration")
 			want(t, out, "synced.duration", (d.Value+s.Value)*0.99, (d.Value+s.Value)*1.01)
 		}

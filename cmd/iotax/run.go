@@ -225,7 +225,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			return workload.New(w, workload.Env{CacheDir: cache, Log: show.note})
 		},
 		Environment: probe.Environment,
-		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) ([]iotax.Value, map[string]string, error), error) {
+		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 			w, err := watcher.Start(ctx, t)
 			if err != nil {
 				return nil, err

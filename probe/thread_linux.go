@@ -1,0 +1,28 @@
+package probe
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadCPU ties the goroutine to its thread; the function returned tells the CPU time that the thread has used
+// since.
+func threadCPU() func() time.Duration {
+	runtime.LockOSThread()
+	begun := threadTime()
+	return func() time.Duration {
+		used := threadTime() - begun
+		runtime.UnlockOSThread()
+		return used
+	}
+}
+
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
