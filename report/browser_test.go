@@ -198,6 +198,42 @@ func TestPageInBrowser(t *testing.T) {
 	v.quiet()
 }
 
+// A comparison's page stands up to the same.
+func TestComparisonInBrowser(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join("testdata", "axe", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	c := compared(CompareOptions{FailOn: FailOnWorse})
+	if err := c.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	v := visiting(t, page.Bytes())
+	for _, l := range looks[:4] {
+		v.look(l.media, l.scheme, l.width, l.height)
+		if over := v.eval(overflow); over != "" {
+			t.Errorf("%s: wider than the window: %s", l.name, over)
+		}
+		if l.name == "dark" || l.name == "phone" {
+			act(t, v.ctx, chromedp.Evaluate[bool](string(axe)+"; true"))
+			if bad := v.eval(objections); bad != "" {
+				t.Errorf("%s: axe objects:\n%s", l.name, bad)
+			}
+		}
+		if *shots != "" {
+			v.shoot("compare-"+l.name, l.width)
+		}
+	}
+	if got, want := v.eval(`document.querySelector("h1").textContent`), clean(c.Answer); got != want {
+		t.Errorf("heading %q, want %q", got, want)
+	}
+	if got := v.eval(`String(document.querySelectorAll("#cells ~ .scroll tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
+		t.Errorf("%s rows for %d changes", got, len(c.Rows))
+	}
+	v.quiet()
+}
+
 // shoot takes a picture of the whole page.
 func (v *visit) shoot(name string, width int64) {
 	v.Helper()

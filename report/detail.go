@@ -53,6 +53,7 @@ type TimelineCell struct {
 // A TimelineTrial is the series of one trial.
 type TimelineTrial struct {
 	Block  int
+	Length float64 // of the measured window, s
 	Series iotax.Series
 	Steady stat.Steady
 }
@@ -179,7 +180,7 @@ func (s *Section) timeline(trials map[Cell][]*iotax.Trial) *Timeline {
 					continue
 				}
 				x := t.Series[i]
-				tt := TimelineTrial{Block: t.Block, Series: x, Steady: stat.SteadyState(x)}
+				tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
 				for _, v := range x.V {
 					sum, n = sum+v, n+1
 				}

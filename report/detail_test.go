@@ -220,6 +220,19 @@ func TestTiles(t *testing.T) {
 	}
 }
 
+func TestCode(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain <b>":                 "plain &lt;b&gt;",
+		"use `cache: none` or `-x`": "use <code>cache: none</code> or <code>-x</code>",
+		"one ` alone <":             "one ` alone &lt;",
+		"``":                        "<code></code>",
+	} {
+		if got := string(code(in)); got != want {
+			t.Errorf("code(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 // Every drawing is well-formed XML by itself and says what it shows.
 func TestDrawingsAreWellFormed(t *testing.T) {
 	var b bytes.Buffer

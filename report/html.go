@@ -38,10 +38,26 @@ var pagePolicy = func() string {
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"clean": clean,
+	"code":  code,
 	"f":     func(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) },
 	"add":   func(a, b float64) float64 { return a + b },
 	"neg":   func(a float64) float64 { return -a },
 }).Parse(pageHTML))
+
+// code sets what stands between backticks, as rules write it, in the type of code.
+func code(s string) template.HTML {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "`")
+		inner, after, closed := strings.Cut(rest, "`")
+		if !ok || !closed {
+			b.WriteString(template.HTMLEscapeString(s))
+			return template.HTML(b.String()) // escaped
+		}
+		b.WriteString(template.HTMLEscapeString(before) + "<code>" + template.HTMLEscapeString(inner) + "</code>")
+		s = after
+	}
+}
 
 // HTML writes the report as one self-contained page: no request, light and dark by the reader's
 // preference, fit for print and for a phone. Its one script sorts, filters and saves; without it all is there to read.
@@ -188,7 +204,7 @@ func (r *Report) view() pageView {
 		CSS: template.CSS(pageCSS), Script: template.JS(pageJS), Policy: pagePolicy, // ours, from the binary
 		Title: clean(r.Run.Name), Answer: clean(r.Answer), Status: clean(string(r.Run.Status)),
 		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.noiseLine() + " " + r.methodLine()),
-		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: percent(r.Margin),
+		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: bind(percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}
 	if v.Title == "" {

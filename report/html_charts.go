@@ -166,9 +166,10 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 				l.Points = append(l.Points, pt)
 				p.X.Hi, most = math.Max(p.X.Hi, pt.X), math.Max(most, pt.Y)
 			}
+			// The whole window: where a line ends before it, nothing more was done.
+			p.X.Hi = math.Max(p.X.Hi, t.Length)
 			p.Lines = append(p.Lines, l)
 		}
-		p.X.Hi = math.Max(p.X.Hi, c.Trials[0].Series.T[len(c.Trials[0].Series.T)-1])
 		step := niceStep(p.X.Hi/5, iotax.Count)
 		for k := 0.0; k*step <= p.X.Hi; k++ {
 			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})

@@ -110,7 +110,7 @@ type reach struct {
 }
 
 func whereTile(where []reach) tileView {
-	t := tileView{Question: "Where?", Big: "nowhere to compare"}
+	t := tileView{Question: "Where?", Big: "nothing was judged"}
 	slices.SortStableFunc(where, func(a, b reach) int { return cmp.Compare(a.lo, b.lo) })
 	for i, w := range where {
 		ratio := formatRatio(lone(w.lo))
@@ -145,7 +145,7 @@ func (r *Report) sureTile(counts map[stat.Verdict]int, total, bounded int, narro
 	}
 	switch {
 	case bounded == 0:
-		t.Small = append(t.Small, "no ratio has an interval")
+		t.Small = append(t.Small, "no judged ratio has an interval")
 	case percent(narrow) == percent(wide):
 		t.Small = append(t.Small, "95 % intervals of ± "+percent(wide))
 	default:

@@ -3,10 +3,13 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"iotax/stat"
 )
 
 // A forestShape is the size of a forest plot, in pixels. Label 0 puts names above their intervals.
@@ -30,7 +33,7 @@ type forest struct {
 	Heads                                []forestHead
 	Rows                                 []forestRow
 	Stacked                              bool
-	Desc                                 string
+	Title, Desc                          string
 }
 
 type forestHead struct {
@@ -57,27 +60,56 @@ type forestRow struct {
 	Points               string // of a diamond or an arrow
 }
 
+// A forestGroup is the ratios under one heading.
+type forestGroup struct {
+	Label string
+	Items []forestItem
+}
+
+// A forestItem is one ratio, nil where there is none.
+type forestItem struct {
+	Name    string
+	Ratio   *stat.Interval
+	Verdict stat.Verdict
+}
+
 func (r *Report) forest(shape forestShape) *forest {
-	any := false
+	var groups []forestGroup
 	for _, s := range r.Sections {
+		g := forestGroup{Label: subject(s.Workload, s.Label)}
 		for _, row := range s.Rows {
-			any = any || row.Ratio != nil
+			if row.Baseline {
+				continue
+			}
+			it := forestItem{Name: row.Target, Verdict: row.Verdict}
+			if row.Ratio != nil {
+				it.Ratio = &row.Ratio.Interval
+			}
+			g.Items = append(g.Items, it)
 		}
+		groups = append(groups, g)
 	}
-	if !any {
+	lo, hi := r.ratioRange()
+	return drawForest(groups, "Ratio of each target to the baseline", r.Margin, lo, hi, shape)
+}
+
+// drawForest draws ratios between lo and hi; nil when there is none.
+func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shape forestShape) *forest {
+	if !slices.ContainsFunc(groups, func(g forestGroup) bool {
+		return slices.ContainsFunc(g.Items, func(it forestItem) bool { return it.Ratio != nil })
+	}) {
 		return nil
 	}
-	f := &forest{forestShape: shape, Stacked: shape.Label == 0, Left: shape.Label + shape.Margin, PlotRight: shape.Width - shape.Right - shape.Margin, Top: 46}
+	f := &forest{forestShape: shape, Title: title, Stacked: shape.Label == 0, Left: shape.Label + shape.Margin, PlotRight: shape.Width - shape.Right - shape.Margin, Top: 46}
 	if f.Stacked {
 		f.Left += 4
 		f.PlotRight -= 4
 	}
-	lo, hi := r.ratioRange()
 	x := func(v float64) float64 {
 		t := (math.Log(v) - math.Log(lo)) / (math.Log(hi) - math.Log(lo))
 		return f.Left + math.Min(1, math.Max(0, t))*(f.PlotRight-f.Left)
 	}
-	f.One, f.BandLo, f.BandHi = x(1), x(1/(1+r.Margin)), x(1+r.Margin)
+	f.One, f.BandLo, f.BandHi = x(1), x(1/(1+margin)), x(1+margin)
 	last := math.Inf(-1)
 	for _, t := range ticks(lo, hi) {
 		at := x(t)
@@ -92,23 +124,20 @@ func (r *Report) forest(shape forestShape) *forest {
 	}
 	var said []string
 	y := f.Top
-	for _, s := range r.Sections {
+	for _, g := range groups {
 		y += f.Head
-		f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: clean(subject(s.Workload, s.Label))})
-		for _, row := range s.Rows {
-			if row.Baseline {
-				continue
-			}
-			fr := forestRow{Full: clean(row.Target), Verdict: verdictWord(row.Verdict, true), Class: verdictClass(row.Verdict)}
-			if e := row.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+		f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: clean(g.Label)})
+		for _, it := range g.Items {
+			fr := forestRow{Full: clean(it.Name), Verdict: verdictWord(it.Verdict, true), Class: verdictClass(it.Verdict)}
+			if e := it.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 				fr.HasMark, fr.X = true, x(e.Estimate)
-				fr.Ratio, fr.Bounds = splitBounds(formatRatio(e.Interval))
-				if finite(e.Interval) && e.Lo > 0 {
+				fr.Ratio, fr.Bounds = splitBounds(formatRatio(*e))
+				if finite(*e) && e.Lo > 0 {
 					fr.HasInterval, fr.Lo, fr.Hi = true, x(e.Lo), x(e.Hi)
 					fr.Caps = fr.Hi-fr.Lo > 16
 					fr.CutLo, fr.CutHi = e.Lo < lo, e.Hi > hi
 				}
-				said = append(said, fmt.Sprintf("%s, %s: %s, %s", subject(s.Workload, s.Label), row.Target, formatRatio(e.Interval), verdictWord(row.Verdict, false)))
+				said = append(said, fmt.Sprintf("%s, %s: %s, %s", g.Label, it.Name, formatRatio(*e), verdictWord(it.Verdict, false)))
 			}
 			y = fr.place(f, y)
 			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "void"

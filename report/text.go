@@ -395,17 +395,27 @@ func (t *textWriter) axis(width int) textAxis {
 
 // ratioRange is the range that a plot of all ratios has to show, with 1 and the margin in it.
 func (r *Report) ratioRange() (lo, hi float64) {
-	lo, hi = 1/(1+math.Max(r.Margin, .02))/1.05, (1+math.Max(r.Margin, .02))*1.05
+	var ratios []stat.Interval
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
-			if e := row.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
-				l, h := e.Estimate, e.Estimate
-				// A wild interval must not squeeze all others: it is cut, and shown as cut.
-				if finite(e.Interval) {
-					l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, e.Estimate*10)
-				}
-				lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
+			if row.Ratio != nil {
+				ratios = append(ratios, row.Ratio.Interval)
 			}
+		}
+	}
+	return rangeOf(ratios, r.Margin)
+}
+
+func rangeOf(ratios []stat.Interval, margin float64) (lo, hi float64) {
+	lo, hi = 1/(1+math.Max(margin, .02))/1.05, (1+math.Max(margin, .02))*1.05
+	for _, e := range ratios {
+		if e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+			l, h := e.Estimate, e.Estimate
+			// A wild interval must not squeeze all others: it is cut, and shown as cut.
+			if finite(e) {
+				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, e.Estimate*10)
+			}
+			lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
 		}
 	}
 	return lo, hi

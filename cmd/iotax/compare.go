@@ -19,6 +19,7 @@ import (
 
 func (a *app) compareCommand() *cobra.Command {
 	var margin, by, failOn, format string
+	var outputs []string
 	c := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Say what changed from one saved run to another, and fail when it got worse",
@@ -60,7 +61,12 @@ held against it.`,
 			}
 			write, ok := compareFormats(a)[format]
 			if !ok {
-				return usageError{fmt.Errorf("--format %s: there are text, md and json", format)}
+				return usageError{fmt.Errorf("--format %s: there are text, md, json and html", format)}
+			}
+			for _, path := range outputs {
+				if err := checkOutputOf(path, []string{"html", "json", "md", "txt"}); err != nil {
+					return err
+				}
 			}
 			sides := [2]*report.Report{}
 			open := &opener{ctx: c.Context(), in: a.in, url: a.store}
@@ -73,8 +79,16 @@ held against it.`,
 				sides[i] = report.New(r, trials)
 			}
 			cmp := report.Compare(sides[0], sides[1], o)
-			if err := write(cmp); err != nil {
-				return err
+			for _, path := range outputs {
+				write := compareFormats(a)[formatOf(path)]
+				if err := writeWhole(path, func(w io.Writer) error { return write(w, cmp) }); err != nil {
+					return err
+				}
+			}
+			if format != "" || len(outputs) == 0 {
+				if err := write(a.out, cmp); err != nil {
+					return err
+				}
 			}
 			if cmp.Failed {
 				return exitCode(exitGate)
@@ -86,18 +100,20 @@ held against it.`,
 	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
 	f.StringVar(&by, "by", string(report.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
 	f.StringVar(&failOn, "fail-on", "", "exit with status 3 when a cell is worse, or differs")
-	f.StringVar(&format, "format", "", "text, md or json (default text)")
+	f.StringVar(&format, "format", "", "text, md, json or html (default text)")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "write the comparison to this file; its ending is the format")
 	return c
 }
 
-func compareFormats(a *app) map[string]func(*report.Comparison) error {
-	text := func(c *report.Comparison) error {
-		return c.Text(a.out, report.TextOptions{Width: width(a.out, 100), Color: color(a.out)})
+func compareFormats(a *app) map[string]func(io.Writer, *report.Comparison) error {
+	text := func(w io.Writer, c *report.Comparison) error {
+		return c.Text(w, report.TextOptions{Width: width(w, 100), Color: color(w)})
 	}
-	return map[string]func(*report.Comparison) error{
+	return map[string]func(io.Writer, *report.Comparison) error{
 		"": text, "text": text, "txt": text,
-		"md":   func(c *report.Comparison) error { return c.Markdown(a.out) },
-		"json": func(c *report.Comparison) error { return c.JSON(a.out) },
+		"md":   func(w io.Writer, c *report.Comparison) error { return c.Markdown(w) },
+		"json": func(w io.Writer, c *report.Comparison) error { return c.JSON(w) },
+		"html": func(w io.Writer, c *report.Comparison) error { return c.HTML(w) },
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -98,10 +99,12 @@ func formatOf(path string) string {
 }
 
 // checkOutput finds a bad report file before anything is measured.
-func checkOutput(path string) error {
-	if _, ok := formats[formatOf(path)]; !ok {
+func checkOutput(path string) error { return checkOutputOf(path, formatNames()) }
+
+func checkOutputOf(path string, endings []string) error {
+	if !slices.Contains(endings, formatOf(path)) {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("no format has the ending %q", filepath.Ext(path)),
-			Mend: "end the name in ." + strings.Join(formatNames(), ", .")}}
+			Mend: "end the name in ." + strings.Join(endings, ", .")}}
 	}
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Mend: "make it first"}}
@@ -114,15 +117,19 @@ func checkOutput(path string) error {
 	return os.Remove(f.Name())
 }
 
-// writeReport writes path whole or not at all.
 func writeReport(path string, rep *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
+	return writeWhole(path, func(w io.Writer) error { return formats[formatOf(path)](w, rep, r, trials) })
+}
+
+// writeWhole writes path whole or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
 	fail := func(err error) error { return &iotax.Error{Op: "write report", On: path, Err: err} }
 	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 	if err != nil {
 		return fail(err)
 	}
 	defer os.Remove(f.Name())
-	err = formats[formatOf(path)](f, rep, r, trials)
+	err = write(f)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -19,12 +19,10 @@ import (
 const Hues = 8
 
 // Width is the width of a drawing in which text can be read on a phone (about 360 pixels) and on half a desk.
-const Width = 440
+const Width = 400
 
-const (
-	fontSize = 12.0
-	perChar  = 6.9 // of the widest usual sans-serif at that size
-)
+// perChar is the width of a character in the widest usual sans-serif, at the 11.5 px of the page's style.
+const perChar = 6.7
 
 // HueClass is the class of the k-th thing's colour.
 func HueClass(k int) string { return "h" + strconv.Itoa(((k%Hues)+Hues)%Hues) }
