@@ -36,6 +36,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"start-dominates", "an empty command on a machine that answers after 50 ms", "workload", "TestStartDominates"},
 	{"trial-failed", "a place that loses a file, a directory or a byte of an extracted archive", "workload", "TestArchiveThatLosesData"},
 	{"no-governor", "CPUs without cpufreq, and with other governors", "probe", "TestGovernorThatIsNotThere"},
+	{"clone-not-fast", "a VM manager that copies the second volume too; qemu-img, which makes an overlay", "workload", "TestImage"},
 	{"server-died", "an NBD export that is killed; one that is ended", "volume", "TestNBD"},
 	{"left-behind", "a share that hangs, a guest that dies", "run", "TestHungShareDoesNotHoldUpTheRest"},
 }

@@ -37,6 +37,9 @@ func newObject() any {
 	return &Object{Size: 4 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8, Payload: "default", Timeout: plan.Duration(object.DefaultTimeout), Verify: true}
 }
 
+// Scale makes the objects smaller or larger; how many there are stays.
+func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
+
 // Validate refuses what no store takes.
 func (o *Object) Validate() error {
 	var errs []error
@@ -202,6 +205,7 @@ func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if err != nil {
 		return err
 	}
+	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: float64(2 * s.Count), Unit: iotax.Count})
 	phase(out, "upload", "put", &r.Upload)
 	phase(out, "download", "get", &r.Download)
 	return nil

@@ -1,0 +1,186 @@
+package workload
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine"
+	"iotax/plan"
+)
+
+// ran makes a workload, takes it through one trial on target, and cleans up.
+func ran(t *testing.T, kind string, spec any, target *iotax.Target) (*iotax.Trial, error) {
+	t.Helper()
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Check(t.Context(), target); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := w.Cleanup(t.Context(), target); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.Prepare(t.Context(), target); err != nil {
+		return nil, err
+	}
+	out := &iotax.Trial{Facts: map[string]string{}}
+	err = w.Run(t.Context(), target, out)
+	for _, m := range w.Metrics() {
+		if v, ok := out.Value(m); err == nil && (!ok || !(v.Value > 0)) {
+			t.Errorf("%s is %v", m, v.Value)
+		}
+	}
+	return out, err
+}
+
+// scratches are the directories that workloads left in /var/tmp.
+func scratches(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("/var/tmp/iotax-??????/source.raw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func found(out *iotax.Trial, rule string) bool {
+	for _, f := range out.Findings {
+		if f.Rule == rule {
+			return true
+		}
+	}
+	return false
+}
+
+func TestImage(t *testing.T) {
+	target, data := aStore(t)
+	spec := newImage().(*Image)
+	spec.Size, spec.Data = 64<<20, .5
+	before := len(scratches(t))
+	out, err := ran(t, "image", spec, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := out.Value("first.duration")
+	second, _ := out.Value("second.duration")
+	if found(out, "clone-not-fast") != (second.Value*fastClone > first.Value) {
+		t.Errorf("first %v, second %v, findings %v", first, second, out.Findings)
+	}
+	if left, _ := filepath.Glob(data + "/iotax-test/*"); len(left) > 0 || len(scratches(t)) > before {
+		t.Errorf("left behind: %v, %v", left, scratches(t))
+	}
+
+	// A VM manager of the plan, one that clones and one that copies.
+	store := t.TempDir()
+	manager := func(second string) *Image {
+		s := *spec
+		s.Import = "sleep 0.2; cp $SOURCE " + store + "/$NAME"
+		s.First = "sleep 0.5; cp " + store + "/$NAME " + store + "/$NAME-1"
+		s.Second, s.Remove = second, "rm -f "+store+"/$NAME*"
+		return &s
+	}
+	for second, slow := range map[string]bool{"ln -s " + store + "/$NAME " + store + "/$NAME-2": false, "sleep 0.5": true} {
+		out, err := ran(t, "image", manager(second), &iotax.Target{Name: "here", Machine: machine.Local()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := out.Value("first.duration")
+		clone, _ := out.Value("second.duration")
+		w := &imagePath{}
+		w.judge(out, time.Duration(clone.Value*1e9), time.Duration(first.Value*1e9))
+		if slow && !found(out, "clone-not-fast") {
+			t.Errorf("%s: first %v s, second %v s, no finding", second, first.Value, clone.Value)
+		}
+		if left, _ := filepath.Glob(store + "/*"); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	if _, err := ran(t, "image", manager("echo it broke >&2; exit 3"), &iotax.Target{Name: "here", Machine: machine.Local()}); err == nil || !strings.Contains(err.Error(), "it broke") {
+		t.Errorf("a command that fails: %v", err)
+	}
+	half := *spec
+	half.Import = "x"
+	if err := half.Validate(); err == nil || !strings.Contains(err.Error(), "all of import") {
+		t.Errorf("half a VM manager: %v", err)
+	}
+}
+
+// anExport serves a raw image of 16 MiB of random bytes.
+func anExport(t *testing.T) (target *iotax.Target, server *exec.Cmd) {
+	t.Helper()
+	dir := t.TempDir()
+	image, socket, pid := dir+"/disk.raw", dir+"/s", dir+"/pid"
+	if out, err := exec.Command("sh", "-c", `head -c 16777216 /dev/urandom >"$0"`, image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server = exec.Command("qemu-nbd", "--persistent", "--shared=8", "--format=raw", "--socket="+socket, "--pid-file="+pid, image)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(pid); err == nil && len(b) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the export does not serve")
+		}
+	}
+	return &iotax.Target{Name: "export", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + socket}}, server
+}
+
+func TestMaterialise(t *testing.T) {
+	target, server := anExport(t)
+	path := t.TempDir()
+	for _, spec := range []*Materialise{{Tool: "nbdcopy", Path: path}, {Tool: "qemu-img", Path: path}, {Tool: "nbdcopy", Lazy: true, Path: path}} {
+		out, err := ran(t, "materialise", spec, target)
+		if err != nil {
+			t.Fatalf("%+v: %v", spec, err)
+		}
+		first, _ := out.Value("first.io")
+		whole, _ := out.Value("duration")
+		if spec.Lazy == (first.Value > whole.Value) || out.Facts["size"] != "16777216" || len(out.Raw) == 0 {
+			t.Errorf("%+v: first I/O after %v s, whole after %v s, %v", spec, first.Value, whole.Value, out.Facts)
+		}
+		if left, _ := os.ReadDir(path); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	// A node out of space, an export that is gone, and no export at all.
+	if os.Geteuid() == 0 {
+		small := t.TempDir()
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
+			_, err := ran(t, "materialise", &Materialise{Tool: "nbdcopy", Path: small}, target)
+			if err == nil || !strings.Contains(err.Error(), "16 MiB are needed") || !strings.Contains(err.Error(), "mend: make room") {
+				t.Errorf("a node out of space: %v", err)
+			}
+			left, _ := os.ReadDir(small)
+			if out, err := exec.Command("umount", small).CombinedOutput(); err != nil || len(left) > 0 {
+				t.Errorf("%v: %s; left: %v", err, out, left)
+			}
+		} else {
+			t.Logf("no tmpfs can be mounted: %s", out)
+		}
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	if _, err := ran(t, "materialise", &Materialise{Tool: "nbdcopy", Path: path}, target); err == nil || !strings.Contains(err.Error(), "mend: see that the export serves") {
+		t.Errorf("an export that is gone: %v", err)
+	}
+	if left, _ := os.ReadDir(path); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
+		t.Errorf("a directory: %v", err)
+	}
+}
