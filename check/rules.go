@@ -87,7 +87,7 @@ var told = []Rule{
 		Mend: "go on with `iotax run --resume=RUN`; remove what it left with `iotax clean --yes`"},
 	{ID: "server-died", Severity: iotax.Invalid, Scope: OfRunning, Title: "what served a place ended while it was needed",
 		Why: "An export or another server that iotax had started ended by itself. Trials after that failed, and one that ran then may have measured its end.", Mend: "look at what ended it, and measure again"},
-	{ID: "clone-not-fast", Severity: iotax.Warning, Scope: OfTrial, Title: "a second volume from an image takes the slow way",
+	{ID: "clone-not-fast", Severity: iotax.Warning, Scope: OfRunning, Title: "a second volume from an image takes the slow way",
 		Why:  "The first volume from an image must come from the store and be written in full. The second can share what that left on the node: an overlay or a reflink takes milliseconds. Here it took more than a tenth of the time of the first.",
 		Mend: "see that images are cached on the node, and volumes are overlays or reflinks of the cached one"},
 	{ID: "lazy-unmount", Severity: iotax.Warning, Scope: OfRunning, Title: "a mount could only be detached lazily",
