@@ -72,6 +72,8 @@ type assessing struct {
 	*builder
 	out  []Sentence
 	told map[*Note]bool // notes that a sentence has told
+
+	reasons map[*Row][]reason // of the rows that were asked about
 }
 
 // An assessed is a row with its section.
@@ -92,7 +94,7 @@ func (c assessed) name() string { return c.r.Target + " / " + c.s.Workload }
 
 // assess makes the sentences. It needs the numbers of the notes.
 func (b *builder) assess() {
-	a := &assessing{builder: b, told: map[*Note]bool{}}
+	a := &assessing{builder: b, told: map[*Note]bool{}, reasons: map[*Row][]reason{}}
 	cells := a.cells()
 	head, first := a.answer(cells)
 	a.compared(cells, head)

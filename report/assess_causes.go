@@ -33,11 +33,11 @@ type reason struct {
 func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	var out []Cause
 	var notes []int
-	for _, r := range a.why(cells) {
+	for _, r := range a.why(cells[0]) {
 		notes = append(notes, r.notes...)
 		lo, hi := r.figure, r.figure
 		for _, c := range cells {
-			for _, x := range a.why([]assessed{c}) {
+			for _, x := range a.why(c) {
 				if x.rule == r.rule {
 					lo, hi = math.Min(lo, x.figure), math.Max(hi, x.figure)
 					notes = append(notes, x.notes...)
@@ -57,10 +57,18 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why finds the reasons of the first of cells that checks support. What was found in no more than half of
-// the trials of a cell, or on the other side of the comparison too, is no reason.
-func (a *assessing) why(cells []assessed) []reason {
-	c := cells[0]
+// why finds the reasons of a cell that checks support. What was found in no more than half of its trials,
+// or on the other side of the comparison too, is no reason.
+func (a *assessing) why(c assessed) []reason {
+	if known, ok := a.reasons[c.r]; ok {
+		return known
+	}
+	out := a.findReasons(c)
+	a.reasons[c.r] = out
+	return out
+}
+
+func (a *assessing) findReasons(c assessed) []reason {
 	var out []reason
 	add := func(rule string, figure float64, format func(float64) string, tell func(string) string) {
 		out = append(out, reason{rule, figure, tell, format, a.notes(c.r, rule)})
@@ -95,13 +103,19 @@ func (a *assessing) why(cells []assessed) []reason {
 		return out
 	}
 	blocking := here("blocking-submit") && !there("blocking-submit")
-	if depth, asked := a.depth(c); blocking && depth > 0 && asked > 1 {
+	short := here("depth-not-reached") && !there("depth-not-reached")
+	var depth, asked float64
+	if blocking || short {
+		depth, asked = a.depth(c)
+	}
+	switch {
+	case blocking && depth > 0 && asked > 1:
 		add("blocking-submit", depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
 		})
-	} else if blocking {
+	case blocking:
 		plain("blocking-submit", "submission blocks there, whatever the queue depth")
-	} else if here("depth-not-reached") && !there("depth-not-reached") && depth > 0 && asked > 1 {
+	case short && depth > 0 && asked > 1:
 		add("depth-not-reached", depth, depthText, func(f string) string {
 			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
 		})
@@ -203,23 +217,28 @@ const factLineRate = "line.rate"
 func (a *assessing) lineShare(c assessed) (name string, share float64, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.kind(sh.Workload) == "network" {
-			return "what " + sh.Against + " carries", sh.Ratio.Estimate, true
+			return "the measured line rate (" + sh.Against + ")", sh.Ratio.Estimate, true
 		}
 	}
 	var xs []float64
+	of, bandwidth := a.info(c.r.Target).Facts[factLineRate], bandwidthOf(c.s.Metric)
 	for _, t := range a.byCell[Cell{c.r.Target, c.s.Workload}] {
-		line, err := strconv.ParseFloat(cmp.Or(t.Facts[factLineRate], a.info(c.r.Target).Facts[factLineRate]), 64)
+		text := cmp.Or(t.Facts[factLineRate], of)
+		if text == "" {
+			continue
+		}
+		line, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(line > 0) || t.Err != "" || a.void[c.s.Workload][t.Block] {
 			continue
 		}
-		if v, ok := t.Value(bandwidthOf(c.s.Metric)); ok && v.Unit == iotax.BytesPerSecond {
+		if v, ok := t.Value(bandwidth); ok && v.Unit == iotax.BytesPerSecond {
 			xs = append(xs, v.Value/line)
 		}
 	}
 	if len(xs) == 0 {
 		return "", 0, false
 	}
-	return "the measured line rate", stat.Median(xs).Estimate, true
+	return "the line rate", stat.Median(xs).Estimate, true
 }
 
 func (a *assessing) kind(workload string) string {
@@ -278,11 +297,15 @@ func (a *assessing) paths() {
 		for _, t := range a.targets {
 			var first, second []float64
 			for _, x := range a.byCell[Cell{t.Name, w.Name}] {
+				if x.Err != "" || a.void[w.Name][x.Block] {
+					continue
+				}
 				f, ok := pathValue(x, valueFirst)
 				s, both := pathValue(x, valueSecond)
-				if ok && both && x.Err == "" && !a.void[w.Name][x.Block] {
-					first, second = append(first, f), append(second, s)
+				if !ok || !both {
+					break // the trials of a cell have the same values
 				}
+				first, second = append(first, f), append(second, s)
 			}
 			if len(first) == 0 {
 				continue

@@ -129,7 +129,7 @@ func (a *assessing) compared(cells []assessed, head *assessed) {
 			continue
 		}
 		key := fmt.Sprintf("%s\x00%s\x00%s\x00%v", kind, c.r.Target, c.r.Against, c.s.Better)
-		for _, w := range a.why([]assessed{c}) {
+		for _, w := range a.why(c) {
 			key += "\x00" + w.rule
 		}
 		g := byKey[key]

@@ -57,19 +57,19 @@ func TestCauses(t *testing.T) {
 		want    string // in the answer
 		without string // not in any sentence
 	}{
-		"line rate": {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / .93))}, want: "; it is at 93 % of the measured line rate, so the network is the limit"},
-		"line rate of a target": {cells: []cellSpec{disk, reads("export", 1000, nil)}, want: "; it is at 93 % of the measured line rate, so the network is the limit",
+		"line rate": {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / .93))}, want: "; it is at 93 % of the line rate, so the network is the limit"},
+		"line rate of a target": {cells: []cellSpec{disk, reads("export", 1000, nil)}, want: "; it is at 93 % of the line rate, so the network is the limit",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets[1].Facts = map[string]string{"line.rate": fmt.Sprint(1000 * 4096 / .93)}
 			}},
-		"measured network": {cells: []cellSpec{disk, reads("export", 1000, nil), network}, want: "; it is at 93 % of what tcp carries, so the network is the limit",
+		"measured network": {cells: []cellSpec{disk, reads("export", 1000, nil), network}, want: "; it is at 93 % of the measured line rate (tcp), so the network is the limit",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Workloads[1].Kind = "network"
 				against(r, "export", "disk", "tcp")
 			}},
 		"other work of no network": {cells: []cellSpec{disk, reads("export", 1000, nil), network}, without: "limit",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { against(r, "export", "disk", "tcp") }},
-		"line not used":           {cells: []cellSpec{disk, line("41000000")}, want: "; it is at 10 % of the measured line rate, so the network is not the limit"},
+		"line not used":           {cells: []cellSpec{disk, line("41000000")}, want: "; it is at 10 % of the line rate, so the network is not the limit"},
 		"line half used":          {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / .7))}, without: "network"},
 		"faster than the line":    {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / 1.2))}, without: "limit"},
 		"no line":                 {cells: []cellSpec{disk, line("")}, without: "line"},
