@@ -23,9 +23,9 @@ func (s *study) groups() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
 		metric := s.metric(w)
-		told := s.levels(&fs, w, s.run.Baseline, s.logs(s.run.Baseline, w))
+		s.levels(&fs, w, s.run.Baseline, s.logs(s.run.Baseline, w))
 		for _, t := range s.others() {
-			base, other, better := stat.Pairs(s.trials, w, metric, s.run.Baseline, t)
+			base, other, better := stat.Pairs(s.trials, w, metric, s.reference(t, w), t)
 			d, err := stat.Pair(base, other, better)
 			if err != nil {
 				continue // the report says why there is no ratio
@@ -34,7 +34,7 @@ func (s *study) groups() []iotax.Finding {
 				fs = append(fs, blocksCorrelated.finding("%s: the ratio of %s to that of the block before: correlation %.2f over %d blocks", w, t, c.Lag1, len(d)))
 			}
 			// The ratio shows what both sides share a noise with; where a side shows it, that says more.
-			if !s.levels(&fs, w, t, s.logs(t, w)) && !told {
+			if !s.levels(&fs, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {
 				s.levels(&fs, w, "the ratio of "+t, d)
 			}
 		}

@@ -77,6 +77,11 @@ func (s *study) others() []string {
 	return slices.DeleteFunc(slices.Clone(s.targets), func(t string) bool { return t == s.run.Baseline })
 }
 
+// reference is what a target is compared with under a workload, or "".
+func (s *study) reference(target, workload string) string {
+	return s.info(target).Reference(s.run.Baseline, func(name string) bool { return len(s.cells[[2]string{name, workload}]) > 0 })
+}
+
 // metric is the headline metric of a workload.
 func (s *study) metric(workload string) string {
 	for _, w := range s.run.Workloads {
@@ -190,10 +195,11 @@ func (s *study) depth() []iotax.Finding {
 	}
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
-		base := reached(s.run.Baseline, w)
 		for _, t := range s.others() {
+			of := s.reference(t, w)
+			base := reached(of, w)
 			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false with a NaN
-				fs = append(fs, unlikeDepth.finding("%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, s.run.Baseline))
+				fs = append(fs, unlikeDepth.finding("%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, of))
 			}
 		}
 	}
@@ -226,11 +232,12 @@ func (s *study) merging() []iotax.Finding {
 			continue // bandwidth does not care
 		}
 		for _, d := range []string{"read", "write"} {
-			base := size(s.run.Baseline, w, d)
 			for _, t := range s.others() {
+				of := s.reference(t, w)
+				base := size(of, w, d)
 				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
 					fs = append(fs, unlikeMerging.finding("%s: a %s at the device has %s under %s, %s under %s",
-						w, d, bytesText(x), t, bytesText(base), s.run.Baseline))
+						w, d, bytesText(x), t, bytesText(base), of))
 				}
 			}
 		}

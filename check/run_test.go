@@ -91,6 +91,15 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 40/get(t, "read.iops")) })
 		}},
+	{"unlike-depth", "the target that it is compared with ran at 898", iotax.Warning,
+		func(r *iotax.Run, ts []*iotax.Trial) {
+			r.Targets[1].Against = []string{"network", "host disk"}
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
+		},
+		func(r *iotax.Run, ts []*iotax.Trial) {
+			r.Targets[1].Against = []string{"network"}
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
+		}},
 	{"unlike-merging", "the guest's scheduler joins two", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
