@@ -33,6 +33,8 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"not-calibrated", "a place that refuses the A/A study", "cmd/iotax", "TestCalibrationThatFails"},
 	{"arrivals-late", "an open loop with a tenth of its sources busy", "workload", "TestLoadIsJudged"},
 	{"load-not-reached", "an open loop of which 90 % was done", "workload", "TestLoadIsJudged"},
+	{"http-errors", "a web server that answers one request of four with 503, and one that answers all", "workload", "TestHTTPErrors"},
+	{"load-not-reached", "1000 requests a second offered to a server that carries 80, and 20", "workload", "TestHTTPOpenLoop"},
 	{"start-dominates", "an empty command on a machine that answers after 50 ms", "workload", "TestStartDominates"},
 	{"trial-failed", "a place that loses a file, a directory or a byte of an extracted archive", "workload", "TestArchiveThatLosesData"},
 	{"no-governor", "CPUs without cpufreq, and with other governors", "probe", "TestGovernorThatIsNotThere"},

@@ -80,6 +80,8 @@ var told = []Rule{
 	{ID: "start-dominates", Severity: iotax.Warning, Scope: OfRunning, Title: "reaching the machine takes a good part of the time",
 		Why:  "A piece of work is timed from this host. In each trial an empty command (`true`) is timed there too: the value `start`. Here it took more than 5 % of the time of the work, so that a part of the difference between targets is that between their connections.",
 		Mend: "give it more to do, as in `for i in $(seq 100)` with `shell: true`, or compare targets on one machine"},
+	{ID: "http-errors", Severity: iotax.Warning, Scope: OfRunning, Title: "requests failed",
+		Why: "A web server answered with an error, not at all, or with less than the file has. Rates and latencies are those of the requests that succeeded.", Mend: "see the facts of the trial (`iotax show`) for their kinds"},
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
 	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",

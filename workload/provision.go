@@ -117,13 +117,14 @@ func installFio(ctx context.Context, m iotax.Machine) error {
 	return fmt.Errorf("installing it failed: %s", text)
 }
 
-// A bundle is this host's fio with everything that it needs to start.
+// A bundle is a program of this host, fio as a rule, with everything that it needs to start.
 type bundle struct {
-	files  []bundled
-	loader string // name in the bundle of the program that loads fio; "" for a static fio
-	hash   string
-	size   int64
-	arch   elf.Machine
+	program string
+	files   []bundled
+	loader  string // name in the bundle of the program that loads fio; "" for a static fio
+	hash    string
+	size    int64
+	arch    elf.Machine
 }
 
 type bundled struct {
@@ -131,10 +132,21 @@ type bundled struct {
 	size       int64
 }
 
-var hostBundle = sync.OnceValues(func() (*bundle, error) { return makeBundle("fio") })
+var (
+	hostBundle  = sync.OnceValues(func() (*bundle, error) { return makeBundle("fio") })
+	nginxBundle = sync.OnceValues(func() (*bundle, error) { return makeBundle("nginx") })
+)
 
 func makeBundle(program string) (*bundle, error) {
 	exe, err := exec.LookPath(program)
+	if sbin := "/usr/sbin/" + program; err != nil {
+		if _, serr := os.Stat(sbin); serr == nil { // users' PATHs do not lead there
+			exe, err = sbin, nil
+		}
+	}
+	if err != nil && program == "nginx" {
+		return nil, errors.New("neither it nor this host has nginx")
+	}
 	if err != nil {
 		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: errNoFio, Mend: installMend(runtime.GOOS)}
 	}
@@ -143,7 +155,7 @@ func makeBundle(program string) (*bundle, error) {
 		return nil, fmt.Errorf("this host's fio can't be copied: %s: %w", exe, err)
 	}
 	defer f.Close()
-	b := &bundle{arch: f.Machine}
+	b := &bundle{program: program, arch: f.Machine}
 	add := func(name, path string) error {
 		st, err := os.Stat(path)
 		if err != nil {
@@ -153,7 +165,7 @@ func makeBundle(program string) (*bundle, error) {
 		b.size += st.Size()
 		return nil
 	}
-	if err := add("fio", exe); err != nil {
+	if err := add(program, exe); err != nil {
 		return nil, err
 	}
 	if interp := interpreter(f); interp != "" {
@@ -243,7 +255,7 @@ var elfArch = map[elf.Machine][]string{
 }
 
 // homeScript finds a directory of the user's own where programs may be run and $1 KiB fit, and says
-// whether fio-$2 is there already.
+// whether $3-$2 is there already.
 const homeScript = `
 umask 077
 for d in "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax-tools-$(id -u)" "${TMPDIR:-/tmp}/iotax-tools-$(id -u)" "/run/iotax-tools-$(id -u)"; do
@@ -253,7 +265,7 @@ for d in "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax
 	ok=$?
 	rm -f -- "$x"
 	[ $ok = 0 ] || continue
-	if [ -d "$d/fio-$2" ]; then echo "have $d"; exit 0; fi
+	if [ -d "$d/$3-$2" ]; then echo "have $d"; exit 0; fi
 	free=$(df -Pk "$d" 2>/dev/null | while read -r _ _ _ f _; do echo "$f"; done | tail -n 1)
 	case $free in *[!0-9]*|'') ;; *) [ "$free" -ge "$1" ] || continue;; esac
 	echo "dir $d"
@@ -273,10 +285,15 @@ func push(ctx context.Context, m iotax.Machine, s survey, env Env) (tool, error)
 	if err != nil {
 		return tool{}, err
 	}
+	return pushBundle(ctx, m, s, env, b, "--version")
+}
+
+// pushBundle copies a program of this host to m, unless the same one is there; asked with version it says which it is.
+func pushBundle(ctx context.Context, m iotax.Machine, s survey, env Env, b *bundle, version string) (tool, error) {
 	if !slices.Contains(elfArch[b.arch], s.arch) {
 		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.arch)
 	}
-	out, err := iotax.Output(ctx, m, "sh", "-c", homeScript, "sh", fmt.Sprint(b.size*11/10>>10), b.hash)
+	out, err := iotax.Output(ctx, m, "sh", "-c", homeScript, "sh", fmt.Sprint(b.size*11/10>>10), b.hash, b.program)
 	if err != nil {
 		if ctx.Err() != nil {
 			return tool{}, err
@@ -285,22 +302,22 @@ func push(ctx context.Context, m iotax.Machine, s survey, env Env) (tool, error)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	how, home, _ := strings.Cut(lines[0], " ")
-	dir := home + "/fio-" + b.hash
+	dir := home + "/" + b.program + "-" + b.hash
 	if how != "have" {
-		env.logf("copying fio to %s (%d MiB, once)", m, b.size>>20)
+		env.logf("copying %s to %s (%d MiB, once)", b.program, m, b.size>>20)
 		if err := b.send(ctx, m, dir, slices.Contains(lines, "tar"), slices.Contains(lines, "gzip")); err != nil {
 			return tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
 		}
 	}
-	t := tool{argv: []string{dir + "/fio"}, pushed: dir}
+	t := tool{argv: []string{dir + "/" + b.program}, pushed: dir}
 	if b.loader != "" {
-		t.argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/fio"}
+		t.argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/" + b.program}
 	}
-	v, err := iotax.Output(ctx, m, append(slices.Clone(t.argv), "--version")...)
-	if err != nil {
+	var v bytes.Buffer // nginx says it on standard error
+	if err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(t.argv), version), Stdout: &v, Stderr: &v}); err != nil {
 		return tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
 	}
-	t.version = strings.TrimSpace(string(v))
+	t.version = strings.TrimPrefix(strings.TrimSpace(v.String()), "nginx version: ")
 	return t, nil
 }
 

@@ -39,6 +39,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand}, openCommand},
 		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
 		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive}, openArchive},
+		{plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP},
 		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject}, openObject},
 		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage}, openImage},
 		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise}, openMaterialise},
