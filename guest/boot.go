@@ -24,9 +24,10 @@ const ToolsSerial = "iotax-tools"
 // Boot is what one boot of a guest is told. Nothing in it is secret: command lines can be read by
 // everyone on the host.
 type Boot struct {
-	Key     ssh.PublicKey // who may log in
-	Modules []string      // loaded before the guest is ready, beside those it always loads
-	NoTools bool          // there is no tools disk: the guest can only say that it runs
+	Key     ssh.PublicKey   // who may log in
+	Keys    []ssh.PublicKey // others who may: further words iotax.key= of a command line
+	Modules []string        // loaded before the guest is ready, beside those it always loads
+	NoTools bool            // there is no tools disk: the guest can only say that it runs
 }
 
 // CommandLine returns the words for the kernel's command line.
@@ -34,8 +35,10 @@ func (b Boot) CommandLine() []string {
 	// The kernel hands IOTAX_GUEST on to init's environment, since it does not know the word and
 	// there is no dot in it. IsInit needs that before /proc is there.
 	w := []string{"iotax.guest=1", "IOTAX_GUEST=1"}
-	if b.Key != nil {
-		w = append(w, "iotax.key="+base64.RawURLEncoding.EncodeToString(b.Key.Marshal()))
+	for _, k := range append([]ssh.PublicKey{b.Key}, b.Keys...) {
+		if k != nil {
+			w = append(w, KeyWord(k))
+		}
 	}
 	if len(b.Modules) > 0 {
 		w = append(w, "iotax.modules="+strings.Join(b.Modules, ","))
@@ -44,6 +47,11 @@ func (b Boot) CommandLine() []string {
 		w = append(w, "iotax.tools=0")
 	}
 	return w
+}
+
+// KeyWord is the word of a command line that lets the owner of a key in.
+func KeyWord(k ssh.PublicKey) string {
+	return "iotax.key=" + base64.RawURLEncoding.EncodeToString(k.Marshal())
 }
 
 // isMarked reports whether a kernel command line is that of a micro-guest.
@@ -67,8 +75,14 @@ func parseBoot(cmdline string) (Boot, error) {
 			if err != nil {
 				return b, fmt.Errorf("iotax.key: %w", err)
 			}
-			if b.Key, err = ssh.ParsePublicKey(raw); err != nil {
+			key, err := ssh.ParsePublicKey(raw)
+			if err != nil {
 				return b, fmt.Errorf("iotax.key: %w", err)
+			}
+			if b.Key == nil {
+				b.Key = key
+			} else {
+				b.Keys = append(b.Keys, key)
 			}
 		case "iotax.modules":
 			b.Modules = strings.FieldsFunc(v, func(r rune) bool { return r == ',' })

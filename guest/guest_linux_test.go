@@ -47,7 +47,7 @@ func TestBootCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Boot{Key: key, Modules: []string{"9p", "nvme"}, NoTools: true}
+	want := Boot{Key: key, Keys: []ssh.PublicKey{key}, Modules: []string{"9p", "nvme"}, NoTools: true}
 	line := "quiet " + strings.Join(want.CommandLine(), " ") + "\n"
 	if !isMarked(line) {
 		t.Errorf("no mark on %s", line)

@@ -136,7 +136,7 @@ func start() error {
 	var config *ssh.ServerConfig
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		config, err = serverConfig(boot.Key)
+		config, err = serverConfig(boot)
 		return err
 	})
 	g.Go(func() error {
@@ -396,7 +396,7 @@ func watchDisks() {
 
 // serverConfig makes a host key for this boot and says its public half on the console, which only
 // the host can write to and read; so no secret ever travels.
-func serverConfig(user ssh.PublicKey) (*ssh.ServerConfig, error) {
+func serverConfig(boot Boot) (*ssh.ServerConfig, error) {
 	_, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -408,8 +408,10 @@ func serverConfig(user ssh.PublicKey) (*ssh.ServerConfig, error) {
 	mark("hostkey", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))))
 	c := &ssh.ServerConfig{
 		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			if user != nil && bytes.Equal(key.Marshal(), user.Marshal()) {
-				return nil, nil
+			for _, k := range append([]ssh.PublicKey{boot.Key}, boot.Keys...) {
+				if k != nil && bytes.Equal(key.Marshal(), k.Marshal()) {
+					return nil, nil
+				}
 			}
 			return nil, errors.New("not the key of this boot")
 		},

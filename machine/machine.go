@@ -48,6 +48,9 @@ func Kinds() []Kind {
 		dockerKind,
 		podmanKind,
 		nodeKind,
+		limaKind,
+		tartKind,
+		wslKind,
 		fakeKind,
 	}
 }
