@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -47,6 +48,8 @@ type QEMU struct {
 	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
 	Append      string        `yaml:"append" doc:"words to add to the kernel's command line"`
 	Args        []string      `yaml:"args" doc:"arguments to add to QEMU's command line"`
+	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3; the load generator and the servers of shares get the others"`
+	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
 	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
 }
 
@@ -81,6 +84,10 @@ func (s *QEMU) Validate() error {
 		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Mend: "the micro-guest gets a key made for the boot"}
 	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
 		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
+	case s.Pin != "" && firstErr(parseCPUs(s.Pin)) != nil:
+		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Mend: "as in 2-3"}
+	case s.PinMemory != "" && firstErr(parseCPUs(s.PinMemory)) != nil:
+		return &plan.FieldError{Field: "pin_memory", Msg: firstErr(parseCPUs(s.PinMemory)).Error(), Mend: "as in 0"}
 	case s.BootTimeout < 0:
 		return &plan.FieldError{Field: "boot_timeout", Msg: "must not be negative"}
 	}
@@ -96,6 +103,8 @@ type qemuGuest struct {
 	facts map[string]string
 	boot  []iotax.Phase
 	again func(ctx context.Context) (iotax.Machine, error)
+
+	pinned *pinning
 }
 
 var (
@@ -160,6 +169,9 @@ func (g *qemuGuest) Close(ctx context.Context) error {
 	// A connection that broke is no error: the guest is ended either way.
 	_ = g.Client.Close(ctx)
 	err := g.vm.Close(ctx)
+	if g.pinned != nil {
+		err = errors.Join(err, g.pinned.undo())
+	}
 	for _, d := range g.dirs {
 		err = errors.Join(err, os.RemoveAll(d))
 	}
@@ -182,8 +194,20 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 			return nil, &iotax.Error{Op: "start machine", On: name, Err: err, Mend: de.Mend}
 		}
 	}
+	var pinned *pinning
+	var nodes []int
+	if s.Pin != "" {
+		cpus, _ := parseCPUs(s.Pin) // Validate has read it
+		if pinned, err = newPinning(cpus); err != nil {
+			return nil, &iotax.Error{Op: "pin machine", On: name, Err: err, Mend: "name other CPUs in pin:, or leave it out"}
+		}
+	}
+	if s.PinMemory != "" {
+		nodes, _ = parseCPUs(s.PinMemory)
+	}
 	c := qemu.Config{
-		Name: name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Net: true, Extra: s.Args,
+		Nodes: nodes,
+		Name:  name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Net: true, Extra: s.Args,
 	}
 	if _, err := c.Look(); err != nil {
 		return nil, err
@@ -200,7 +224,7 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 	}
-	b := &booting{spec: s, o: o, name: name, dir: dir, config: c, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
+	b := &booting{spec: s, o: o, name: name, dir: dir, config: c, pinned: pinned, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
 	defer func() {
 		if err != nil {
 			b.undo(ctx)
@@ -239,6 +263,7 @@ type booting struct {
 	dir     string
 	sockets string
 	config  qemu.Config
+	pinned  *pinning // nil is none
 	facts   map[string]string
 	began   time.Time
 
@@ -255,6 +280,9 @@ func (b *booting) undo(ctx context.Context) {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = b.vm.Close(c)
+	}
+	if b.pinned != nil {
+		_ = b.pinned.undo()
 	}
 	_ = os.RemoveAll(b.sockets)
 	_ = os.RemoveAll(b.dir)
@@ -575,6 +603,12 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		return nil, err
 	}
 	b.vm = vm
+	if b.pinned != nil {
+		if err := b.pinned.pin(vm.Pid()); err != nil {
+			return fail(err, "leave pin: out")
+		}
+		maps.Copy(b.facts, b.pinned.facts())
+	}
 	port, err := vm.HostPort(ctx)
 	if err != nil {
 		return fail(vm.Fail(err), "")
@@ -609,7 +643,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		}
 		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
-	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases, again: b.again}
+	g := &qemuGuest{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases, again: b.again, pinned: b.pinned}
 	b.describe(ctx, g)
 	return g, nil
 }

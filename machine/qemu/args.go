@@ -24,6 +24,7 @@ type Config struct {
 	CPU     string // "" is max under tcg, host otherwise
 	CPUs    int    // 0 is 1
 	Memory  int64  // bytes, a whole number of MiB
+	Nodes   []int  // NUMA nodes that the memory is taken from; nil leaves it to the host
 
 	Kernel, Initrd string // direct boot; "" boots from the first disk
 	Append         string // kernel command line
@@ -231,8 +232,15 @@ func (c Config) Args() []string {
 	for _, s := range c.Shares {
 		shared = shared || s.fill().Type == "virtiofs"
 	}
-	if shared {
-		machine += ",memory-backend=mem" // the daemon reads and writes the guest's memory itself
+	nodes := ""
+	for _, n := range c.Nodes {
+		nodes += ",host-nodes=" + strconv.Itoa(n)
+	}
+	if nodes != "" {
+		nodes += ",policy=bind"
+	}
+	if shared || nodes != "" {
+		machine += ",memory-backend=mem"
 	}
 	a := []string{
 		"-name", "guest=" + esc(or(c.Name, "guest")) + ",debug-threads=on",
@@ -240,8 +248,11 @@ func (c Config) Args() []string {
 		"-machine", machine, "-accel", accel, "-cpu", cpu,
 		"-smp", c.smp(accel), "-m", mem + "M",
 	}
-	if shared {
-		a = append(a, "-object", "memory-backend-memfd,id=mem,size="+mem+"M,share=on")
+	switch {
+	case shared: // the daemon reads and writes the guest's memory itself
+		a = append(a, "-object", "memory-backend-memfd,id=mem,size="+mem+"M,share=on"+nodes)
+	case nodes != "":
+		a = append(a, "-object", "memory-backend-ram,id=mem,size="+mem+"M"+nodes)
 	}
 	// The console is a pipe to this process: every line can be timed as it is written.
 	a = append(a, "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
