@@ -34,11 +34,16 @@ func mustOpen(t *testing.T, k Kind, spec any) iotax.Machine {
 	return m
 }
 
-var patient = machinetest.Options{Patience: time.Minute}
+// suite is the machines' suite; when it returns, they are closed. Patience is for an emulated guest on a
+// busy host, behind two programs.
+func suite(t *testing.T, open func(t *testing.T) iotax.Machine) {
+	t.Helper()
+	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute}) })
+}
 
 func TestLima(t *testing.T) {
 	s := standIn(t)
-	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+	suite(t, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, limaKind, &Lima{Template: "template://debian", VMType: "qemu", MountType: "9p", Mounts: []string{"/srv/a"}, CPUs: 2, Memory: 1536 << 20})
 		if b := m.(iotax.Booter).Boot(); len(b) != 2 || b[1].Name != "ready" || b[1].At <= b[0].At {
 			t.Errorf("boot %v", b)
@@ -47,7 +52,7 @@ func TestLima(t *testing.T) {
 			t.Errorf("facts %v", f)
 		}
 		return m
-	}, patient)
+	})
 	s.left(t)
 	calls := s.calls(t)
 	if want := " --vm-type=qemu --mount-type=9p --mount=/srv/a:w --cpus=2 --memory=1.5 template://debian\n"; !strings.Contains(calls, want) {
@@ -107,13 +112,13 @@ func TestWSL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop("Debian")
-	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+	suite(t, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, wslKind, &WSL{Distribution: "Debian", User: "root"})
 		if f := m.(iotax.Describer).Facts(); f["wsl.kernel"] == "" {
 			t.Errorf("facts %v", f)
 		}
 		return m
-	}, patient)
+	})
 	_, err := opened(t, wslKind, &WSL{Distribution: "Gentoo"})
 	wantMend(t, err, "There is no distribution with the supplied name.", "wsl.exe --list")
 }
@@ -125,7 +130,7 @@ func TestTart(t *testing.T) {
 	}
 	s := standIn(t)
 	t.Setenv("STANDIN_IP", ip)
-	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+	suite(t, func(t *testing.T) iotax.Machine {
 		// The key is the clone's own: the stand-in makes it, and this waits for it.
 		key := filepath.Join(t.TempDir(), "key")
 		go func() {
@@ -144,7 +149,7 @@ func TestTart(t *testing.T) {
 			t.Errorf("facts %v", f)
 		}
 		return m
-	}, patient)
+	})
 	s.left(t)
 	calls := s.calls(t)
 	for _, want := range []string{"tart clone ghcr.io/someone/image:latest iotax-", " --cpu 2 --memory 2048\n",

@@ -99,6 +99,7 @@ type app struct {
 	store    string
 	json     bool
 	quiet    bool
+	debug    bool
 }
 
 func (a *app) root() *cobra.Command {

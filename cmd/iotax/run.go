@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,6 +71,7 @@ after Ctrl-C.`,
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
 	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
+	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
 	return c
 }
@@ -239,8 +241,13 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Begin:    func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
 		Save:     db.Append,
 		Update:   func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
-		Progress: show.event,
-		Now:      time.Now,
+		Progress: func(e run.Event) {
+			show.event(e)
+			if a.debug {
+				debugEvent(e, show.note)
+			}
+		},
+		Now: time.Now,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
 			case <-ctx.Done():
@@ -249,6 +256,18 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 				return nil
 			}
 		},
+	}
+}
+
+// debugEvent tells what was run in a trial, in a form that can be pasted into a shell, and how it failed.
+func debugEvent(e run.Event, note func(string, ...any)) {
+	t := e.Trial
+	if e.Kind != run.Finished || t == nil {
+		return
+	}
+	note("debug: %s, block %d, took %v: %s", t.Cell(), t.Block+1, t.Took.Round(time.Millisecond), cmp.Or(t.Facts["command"], "no command"))
+	if t.Err != "" {
+		note("debug: %s failed: %s\n%s", t.Cell(), t.Err, t.Raw)
 	}
 }
 

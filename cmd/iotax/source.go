@@ -38,6 +38,7 @@ type planFlags struct {
 	blocks    string
 	size      string
 	scale     float64
+	image     string
 	precision string
 	margin    string
 	budget    string
@@ -60,6 +61,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes and the length of trials by this, as in 0.1 for a short try of a suite")
+	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one (qemu, tart), in place of the plan's")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
 	f.StringVar(&pf.budget, "budget", "", "no block starts after this time, as in 20m")
@@ -126,6 +128,9 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 		return nil, err
 	}
 	if err := pf.shrink(p); err != nil {
+		return nil, usageError{err}
+	}
+	if err := pf.boot(p); err != nil {
 		return nil, usageError{err}
 	}
 	if err := pf.apply(&p.Measure); err != nil {
@@ -291,6 +296,32 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 }
 
 // resize sets the size of the test file of every workload that has one.
+// boot puts --image into the machines that boot one.
+func (pf *planFlags) boot(p *plan.Plan) error {
+	if pf.image == "" {
+		return nil
+	}
+	booted := false
+	for _, m := range p.Machines {
+		switch s := m.Spec.(type) {
+		case *machine.QEMU:
+			s.Image = pf.image
+		case *machine.Tart:
+			s.Image = pf.image
+		default:
+			continue
+		}
+		booted = true
+		if err := m.Spec.(plan.Validator).Validate(); err != nil {
+			return fmt.Errorf("--image: machine %s: %w", m.Name, err)
+		}
+	}
+	if !booted {
+		return &iotax.Error{Op: "boot", On: pf.image, Err: errors.New("no machine of the plan boots an image"), Mend: "leave --image out, or add a machine of kind qemu or tart"}
+	}
+	return nil
+}
+
 // shrink multiplies the plan's amounts of work by --scale: sizes, and the length of trials, which stays a
 // second or more and can still be given by --trial.
 func (pf *planFlags) shrink(p *plan.Plan) error {

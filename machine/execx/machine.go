@@ -203,7 +203,8 @@ func (m *Machine) end(ctx context.Context, cmd *iotax.Cmd, rep *far.Report, tag 
 	}
 	pid, _, _ := rep.Get()
 	// The caller's context is done, and ending must go on; what bounds it is the script's own patience.
-	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+2*proc.Patience)
+	// And many that end at once on a small guest share its time.
+	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+6*proc.Patience)
 	defer cancel()
 	var out, said bytes.Buffer
 	_, err := m.exec(ectx, []string{"sh", "-c", far.EndScript(pid, tag)}, Streams{In: strings.NewReader(""), Out: &out, Err: &said})

@@ -384,7 +384,7 @@ func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *f
 
 	// The caller's context is done, and ending must go on. What bounds it is the script's own
 	// patience, and the keep-alive when the machine does not answer.
-	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+2*proc.Patience)
+	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+6*proc.Patience)
 	defer cancel()
 	left, err := c.script(ectx, op, far.EndScript(pid, tag))
 	switch {
