@@ -95,9 +95,9 @@ func parseBoot(cmdline string) (Boot, error) {
 
 // A Mark is a line by which init says on the console how far it has come.
 type Mark struct {
-	Name   string        // init, hostkey, network, tools, ready, failed
+	Name   string        // init, hostkey, network, tools, ready, exit, failed
 	At     time.Duration // since the kernel started, by the guest's own clock
-	Detail string        // of hostkey: the key in authorized_keys form; of failed: why
+	Detail string        // of hostkey: the key in authorized_keys form; of failed: why; of exit: the status
 }
 
 const markWord = "iotax-boot:"

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -152,7 +154,11 @@ func start() error {
 		}
 		return load(boot.Modules...)
 	})
+	alone := len(os.Args) > 1 // a command stands behind -- on the kernel's command line
 	g.Go(func() (err error) {
+		if alone {
+			return nil
+		}
 		if err := load("virtio_net"); err != nil {
 			return err
 		}
@@ -173,6 +179,10 @@ func start() error {
 		}
 	}
 	linkDisks()
+	if alone {
+		mark("ready", "")
+		return runAlone(os.Args[1:])
+	}
 	go reap()
 	mark("ready", "")
 	marks.Lock()
@@ -182,6 +192,24 @@ func start() error {
 		return err
 	}
 	go func() { fail(serve(listener, config)) }()
+	return nil
+}
+
+// runAlone is the guest as a unikernel: it runs the one command that it was booted with, on the console,
+// says how that ended, and goes.
+func runAlone(args []string) error {
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	code := 0
+	if err := c.Run(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			return err
+		}
+		code = exit.ExitCode()
+	}
+	mark("exit", strconv.Itoa(code))
+	off()
 	return nil
 }
 
