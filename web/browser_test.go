@@ -36,6 +36,7 @@ type tab struct {
 	messages []string
 	requests []string
 	expected func(message string) bool // complaints that belong to what is tried
+	axe      string
 }
 
 func browser(t *testing.T) *tab {
@@ -50,6 +51,10 @@ func browser(t *testing.T) *tab {
 	if path == "" {
 		t.Skip("needs chromium")
 	}
+	axe, err := os.ReadFile(filepath.Join("..", "report", "testdata", "axe", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900)}
 	for _, f := range []string{"headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
 		opts = append(opts, chromedp.Flag(f, true))
@@ -60,8 +65,8 @@ func browser(t *testing.T) *tab {
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(cancel)
-	b := &tab{T: t, ctx: ctx, expected: func(string) bool { return false }}
-	err := chromedp.Listen(ctx, func(ev any) {
+	b := &tab{T: t, ctx: ctx, expected: func(string) bool { return false }, axe: string(axe)}
+	err = chromedp.Listen(ctx, func(ev any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch ev := ev.(type) {
@@ -172,6 +177,12 @@ func (b *tab) fits(page string) {
 		if bare := b.js(nameless); bare != "" {
 			b.Errorf("%s, %s: without a name for those who do not see it: %s", page, l.name, bare)
 		}
+		if page != "run" && l.width != 320 { // the report has its own test
+			act(b, chromedp.Evaluate[chromedp.Void](b.axe))
+			if bad := act(b, chromedp.Evaluate[string](objections, chromedp.EvalAwaitPromise)); bad != "" {
+				b.Errorf("%s, %s: axe objects:\n%s", page, l.name, bad)
+			}
+		}
 		b.shot(page, l.name, l.width, l.height)
 	}
 	b.look(1280, 900, "light")
@@ -194,13 +205,27 @@ func TestBrowser(t *testing.T) {
 	history{name: "shares-in-a-guest", runs: 2, blocks: 3, seed: 9}.fill(t, db)
 	odd := history{name: "odd"}
 	for i, status := range []iotax.Status{iotax.Failed, iotax.Interrupted, iotax.Incomplete} {
-		run := odd.run(20*i + 13)
+		run := odd.run(10*i + 3)
 		run.Name, run.Status = "<script>alert(1)</script>", status
 		if err := db.Create(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}
 	}
-	base := serve(t, newServer(t, Options{Store: db}))
+	going := nightly(61)
+	run := going.run(60)
+	trials := going.trials(run, 60)[:23]
+	run.Status, run.End = iotax.Running, time.Time{}
+	if err := db.Create(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range trials {
+		if err := db.Append(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newServer(t, Options{Store: db})
+	s.now = func() time.Time { return trials[22].Start.Add(17 * time.Second) }
+	base := serve(t, s)
 	b := browser(t)
 
 	b.to(base + "/")
@@ -210,7 +235,7 @@ func TestBrowser(t *testing.T) {
 	act(b, chromedp.Click(`.runs th.run a`))
 	b.until(`location.search.includes("order=name") && document.querySelector(".runs .run").ariaSort == "ascending" && document.querySelector("tbody .run a").textContent.startsWith("<script>")`)
 	act(b, chromedp.Click(`.pages a[rel=next]`))
-	b.until(`location.search.includes("offset=50") && document.querySelectorAll(".runs tbody tr").length == 15`)
+	b.until(`location.search.includes("offset=50") && document.querySelectorAll(".runs tbody tr").length == 16`)
 	// Filter, by key and by status.
 	b.to(base + "/")
 	act(b, chromedp.KeyEvent("/"))
@@ -243,12 +268,18 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("the bar has no style: %s", c)
 	}
 	b.fits("run")
+	// Under the server's policy too, drawings can be saved.
+	b.js(`(() => { window.saved = ""; HTMLAnchorElement.prototype.click = function () { window.saved += this.download + " "; }; for (const x of document.querySelectorAll("figure .save button")) x.click(); })()`)
+	b.until(`window.saved.includes(".svg") && window.saved.includes(".png")`)
 	act(b, chromedp.Click(`.serve a[href^="/trends"]`))
 	b.until(`location.pathname == "/trends" && document.querySelectorAll(".cellist a").length == 6`)
 	b.fits("trends")
 	act(b, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".cellist a")].find(a => a.textContent == "`+share+`").click()`))
 	b.until(`location.pathname == "/trend" && document.querySelectorAll("svg.wide .change").length == 1`)
 	b.fits("trend")
+	b.to(base + "/runs/nightly-060/live")
+	b.until(`document.querySelector("h1").textContent.startsWith("23 trials, at most")`)
+	b.fits("live")
 	b.to(base + "/login")
 	b.until(`location.pathname == "/"`) // nothing is locked
 	b.quiet(base)
@@ -314,7 +345,13 @@ func TestBrowserLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run, printed := command("run", "dir:"+places[0], "dir:"+places[1], "-w", "randread-4k-qd1", "--trial", "500ms", "--ramp", "100ms", "--size", "4MiB", "--blocks", "6", "--calibrate=no", "-q")
+	study := filepath.Join(dir, "study.yaml")
+	if err := os.WriteFile(study, []byte("name: two places\ntargets:\n  first place: {dir: "+places[0]+"}\n  second place: {dir: "+places[1]+"}\nworkloads:\n"+
+		"  4k random read: {fio: {rw: randread, bs: 4k, size: 4MiB}}\n  64k random read: {fio: {rw: randread, bs: 64k, size: 4MiB}}\n"+
+		"measure: {trial: 300ms, ramp: 100ms, blocks: 6}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run, printed := command("run", study, "--calibrate=no", "-q")
 	report := make(chan string, 1)
 	go func() {
 		text, _ := io.ReadAll(printed)
@@ -337,7 +374,6 @@ func TestBrowserLive(t *testing.T) {
 	count := b.js(`parseInt(document.querySelector("h1").textContent)`)
 	b.until(`window.here && parseInt(document.querySelector("h1").textContent) > ` + count)
 	b.until(`window.here && document.querySelector(".lanes progress").value >= 1`)
-	b.fits("live")
 	// When the run has ended, its report stands there.
 	b.until(`!window.here && !location.pathname.endsWith("/live") && document.querySelector("svg.forest")`)
 	text := <-report
@@ -374,6 +410,11 @@ func TestBrowserLive(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// objections are what axe finds against WCAG 2.1 A and AA and its best practices.
+const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
+  r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
+  r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
 // overflow names the elements that make the page scroll sideways.
 const overflow = `(() => {
