@@ -127,7 +127,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		label string
 		order store.Order
 		class string
-	}{{"run", store.ByName, "run"}, {"started", store.ByStart, "when"}, {"took", store.ByTook, "num"}, {"status", store.ByStatus, ""}} {
+	}{{"run", store.ByName, "s-run"}, {"started", store.ByStart, "s-when"}, {"took", store.ByTook, "s-num"}, {"status", store.ByStatus, ""}} {
 		next := q
 		next.Offset, next.Order, next.Reverse = 0, c.order, q.Order == c.order && !q.Reverse
 		col := columnView{Label: c.label, Href: address(next), Class: c.class}

@@ -95,7 +95,7 @@ func TestPages(t *testing.T) {
 		{"/trends", 200, []string{share, "/trend?target=guest&#43;virtio-fs"}, nil},
 		{"/trends?q=virtio-blk", 200, []string{blk}, []string{share}},
 		{"/trends?name=nightly", 200, []string{"Cells of the runs named", "name=nightly&amp;"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", "<svg class=\"trend wide\""}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", "<svg class=\"s-trend wide\""}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(blk), 200, []string{"no change in 31 runs"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
