@@ -112,3 +112,22 @@ func TestPlantedPage(t *testing.T) {
 		}
 	}
 }
+
+// No check is without a planted fault. What other packages tell (Scope OfRunning and OfReport) is not a check of a
+// measurement, and is tested where it is told.
+func TestEveryCheckIsPlanted(t *testing.T) {
+	page := plantedPage()
+	checks := 0
+	for _, r := range Rules() {
+		if r.Scope != OfTrial && r.Scope != OfRun {
+			continue
+		}
+		checks++
+		if !strings.Contains(page, "| ["+r.ID+"](") {
+			t.Errorf("no test plants %s", r.ID)
+		}
+	}
+	if checks < 20 {
+		t.Errorf("%d checks", checks)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"html/template"
 	"io"
 	"math"
@@ -688,22 +687,6 @@ func TestOrderOfTrials(t *testing.T) {
 	if d := cmp.Diff(want.String(), got.String()); d != "" {
 		t.Error(d)
 	}
-}
-
-func large(cells, blocks int) (*iotax.Run, []*iotax.Trial) {
-	run, trials := small(iotax.Up, nil, nil)
-	run.Workloads = nil
-	for c := range cells / 2 {
-		name := fmt.Sprint("workload ", c)
-		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
-		for b := range blocks {
-			for i, target := range []string{"a", "b"} {
-				trials = append(trials, &iotax.Trial{Target: target, Workload: name, Block: b, Seq: len(trials),
-					Values: []iotax.Value{{Name: "m", Unit: iotax.PerSecond, Better: iotax.Up, Value: 1000 * float64(2-i) * (1 + .01*float64((b*7+c*3+i*5)%11))}}})
-			}
-		}
-	}
-	return run, trials
 }
 
 // What is true of every row is told once and marks none; the JSON still has it at every cell.
