@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// A fault is one thing that goes wrong while a run measures.
+type fault struct {
+	name   string
+	sample int // tries in CI; IOTAX_FAULTS gives another number to all
+	setup  func(s *stage) (args []string)
+	inject func(s *stage, r *running, d *rand.Rand)
+	codes  []int // exit status that it may end with
+	killed bool  // the runner cannot clean up: clean must
+	whole  bool  // the run goes on and needs no resuming
+}
+
+// local are the words of a small run on two directories.
+func local(*stage) []string { return []string{"dir:a", "dir:b"} }
+
+// remote is a directory of this host and one over SSH.
+func remote(s *stage) []string {
+	d := s.sshd(os.Getenv("PATH"))
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
+}
+
+// at sends sig to the runner at a random time of its life.
+func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) {
+	return func(s *stage, r *running, d *rand.Rand) {
+		select {
+		case <-r.done: // it was faster
+		case <-time.After(time.Duration(d.Int64N(int64(4 * time.Second)))):
+			r.cmd.Process.Signal(sig) // it may have ended just now
+		}
+	}
+}
+
+// whileMeasuring waits for the first fio that measures, and a little longer.
+func whileMeasuring(s *stage, r *running, d *rand.Rand, do func()) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for _, p := range s.processes("fio") {
+			if strings.Contains(p, "--runtime=") && !strings.Contains(p, "--parse-only") {
+				time.Sleep(time.Duration(d.Int64N(int64(200 * time.Millisecond))))
+				do()
+				return
+			}
+		}
+		select {
+		case <-r.done:
+			return
+		default:
+		}
+	}
+	s.t.Error("it never measured")
+}
+
+// signalEvery sends sig to the processes of a name, as far as they are still there.
+func (s *stage) signalEvery(name string, sig syscall.Signal) {
+	for _, p := range s.processes(name) {
+		pid, _, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil {
+			syscall.Kill(n, sig)
+		}
+	}
+}
+
+func faults() []fault {
+	return []fault{
+		{name: "Ctrl-C (SIGINT) at a random time", sample: 2, setup: local, inject: at(syscall.SIGINT), codes: []int{0, 130}},
+		{name: "SIGTERM at a random time", sample: 1, setup: local, inject: at(syscall.SIGTERM), codes: []int{0, 130}},
+		{name: "terminal closed (SIGHUP) at a random time", sample: 1, setup: local, inject: at(syscall.SIGHUP), codes: []int{0, 130}},
+		{name: "SIGKILL of iotax at a random time", sample: 3, setup: local, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true},
+		{name: "SIGKILL of iotax, one target over SSH", sample: 1, setup: remote, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true},
+		{name: "SIGKILL of fio", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				whileMeasuring(s, r, d, func() { s.signalEvery("fio", syscall.SIGKILL) })
+			}},
+		{name: "the connection's sshd killed", sample: 1, setup: remote, codes: []int{0, 1, 4},
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				whileMeasuring(s, r, d, func() { s.killSessions() })
+			}},
+		{name: "host suspended (SIGSTOP of iotax and fio for 2 s)", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				whileMeasuring(s, r, d, func() {
+					r.send(syscall.SIGSTOP)
+					s.signalEvery("fio", syscall.SIGSTOP)
+					time.Sleep(2 * time.Second)
+					s.signalEvery("fio", syscall.SIGCONT)
+					r.send(syscall.SIGCONT)
+				})
+			}},
+		{name: "target's file system becomes read-only", sample: 1, codes: []int{0, 1, 4}, killed: true,
+			setup: func(s *stage) []string { return []string{"dir:a", "dir:" + s.mount("small", "size=32m")} },
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				whileMeasuring(s, r, d, func() {
+					for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+						if exec.Command("mount", "-o", "remount,ro", s.path("small")).Run() == nil {
+							break
+						}
+					}
+				})
+				r.wait()
+				if out, err := exec.Command("mount", "-o", "remount,rw", s.path("small")).CombinedOutput(); err != nil {
+					s.t.Errorf("remount: %s", out)
+				}
+			}},
+		{name: "target's file system fills up", sample: 1, codes: []int{0, 1, 4},
+			setup: func(s *stage) []string { return []string{"dir:a", "dir:" + s.mount("small", "size=32m")} },
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				r.said("opening")
+				exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=1M").Run()
+				r.wait()
+				os.Remove(s.path("small") + "/others")
+			}},
+		{name: "store locked by another program for 3 s", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
+			inject: func(s *stage, r *running, d *rand.Rand) {
+				whileMeasuring(s, r, d, func() {
+					db, err := sql.Open("sqlite", s.store())
+					if err != nil {
+						s.t.Error(err)
+						return
+					}
+					defer db.Close()
+					c, err := db.Conn(context.Background())
+					if err != nil {
+						s.t.Error(err)
+						return
+					}
+					defer c.Close()
+					if _, err := c.ExecContext(context.Background(), "PRAGMA busy_timeout=10000; BEGIN IMMEDIATE"); err != nil {
+						s.t.Error(err)
+						return
+					}
+					time.Sleep(3 * time.Second)
+					if _, err := c.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+						s.t.Error(err)
+					}
+				})
+			}},
+	}
+}
+
+// store is the file of the stage's store.
+func (s *stage) store() string {
+	found, _ := filepath.Glob(s.path("state/iotax/*.db"))
+	if len(found) != 1 {
+		s.t.Fatalf("stores: %q", found)
+	}
+	return found[0]
+}
+
+// killSessions kills what sshd started for connections, and not the one that listens.
+func (s *stage) killSessions() {
+	var servers []string
+	for _, p := range s.processes("sshd") {
+		pid, _, _ := strings.Cut(p, " ")
+		servers = append(servers, pid)
+	}
+	for _, pid := range servers {
+		out, _ := exec.Command("pgrep", "-P", pid).Output()
+		for _, child := range strings.Fields(string(out)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// An aftermath counts what came of a fault.
+type aftermath struct {
+	tries, hit          int
+	finished, lost      int // trials that iotax had told of, and those of them that are not in the store
+	left                int // things that are still there after clean
+	resumed, notResumed int
+}
+
+// TestFaults does to small real runs what happens to runs. A trial that was told of must be in the store, what
+// is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
+// IOTAX_FAULTS_DOC=FILE the table of docs/reliability.md is written there.
+func TestFaults(t *testing.T) {
+	needsRoot(t)
+	only := os.Getenv("IOTAX_FAULTS_ONLY")
+	var mu sync.Mutex
+	results := make([]aftermath, len(faults()))
+	t.Run("each", func(t *testing.T) {
+		for i, f := range faults() {
+			tries := f.sample
+			if n, err := strconv.Atoi(os.Getenv("IOTAX_FAULTS")); err == nil {
+				tries = n
+			}
+			if only != "" && !strings.Contains(f.name, only) {
+				continue
+			}
+			for n := range tries {
+				t.Run(fmt.Sprintf("%s/%d", f.name, n), func(t *testing.T) {
+					t.Parallel()
+					o := f.try(newStage(t), rand.New(rand.NewPCG(uint64(i), uint64(n))))
+					mu.Lock()
+					defer mu.Unlock()
+					r := &results[i]
+					r.tries++
+					r.hit += o.hit
+					r.finished += o.finished
+					r.lost += o.lost
+					r.left += o.left
+					r.resumed += o.resumed
+					r.notResumed += o.notResumed
+				})
+			}
+		}
+	})
+	var b strings.Builder
+	b.WriteString("| fault | tried | of these while it ran | trials that had finished | of these lost | left behind after `clean` | gone on with |\n|---|---|---|---|---|---|---|\n")
+	for i, f := range faults() {
+		if r := results[i]; r.tries > 0 {
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d of %d |\n", f.name, r.tries, r.hit, r.finished, r.lost, r.left, r.resumed, r.resumed+r.notResumed)
+		}
+	}
+	t.Log("\n" + b.String())
+	if doc := os.Getenv("IOTAX_FAULTS_DOC"); doc != "" {
+		if err := os.WriteFile(doc, []byte(b.String()), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// try does f to one run.
+func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
+	args := append([]string{"run"}, f.setup(s)...)
+	args = append(args, "-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--blocks", "3", "--calibrate=no")
+	r := s.start(nil, args...)
+	f.inject(s, r, d)
+	got := r.wait()
+	ok := false
+	for _, c := range f.codes {
+		ok = ok || c == got.code
+	}
+	if !ok || strings.Contains(got.stderr, "goroutine ") || strings.Contains(got.stderr, "panic") {
+		s.t.Errorf("it ended unlike any of %v: %s", f.codes, got)
+	}
+	if got.code != 0 || f.whole {
+		o.hit = 1
+	}
+	told := strings.Count(got.stderr, "  block ")
+
+	if f.killed {
+		// Over there the watchdog looks once a second.
+		for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if r := s.iotax("clean", "--remote", "--yes"); strings.Contains(r.stdout, "nothing was left") {
+				break
+			}
+		}
+	}
+	for _, dir := range []string{"a", "b", "tmp", "small"} {
+		left, _ := filepath.Glob(s.path(dir) + "/iotax-*")
+		o.left += len(left)
+		for _, l := range left {
+			s.t.Errorf("left behind: %s after %s", l, got)
+		}
+	}
+
+	saved := s.iotax("list", "--json")
+	if saved.code != 0 || strings.TrimSpace(saved.stdout) == "[]" {
+		if told > 0 {
+			s.t.Errorf("%d trials were told of, and there is no run: %s", told, saved)
+		}
+		o.finished, o.lost = told, told
+		return o // before anything was saved
+	}
+	run, trials := s.trials()
+	o.finished = len(trials)
+	if len(trials) < told {
+		o.lost = told - len(trials)
+		s.t.Errorf("%d trials were told of, %d are saved", told, len(trials))
+	}
+	if run.Status == iotax.Running {
+		s.t.Errorf("the run still counts as running")
+	}
+	if f.whole || run.Status == iotax.Done || got.code == 1 && len(trials) == 0 {
+		return o
+	}
+	if again := s.iotax("run", "--resume"); again.code == 0 || again.code == 4 {
+		o.resumed = 1
+		after, all := s.trials()
+		if after.ID != run.ID || len(all) < len(trials) {
+			s.t.Errorf("%d trials of %s became %d of %s", len(trials), run.ID, len(all), after.ID)
+		}
+	} else {
+		o.notResumed = 1
+		s.t.Errorf("it does not go on: %s", again)
+	}
+	return o
+}
