@@ -75,10 +75,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
-		fmt.Fprintf(stderr, "iotax: %v\n", err)
+		fmt.Fprintf(stderr, "iotax: %s\n", cleanLines(err.Error()))
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "iotax: %v\n", err)
+	fmt.Fprintf(stderr, "iotax: %s\n", cleanLines(err.Error()))
 	return exitError
 }
 

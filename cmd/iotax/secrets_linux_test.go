@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A secret comes from the environment or a file, and goes to the one who asks for it. Markers are planted in
+// every place that a secret can come from; none may turn up in a command line, the store, what is printed,
+// or a file.
+func TestSecretsStaySecret(t *testing.T) {
+	s := newStage(t)
+	mark := func(i int) string { return fmt.Sprintf("MARKED-%d-SECRET", i) }
+	n := 0
+	next := func() string { n++; return mark(n) }
+	for _, name := range []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+		"MINIO_ROOT_PASSWORD", "PGPASSWORD", "IOTAX_STORE_PASSWORD"} {
+		s.env[name] = next()
+	}
+	password := s.write("home/password", next()+"\n")
+
+	d := s.sshd(os.Getenv("PATH"))
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+
+	// Command lines are looked at all the time, of every process there is.
+	stop, seen := make(chan struct{}), make(chan map[string]bool)
+	go func() {
+		found := map[string]bool{}
+		for {
+			all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, f := range all {
+				b, _ := os.ReadFile(f)
+				// What the test itself writes as words is the user's own command line.
+				if bytes.Contains(b, []byte("MARKED-")) && !bytes.Contains(b, []byte("://")) {
+					found[strings.ReplaceAll(string(b), "\x00", " ")] = true
+				}
+			}
+			select {
+			case <-stop:
+				seen <- found
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}()
+
+	var said strings.Builder
+	run := func(args ...string) result {
+		r := s.iotax(args...)
+		r.args = nil
+		fmt.Fprintln(&said, r)
+		return r
+	}
+	s.write("plan.yaml", fmt.Sprintf(`
+baseline: host
+machines:
+  there: {ssh: {host: 127.0.0.1, port: %d, password_file: %s}}
+targets:
+  host:  {dir: a}
+  there: {on: there, dir: %s}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
+measure: {trial: 200ms, ramp: 0s, blocks: 1}
+`, d.port, password, s.path("b")))
+	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json", "-o", "report.csv").works(t, 0)
+	// A server that lets nobody in, so that everything is tried.
+	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
+machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}
+targets: {host: {dir: a}, there: {on: there, dir: /tmp}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
+`, d.port, password), "KNOWN", s.path("known"), 1))
+	run("run", "plan2.yaml")
+	// In URLs: of a target, of a store.
+	for _, args := range [][]string{
+		{"run", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
+		{"plan", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
+		{"run", "dir:a", "s3://key:" + next() + "@127.0.0.1:1/bucket"},
+		{"run", "dir:a", "http://me:" + next() + "@127.0.0.1:1/"},
+		{"list", "--store", "postgres://me:" + next() + "@127.0.0.1:1/iotax"},
+		{"list", "--store", "mysql://me:" + next() + "@127.0.0.1:1/iotax"},
+	} {
+		if r := run(args...); r.code == 0 && args[0] != "plan" {
+			t.Errorf("%q works", args[:2])
+		}
+	}
+	for _, args := range [][]string{{"report"}, {"show"}, {"show", "--plan"}, {"show", "--json"}, {"export"}, {"list"}, {"doctor"}, {"clean"}} {
+		run(args...)
+	}
+	close(stop)
+	for cmd := range <-seen {
+		t.Errorf("a secret is on a command line: %s", cmd)
+	}
+	leaks := func(where string, text []byte) {
+		for i := 1; i <= n; i++ {
+			if at := bytes.Index(text, []byte(mark(i)+"\n")); at < 0 {
+				at = bytes.Index(text, []byte(mark(i)))
+				if at >= 0 {
+					t.Errorf("secret %d is in %s: …%q…", i, where, text[max(0, at-80):min(len(text), at+60)])
+				}
+			} else {
+				t.Errorf("secret %d is in %s", i, where)
+			}
+		}
+	}
+	leaks("what is printed", []byte(said.String()))
+	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || path == password {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		leaks(path, b)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Names come from plans of anybody, and texts from machines of anybody.
+func TestHostileNames(t *testing.T) {
+	s := newStage(t)
+	s.write("plan.yaml", `
+name: "<img src=x onerror=alert(1)>"
+baseline: '=HYPERLINK("http://x","y")'
+targets:
+  '=HYPERLINK("http://x","y")': {dir: a}
+  '<script>alert(1)</script>': {dir: b}
+  'a | b `+"`c`"+` [d](http://e) **f**': {dir: b}
+workloads:
+  '+cmd"|'' /C calc''!A0': {fio: {rw: randread, bs: 4k, size: 4MiB}}
+measure: {trial: 100ms, ramp: 0s, blocks: 2}
+`)
+	r := s.iotax("run", "plan.yaml", "-o", "r.html", "-o", "r.md", "-o", "r.csv", "-o", "r.svg", "-o", "r.json").works(t, 0)
+	if strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\x9b") {
+		t.Error("control characters on the terminal")
+	}
+	file := func(name string) string {
+		b, err := os.ReadFile(s.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, name := range []string{"r.html", "r.svg", "r.md"} {
+		text := file(name)
+		for _, bad := range []string{"<script>alert", "<img src=x"} {
+			if strings.Contains(text, bad) {
+				at := strings.Index(text, bad)
+				t.Errorf("%s holds %q: %q", name, bad, text[max(0, at-60):min(len(text), at+60)])
+			}
+		}
+	}
+	if md := file("r.md"); strings.Contains(md, "[d](http://e)") {
+		t.Error("a name is a link in Markdown")
+	}
+	for line := range strings.Lines(file("r.csv")) {
+		for _, bad := range []string{`,=HYPERLINK`, `,"=HYPERLINK`, `,+cmd`, `,"+cmd`} {
+			if strings.Contains(line, bad) {
+				t.Errorf("a formula in CSV: %s", line)
+			}
+		}
+	}
+	// Escape sequences have no place in a plan, and no way to the terminal.
+	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, blocks: 1}\n")
+	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\x9b") {
+		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)
+	}
+}
