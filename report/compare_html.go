@@ -55,7 +55,7 @@ type differenceView struct{ Key, Where, A, B string }
 func (c *Comparison) view() compareView {
 	notes, refs := c.notes()
 	v := compareView{CSS: template.CSS(pageCSS), Script: template.JS(pageJS), Policy: pagePolicy, // ours, from the binary
-		Version: clean(c.B.Run.Version), Title: "B against A", Answer: clean(c.Answer), Gate: clean(c.gateLine()), Failed: c.Failed,
+		Version: clean(c.B.Run.Version), Title: "B against A", Answer: bind(clean(c.Answer)), Gate: clean(c.gateLine()), Failed: c.Failed,
 		A: clean(runLine(c.A)), B: clean(runLine(c.B)), Margin: bind(percent(c.Margin)), Method: bind(clean(c.methodLine())), What: "B over A"}
 	if c.By == ByLoss {
 		v.What = "B’s ratio to " + clean(c.B.Baseline) + " over A’s"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -319,5 +320,29 @@ func BenchmarkHTML100Cells(b *testing.B) {
 		if err := New(run, trials).HTML(io.Discard); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The classic tables stand in the page too, word by word.
+func TestLayoutsInPage(t *testing.T) {
+	for _, name := range iotax.Layouts {
+		r := laidOut(name)
+		page := strings.NewReplacer(nbsp, " ").Replace(html.UnescapeString(string(written(t, r))))
+		tables := r.LayoutTables()
+		if len(tables) == 0 {
+			t.Fatalf("%s: no table", name)
+		}
+		for _, table := range tables {
+			for _, row := range table.Rows {
+				for _, cell := range row {
+					if !strings.Contains(page, ">"+clean(cell)+"</td>") {
+						t.Errorf("%s: the page lacks %q", name, cell)
+					}
+				}
+			}
+		}
+	}
+	if strings.Contains(string(written(t, laidOut(""))), "At a glance") {
+		t.Error("a report without a layout has its heading")
 	}
 }

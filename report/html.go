@@ -88,6 +88,7 @@ type pageView struct {
 	Tiles                         []tileView
 	Assessment                    []sentenceView
 	Overview                      []overviewRow
+	Layout                        []layoutView
 	Waterfalls                    []chartView
 	Beside                        *besideView
 	Wide, Narrow                  *forest
@@ -202,7 +203,7 @@ func verdictClass(v stat.Verdict) string {
 func (r *Report) view() pageView {
 	v := pageView{
 		CSS: template.CSS(pageCSS), Script: template.JS(pageJS), Policy: pagePolicy, // ours, from the binary
-		Title: clean(r.Run.Name), Answer: clean(r.Answer), Status: clean(string(r.Run.Status)),
+		Title: clean(r.Run.Name), Answer: bind(clean(r.Answer)), Status: clean(string(r.Run.Status)),
 		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.noiseLine() + " " + r.methodLine()),
 		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: bind(percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
@@ -248,6 +249,7 @@ func (r *Report) view() pageView {
 			v.Waterfalls = append(v.Waterfalls, c)
 		}
 	}
+	v.Layout = r.layoutViews()
 	v.Tiles, v.Assessment, v.Overview, v.Beside = r.tiles(), r.assessment(), r.overview(href), r.Beside.view()
 	for _, n := range slices.Concat(r.General, r.Common) {
 		nv := viewNote(n)

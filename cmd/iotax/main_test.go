@@ -64,7 +64,7 @@ var (
 // comment with the name.
 func TestReadme(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"README.md", "docs/coming-from-fio.md"} {
+	for _, name := range []string{"README.md", "docs/coming-from-fio.md", "docs/reports.md"} {
 		text, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)
