@@ -173,7 +173,7 @@ func (w Waterfall) rows() [][]string {
 	for _, h := range w.Hops {
 		out = append(out, []string{"+ " + clean(h.To), number(h.Value, w.Unit), formatRatio(h.Ratio), share(h), verdictWord(h.Verdict, true)})
 	}
-	return append(out, []string{"= " + clean(w.Total.To), "", formatRatio(w.Total.Ratio), share(w.Total), verdictWord(w.Total.Verdict, true)})
+	return append(out, []string{"= the whole", "", formatRatio(w.Total.Ratio), share(w.Total), verdictWord(w.Total.Verdict, true)})
 }
 
 // foot says from how many blocks, and what is missing.
