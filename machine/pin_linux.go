@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,15 +17,29 @@ import (
 // generators, the servers of its shares, iotax itself) on the others.
 type pinning struct {
 	guest, rest, all unix.CPUSet
+	pid              int // of the guest
 }
+
+// pinned are the guests that are pinned now: they are left alone when everything else moves, and the last
+// of them gives the CPUs back.
+var pinned struct {
+	sync.Mutex
+	guests map[int]bool
+}
+
+// atStart is what this process could use before anything was pinned.
+var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
+	err = unix.SchedGetaffinity(0, &all)
+	return all, err
+})
 
 // newPinning checks that this process may use the CPUs, and that some are left.
 func newPinning(cpus []int) (*pinning, error) {
-	p := &pinning{}
-	if err := unix.SchedGetaffinity(0, &p.all); err != nil {
+	all, err := atStart()
+	if err != nil {
 		return nil, err
 	}
-	p.rest = p.all
+	p := &pinning{all: all, rest: all}
 	for _, c := range cpus {
 		if !p.all.IsSet(c) {
 			return nil, fmt.Errorf("CPU %d is not one that may be used here (%s)", c, cpuList(&p.all))
@@ -41,26 +56,39 @@ func newPinning(cpus []int) (*pinning, error) {
 // pin moves the guest's process to its CPUs, and this process with its other children to the rest. What
 // they start later stays where they are.
 func (p *pinning) pin(guest int) error {
+	pinned.Lock()
+	defer pinned.Unlock()
+	if pinned.guests == nil {
+		pinned.guests = map[int]bool{}
+	}
+	p.pid = guest
+	pinned.guests[guest] = true
 	if err := moveThreads(guest, &p.guest); err != nil {
 		return err
 	}
-	return p.moveRest(&p.rest, guest)
+	return moveRest(&p.rest)
 }
 
-// undo gives all CPUs back, once the guest is gone.
-func (p *pinning) undo() error { return p.moveRest(&p.all, 0) }
+// undo gives all CPUs back once the guest is gone and no other is pinned.
+func (p *pinning) undo() error {
+	pinned.Lock()
+	defer pinned.Unlock()
+	delete(pinned.guests, p.pid)
+	if len(pinned.guests) > 0 {
+		return nil
+	}
+	return moveRest(&p.all)
+}
 
-func (p *pinning) moveRest(to *unix.CPUSet, but int) error {
-	self := os.Getpid()
-	errs := []error{moveThreads(self, to)}
-	for _, pid := range children(self) {
-		if pid == but {
+// moveRest moves this process and those below it, but not the guests.
+func moveRest(to *unix.CPUSet) error {
+	errs := []error{moveThreads(os.Getpid(), to)}
+	for _, pid := range children(os.Getpid()) {
+		if pinned.guests[pid] {
 			continue
 		}
-		for _, below := range append([]int{pid}, children(pid)...) {
-			if err := moveThreads(below, to); err != nil && !errors.Is(err, os.ErrNotExist) { // it ended meanwhile
-				errs = append(errs, err)
-			}
+		if err := moveThreads(pid, to); err != nil && !errors.Is(err, os.ErrNotExist) { // it ended meanwhile
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

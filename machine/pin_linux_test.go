@@ -52,6 +52,17 @@ func TestPin(t *testing.T) {
 			t.Errorf("process %d is on CPUs %s, not %s", pid, got, rest)
 		}
 	}
+	// A second guest like it leaves the first where it is, and the rest pinned when it goes.
+	again, err := g.Restart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if guest, self := affinity(t, g.vm.Pid()), affinity(t, os.Getpid()); guest != last || self != rest {
+		t.Errorf("after another guest, QEMU is on CPUs %s and this process on %s", guest, self)
+	}
 	closeGuest(t, g)
 	for _, pid := range []int{os.Getpid(), server.Process.Pid} {
 		if got := affinity(t, pid); got != before {

@@ -33,7 +33,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
 		{plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman"}}, prepareMount},
 		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
-		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh"}}, prepareSSHFS},
+		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS},
 		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
 		{plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD},
 		{plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork},
