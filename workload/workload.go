@@ -40,6 +40,8 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
 		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive}, openArchive},
 		{plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP},
+		{plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot}, openBoot},
+		{plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp}, openApp},
 		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject}, openObject},
 		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage}, openImage},
 		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise}, openMaterialise},
