@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,5 +183,29 @@ func TestMaterialise(t *testing.T) {
 	}
 	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestGuestSpec(t *testing.T) {
+	for field, change := range map[string]func(*Guest){
+		"":       func(*Guest) {},
+		"memory": func(g *Guest) { g.Memory = 1 << 20 },
+		"cpus":   func(g *Guest) { g.CPUs = 0 },
+		"size":   func(g *Guest) { g.Size = 5 },
+		"each":   func(g *Guest) { g.Each = 1 },
+	} {
+		g := newGuest().(*Guest)
+		change(g)
+		err := g.Validate()
+		var f *plan.FieldError
+		if (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
+			t.Errorf("%q: %v", field, err)
+		}
+	}
+	w := &guestOnTop{name: "guest"}
+	for _, p := range []iotax.Place{{Kind: iotax.PlaceDir, Path: "/x"}, {Kind: iotax.PlaceURL, Path: "nbd://x", ReadOnly: true}} {
+		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: machine.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "mend: ") {
+			t.Errorf("%+v: %v", p, err)
+		}
 	}
 }

@@ -45,6 +45,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject}, openObject},
 		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage}, openImage},
 		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise}, openMaterialise},
+		{plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest}, openGuest},
 	}
 }
 
