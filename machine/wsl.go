@@ -72,17 +72,17 @@ func openWSL(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
 		return nil, err
 	}
 	m := &wslMachine{Machine: execx.New(cmp.Or(o.Name, s.Distribution, "wsl"), wsl.into(nil, s.prefix()...)), facts: map[string]string{"wsl.distribution": s.Distribution}}
-	out, err := iotax.Output(ctx, m, "uname", "-r")
+	out, err := wsl.run(ctx, toolSlow, append(s.prefix(), "uname", "-r")...)
 	if err != nil {
 		var exit *iotax.ExitError
-		if errors.As(err, &exit) {
-			err = errors.New(narrow(exit.Error()))
+		if errors.As(err, &exit) && exit.Stderr != "" {
+			err = errors.New(narrow(exit.Stderr))
 		}
 		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Mend: "wsl.exe --list --verbose shows the distributions"}
 	}
-	m.facts["wsl.kernel"] = strings.TrimSpace(string(out))
+	m.facts["wsl.kernel"] = strings.TrimSpace(out)
 	return m, nil
 }
 
 // narrow reads what wsl.exe itself says, which is UTF-16 unless WSL_UTF8 is set.
-func narrow(s string) string { return strings.ReplaceAll(s, "\x00", "") }
+func narrow(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\x00", "")) }
