@@ -2,7 +2,7 @@
 GO      ?= go
 export CGO_ENABLED = 0
 
-.PHONY: demo build test unit lint cross clean
+.PHONY: package-files packages reproducible demo build test unit lint cross clean
 
 demo: build
 	@scripts/need demo
@@ -29,6 +29,32 @@ cross:
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/iotax
 	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/iotax
 	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/iotax
+
+# What packages hold beside the program: a manual page for each command, completions.
+package-files:
+	rm -rf bin/package
+	mkdir -p bin/package/completion
+	$(GO) build -trimpath -ldflags '-s -w' -o bin/package/iotax ./cmd/iotax
+	bin/package/iotax man bin/package/man
+	gzip -9n bin/package/man/*.1
+	bin/package/iotax completion bash >bin/package/completion/iotax.bash
+	bin/package/iotax completion zsh >bin/package/completion/_iotax
+	bin/package/iotax completion fish >bin/package/completion/iotax.fish
+
+VERSION ?= 0.0.0
+NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@latest
+packages: package-files
+	GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) $(NFPM) package -f packaging/nfpm.yaml -p deb -t bin/
+	GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) $(NFPM) package -f packaging/nfpm.yaml -p rpm -t bin/
+
+# Two builds from two directories must be the same bytes.
+reproducible:
+	rm -rf bin/again && mkdir -p bin/again/src
+	git archive HEAD | tar -x -C bin/again/src
+	git archive HEAD | (mkdir bin/again/other && tar -x -C bin/again/other)
+	cd bin/again/src && $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o ../a ./cmd/iotax
+	cd bin/again/other && $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o ../b ./cmd/iotax
+	cmp bin/again/a bin/again/b && rm -rf bin/again
 
 clean:
 	rm -rf bin

@@ -41,15 +41,36 @@ func remote(s *stage) []string {
 	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
 }
 
-// at sends sig to the runner at a random time of its life.
+// at sends sig to the runner at a random time of its life: while it opens, or some time after it told of one
+// of its trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) {
 	return func(s *stage, r *running, d *rand.Rand) {
+		trials := d.IntN(6)
+		for end := time.Now().Add(time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+			select {
+			case <-r.done: // it was faster
+				return
+			default:
+			}
+		}
 		select {
-		case <-r.done: // it was faster
-		case <-time.After(time.Duration(d.Int64N(int64(4 * time.Second)))):
+		case <-r.done:
+		case <-time.After(time.Duration(d.Int64N(int64(400 * time.Millisecond)))):
 			r.cmd.Process.Signal(sig) // it may have ended just now
 		}
 	}
+}
+
+// told counts the trials that the run has told of.
+func (r *running) told() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.lines {
+		if strings.Contains(l, "  block ") {
+			n++
+		}
+	}
+	return n
 }
 
 // whileMeasuring waits for the first fio that measures, and a little longer.
