@@ -269,7 +269,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	r := s.start(nil, args...)
 	f.inject(s, r, d)
 	got := r.wait()
-	ok := false
+	ok := got.code == -1 && got.stderr == "" // before main had begun: nothing was made yet
 	for _, c := range f.codes {
 		ok = ok || c == got.code
 	}
