@@ -311,6 +311,21 @@ func TestSortAndFilter(t *testing.T) {
 	v.quiet()
 }
 
+// Printed values are sorted by what they mean: 1.3 GiB/s is more than 54 MiB/s.
+func TestSortByUnit(t *testing.T) {
+	v := visiting(t, written(t, laidOut("tart")))
+	got := v.eval(`(() => {
+  const body = document.querySelector("#layout ~ .scroll tbody"), cells = ["1.3 GiB/s", "–", "54 MiB/s", "190k IOPS", "171 ± 55 µs", "1.84 ± 0.22 ms", "12 s", "0.10× [0.08, 0.12]"];
+  body.replaceChildren(...cells.map(c => { const r = document.createElement("tr"); r.insertCell().textContent = c; return r; }));
+  document.querySelector("#layout ~ .scroll thead button").click();
+  return [...body.rows].map(r => r.textContent).join(", ");
+})()`)
+	if want := "171 ± 55 µs, 1.84 ± 0.22 ms, 0.10× [0.08, 0.12], 12 s, 190k IOPS, 54 MiB/s, 1.3 GiB/s, –"; got != want {
+		t.Errorf("sorted %s, want %s", got, want)
+	}
+	v.quiet()
+}
+
 // Each drawing can be saved, as an SVG that is whole without the page and as a PNG.
 func TestSaveDrawings(t *testing.T) {
 	v := visiting(t, written(t, withLayers()))

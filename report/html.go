@@ -179,6 +179,7 @@ type phaseView struct {
 type trialView struct {
 	Seq, Block                                 int
 	Workload, Target, Value, Took, At, Outcome string
+	TookOrder                                  string
 	Class                                      string
 }
 

@@ -76,7 +76,7 @@ func (r *Report) viewTrials(v *pageView) {
 	}
 	for _, t := range r.Trials {
 		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: clean(t.Workload), Target: clean(t.Target), Value: dash,
-			Took: t.Took.Round(100 * time.Millisecond).String(), Outcome: "counts"}
+			Took: t.Took.Round(100 * time.Millisecond).String(), TookOrder: order(t.Took.Seconds()), Outcome: "counts"}
 		if !t.Start.IsZero() {
 			tv.At = t.Start.UTC().Format("15:04:05")
 		}

@@ -7,14 +7,17 @@
     return e;
   };
 
-  // What a cell is sorted by: a number where it says one, else its words.
+  const scales = { n: 1e-9, "µ": 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
+  const printed = /^[<>]?(-?\d+(?:\.\d+)?)([kMGT]?)(?: ± \d+(?:\.\d+)?)?(?: \[[^\]]*\])?(?: ?(?:([nµm]?)s|([KMGT]i)?B(?:\/s)?|IOPS|%|×))?(?: \[[^\]]*\])?$/;
+  // What a cell is sorted by: a number where it says one, with its unit ("1.3 GiB/s" is more than "54 MiB/s"), else its words.
   const key = (row, column) => {
     const cell = row.cells[column];
     if (!cell) return "";
-    const s = cell.dataset.v ?? cell.textContent.trim();
-    if (s === "" || s === "–") return "";
-    const n = Number(s);
-    return Number.isNaN(n) ? s.toLowerCase() : n;
+    const s = (cell.dataset.v ?? cell.textContent).replace(/\s+/g, " ").trim();
+    if (s === "" || s.startsWith("–") || s.startsWith("n/a")) return "";
+    if (!Number.isNaN(Number(s))) return Number(s);
+    const m = printed.exec(s);
+    return m ? Number(m[1]) * scales[m[2]] * scales[m[3] ?? ""] * scales[m[4] ?? ""] : s.toLowerCase();
   };
   // What is missing is last, whichever way the rest is sorted.
   const compare = (a, b, down) => {
