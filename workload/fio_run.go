@@ -639,7 +639,7 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	}
 	files := shared.release(t, st.held)
 	st.held = nil
-	if len(files) == 0 {
+	if len(files) == 0 || t.Place.ReadOnly { // what a read-only place holds was made with it
 		return nil
 	}
 	if err := removeFiles(ctx, t, files); err != nil {

@@ -407,6 +407,22 @@ func TestReadOnlyPlace(t *testing.T) {
 	if err := w.Run(ctxFor(t), ro, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
+	// The file is the place's own: it stays, whoever else still holds it.
+	alone := target(machine.Local(), onDisk(t))
+	alone.Place.ReadOnly = true
+	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	last := open(t, "size", "4MiB")
+	if err := last.Prepare(ctxFor(t), alone); err != nil {
+		t.Fatal(err)
+	}
+	if err := last.Cleanup(ctxFor(t), alone); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, alone.Place.Path); len(got) != 1 {
+		t.Errorf("after Cleanup there is %v", got)
+	}
 	if got := names(t, dir); len(got) != 1 {
 		t.Error(got)
 	}
