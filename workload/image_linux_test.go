@@ -115,7 +115,7 @@ func TestImage(t *testing.T) {
 }
 
 // anExport serves a raw image of 16 MiB of random bytes.
-func anExport(t *testing.T) (target *iotax.Target, server *exec.Cmd) {
+func anExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 	t.Helper()
 	dir := t.TempDir()
 	image, socket, pid := dir+"/disk.raw", dir+"/s", dir+"/pid"
@@ -208,4 +208,18 @@ func TestGuestSpec(t *testing.T) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
+}
+
+// BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's engine of NBD:
+// go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./workload
+func BenchmarkNBDByHand(b *testing.B) {
+	target, _ := anExport(b)
+	for b.Loop() {
+		hand, ours := alternate(b, 40, 400*time.Millisecond, target.Place.Path, total, "size", "16MiB", "iodepth", "16")
+		r := medianRatio(hand, ours, func(r rates) float64 { return r.wall })
+		b.ReportMetric(r.Estimate, "ratio")
+		b.ReportMetric(r.Lo, "ratio-from")
+		b.ReportMetric(r.Hi, "ratio-to")
+	}
+	b.ReportMetric(0, "ns/op")
 }

@@ -15,17 +15,24 @@ import (
 // Materialise is `materialise: {…}`: the volume behind an NBD export is brought onto the node that uses it, in one go or as it is
 // read.
 type Materialise struct {
-	Tool string `yaml:"tool" doc:"what copies" enum:"nbdcopy,qemu-img"`
-	Lazy bool   `yaml:"lazy" doc:"use it at once, through an overlay that keeps what is read (copy-on-read), and read it through"`
-	Path string `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
+	Tool string    `yaml:"tool" doc:"what copies" enum:"nbdcopy,qemu-img"`
+	Lazy bool      `yaml:"lazy" doc:"use it at once, through an overlay that keeps what is read (copy-on-read), and read it through"`
+	Size plan.Size `yaml:"size" doc:"what an export that is made for the run holds at least"`
+	Path string    `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
 }
 
-func newMaterialise() any { return &Materialise{Tool: "nbdcopy"} }
+func newMaterialise() any { return &Materialise{Tool: "nbdcopy", Size: 128 << 20} }
+
+// Scale makes the volume smaller or larger.
+func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.Size), by)) }
 
 // Validate refuses tools that are not known.
 func (s *Materialise) Validate() error {
 	if s.Tool != "nbdcopy" && s.Tool != "qemu-img" {
 		return &plan.FieldError{Field: "tool", Msg: fmt.Sprintf("%q is not known", s.Tool), Mend: "nbdcopy or qemu-img"}
+	}
+	if s.Size < 0 {
+		return &plan.FieldError{Field: "size", Msg: "is negative"}
 	}
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
 		return &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q is not a full path", s.Path), Mend: "as in /var/tmp"}
@@ -48,6 +55,9 @@ type materialise struct {
 }
 
 func (w *materialise) Metrics() []string { return []string{"duration", "first.io", "steady.bandwidth"} }
+
+// Space is the size of the volume.
+func (w *materialise) Space() int64 { return int64(w.spec.Size) }
 
 // assumed is the size of an export that nobody told, for the time limit.
 const assumed = 4 << 30

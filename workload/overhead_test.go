@@ -3,6 +3,7 @@ package workload
 import (
 	"math"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func alternate(t testing.TB, pairs int, length time.Duration, dir string, percen
 	t.Helper()
 	w := open(t, options...)
 	tg := target(machine.Local(), dir)
+	if strings.HasPrefix(dir, "nbd") {
+		tg.Place = iotax.Place{Kind: iotax.PlaceURL, Path: dir}
+	}
 	prepared(t, w, tg)
 	ctx := t.Context()
 	under := func() {
@@ -49,7 +53,9 @@ func alternate(t testing.TB, pairs int, length time.Duration, dir string, percen
 		args := append([]string{}, st.tool.argv...)
 		args = append(args, "--name=hand", "--ioengine="+st.engine, "--runtime="+length.String(), "--time_based", "--randrepeat=0", "--randseed=7", "--output-format=json+", "--group_reporting")
 		args = append(args, percentiles...)
-		if l := st.job.layout; l.jobs > 0 {
+		if isNBD(tg.Place) {
+			args = append(args, "--uri="+dir)
+		} else if l := st.job.layout; l.jobs > 0 {
 			args = append(args, "--directory="+dir, "--filename_format="+l.format())
 		}
 		for _, s := range st.job.settings {
