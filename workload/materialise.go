@@ -181,14 +181,12 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if !(since("start", "local") > 0) || !(since(last, "steady") > 0) {
 		return w.fail(t, errors.New("the node's clock stood still"), "")
 	}
-	for _, v := range []iotax.Value{
-		{Name: "operations", Value: 1, Unit: iotax.Count},
-		{Name: "duration", Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
-		{Name: "first.io", Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
-		{Name: "copy.bandwidth", Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
-		{Name: "steady.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
-	} {
-		out.Values = append(out.Values, v)
-	}
+	out.Values = append(out.Values,
+		iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count},
+		iotax.Value{Name: "duration", Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: "first.io", Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: "copy.bandwidth", Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: "steady.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+	)
 	return nil
 }
