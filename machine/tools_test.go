@@ -35,15 +35,15 @@ func mustOpen(t *testing.T, k Kind, spec any) iotax.Machine {
 }
 
 // suite is the machines' suite; when it returns, they are closed. Patience is for an emulated guest on a
-// busy host, behind two programs.
-func suite(t *testing.T, open func(t *testing.T) iotax.Machine) {
+// busy host, behind two programs. It is whole for lima; wsl runs commands the same way, and tart over SSH.
+func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
-	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute}) })
+	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
 }
 
 func TestLima(t *testing.T) {
 	s := standIn(t)
-	suite(t, func(t *testing.T) iotax.Machine {
+	suite(t, false, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, limaKind, &Lima{Template: "template://debian", VMType: "qemu", MountType: "9p", Mounts: []string{"/srv/a"}, CPUs: 2, Memory: 1536 << 20})
 		if b := m.(iotax.Booter).Boot(); len(b) != 2 || b[1].Name != "ready" || b[1].At <= b[0].At {
 			t.Errorf("boot %v", b)
@@ -112,7 +112,7 @@ func TestWSL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop("Debian")
-	suite(t, func(t *testing.T) iotax.Machine {
+	suite(t, true, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, wslKind, &WSL{Distribution: "Debian", User: "root"})
 		if f := m.(iotax.Describer).Facts(); f["wsl.kernel"] == "" {
 			t.Errorf("facts %v", f)
@@ -130,7 +130,7 @@ func TestTart(t *testing.T) {
 	}
 	s := standIn(t)
 	t.Setenv("STANDIN_IP", ip)
-	suite(t, func(t *testing.T) iotax.Machine {
+	suite(t, true, func(t *testing.T) iotax.Machine {
 		// The key is the clone's own: the stand-in makes it, and this waits for it.
 		key := filepath.Join(t.TempDir(), "key")
 		go func() {

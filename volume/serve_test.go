@@ -312,7 +312,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share mount nfs sshfs memory nbd network" {
+	if got := strings.Join(names, " "); got != "dir device disk share mount nfs sshfs memory nbd network bucket" {
 		t.Errorf("kinds %s", got)
 	}
 }

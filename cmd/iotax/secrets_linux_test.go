@@ -138,7 +138,7 @@ workloads:
 measure: {trial: 100ms, ramp: 0s, blocks: 2}
 `)
 	r := s.iotax("run", "plan.yaml", "-o", "r.html", "-o", "r.md", "-o", "r.csv", "-o", "r.svg", "-o", "r.json").works(t, 0)
-	if strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\x9b") {
+	if strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Error("control characters on the terminal")
 	}
 	file := func(name string) string {
@@ -169,7 +169,7 @@ measure: {trial: 100ms, ramp: 0s, blocks: 2}
 	}
 	// Escape sequences have no place in a plan, and no way to the terminal.
 	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, blocks: 1}\n")
-	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\x9b") {
+	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)
 	}
 }

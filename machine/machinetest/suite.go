@@ -38,7 +38,14 @@ type Options struct {
 	// UnreadInput leaves out that a program may leave much of its input unread. Podman 4.3 gives up the
 	// output, and sometimes the command, when it cannot write all of the input.
 	UnreadInput bool
+
+	// Brief runs a few of the tests, for a machine that adds little to a channel which another machine's
+	// whole suite judges.
+	Brief bool
 }
+
+// brief are the tests of a brief suite.
+var brief = []string{"exit codes", "missing program", "large input", "files both ways", "arguments", "environment", "directory", "cancel with children", "deadline"}
 
 // A suite is the machine under test and a directory of its own on it.
 type suite struct {
@@ -112,7 +119,9 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 		{"cancel many", (*suite).cancelMany},
 		{"deadline", (*suite).deadline},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(s, t) })
+		if !o.Brief || slices.Contains(brief, c.name) {
+			t.Run(c.name, func(t *testing.T) { c.test(s, t) })
+		}
 	}
 	if o.Kill != nil {
 		t.Run("death under a command", func(t *testing.T) { start(t).death(t, o.Kill) })
