@@ -173,7 +173,7 @@ func percentage(i stat.Interval) string {
 	if !finite(pc) {
 		return fixed(pc.Estimate, p) + " %"
 	}
-	return fmt.Sprintf("%s %% [%s–%s]", fixed(pc.Estimate, p), fixed(pc.Lo, p), fixed(pc.Hi, p))
+	return fmt.Sprintf("%s %% [%s–%s]", fixed(pc.Estimate, p), bound(pc.Lo, p), bound(pc.Hi, p))
 }
 
 // times prints a ratio as a multiple: "3.2× [2.9–3.5]".
@@ -182,7 +182,7 @@ func times(i stat.Interval) string {
 	if !finite(i) {
 		return fixed(i.Estimate, p) + "×"
 	}
-	return fmt.Sprintf("%s× [%s–%s]", fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+	return fmt.Sprintf("%s× [%s–%s]", fixed(i.Estimate, p), bound(i.Lo, p), bound(i.Hi, p))
 }
 
 func inverse(i stat.Interval) stat.Interval {

@@ -82,12 +82,15 @@ func (a *assessing) findReasons(c assessed) []reason {
 	share := func(x float64) string { return number(lone(x), iotax.RatioUnit) }
 	worse := c.r.Ratio != nil && c.r.Ratio.Estimate < 1
 
-	if name, x, ok := a.lineShare(c); ok && worse && x <= lineAtMost {
-		switch {
-		case x >= lineIsLimit:
-			add("line-rate", x, share, func(f string) string { return "it is at " + f + " of " + name + ", so the network is the limit" })
-		case x <= lineIsNoLimit:
-			add("line-rate-unused", x, share, func(f string) string { return "it is at " + f + " of " + name + ", so the network is not the limit" })
+	if name, x, ok := a.lineShare(c); ok && worse {
+		switch text, sure := ofLine(x); {
+		case !sure || text == "" || x.Lo > lineAtMost: // the last is no reason of a loss
+		default:
+			rule := "line-rate"
+			if x.Estimate <= lineIsNoLimit {
+				rule = "line-rate-unused"
+			}
+			add(rule, x.Estimate, share, func(f string) string { return "it is at " + f + " of " + name + ", so " + text })
 		}
 	}
 	if !worse {
@@ -214,10 +217,10 @@ const factLineRate = "line.rate"
 
 // lineShare is what a cell reaches of the network to its storage: by a target that the plan holds it
 // against and that measured a network, else by the line rate that its trials or its target know.
-func (a *assessing) lineShare(c assessed) (name string, share float64, ok bool) {
+func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.kind(sh.Workload) == "network" {
-			return "the measured line rate (" + sh.Against + ")", sh.Ratio.Estimate, true
+			return "the measured line rate (" + sh.Against + ")", sh.Ratio, true
 		}
 	}
 	var xs []float64
@@ -236,9 +239,9 @@ func (a *assessing) lineShare(c assessed) (name string, share float64, ok bool) 
 		}
 	}
 	if len(xs) == 0 {
-		return "", 0, false
+		return "", stat.Interval{}, false
 	}
-	return "the line rate", stat.Median(xs).Estimate, true
+	return "the line rate", stat.Median(xs), true
 }
 
 func (a *assessing) kind(workload string) string {
@@ -258,29 +261,42 @@ func (a *assessing) lines(cells []assessed) {
 		}
 		for _, sh := range c.r.Shares {
 			network := a.kind(sh.Workload) == "network"
-			if told := c.r.Verdict == stat.Worse && network && (sh.Ratio.Estimate >= lineIsLimit || sh.Ratio.Estimate <= lineIsNoLimit); told {
+			if text, sure := ofLine(sh.Ratio); c.r.Verdict == stat.Worse && network && text != "" && sure {
 				continue
 			}
 			s := Sentence{Kind: SaysShare, Figures: []AssessedFigure{{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio}}, Notes: a.notes(c.r, "compared-with-another")}
 			s.Text = fmt.Sprintf("%s / %s reaches %s of %s's %s", c.r.Target, c.s.Workload, percentage(sh.Ratio), sh.Against, subject(sh.Workload, Label(sh.Metric)))
-			limit := ""
-			switch x := sh.Ratio.Estimate; {
-			case !network:
-			case x > lineAtMost:
-				limit = "more than the line carries: a cache answered, or the line was slower when it was measured"
-			case x >= lineIsLimit:
-				limit = "the network is the limit"
-			case x <= lineIsNoLimit:
-				limit = "the network is not the limit"
+			limit, sure := "", true
+			if network {
+				limit, sure = ofLine(sh.Ratio)
 			}
 			if limit != "" {
-				s.Causes = []Cause{{"line-rate", limit}}
+				if sure {
+					s.Causes = []Cause{{"line-rate", limit}}
+				}
 				s.Text += ": " + limit
 			}
 			s.Text += "."
 			a.say(s)
 		}
 	}
+}
+
+// ofLine says what a share of a line's rate means for the limit, "" when it means neither. sure is false
+// when the interval reaches into what would contradict it.
+func ofLine(i stat.Interval) (text string, sure bool) {
+	switch {
+	case i.Lo > lineAtMost:
+		return "more than the line carries: a cache answered, or the line was slower when it was measured", true
+	case i.Hi < lineIsLimit:
+		if i.Estimate <= lineIsNoLimit {
+			return "the network is not the limit", true
+		}
+		return "", true
+	case i.Lo > lineIsNoLimit && i.Estimate >= lineIsLimit:
+		return "the network is the limit", true
+	}
+	return "whether the network is the limit is not decided", false
 }
 
 // The values of a trial that did the same thing twice, the second time with what the first one left:

@@ -240,6 +240,17 @@ func TestLimitsAndPaths(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", share, got, want)
 		}
 	}
+	// What an interval does not hold apart is not concluded.
+	for share, noise := range map[float64]float64{.9: 1.5, 1.2: 1.5, .3: 2} {
+		run, trials := runOf(3, readMetrics, reads("disk", 1, nil), cellSpec{target: "s3", workload: "get", noise: noise, values: map[string]float64{"download.bandwidth": 1e6 * share}},
+			cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 1e6}})
+		against(run, "s3", "tcp")
+		run.Workloads[2].Kind = "network"
+		got := says(New(run, trials), SaysShare)
+		if len(got) != 1 || !strings.Contains(got[0].Text, "is not decided.") || len(got[0].Causes) != 0 {
+			t.Errorf("%v ± %v: %+v", share, noise, got)
+		}
+	}
 	for second, want := range map[float64]string{.1: "so the fast path is taken.", 1: "not decided.", 5: "the fast path is missed."} {
 		run, trials := runOf(8, map[string][]string{"clone": {"first.duration"}}, cellSpec{target: "image", workload: "clone", noise: .02, values: map[string]float64{"first.duration": 10, "second.duration": second}})
 		got := says(New(run, trials), SaysPath)
