@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ or the host, or in the name, machine or place of a target, or in the name of a w
 				return usageError{fmt.Errorf("-n %d: a number of runs is 0 (all) or more", q.Limit)}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				runs, _, err := db.Find(c.Context(), q)
+				runs, err := findRuns(c.Context(), db, q)
 				if err != nil {
 					return err
 				}
@@ -73,6 +74,37 @@ or the host, or in the name, machine or place of a target, or in the name of a w
 	f.StringVar(&since, "since", "", "only runs that began since: a day (2026-03-14), or so long ago (36h, 7d)")
 	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest so many")
 	return c
+}
+
+// findRuns is store.Find for runs whose runner may have died since: what stands in the store as running is
+// then interrupted.
+func findRuns(ctx context.Context, db *store.Store, q store.Query) ([]store.Summary, error) {
+	runs, _, err := db.Find(ctx, q)
+	if err == nil && q.Status == iotax.Interrupted {
+		also := q
+		also.Status = iotax.Running
+		var running []store.Summary
+		running, _, err = db.Find(ctx, also)
+		runs = append(runs, running...)
+		slices.SortStableFunc(runs, func(x, y store.Summary) int { return y.Start.Compare(x.Start) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		if runs[i].Status == iotax.Running {
+			r, err := get(ctx, db, runs[i].ID)
+			if err != nil {
+				return nil, err
+			}
+			runs[i].Status = r.Status
+		}
+	}
+	runs = slices.DeleteFunc(runs, func(r store.Summary) bool { return q.Status != "" && r.Status != q.Status })
+	if q.Limit > 0 && len(runs) > q.Limit {
+		runs = runs[:q.Limit]
+	}
+	return runs, nil
 }
 
 var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
@@ -121,6 +153,9 @@ func (a *app) listJSON(c *cobra.Command, db *store.Store, found []store.Summary,
 			wanted[r.ID] = true
 		}
 		all = slices.DeleteFunc(all, func(r iotax.Run) bool { return !wanted[r.ID] })
+	}
+	for i := range all {
+		settle(&all[i])
 	}
 	return writeJSON(a.out, list(all))
 }
