@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,10 @@ func TestCostDuringATrial(t *testing.T) {
 	s := newStage(t)
 	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--blocks", "1")
 	r.said("preparing")
-	for end := time.Now().Add(20 * time.Second); len(s.processes("fio")) == 0 || !strings.Contains(s.processes("fio")[0], "write_bw_log"); time.Sleep(20 * time.Millisecond) {
+	measuring := func() bool {
+		return slices.ContainsFunc(s.processes("fio"), func(p string) bool { return strings.Contains(p, "write_bw_log") })
+	}
+	for end := time.Now().Add(20 * time.Second); !measuring(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no trial")
 		}
