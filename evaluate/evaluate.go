@@ -416,10 +416,11 @@ func (w *work) oracle(m *Model, seed uint64) int {
 		}
 	}
 	sd := math.Sqrt(ss / float64(n))
-	for n := 2; n < len(tTable); n++ {
-		if tTable[n]*sd/math.Sqrt(float64(n)) <= math.Log1p(precision) {
+	table := tTable()
+	for n := 2; n < len(table); n++ {
+		if table[n]*sd/math.Sqrt(float64(n)) <= math.Log1p(precision) {
 			return n
 		}
 	}
-	return len(tTable)
+	return len(table)
 }

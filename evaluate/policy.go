@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -279,7 +280,7 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 
 // peeking is what a careful person does who has not heard of looks.
 func (w *work) peeking() outcome {
-	return w.sequential(3, func(n int, sd float64) float64 { return tTable[n] * sd / math.Sqrt(float64(n)) })
+	return w.sequential(3, func(n int, sd float64) float64 { return tTable()[n] * sd / math.Sqrt(float64(n)) })
 }
 
 // sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas
@@ -320,7 +321,7 @@ func (w *work) stein() outcome {
 	o := outcome{ranked: true}
 	w.blocks(least, ours, false, &o.voids)
 	_, sd := meanSD(w.d)
-	t := tTable[least]
+	t := tTable()[least]
 	n := math.Ceil(math.Pow(t*sd/math.Log1p(precision), 2))
 	w.blocks(int(math.Min(math.Max(n, least), 300)), ours, false, &o.voids)
 	m, _ := meanSD(w.d)
@@ -462,13 +463,15 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(sd / (n - 1))
 }
 
-// tTable is the 97.5 % quantile of Student's t for a sample of n.
-var tTable = func() (t [700]float64) {
+// tTable is the 97.5 % quantile of Student's t for a sample of n. It takes 7 ms to make, which only
+// simulations need.
+var tTable = sync.OnceValue(func() *[700]float64 {
+	t := new([700]float64)
 	t[0], t[1] = math.NaN(), math.NaN()
 	for n := 2; n < len(t); n++ {
 		t[n] = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(1 - alpha/2)
 	}
 	return t
-}()
+})
 
-func tOf(n int) float64 { return tTable[min(n, len(tTable)-1)] }
+func tOf(n int) float64 { return tTable()[min(n, len(tTable())-1)] }
