@@ -348,7 +348,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"declared read-only, writes", iotax.Place{Kind: iotax.PlaceDir, Path: tiny, ReadOnly: true}, []string{"rw", "randwrite", "size", "1MiB"}, "is read-only, and the job writes", "randread"},
 		{"declared read-only, no file", iotax.Place{Kind: iotax.PlaceDir, Path: tiny, ReadOnly: true}, []string{"size", "1MiB"}, "does not hold the test file iotax-1MiB.0.0.dat", ""},
 		{"device, writes", iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}, []string{"rw", "write", "size", "1MiB"}, "block devices are only read", "a directory"},
-		{"URL", iotax.Place{Kind: iotax.PlaceURL, Path: "http://x"}, nil, "not at a url", ""},
+		{"URL", iotax.Place{Kind: iotax.PlaceURL, Path: "http://x"}, nil, "not at the url http://x", ""},
 		{"value fio refuses", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "rwmixread", "200"}, "failed parsing rwmixread=200", "correct the option"},
 		{"unknown engine", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "ioengine", "nosuch"}, "engine nosuch not loadable", ""},
 		{"too many files", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "nrfiles", "2000"}, "1000 are the most", ""},
