@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -214,6 +215,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 	cache := cacheDir()
 	host := machine.Local()
 	var watcher probe.Watcher
+	settle := sync.OnceFunc(giveBack)
 	return run.Deps{
 		Host: host,
 		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
@@ -228,6 +230,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		},
 		Environment: probe.Environment,
 		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+			settle()
 			w, err := watcher.Start(ctx, t)
 			if err != nil {
 				return nil, err
