@@ -32,7 +32,7 @@ func (p *pane) all() string { p.Helper(); return p.tmux("capture-pane", "-p", "-
 
 func (p *pane) until(what string, ok func(screen string) bool) string {
 	p.Helper()
-	for limit := time.Now().Add(90 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		screen := p.all()
 		if ok(screen) {
 			return screen
