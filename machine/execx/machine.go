@@ -173,14 +173,8 @@ func (m *Machine) result(cmd *iotax.Cmd, op string, o outcome, rep *far.Report, 
 		}
 		return &iotax.Error{Op: op, On: "on " + m.name, Err: fmt.Errorf("there is no sh to start it with: %s", how),
 			Mend: "use an image that has a POSIX shell (busybox will do)"}
-	case state == far.StateDir:
-		if i := strings.LastIndexByte(said, '\n'); i >= 0 {
-			said = said[i+1:]
-		}
-		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + m.name, Err: fmt.Errorf("the directory cannot be entered: %s", said)}
-	case state == far.StateGroup:
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: errors.New("commands start in a process group of another, and there is no setsid"),
-			Mend: "use an image that has setsid (busybox or util-linux)"}
+	case state != "":
+		return far.Refused(cmd, op, m.name, state, said)
 	case o.code == 0:
 		return nil
 	}

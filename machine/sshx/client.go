@@ -345,14 +345,8 @@ func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *far.Report, t
 		}
 		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the login shell did not start sh: %s", how),
 			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
-	case state == far.StateDir:
-		if i := strings.LastIndexByte(said, '\n'); i >= 0 {
-			said = said[i+1:]
-		}
-		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + c.name, Err: fmt.Errorf("the directory cannot be entered: %s", said)}
-	case state == far.StateGroup:
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: errors.New("the server starts commands in its own process group, and there is no setsid"),
-			Mend: "install setsid there (package util-linux), or use OpenSSH's server"}
+	case state != "":
+		return far.Refused(cmd, op, c.name, state, said)
 	case exit == nil:
 		return nil
 	}

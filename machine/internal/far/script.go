@@ -8,6 +8,7 @@ package far
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -219,4 +220,18 @@ func (r *Report) Get() (pid int, state, said string) {
 		return 0, "", strings.TrimSpace(string(r.buf))
 	}
 	return r.pid, r.state, r.said
+}
+
+// Refused is the error of a command that the prologue did not start on the machine called on: state is
+// StateDir or StateGroup, said what was printed before.
+func Refused(cmd *iotax.Cmd, op, on, state, said string) error {
+	if state == StateDir {
+		if i := strings.LastIndexByte(said, '\n'); i >= 0 {
+			said = said[i+1:]
+		}
+		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + on, Err: fmt.Errorf("the directory cannot be entered: %s", said),
+			Mend: "name a directory that is there and may be entered"}
+	}
+	return &iotax.Error{Op: op, On: "on " + on, Err: errors.New("commands start in a process group of another there, and there is no setsid"),
+		Mend: "install setsid there (package util-linux, or busybox), or use OpenSSH's server"}
 }
