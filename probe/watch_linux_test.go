@@ -272,7 +272,11 @@ func TestMemoryIsSampled(t *testing.T) {
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm"); strings.HasPrefix(string(b), "0 ") {
 			break // a zombie
 		}
-		time.Sleep(20 * time.Millisecond)
+		// Work of its own: the kernel counts a process's CPU in ticks of 10 ms, and a test that only
+		// sleeps may end without one.
+		for began := time.Now(); time.Since(began) < 5*time.Millisecond; {
+		}
+		time.Sleep(15 * time.Millisecond)
 	}
 	seen, err := w.Stop(t.Context())
 	if err != nil {
