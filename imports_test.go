@@ -24,6 +24,7 @@ var floors = map[string]string{
 	"published":           "",
 	"report":              "iotax published stat report/chart",
 	"report/chart":        "",
+	"report/browsertest":  "",
 	"check":               "iotax stat",
 	"lint":                "iotax plan fio",
 	"volume":              "iotax plan probe leftover",

@@ -27,6 +27,7 @@ type SentenceKind string
 
 const (
 	SaysNothing SentenceKind = "nothing"      // there is nothing to compare
+	SaysSum     SentenceKind = "sum"          // how many comparisons ended how, and whether checks object
 	SaysLoss    SentenceKind = "loss"         // a target is surely worse
 	SaysInvalid SentenceKind = "invalid"      // numbers that must not be quoted
 	SaysFailed  SentenceKind = "failed"       // a target without a number
@@ -38,10 +39,9 @@ const (
 	SaysSame    SentenceKind = "same"         // inside the margin
 	SaysNoise   SentenceKind = "noise"        // figures that vary
 	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
-	SaysFair    SentenceKind = "fair"         // no check has a word against any figure
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysGain, SaysSame, SaysNoise, SaysDoubt, SaysFair}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysGain, SaysSame, SaysNoise, SaysDoubt}
 
 // An AssessedFigure is a number that a sentence tells.
 type AssessedFigure struct {
@@ -97,6 +97,7 @@ func (b *builder) assess() {
 	a := &assessing{builder: b, told: map[*Note]bool{}, reasons: map[*Row][]reason{}}
 	cells := a.cells()
 	head, first := a.answer(cells)
+	a.sum(cells)
 	a.compared(cells, head)
 	a.invalid(cells)
 	a.failed(cells)
@@ -166,8 +167,11 @@ func enumerate(words []string, limit int, of string) string {
 // listed is how many figures a sentence tells.
 const listed = 3
 
-// percentage prints a ratio as a share: "31 % [29–33]".
+// percentage prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple.
 func percentage(i stat.Interval) string {
+	if i.Estimate >= 10 {
+		return times(i)
+	}
 	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
 	p := places(pc.Estimate, half(pc))
 	if !finite(pc) {
@@ -184,6 +188,10 @@ func times(i stat.Interval) string {
 	}
 	return fmt.Sprintf("%s× [%s–%s]", fixed(i.Estimate, p), bound(i.Lo, p), bound(i.Hi, p))
 }
+
+// vague reports whether an interval says next to nothing: the truth may be a hundred times as much at one end
+// as at the other, or there is no end.
+func vague(i stat.Interval) bool { return !finite(i) || !(i.Lo > 0) || i.Hi/i.Lo > 100 }
 
 func inverse(i stat.Interval) stat.Interval {
 	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}

@@ -255,6 +255,17 @@ func (a *assessing) kind(workload string) string {
 
 // lines tells the shares that no loss has told.
 func (a *assessing) lines(cells []assessed) {
+	open := Sentence{Kind: SaysUnsure}
+	var parts []string
+	// The cells of a target that reach shares of the same thing, with the same conclusion, share a sentence.
+	type group struct {
+		target, of, limit string
+		sure              bool
+		cells             []assessed
+		shares            []Share
+		notes             []int
+	}
+	var groups []*group
 	for _, c := range cells {
 		if len(c.r.values()) == 0 || a.condemned(c.r) {
 			continue
@@ -264,21 +275,54 @@ func (a *assessing) lines(cells []assessed) {
 			if text, sure := ofLine(sh.Ratio); c.r.Verdict == stat.Worse && network && text != "" && sure {
 				continue
 			}
-			s := Sentence{Kind: SaysShare, Figures: []AssessedFigure{{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio}}, Notes: a.notes(c.r, "compared-with-another")}
-			s.Text = fmt.Sprintf("%s / %s reaches %s of %s's %s", c.r.Target, c.s.Workload, percentage(sh.Ratio), sh.Against, subject(sh.Workload, Label(sh.Metric)))
-			limit, sure := "", true
+			if vague(sh.Ratio) {
+				open.Figures = append(open.Figures, AssessedFigure{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio})
+				open.Notes = append(open.Notes, a.notes(c.r, "compared-with-another")...)
+				parts = append(parts, fmt.Sprintf("%s / %s of %s", c.r.Target, c.s.Workload, sh.Against))
+				continue
+			}
+			g := &group{target: c.r.Target, of: sh.Against + "'s " + subject(sh.Workload, Label(sh.Metric)), sure: true}
 			if network {
-				limit, sure = ofLine(sh.Ratio)
+				g.limit, g.sure = ofLine(sh.Ratio)
 			}
-			if limit != "" {
-				if sure {
-					s.Causes = []Cause{{"line-rate", limit}}
-				}
-				s.Text += ": " + limit
+			if i := slices.IndexFunc(groups, func(o *group) bool { return o.target == g.target && o.of == g.of && o.limit == g.limit }); i >= 0 {
+				g = groups[i]
+			} else {
+				groups = append(groups, g)
 			}
-			s.Text += "."
-			a.say(s)
+			g.cells, g.shares, g.notes = append(g.cells, c), append(g.shares, sh), append(g.notes, a.notes(c.r, "compared-with-another")...)
 		}
+	}
+	for _, g := range groups {
+		s := Sentence{Kind: SaysShare, Notes: g.notes}
+		var names, shares []string
+		for i, c := range g.cells {
+			s.Figures = append(s.Figures, AssessedFigure{c.r.Target, c.s.Workload, c.s.Metric, g.shares[i].Against, &g.shares[i].Ratio})
+			names = append(names, c.s.Workload)
+		}
+		if len(g.cells) == 1 {
+			s.Text = fmt.Sprintf("%s / %s reaches %s of %s", g.target, names[0], percentage(g.shares[0].Ratio), g.of)
+		} else {
+			least := slices.MinFunc(g.shares, func(x, y Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
+			most := slices.MaxFunc(g.shares, func(x, y Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
+			shares = append(shares, percentage(least.Ratio))
+			if s := percentage(most.Ratio); s != shares[0] {
+				shares = append(shares, s)
+			}
+			s.Text = fmt.Sprintf("%s reaches %s of %s (%s)", g.target, strings.Join(shares, " to "), g.of, enumerate(names, listed, "workload"))
+		}
+		if g.limit != "" {
+			if g.sure {
+				s.Causes = []Cause{{"line-rate", g.limit}}
+			}
+			s.Text += ": " + g.limit
+		}
+		s.Text += "."
+		a.say(s)
+	}
+	if len(parts) > 0 {
+		open.Text = fmt.Sprintf("Not decided, what share is reached, more %ss would tell: %s.", a.counted(), enumerate(parts, listed, "share"))
+		a.say(open)
 	}
 }
 

@@ -276,13 +276,21 @@ func (a *assessing) unsure(cells []assessed) {
 	}
 	slices.SortStableFunc(open, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
 	s := Sentence{Kind: SaysUnsure}
-	var parts []string
+	var parts, dark []string
 	for _, c := range open {
 		s.Figures = append(s.Figures, c.figure())
 		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many")...)
-		parts = append(parts, fmt.Sprintf("%s, %s", c.name(), extent(c.r.Ratio.Interval)))
+		if vague(c.r.Ratio.Interval) {
+			dark = append(dark, c.name())
+		} else {
+			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), extent(c.r.Ratio.Interval)))
+		}
 	}
-	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.counted(), strings.Join(cut(parts, listed, "cell"), "; "))
+	said := cut(parts, listed, "cell")
+	if len(dark) > 0 {
+		said = append(said, "next to nothing is known of "+enumerate(dark, listed, "cell"))
+	}
+	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.counted(), strings.Join(said, "; "))
 	a.say(s)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/stat"
 )
 
 // noisySpread is the standard deviation of the logarithm above which a figure is called noisy, as check's
@@ -58,14 +59,82 @@ func spreadOf(xs []float64) float64 {
 	return math.Sqrt(ss / float64(len(xs)-1))
 }
 
-// doubts tells the warnings that no other sentence has told; or that there are none.
+// sum tells in one sentence how the comparisons ended, and in another whether it was fair: what a reader
+// wants to know before any detail.
+func (a *assessing) sum(cells []assessed) {
+	if len(a.Trials) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	order := []string{"worse", "better", "the same within ± " + percent(a.Margin), "not decided", "without a verdict"}
+	n := 0
+	for _, c := range cells {
+		i := 4
+		switch c.r.Verdict {
+		case stat.NoVerdict:
+			continue
+		case stat.Worse:
+			i = 0
+		case stat.Better:
+			i = 1
+		case stat.Equivalent, stat.BelowMargin:
+			i = 2
+		case stat.Inconclusive:
+			i = 3
+		}
+		counts[order[i]]++
+		n++
+	}
+	var parts []string
+	for _, word := range order {
+		if counts[word] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
+		}
+	}
+	text := ""
+	if n > 1 {
+		text = fmt.Sprintf("Of %d comparisons: %s. ", n, strings.Join(parts, ", "))
+	}
+	var errors, warnings []string
+	for _, note := range slices.Concat(a.General, a.notesInOrder()) {
+		switch note.Severity {
+		case iotax.Invalid:
+			errors = append(errors, note.Rule)
+		case iotax.Warning:
+			warnings = append(warnings, note.Rule)
+		}
+	}
+	errors, warnings = uniq(errors), uniq(warnings)
+	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
+	switch {
+	case a.Run.Imported():
+		text += "Whether it was fair cannot be told: it was measured elsewhere, and not in turns."
+	case len(errors)+len(warnings) == 0:
+		text += "Fair, as far as checks can tell: none has a word against these figures."
+	case len(errors) == 0:
+		text += "Checks warn of " + enumerate(warnings, listed, "rule") + "."
+	case len(warnings) == 0:
+		text += "Checks condemn some figures: " + enumerate(errors, listed, "rule") + "."
+	default:
+		text += "Checks condemn some figures (" + enumerate(errors, listed, "rule") + ") and warn of " + enumerate(warnings, listed, "rule") + "."
+	}
+	a.say(Sentence{Kind: SaysSum, Text: text})
+}
+
+func (a *assessing) notesInOrder() []Note {
+	var out []Note
+	for _, n := range a.order {
+		out = append(out, *n)
+	}
+	return out
+}
+
+// doubts tells the warnings that no other sentence has told.
 func (a *assessing) doubts() {
 	var parts []string
 	var numbers []int
-	warned := len(a.Trials) == 0 || a.Run.Imported()
 	for _, n := range a.General {
 		if n.Severity == iotax.Warning || n.Severity == iotax.Invalid {
-			warned = true
 			parts = append(parts, n.Rule)
 		}
 	}
@@ -73,7 +142,6 @@ func (a *assessing) doubts() {
 		if n.Severity == iotax.Info {
 			continue
 		}
-		warned = true
 		if a.told[n] || slices.Contains(tellsItself, n.Rule) {
 			continue
 		}
@@ -92,11 +160,8 @@ func (a *assessing) doubts() {
 			parts = append(parts, n.Rule+" (all)")
 		}
 	}
-	switch {
-	case len(parts) > 0:
+	if len(parts) > 0 {
 		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("Checks that warn, see the notes: %s.", strings.Join(uniq(parts), ", "))})
-	case !warned:
-		a.say(Sentence{Kind: SaysFair, Text: "Fair, as far as checks can tell: none has a word against these figures."})
 	}
 }
 

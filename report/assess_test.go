@@ -203,9 +203,13 @@ func TestSentences(t *testing.T) {
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Findings = []iotax.Finding{warn("unlike-depth")} }},
 		"a cause is no doubt besides": {cells: []cellSpec{disk, loss, cond(warn("steal"))}, kind: SaysDoubt},
 		"no doubt":                    {cells: []cellSpec{disk, loss}, kind: SaysDoubt},
-		"fair":                        {cells: []cellSpec{disk, loss}, kind: SaysFair, want: "Fair, as far as checks can tell: none has a word against these figures."},
-		"not fair":                    {cells: []cellSpec{disk, loss, cond(warn("not-steady"))}, kind: SaysFair},
-		"imported is not fair": {cells: []cellSpec{disk, loss}, kind: SaysFair,
+		"fair":                        {cells: []cellSpec{disk, loss}, kind: SaysSum, want: "Fair, as far as checks can tell: none has a word against these figures."},
+		"not fair":                    {cells: []cellSpec{disk, loss, cond(warn("not-steady"))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Checks warn of not-steady."},
+		"condemned":                   {cells: []cellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Checks condemn some figures: cache-served."},
+		"the sum of all": {cells: []cellSpec{disk, loss, reads("b", 10000, nil), reads("c", 20000, nil), reads("d", 9500, func(c *cellSpec) { c.noise = .3 })}, kind: SaysSum,
+			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 not decided. "},
+		"nothing known": {cells: []cellSpec{disk, loss, reads("b", 9500, func(c *cellSpec) { c.noise = 4 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: next to nothing is known of b / 4k read."},
+		"imported is not fair": {cells: []cellSpec{disk, loss}, kind: SaysSum, want: "Whether it was fair cannot be told: it was measured elsewhere, and not in turns.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Environment = map[string]string{iotax.Origin: iotax.OriginImport}
 			}},

@@ -39,7 +39,7 @@ func (t *textWriter) sentenceStyle(k SentenceKind) lipgloss.Style {
 	switch k {
 	case SaysInvalid, SaysFailed:
 		return t.pal.unsure
-	case SaysSame, SaysFair:
+	case SaysSame, SaysSum:
 		return t.pal.dim
 	}
 	return lipgloss.NewStyle()

@@ -16,6 +16,7 @@ import (
 // intervals know.
 type Comparison struct {
 	A, B   *Report
+	Letter string // that B goes by: "B", unless several runs are held against A
 	By     By
 	Margin float64 // δ of the verdicts, a ratio
 	Alpha  float64 // of the intervals, and of all worse and better verdicts together
@@ -54,6 +55,7 @@ type CompareOptions struct {
 	Margin float64 // negative: that of B
 	By     By      // "" is ByValue
 	FailOn FailOn
+	Letter string // of the run that is held against A; "" is B
 }
 
 // A Change is one cell and metric in both runs.
@@ -93,7 +95,7 @@ func (c *Change) judged(by By) *stat.Change {
 
 // Compare compares two runs, paired by target, workload and metric.
 func Compare(a, b *Report, o CompareOptions) *Comparison {
-	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Alpha: min(a.Alpha, b.Alpha)}
+	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Letter: cmp.Or(o.Letter, "B"), Alpha: min(a.Alpha, b.Alpha)}
 	if c.Margin < 0 || math.IsNaN(c.Margin) {
 		c.Margin = b.Margin
 	}
@@ -145,6 +147,9 @@ func sideOf(r *Report) side {
 	}
 	return s
 }
+
+// sideName is the letter of the first or the second run.
+func (c *Comparison) sideName(i int) string { return [2]string{"A", c.Letter}[i] }
 
 // unfit says why the number of a row must not be held against another, whatever the other is: the
 // verdict that stands for it, and the rule. Faults of the baseline do not count: a value has none.
@@ -199,13 +204,13 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		v, f := s.unfit(k)
 		fit[i] = v == stat.NoVerdict
 		if !fit[i] {
-			f.Evidence = "in " + "AB"[i:i+1] + ": " + f.Evidence
+			f.Evidence = "in " + c.sideName(i) + ": " + f.Evidence
 			refuse(v, f)
 		}
 	}
 	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("what a flush promises in B (%s) is not what it promised in A (%s)", db, da),
+			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
 			Mend:     "compare runs with the same promise on both sides"})
 	}
 	for _, d := range workDifferences(sides, Cell{k.Target, k.Workload}) {
@@ -241,7 +246,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, iotax.Finding{Rule: "no-common-baseline", Severity: iotax.Warning,
-				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure B with A's baseline"})
+				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure " + c.Letter + " with A's baseline"})
 			ch.Lost = true
 			return ch
 		}
@@ -423,7 +428,7 @@ func (c *Comparison) gate(a side) {
 	}
 	for _, k := range c.OnlyA {
 		if v, _ := a.unfit(k); v == stat.NoVerdict {
-			reasons = append(reasons, reason{math.Inf(1), k.String() + " is missing in B"})
+			reasons = append(reasons, reason{math.Inf(1), k.String() + " is missing in " + c.Letter})
 		}
 	}
 	if judged == 0 && len(reasons) == 0 {

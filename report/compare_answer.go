@@ -69,7 +69,7 @@ func (c *Comparison) answer() string {
 		rest = append(rest, fmt.Sprintf("%d only in A", n))
 	}
 	if n := len(c.OnlyB); n > 0 {
-		rest = append(rest, fmt.Sprintf("%d only in B", n))
+		rest = append(rest, fmt.Sprintf("%d only in %s", n, c.Letter))
 	}
 	if len(rest) > 0 {
 		s += " (" + strings.Join(rest, ", ") + ")"
@@ -125,7 +125,7 @@ func runLine(r *Report) string {
 
 // methodLine says what the brackets mean, and what they do not know.
 func (c *Comparison) methodLine() string {
-	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that B is better; margin ± %s.", percent(c.Margin))
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, percent(c.Margin))
 	if c.Family > 1 {
 		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, percent(1-stat.Confidence))
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
+	"iotax"
 	"iotax/stat"
 )
 
@@ -15,10 +17,25 @@ var compareHTML string
 
 var compareTemplate = template.Must(template.Must(pageTemplate.Clone()).New("compare").Parse(compareHTML))
 
+// A ComparePage shows one or more runs held against the same one.
+type ComparePage struct {
+	All []*Comparison // of one A; at least one
+
+	// What a server puts around it. Head ends the page's head, and Top begins its body.
+	Head, Top template.HTML
+	// Links are the addresses of a run's report, and of the same page with that run as A; "" where there is
+	// none. It may be nil.
+	Links func(run *iotax.Run) (report, base string)
+	Other string // address of the same page judged the other way
+}
+
 // HTML writes the comparison as one page of the same kind as a report's.
-func (c *Comparison) HTML(w io.Writer) error {
+func (c *Comparison) HTML(w io.Writer) error { return ComparePage{All: []*Comparison{c}}.HTML(w) }
+
+// HTML writes the page.
+func (p ComparePage) HTML(w io.Writer) error {
 	var b bytes.Buffer
-	if err := compareTemplate.Execute(&b, c.view()); err != nil {
+	if err := compareTemplate.Execute(&b, p.view()); err != nil {
 		return fmt.Errorf("write HTML comparison: %w", err)
 	}
 	_, err := w.Write(b.Bytes())
@@ -26,97 +43,185 @@ func (c *Comparison) HTML(w io.Writer) error {
 }
 
 type compareView struct {
-	CSS                                  template.CSS
-	Script                               template.JS
-	Policy, Version, Title, Answer, Gate string
-	Failed                               bool
-	A, B, What, Against, Margin, Method  string
-	Wide, Narrow                         *forest
-	Rows                                 []changeView
-	General, Notes                       []noteView
-	Only                                 []onlyView
-	Differences                          []differenceView
+	headView
+	Top                           template.HTML
+	Script                        template.JS
+	Answer, What, Against, Margin string
+	ByLoss                        bool
+	Other                         string
+	Alone                         bool // one run is held against A
+	A                             sideView
+	Others                        []sideView
+	Wide, Narrow                  *forest
+	Rows                          []changeView
+	Method                        string
 }
 
+// A sideView is one of the runs, and what is said beside the numbers of its comparison with A.
+type sideView struct {
+	Letter, Line, Link, Base, Answer string
+	Gate                             string
+	Failed                           bool
+	General, Notes                   []noteView
+	Only                             []onlyView
+	Differences                      []differenceView
+}
+
+// A changeView is a cell of A with what the others have there.
 type changeView struct {
-	Workload, Target, A, B, AOrder, BOrder                 string
-	Ratio, Bounds, RatioOrder, Loss, LossBounds, LossOrder string
-	Verdict, Class                                         string
-	Notes                                                  []int
+	Workload, Target, A, AOrder string
+	Cells                       []changeCell
+}
+
+type changeCell struct {
+	Value, Order, Ratio, Bounds, RatioOrder, Loss, LossBounds, LossOrder, Verdict, Class string
+	Notes                                                                                []int
 }
 
 type onlyView struct {
-	ID, Side string
-	Cells    []string
+	ID, Where string
+	Cells     []string
 }
 
 type differenceView struct{ Key, Where, A, B string }
 
-func (c *Comparison) view() compareView {
-	notes, refs := c.notes()
-	v := compareView{CSS: template.CSS(pageCSS), Script: template.JS(pageJS), Policy: pagePolicy, // ours, from the binary
-		Version: clean(c.B.Run.Version), Title: "B against A", Answer: bind(clean(c.Answer)), Gate: clean(c.gateLine()), Failed: c.Failed,
-		A: clean(runLine(c.A)), B: clean(runLine(c.B)), Margin: bind(percent(c.Margin)), Method: bind(clean(c.methodLine())), What: "B over A"}
-	if c.By == ByLoss {
-		v.What = "B’s ratio to " + clean(c.B.Baseline) + " over A’s"
+func (p ComparePage) view() compareView {
+	first := p.All[0]
+	v := compareView{headView: newHead(first.A.Run.Version, "B against A", p.Head), Top: p.Top, Script: template.JS(pageJS), // ours, from the binary
+		Answer: unbroken(clean(first.Answer)), Margin: unbroken(percent(first.Margin)), What: "B over A", ByLoss: first.By == ByLoss, Other: p.Other, Alone: len(p.All) == 1,
+		Method: unbroken(clean(first.methodLine()))}
+	v.Version = clean(first.B.Run.Version)
+	if v.ByLoss {
+		v.What = "B’s ratio to " + clean(first.B.Baseline) + " over A’s"
+	}
+	if !v.Alone {
+		v.Title = plural(len(p.All), "run") + " against A"
+		v.Answer = fmt.Sprintf("%s held against %s", plural(len(p.All), "run"), clean(runLine(first.A)))
+		v.What = "Each run over A"
+		if v.ByLoss {
+			v.What = "Each run’s ratio to " + clean(first.A.Baseline) + " over A’s"
+		}
+		v.Method = "Each letter’s ratios are to A; above 1 the letter is better. " + v.Method + " Verdicts of each run are adjusted for their number, and not those of several runs together."
+	}
+	v.A = p.side("A", first.A, nil, 0)
+	told := 0
+	at := make([]map[CellMetric]*Change, len(p.All))
+	refs := make([]map[CellMetric][]int, len(p.All))
+	for i, c := range p.All {
+		var notes []Note
+		notes, refs[i] = c.notes()
+		o := p.side(c.Letter, c.B, c, i)
+		for _, n := range notes {
+			n.Number += told
+			nv := viewNote(n)
+			nv.fold()
+			o.Notes = append(o.Notes, nv)
+		}
+		for _, ns := range refs[i] {
+			for k := range ns {
+				ns[k] += told
+			}
+		}
+		told += len(notes)
+		v.Others = append(v.Others, o)
+		at[i] = map[CellMetric]*Change{}
+		for j := range c.Rows {
+			at[i][c.Rows[j].CellMetric] = &c.Rows[j]
+			if c.Rows[j].Loss != nil {
+				v.Against = clean(c.A.Baseline)
+			}
+		}
 	}
 	var groups []forestGroup
 	var ratios []stat.Interval
-	for i := range c.Rows {
-		r := &c.Rows[i]
-		row := changeView{Workload: clean(subject(r.Workload, r.Label)), Target: clean(r.Target), A: number(r.A, r.Unit), B: number(r.B, r.Unit),
-			AOrder: order(r.A.Estimate), BOrder: order(r.B.Estimate), Ratio: dash, Loss: dash, Verdict: r.verdict(false), Class: verdictClass(r.Verdict), Notes: refs[r.CellMetric]}
-		if row.Verdict == "" {
-			row.Verdict = "baseline"
+	for _, k := range sideOf(first.A).order {
+		row := changeView{Target: clean(k.Target)}
+		var items []forestItem
+		known := false
+		for i, c := range p.All {
+			ch := at[i][k]
+			if ch == nil {
+				row.Cells = append(row.Cells, changeCell{Value: dash, Ratio: dash, Loss: dash})
+				continue
+			}
+			known = true
+			row.Workload, row.A, row.AOrder = clean(subject(k.Workload, ch.Label)), number(ch.A, ch.Unit), order(ch.A.Estimate)
+			row.Cells = append(row.Cells, ch.cell(refs[i][k]))
+			it := forestItem{Name: k.Target, Verdict: ch.Verdict}
+			if !v.Alone {
+				it.Name += ", " + c.Letter
+			}
+			if e := ch.judged(c.By); e != nil {
+				it.Ratio = &e.Interval
+				ratios = append(ratios, e.Interval)
+			}
+			items = append(items, it)
 		}
-		if r.Ratio != nil {
-			row.Ratio, row.Bounds = splitBounds(formatRatio(r.Ratio.Interval))
-			row.RatioOrder = order(r.Ratio.Estimate)
-		}
-		if r.Loss != nil {
-			v.Against = clean(c.A.Baseline)
-			row.Loss, row.LossBounds = splitBounds(formatRatio(r.Loss.Interval))
-			row.LossOrder = order(r.Loss.Estimate)
+		if !known {
+			continue
 		}
 		v.Rows = append(v.Rows, row)
-
 		if n := len(groups); n == 0 || groups[n-1].Label != row.Workload {
 			groups = append(groups, forestGroup{Label: row.Workload})
 		}
-		it := forestItem{Name: r.Target, Verdict: r.Verdict}
-		if e := r.judged(c.By); e != nil {
-			it.Ratio = &e.Interval
-			ratios = append(ratios, e.Interval)
-		}
 		g := &groups[len(groups)-1]
-		g.Items = append(g.Items, it)
+		g.Items = append(g.Items, items...)
 	}
-	lo, hi := rangeOf(ratios, c.Margin)
-	v.Wide, v.Narrow = drawForest(groups, v.What, c.Margin, lo, hi, wideForest), drawForest(groups, v.What, c.Margin, lo, hi, narrowForest)
+	lo, hi := rangeOf(ratios, first.Margin)
+	v.Wide, v.Narrow = drawForest(groups, v.What, first.Margin, lo, hi, wideForest), drawForest(groups, v.What, first.Margin, lo, hi, narrowForest)
+	return v
+}
+
+// side is one run of the page; c is its comparison with A, the i-th, nil for A itself.
+func (p ComparePage) side(letter string, r *Report, c *Comparison, i int) sideView {
+	s := sideView{Letter: letter, Line: clean(runLine(r))}
+	if p.Links != nil {
+		s.Link, s.Base = p.Links(r.Run)
+	}
+	if c == nil {
+		return s
+	}
+	s.Answer, s.Gate, s.Failed = unbroken(clean(c.Answer)), clean(c.gateLine()), c.Failed
 	for _, f := range c.Findings {
-		v.General = append(v.General, viewNote(Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}}))
+		s.General = append(s.General, viewNote(Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}}))
 	}
-	for _, n := range notes {
-		nv := viewNote(n)
-		nv.fold()
-		v.Notes = append(v.Notes, nv)
-	}
-	for i, only := range [][]CellMetric{c.OnlyA, c.OnlyB} {
+	for k, only := range [][]CellMetric{c.OnlyA, c.OnlyB} {
 		if len(only) == 0 {
 			continue
 		}
-		o := onlyView{ID: "only" + "ab"[i:i+1], Side: "AB"[i : i+1]}
-		for _, k := range only {
-			o.Cells = append(o.Cells, clean(k.String()))
+		o := onlyView{ID: fmt.Sprintf("only%d%d", i, k), Where: "in " + c.sideName(k)}
+		if k == 0 && len(p.All) > 1 {
+			o.Where += ", and not in " + letter
 		}
-		v.Only = append(v.Only, o)
+		for _, cell := range only {
+			o.Cells = append(o.Cells, clean(cell.String()))
+		}
+		s.Only = append(s.Only, o)
 	}
 	for _, d := range c.Differences {
 		where := clean(d.where(0))
 		if where == "" {
 			where = "run"
 		}
-		v.Differences = append(v.Differences, differenceView{clean(d.Key), where, orDash(clean(d.A)), orDash(clean(d.B))})
+		s.Differences = append(s.Differences, differenceView{clean(d.Key), where, orDash(clean(d.A)), orDash(clean(d.B))})
 	}
-	return v
+	return s
+}
+
+// cell is what the page prints of a change.
+func (r *Change) cell(notes []int) changeCell {
+	c := changeCell{Value: number(r.B, r.Unit), Order: order(r.B.Estimate), Ratio: dash, Loss: dash,
+		Verdict: r.verdict(false), Class: verdictClass(r.Verdict), Notes: slices.Compact(slices.Sorted(slices.Values(notes)))}
+	if c.Verdict == "" {
+		c.Verdict = "baseline"
+	}
+	if r.Ratio != nil {
+		c.Ratio, c.Bounds = splitBounds(formatRatio(r.Ratio.Interval))
+		c.RatioOrder = order(r.Ratio.Estimate)
+	}
+	if r.Loss != nil {
+		c.Loss, c.LossBounds = splitBounds(formatRatio(r.Loss.Interval))
+		c.LossOrder = order(r.Loss.Estimate)
+	}
+	return c
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -394,5 +395,42 @@ func TestCompareJSON(t *testing.T) {
 		if c.Target == virtioBlk && c.Workload == "4k random read" && (c.Verdict != "worse" || c.Unit != "1/s" || *c.Ratio.Hi > .8 || *c.Before.Median < *c.Value.Median) {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// Several runs stand on one page, each beside A and under its own letter, and notes are counted through.
+func TestComparePageOfSeveral(t *testing.T) {
+	b := compared(CompareOptions{Letter: "B"})
+	c := compared(CompareOptions{Letter: "C"})
+	page := ComparePage{All: []*Comparison{b, c}, Other: "/other?by=loss",
+		Links: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }}
+	var out bytes.Buffer
+	if err := page.HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{"2 runs held against", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, "B against A") {
+		t.Error("several runs are called one")
+	}
+	ids := regexp.MustCompile(`id="n(\d+)"`).FindAllStringSubmatch(text, -1)
+	seen := map[string]bool{}
+	for _, m := range ids {
+		if seen[m[1]] {
+			t.Errorf("note %s twice", m[1])
+		}
+		seen[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`href="#n(\d+)"`).FindAllStringSubmatch(text, -1) {
+		if !seen[m[1]] {
+			t.Errorf("note %s is referred to and not there", m[1])
+		}
+	}
+	if bn, _ := b.notes(); len(bn) == 0 || len(seen) != 2*len(bn) {
+		t.Errorf("%d notes on the page, %d of B alone", len(seen), len(bn))
 	}
 }

@@ -76,15 +76,30 @@ func (r *Report) Page(w io.Writer, head, top template.HTML) error {
 	return err
 }
 
+// headView is what the head of every page has.
+type headView struct {
+	CSS            template.CSS
+	Policy         string // of the page's content: its own script and no other, and no request
+	Title, Version string
+	Head           template.HTML // what a server adds
+}
+
+func newHead(version, title string, more template.HTML) headView {
+	title = clean(title)
+	if title == "" {
+		title = "iotax"
+	}
+	return headView{CSS: template.CSS(pageCSS), Policy: pagePolicy, Title: title, Version: clean(version), Head: more} // ours, from the binary
+}
+
 // pageView is what the template prints: strings and coordinates, nothing to compute.
 type pageView struct {
-	CSS                           template.CSS
-	Head, Top                     template.HTML
-	Title, Answer, When, Status   string
+	headView
+	Top                           template.HTML
+	Answer, When, Status          string
 	Environment, Protocol, Method string
-	Version, ID, Baseline, Margin string
+	ID, Baseline, Margin          string
 	Script                        template.JS
-	Policy                        string // of the page's content: its own script and no other, and no request
 	Tiles                         []tileView
 	Assessment                    []sentenceView
 	Overview                      []overviewRow
@@ -203,14 +218,11 @@ func verdictClass(v stat.Verdict) string {
 
 func (r *Report) view() pageView {
 	v := pageView{
-		CSS: template.CSS(pageCSS), Script: template.JS(pageJS), Policy: pagePolicy, // ours, from the binary
-		Title: clean(r.Run.Name), Answer: bind(clean(r.Answer)), Status: clean(string(r.Run.Status)),
-		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: bind(r.protocolLine()), Method: bind(r.noiseLine() + " " + r.methodLine()),
-		Version: clean(r.Run.Version), ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: bind(percent(r.Margin)),
+		headView: newHead(r.Run.Version, r.Run.Name, ""), Script: template.JS(pageJS), // ours, from the binary
+		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
+		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()),
+		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: unbroken(percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
-	}
-	if v.Title == "" {
-		v.Title = "iotax"
 	}
 	if !r.Run.Start.IsZero() {
 		v.When = r.Run.Start.UTC().Format("2 January 2006, 15:04 UTC")
@@ -303,7 +315,7 @@ func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*iotax.Trial, h
 func viewNote(n Note) noteView {
 	v := noteView{Number: n.Number, Rule: clean(n.Rule), Severity: clean(string(n.Severity)), Mend: clean(n.Mend)}
 	for _, s := range n.sentences(0) {
-		v.Lines = append(v.Lines, bind(clean(s)))
+		v.Lines = append(v.Lines, unbroken(clean(s)))
 	}
 	return v
 }

@@ -15,7 +15,7 @@ func (r *Report) assessment() []sentenceView {
 	var out []sentenceView
 	for i, s := range r.Assessment.Sentences {
 		if i > 0 {
-			out = append(out, sentenceView{bind(clean(s.Text)), clean(string(s.Kind)), s.Notes})
+			out = append(out, sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes})
 		}
 	}
 	return out

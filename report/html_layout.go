@@ -18,7 +18,7 @@ func (r *Report) layoutViews() []layoutView {
 		for _, row := range t.Rows {
 			var cells []layoutCell
 			for k, text := range row {
-				c := layoutCell{Text: bind(clean(text))}
+				c := layoutCell{Text: unbroken(clean(text))}
 				switch {
 				case slices.Contains(t.Right, k):
 					c.Class = "right"

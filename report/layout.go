@@ -219,7 +219,7 @@ func (r *Report) sectionTables() []LayoutTable {
 		}
 		k := slices.IndexFunc(out, func(t LayoutTable) bool { return t.Title == title })
 		if k < 0 {
-			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "verdict"}, Right: []int{2, 3}, Wraps: []int{0, 1}, Grouped: true})
+			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "verdict"}, Right: []int{2, 3}, Wraps: []int{0, 1, 3}, Grouped: true})
 			k = len(out) - 1
 		}
 		for j := range s.Rows {

@@ -10,8 +10,15 @@ import (
 // escapeMarkdown keeps a string of a target from being read as markup, a table's cell border included.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
-	for _, r := range clean(s) {
+	text := []rune(clean(s))
+	for i, r := range text {
+		next := rune(0)
+		if i+1 < len(text) {
+			next = text[i+1]
+		}
 		switch {
+		case r == '<' && (next >= '0' && next <= '9' || next == ' '), r == '>' && i > 0, r == '&' && next == ' ':
+			b.WriteRune(r) // opens neither a tag nor an entity, and begins no quotation
 		case strings.ContainsRune("\\`*_{}[]|~$", r):
 			b.WriteByte('\\')
 			b.WriteRune(r)

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"iotax"
+	"iotax/report/browsertest"
 )
 
 var pictures = flag.String("pictures", "", "write the pictures of docs/reports.md into this directory: scripts/pictures does")
@@ -52,11 +53,11 @@ func TestPictures(t *testing.T) {
 		{"report-dark", "dark", 1100, 1000, "#w1"},
 		{"report-phone", "light", 390, 844, ""},
 	} {
-		v.look("", p.scheme, p.width, p.height)
-		v.eval(unpointed)
+		v.look(browsertest.Look{Scheme: p.scheme, Width: p.width, Height: p.height})
+		v.Eval(unpointed)
 		y := 0.0
 		if p.at != "" {
-			y = act(t, v.ctx, chromedp.Evaluate[float64]("Math.max(0, document.querySelector('"+p.at+"').getBoundingClientRect().top - 24)"))
+			y = browsertest.Act(v.Tab, chromedp.Evaluate[float64]("Math.max(0, document.querySelector('"+p.at+"').getBoundingClientRect().top - 24)"))
 		}
 		v.picture(filepath.Join(dir, p.name+".png"), y, float64(p.width), float64(p.height))
 	}
@@ -65,8 +66,8 @@ func TestPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := visiting(t, c.Bytes())
-	w.look("", "light", 1100, 800)
-	w.eval(unpointed)
+	w.look(browsertest.Look{Scheme: "light", Width: 1100, Height: 800})
+	w.Eval(unpointed)
 	w.picture(filepath.Join(dir, "compare.png"), 0, 1100, 800)
 }
 
@@ -75,8 +76,8 @@ const unpointed = `document.querySelectorAll(".save").forEach(e => e.remove()); 
 
 func (v *visit) picture(path string, y, width, height float64) {
 	v.Helper()
-	call(v.T, v.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(y + height), DeviceScaleFactor: 1})
-	shot, err := chromedp.Call(v.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: &page.Viewport{X: 0, Y: y, Width: width, Height: height, Scale: 1}})
+	browsertest.Call(v.Tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(y + height), DeviceScaleFactor: 1})
+	shot, err := chromedp.Call(v.Ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: &page.Viewport{X: 0, Y: y, Width: width, Height: height, Scale: 1}})
 	if err != nil {
 		v.Fatal(err)
 	}

@@ -92,11 +92,18 @@ func (t *textWriter) para(s, first, rest string, style lipgloss.Style) {
 
 const nbsp = "\u00a0"
 
-var together = regexp.MustCompile(`(± )?\d[\d.]*[×x]? (%|\[[^\]]*\]|[KMG]iB|[mµn]?s\b)|± \d[\d.]*`)
+var together = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
 
 // bind keeps figures and their units on one line.
 func bind(s string) string {
 	return together.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", nbsp) })
+}
+
+var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
+
+// unbroken is bind for a browser, which would also break behind the dash of an interval.
+func unbroken(s string) string {
+	return fromTo.ReplaceAllString(bind(s), "$1\u2060–\u2060$2")
 }
 
 // Wrap breaks text into lines of at most width columns as the report does: figures stay with their

@@ -38,13 +38,22 @@ func (g wordTable) widths() (ws []int, total int) {
 // fit chooses the widths of as many columns as fit into width; none where even the least do not.
 func (g wordTable) fit(width int) []int {
 	ws, total := g.widths()
+	least := map[int]int{}
+	for _, i := range g.wraps {
+		least[i] = narrowest
+		for _, r := range g.rows { // a figure keeps its interval beside it
+			for _, m := range together.FindAllString(r[i], -1) {
+				least[i] = max(least[i], ansi.StringWidth(m)+1) // and a comma
+			}
+		}
+	}
 	for n := len(ws); n >= g.least; n-- {
 		out, over := slices.Clone(ws[:n]), total-width
 		for over > 0 {
 			// The widest of the columns that may wrap gives way, one column at a time: they end up alike.
 			widest := -1
 			for _, i := range g.wraps {
-				if i < n && out[i] > narrowest && (widest < 0 || out[i] > out[widest]) {
+				if i < n && out[i] > least[i] && (widest < 0 || out[i] > out[widest]) {
 					widest = i
 				}
 			}
@@ -75,7 +84,7 @@ func (t *textWriter) wordTable(g wordTable) {
 		for k, w := range ws {
 			cells[k] = []string{r[k]}
 			if ansi.StringWidth(r[k]) > w {
-				cells[k] = wrap(r[k], w)
+				cells[k] = Wrap(r[k], w)
 			}
 			height = max(height, len(cells[k]))
 		}

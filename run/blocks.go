@@ -295,12 +295,12 @@ func (e *engine) stop(ln *lane, s laneState, why string) {
 		e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning,
 			Evidence: ln.plan.Name + ": " + why, Mend: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"}})
 	}
-	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why})
+	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
 }
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
-		Trial: t, Elapsed: e.d.Now().Sub(e.begun)}
+		Trial: t, Metric: ln.w.Metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
 	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
 		ev.HalfWidth = r.HalfWidth()
 	}

@@ -159,6 +159,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	var first error
 	fail := func(t plan.Target, err error) {
 		r.infos[t.Name].Err = err.Error()
+		r.d.Progress(Event{Kind: Missing, Target: t.Name, Err: err})
 		if first == nil {
 			first = err
 		}
@@ -534,6 +535,7 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 }
 
 func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
+	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
 	info := r.infos[t.Name]
 	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Invalid,
 		Evidence: l.plan.Name + ": " + err.Error()})

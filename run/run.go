@@ -80,7 +80,8 @@ const (
 	Starting   EventKind = "starting"   // a trial: Target, Workload, Block
 	Finished   EventKind = "finished"   // a trial: Trial
 	BlockDone  EventKind = "block-done" // Block counts it, if it counts; Target and Trial are those of its last trial
-	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why
+	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why, Short that it was before what was asked for
+	Missing    EventKind = "missing"    // Target, or only Workload there, cannot be had; Err says why, and the run goes on without
 	CleaningUp EventKind = "cleaning-up"
 )
 
@@ -93,6 +94,9 @@ type Event struct {
 	Block    int // from 0, those left out that do not count
 	Blocks   int // the most that count
 	Trial    *iotax.Trial
+	Metric   string // headline value of Trial
+	Short    bool
+	Err      error
 	Elapsed  time.Duration // since the first trial
 	Left     time.Duration // estimate until the last, if every block is needed; 0 when unknown
 

@@ -17,6 +17,7 @@ type barView struct {
 	Running  bool
 	Trends   string
 	Earlier  string // what compares it with the run of that name before it
+	JSON     string
 }
 
 // run shows the report of a run: the page that `iotax report -o x.html` writes, with a bar above it.
@@ -38,7 +39,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	bar := barView{ID: run.ID, Name: report.Clean(run.Name), Running: run.Status == iotax.Running}
+	bar := barView{ID: run.ID, Name: report.Clean(run.Name), Running: run.Status == iotax.Running, JSON: "/api/runs/" + url.PathEscape(run.ID)}
 	if run.Name != "" {
 		bar.Trends = "/trends?" + url.Values{"name": {run.Name}}.Encode()
 		before, _, err := s.Store.Find(r.Context(), store.Query{Name: run.Name, Before: run.Start, Limit: 1})
@@ -56,11 +57,16 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := rep.Page(&page, s.frame.head, template.HTML(top.String())); err != nil { // escaped by the template
 		return err
 	}
+	s.framed(w, page.Bytes())
+	return nil
+}
+
+// framed sends a page of the package report, with the policy for the bar that it has above it.
+func (s *Server) framed(w http.ResponseWriter, page []byte) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.frame.policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(page.Bytes()) // a visitor who went away needs no page
-	return nil
+	_, _ = w.Write(page) // a visitor who went away needs no page
 }
 
 // report computes the report of a run from the store.

@@ -466,3 +466,15 @@ func (d *trendData) answer(points int) string {
 	}
 	return fmt.Sprintf("%s %s of what it was, with the run of %s", what, word, d.dots[c.after].run.Start.UTC().Format("2 January 2006"))
 }
+
+type differenceView struct{ Where, Key, A, B string }
+
+func direction(b iotax.Better) string {
+	switch b {
+	case iotax.Up:
+		return "more is better"
+	case iotax.Down:
+		return "less is better"
+	}
+	return ""
+}

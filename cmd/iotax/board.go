@@ -69,7 +69,7 @@ func (b *board) take(e run.Event, now time.Time) {
 		}
 		r.last, r.iops, r.through = e.Target, "", ""
 		if t := e.Trial; t != nil {
-			r.iops, r.through = speeds(t)
+			r.iops, r.through = speeds(t, e.Metric)
 		}
 	case run.CellsDone:
 		for i, r := range b.rows {
@@ -84,8 +84,9 @@ func (b *board) take(e run.Event, now time.Time) {
 // say shows a status in place of the trial at hand.
 func (b *board) say(s string) { b.status, b.target = s, "" }
 
-// speeds are the I/Os and bytes a second of a trial, the directions added up; "" where it has none.
-func speeds(t *iotax.Trial) (iops, bandwidth string) {
+// speeds are the I/Os and bytes a second of a trial, the directions added up; of
+// one that has neither, what it came to.
+func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""
 	}
@@ -112,7 +113,7 @@ func speeds(t *iotax.Trial) (iops, bandwidth string) {
 		bandwidth = scaled(v)
 	}
 	if iops == "" && bandwidth == "" {
-		return outcome(t), ""
+		return outcome(t, metric), ""
 	}
 	return iops, bandwidth
 }
@@ -154,7 +155,7 @@ func (b *board) lines(width, height int, now time.Time) []string {
 	case more > 1:
 		out = append(out, fmt.Sprintf("  and %d more workloads", more))
 	}
-	if s := b.now(now); s != "" {
+	if s := b.now(now, width); s != "" {
 		out = append(out, s)
 	}
 	for i, l := range out {
@@ -236,20 +237,21 @@ func drawShare(x float64, width int) string {
 	return "▕" + fill(s, width) + "▏"
 }
 
-// now says what is done at the moment: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left".
-func (b *board) now(now time.Time) string {
+// now says what is done at the moment: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". Of
+// what is too long for the width, the names give way.
+func (b *board) now(now time.Time, width int) string {
 	if b.status != "" || b.target == "" {
 		return clean(b.status)
 	}
 	ran := now.Sub(b.begun)
-	s := clean(b.target) + " · " + clean(b.work)
+	s, name := "", clean(b.target)+" · "+clean(b.work)
 	if b.planned >= time.Second {
 		s += "  " + drawShare(float64(ran)/float64(b.planned), 6) + " " + elapsed(ran.Truncate(time.Second)) + " of " + elapsed(b.planned)
 	}
 	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
 		s += "  " + b.atMost() + elapsed(left) + " left"
 	}
-	return s
+	return ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s)), "…") + s
 }
 
 // atMost is "at most " while a workload may be precise enough before its last block.

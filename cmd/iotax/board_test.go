@@ -95,7 +95,7 @@ func TestBoardRows(t *testing.T) {
 	}
 	// A mixed workload: both directions, and not their sum on top.
 	mixed := &iotax.Trial{Values: []iotax.Value{{Name: "read.iops", Value: 70, Unit: iotax.PerSecond}, {Name: "write.iops", Value: 30, Unit: iotax.PerSecond}, {Name: "mixed.iops", Value: 100, Unit: iotax.PerSecond}}}
-	if iops, _ := speeds(mixed); iops != "100.0 IOPS" {
+	if iops, _ := speeds(mixed, "read.iops"); iops != "100.0 IOPS" {
 		t.Errorf("mixed: %s", iops)
 	}
 	b.say("cleaning up")
@@ -154,7 +154,7 @@ func TestProgressOnTerminal(t *testing.T) {
 		for _, w := range []string{"w", "v"} {
 			for _, target := range []string{"host disk", "guest"} {
 				tr := boardTrial(target, w, 1000)
-				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Block: block, Blocks: 3, Trial: tr}
+				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Block: block, Blocks: 3, Metric: "read.iops", Trial: tr}
 				p.event(e)
 				if e.Kind = run.Finished; block == 1 && target == "guest" && w == "v" {
 					tr.Void = "the clock"
@@ -190,7 +190,7 @@ func TestProgressElsewhere(t *testing.T) {
 	feed := func(p *progress) {
 		tr := boardTrial("host disk", "w", 1000)
 		for _, k := range []run.EventKind{run.Starting, run.Finished, run.BlockDone} {
-			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Blocks: 6, Trial: tr, Elapsed: 12 * time.Second})
+			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Blocks: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
 		}
 		p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
 		p.end()

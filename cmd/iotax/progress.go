@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -42,6 +44,19 @@ func (p *progress) event(e run.Event) {
 	switch e.Kind {
 	case run.Opening:
 		p.line("opening " + strings.TrimSpace(e.Target+e.Text))
+	case run.Missing:
+		why := firstLine(e.Err.Error())
+		if e.Workload != "" {
+			p.line(e.Target + " is left out of " + e.Workload + ": " + why)
+		} else {
+			if op, rest, ok := strings.Cut(why, ": "); ok && op == "open "+e.Target {
+				why = rest
+			}
+			p.line(e.Target + " could not be opened: " + why)
+		}
+		if mend := mendOf(e.Err); mend != "" {
+			p.line("  mend: " + mend)
+		}
 	case run.Preparing:
 		if e.Text != "" {
 			p.status(e.Workload + ": " + e.Text)
@@ -54,14 +69,18 @@ func (p *progress) event(e run.Event) {
 		switch {
 		case !p.live:
 			t := e.Trial
-			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t)))
+			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t, e.Metric)))
 		case e.Trial.Err != "" || e.Trial.Void != "":
-			p.line(e.Trial.Cell() + ": " + outcome(e.Trial))
+			p.line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
 			p.redraw()
 		}
 	case run.CellsDone:
-		p.line(e.Workload + ": done, " + e.Text)
+		how := "done"
+		if e.Short {
+			how = "stopped"
+		}
+		p.line(e.Workload + ": " + how + ", " + e.Text)
 	case run.CleaningUp:
 		p.status("cleaning up")
 	}
@@ -167,17 +186,22 @@ func (p *progress) end() {
 	p.board = board{}
 }
 
-// outcome is what one trial came to, in a few words.
-func outcome(t *iotax.Trial) string {
+// mendOf is the mend of the innermost error that has one.
+func mendOf(err error) (mend string) {
+	for e := (*iotax.Error)(nil); errors.As(err, &e); err = e.Err {
+		mend = cmp.Or(e.Mend, mend)
+	}
+	return firstLine(mend)
+}
+
+// outcome is what one trial came to, in a few words: its headline value, or how long it took.
+func outcome(t *iotax.Trial, metric string) string {
 	if t.Err != "" {
 		return "failed: " + firstLine(t.Err)
 	}
-	done := "done"
-	for _, v := range t.Values {
-		if strings.HasSuffix(v.Name, ".iops") || strings.HasSuffix(v.Name, ".bandwidth") {
-			done = scaled(v)
-			break
-		}
+	done := "done in " + elapsed(t.Took)
+	if v, ok := t.Value(metric); ok {
+		done = scaled(v)
 	}
 	if t.Void != "" {
 		done += "; void, its block is run again: " + firstLine(t.Void)

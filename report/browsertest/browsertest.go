@@ -1,0 +1,271 @@
+// Package browsertest opens pages in a real Chromium, for tests: what a page says on the console and asks the
+// network for, what sticks out of a window, and what is hard to read for some.
+package browsertest
+
+import (
+	"context"
+	_ "embed"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Shots is the directory that pictures of the pages are written to; "" is none.
+var Shots = flag.String("shots", "", "write pictures of the pages into this directory")
+
+// A Tab is a page in a browser with a profile of its own, and all that it complained about or asked for.
+type Tab struct {
+	*testing.T
+	Ctx      context.Context
+	Expected func(message string) bool // complaints that belong to what is tried
+
+	mu                 sync.Mutex
+	messages, requests []string
+}
+
+// Open starts a browser.
+func Open(t *testing.T) *Tab {
+	t.Helper()
+	path := ""
+	for _, p := range []string{"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"} {
+		if _, err := os.Stat(p); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("needs chromium")
+	}
+	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900)}
+	for _, f := range []string{"headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
+		opts = append(opts, chromedp.Flag(f, true))
+	}
+	alloc, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // seconds where nothing else runs
+	t.Cleanup(cancel)
+	b := &Tab{T: t, Ctx: ctx, Expected: func(string) bool { return false }}
+	err := chromedp.Listen(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch ev := ev.(type) {
+		case *runtime.EventConsoleAPICalled:
+			b.messages = append(b.messages, string(ev.Type))
+		case *runtime.EventExceptionThrown:
+			b.messages = append(b.messages, ev.ExceptionDetails.Text)
+		case *log.EventEntryAdded:
+			b.messages = append(b.messages, ev.Entry.Text)
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(ev.Request.URL, "data:") && !strings.HasPrefix(ev.Request.URL, "blob:") {
+				b.requests = append(b.requests, ev.Request.URL)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatalf("start browser: %v", err)
+	}
+	Call(b, network.Enable, network.EnableParams{})
+	Call(b, log.Enable, cdp.Empty{})
+	Call(b, runtime.Enable, cdp.Empty{})
+	return b
+}
+
+// Call sends a command of the browser's protocol.
+func Call[P, R any](b *Tab, cmd cdp.Command[P, R], params P) {
+	b.Helper()
+	if _, err := chromedp.Call(b.Ctx, cmd, params); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Act does an action to its end.
+func Act[T any](b *Tab, a chromedp.Action[T]) T {
+	b.Helper()
+	v, err := chromedp.Run(b.Ctx, a)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+// To opens an address.
+func (b *Tab) To(url string) { b.Helper(); Act(b, chromedp.Navigate(url)) }
+
+// Eval returns what a script comes to, which must be a string or the promise of one.
+func (b *Tab) Eval(script string) string {
+	b.Helper()
+	return Act(b, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
+}
+
+// Until waits for a script to be true, also across pages.
+func (b *Tab) Until(script string) {
+	b.Helper()
+	var last error
+	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+		ok, err := chromedp.Run(b.Ctx, chromedp.Evaluate[bool]("!!("+script+")"))
+		if last = err; err == nil && ok {
+			return
+		}
+		if b.Ctx.Err() != nil {
+			break
+		}
+	}
+	text, _ := chromedp.Run(b.Ctx, chromedp.Evaluate[string]("location.href + '\\n' + document.body.innerText.slice(0, 600)"))
+	b.Fatalf("never true: %s (%v)\n%s", script, last, text)
+}
+
+// Quiet fails the test if the console has a message that is not expected, or if an address was asked for that
+// does not begin with base.
+func (b *Tab) Quiet(base string) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.messages {
+		if !b.Expected(m) {
+			b.Errorf("console: %s", m)
+		}
+	}
+	for _, r := range b.requests {
+		if !strings.HasPrefix(r, base) {
+			b.Errorf("external request: %s", r)
+		}
+	}
+	if len(b.requests) == 0 {
+		b.Error("the listener saw no request at all, not even the page's own")
+	}
+}
+
+// A Look is a way in which a page is read.
+type Look struct {
+	Name, Scheme, Media string
+	Width, Height       int64
+}
+
+// Looks are the ways that every page must be fit for.
+var Looks = []Look{
+	{"light", "light", "", 1280, 900},
+	{"dark", "dark", "", 1280, 900},
+	{"phone", "light", "", 390, 844},
+	{"phone-dark", "dark", "", 390, 844},
+	{"small", "light", "", 320, 640},
+}
+
+// Print is the page on paper.
+var Print = Look{"print", "light", "print", 794, 1123}
+
+// As sets the window's size, and what the reader prefers.
+func (b *Tab) As(l Look) {
+	b.Helper()
+	b.size(l.Width, l.Height)
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: l.Media,
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Scheme}}})
+}
+
+func (b *Tab) size(width, height int64) {
+	b.Helper()
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
+}
+
+// Readable fails the test if the page sticks out of the window sideways, or a text of it stands out less
+// than WCAG AA asks. least is how many texts there must be, so that the test looks at something.
+func (b *Tab) Readable(what string, least int) {
+	b.Helper()
+	if over := b.Eval(overflow); over != "" {
+		b.Errorf("%s: wider than the window: %s", what, over)
+	}
+	if bad := b.Eval(fmt.Sprintf(contrast, least)); bad != "" {
+		b.Errorf("%s: contrast below WCAG AA: %s", what, bad)
+	}
+	if bare := b.Eval(nameless); bare != "" {
+		b.Errorf("%s: without a name for those who do not see it: %s", what, bare)
+	}
+}
+
+//go:embed axe/axe.min.js
+var axe string
+
+// Objections is what axe finds against WCAG 2.1 A and AA and its best practices; "" is nothing.
+func (b *Tab) Objections() string {
+	b.Helper()
+	Act(b, chromedp.Evaluate[bool](axe+"; true"))
+	return b.Eval(objections)
+}
+
+// Shot takes a picture of what the window shows, if pictures are asked for.
+func (b *Tab) Shot(name string) {
+	b.Helper()
+	if *Shots != "" {
+		b.Save(name+".png", Act(b, chromedp.CaptureScreenshot()))
+	}
+}
+
+// ShotWhole takes a picture of the whole page, however high, if pictures are asked for.
+func (b *Tab) ShotWhole(name string, width int64) {
+	b.Helper()
+	if *Shots != "" {
+		b.size(width, Act(b, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`)))
+		b.Shot(name)
+	}
+}
+
+// Save writes a file beside the pictures.
+func (b *Tab) Save(name string, data []byte) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(*Shots, name), data, 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// objections are what axe finds against WCAG 2.1 A and AA and its best practices.
+const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
+  r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
+  r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
+
+// overflow names the elements that make the page scroll sideways.
+const overflow = `(() => {
+  const w = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= w && document.body.scrollWidth <= w) return "";
+  return [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > w + 1)
+    .slice(0, 5).map(e => e.tagName + "." + (e.getAttribute("class") || "") + " " + e.getBoundingClientRect().right).join("; ") || "body " + document.body.scrollWidth;
+})()`
+
+// nameless are fields, links and pictures that a screen reader could not name.
+const nameless = `(() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, progress, table")].filter(e => {
+  if (e.closest("[aria-hidden=true]") || e.tagName == "TABLE" && e.querySelector("thead th")) return false;
+  return !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.labels && e.labels.length);
+}).slice(0, 5).map(e => e.outerHTML.slice(0, 80)).join("; "))()`
+
+// contrast names visible texts whose colour stands out less than WCAG AA asks (4.5, large text 3).
+const contrast = `(() => {
+  const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+  const lum = ([r, g, b]) => { const f = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; return .2126 * f(r) + .7152 * f(g) + .0722 * f(b); };
+  const ground = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; } return [255, 255, 255, 1]; };
+  const bad = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.nodeValue.trim() || ["TITLE", "DESC", "SCRIPT", "STYLE"].includes(e.tagName.toUpperCase()) || !e.getClientRects().length || e.disabled) continue;
+    seen++;
+    const s = getComputedStyle(e), svg = e instanceof SVGElement;
+    const a = lum(parse(svg ? s.fill : s.color)), b = lum(ground(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const large = parseFloat(s.fontSize) >= 24 || parseFloat(s.fontSize) >= 18.66 && s.fontWeight >= 700;
+    if (ratio < (large ? 3 : 4.5)) bad.add(e.tagName + "." + (e.getAttribute("class") || "") + " " + ratio.toFixed(2) + " " + walk.currentNode.nodeValue.trim().slice(0, 20));
+  }
+  return seen < %d ? "only " + seen + " texts were looked at" : [...bad].slice(0, 8).join("; ");
+})()`
