@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -86,10 +87,23 @@ type Booter interface {
 type Restarter interface {
 	Booter
 	// Restart boots a machine with the same command line and the same shares, and returns it once it can
-	// be used. Disks of volumes are left out: two guests must not write to one. The caller closes it.
-	Restart(ctx context.Context) (Machine, error)
+	// be used. Disks of volumes are left out: two guests must not write to one. With a root, which may be
+	// on such a disk (a copy of it then, that is lost), the machine goes on there, and its timeline ends
+	// with the first answer of root.Run. The caller closes it.
+	Restart(ctx context.Context, root *Root) (Machine, error)
 	// BootFiles are the files of this host that booting reads: kernel, initial RAM disk, image.
 	BootFiles() []string
+}
+
+// A Root is the root file system that a machine goes on with once its kernel has booted, and the program
+// that it starts there.
+type Root struct {
+	Type    string   // of its file system: virtiofs, 9p, nfs4, ext4, squashfs, erofs
+	Source  string   // of the mount; the disk with a serial number is "serial:NUMBER"
+	Options string   // of the mount, as the kernel takes them
+	Path    string   // directory of that file system that becomes /
+	Run     []string // started there
+	Port    int      // TCP port on which it answers HTTP
 }
 
 // A Phase is one step of a timeline. At counts from the timeline's start.
@@ -320,10 +334,11 @@ type Filler interface {
 	Files() []File
 }
 
-// A File is a file of Size bytes, filled with data that does not compress.
+// A File is a file of Size bytes, filled with data that does not compress; or a directory.
 type File struct {
 	Name string // without directories
 	Size int64
+	Tree string // directory of this host that it is a copy of, Size bytes in all; "" for a file
 }
 
 // A Trial is one run of one workload on one target, also when it failed. The fields of the first
@@ -544,6 +559,18 @@ const (
 // its blocks pair nothing.
 func (r *Run) Imported() bool { return r != nil && r.Environment[Origin] == OriginImport }
 
+// BaselineOf is the target that the others are held against under a workload: the run's baseline, or, where
+// that takes no part in it, the first that the plan lists. (A host is not booted; guests are held against the
+// first of them.)
+func (r *Run) BaselineOf(workload string) string {
+	for _, w := range r.Workloads {
+		if w.Name == workload && len(w.At) > 0 && !slices.Contains(w.At, r.Baseline) {
+			return w.At[0]
+		}
+	}
+	return r.Baseline
+}
+
 // TargetInfo is what is kept of a Target.
 type TargetInfo struct {
 	Name       string            `json:"name"`
@@ -561,7 +588,7 @@ type TargetInfo struct {
 }
 
 // Reference is what the target is compared with under one workload: the first of Against that takes part
-// in it, or the baseline where Against is empty. It is "" for the baseline itself, and where none of
+// in it, or the baseline (Run.BaselineOf) where Against is empty. It is "" for the baseline itself, and where none of
 // Against takes part.
 func (t TargetInfo) Reference(baseline string, takesPart func(target string) bool) string {
 	if t.Name == baseline {

@@ -79,7 +79,7 @@ func (s *study) others() []string {
 
 // reference is what a target is compared with under a workload, or "".
 func (s *study) reference(target, workload string) string {
-	return s.info(target).Reference(s.run.Baseline, func(name string) bool { return len(s.cells[[2]string{name, workload}]) > 0 })
+	return s.info(target).Reference(s.run.BaselineOf(workload), func(name string) bool { return len(s.cells[[2]string{name, workload}]) > 0 })
 }
 
 // metric is the headline metric of a workload.

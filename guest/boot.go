@@ -2,12 +2,15 @@ package guest
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"iotax"
 )
 
 // Addresses of QEMU's user network.
@@ -17,6 +20,9 @@ const (
 	DNS     = "10.0.2.3"
 	prefix  = 24
 )
+
+// PythonApp starts the web application of the root that Python makes; a port number follows.
+const PythonApp = "/usr/bin/python3 /srv/webapp.py"
 
 // ToolsSerial is the serial number of the disk that Tools makes.
 const ToolsSerial = "iotax-tools"
@@ -28,6 +34,8 @@ type Boot struct {
 	Keys    []ssh.PublicKey // others who may: further words iotax.key= of a command line
 	Modules []string        // loaded before the guest is ready, beside those it always loads
 	NoTools bool            // there is no tools disk: the guest can only say that it runs
+	Name    string          // host name; "" is guest. NFS servers take guests of one name for one client
+	Root    *iotax.Root     // to go on with; nil stays in the initramfs
 }
 
 // CommandLine returns the words for the kernel's command line.
@@ -45,6 +53,13 @@ func (b Boot) CommandLine() []string {
 	}
 	if b.NoTools {
 		w = append(w, "iotax.tools=0")
+	}
+	if b.Name != "" {
+		w = append(w, "iotax.name="+b.Name)
+	}
+	if b.Root != nil {
+		js, _ := json.Marshal(b.Root) // strings and a number
+		w = append(w, "iotax.root="+base64.RawURLEncoding.EncodeToString(js))
 	}
 	return w
 }
@@ -88,6 +103,16 @@ func parseBoot(cmdline string) (Boot, error) {
 			b.Modules = strings.FieldsFunc(v, func(r rune) bool { return r == ',' })
 		case "iotax.tools":
 			b.NoTools = v == "0"
+		case "iotax.name":
+			b.Name = v
+		case "iotax.root":
+			js, err := base64.RawURLEncoding.DecodeString(v)
+			if err == nil {
+				err = json.Unmarshal(js, &b.Root)
+			}
+			if err != nil {
+				return b, fmt.Errorf("iotax.root: %w", err)
+			}
 		}
 	}
 	return b, nil
@@ -95,7 +120,7 @@ func parseBoot(cmdline string) (Boot, error) {
 
 // A Mark is a line by which init says on the console how far it has come.
 type Mark struct {
-	Name   string        // init, hostkey, network, tools, ready, exit, failed
+	Name   string        // init, hostkey, network, mount, root, pivot, ready, exit, failed
 	At     time.Duration // since the kernel started, by the guest's own clock
 	Detail string        // of hostkey: the key in authorized_keys form; of failed: why; of exit: the status
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -47,7 +48,8 @@ func TestBootCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Boot{Key: key, Keys: []ssh.PublicKey{key}, Modules: []string{"9p", "nvme"}, NoTools: true}
+	want := Boot{Key: key, Keys: []ssh.PublicKey{key}, Modules: []string{"9p", "nvme"}, NoTools: true, Name: "again",
+		Root: &iotax.Root{Type: "nfs4", Source: "10.0.2.2:/iotax", Options: "vers=4.2,addr=10.0.2.2", Path: "iotax-1/root", Run: []string{"/bin/app", "8000", "two words"}, Port: 8000}}
 	line := "quiet " + strings.Join(want.CommandLine(), " ") + "\n"
 	if !isMarked(line) {
 		t.Errorf("no mark on %s", line)
@@ -56,10 +58,10 @@ func TestBootCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got.Key.Marshal(), key.Marshal()) || !slices.Equal(got.Modules, want.Modules) || !got.NoTools {
+	if !bytes.Equal(got.Key.Marshal(), key.Marshal()) || !slices.Equal(got.Modules, want.Modules) || !got.NoTools || got.Name != want.Name || !reflect.DeepEqual(got.Root, want.Root) {
 		t.Errorf("%s is read as %+v", line, got)
 	}
-	for _, bad := range []string{"iotax.key=%", "iotax.key=AAAA"} {
+	for _, bad := range []string{"iotax.key=%", "iotax.key=AAAA", "iotax.root=%", "iotax.root=AAAA"} {
 		if _, err := parseBoot(bad); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}

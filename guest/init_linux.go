@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -119,7 +120,7 @@ func start() error {
 		_ = os.Setenv(k, v)
 	}
 	_ = os.Unsetenv("IOTAX_GUEST")
-	_ = unix.Sethostname([]byte("guest"))
+	_ = unix.Sethostname([]byte(cmp.Or(boot.Name, "guest")))
 	limits()
 
 	probe, err := kmodule.NewProber(kmodule.ProbeOpts{})
@@ -184,6 +185,11 @@ func start() error {
 		return runAlone(os.Args[1:])
 	}
 	go reap()
+	if boot.Root != nil {
+		if err := changeRoot(boot.Root); err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+	}
 	mark("ready", "")
 	marks.Lock()
 	err = os.WriteFile("/run/iotax/boot", marks.text.Bytes(), 0o644)

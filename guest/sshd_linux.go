@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -303,6 +304,9 @@ func (p *process) remove() {
 
 // lookPath is exec.LookPath for init's own PATH, without the package's other doings.
 func lookPath(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, unix.Access(name, unix.X_OK)
+	}
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
 		p := filepath.Join(d, name)
 		if unix.Access(p, unix.X_OK) == nil {

@@ -24,3 +24,6 @@ func parseCPUs(s string) (list []int, err error) {
 	}
 	return list, nil
 }
+
+// autoPin asks for a pinning to whichever CPUs there are.
+const autoPin = "auto"

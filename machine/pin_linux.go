@@ -53,6 +53,25 @@ func newPinning(cpus []int) (*pinning, error) {
 	return p, nil
 }
 
+// lastCPUs takes the last n CPUs that this process may use: interrupts and other programs are served by the
+// first ones as a rule.
+func lastCPUs(n int) (*pinning, error) {
+	all, err := atStart()
+	if err != nil {
+		return nil, err
+	}
+	var cpus []int
+	for c := range len(all) * 64 {
+		if all.IsSet(c) {
+			cpus = append(cpus, c)
+		}
+	}
+	if len(cpus) <= n {
+		return nil, fmt.Errorf("this host has %d CPUs, and the guest %d", len(cpus), n)
+	}
+	return newPinning(cpus[len(cpus)-n:])
+}
+
 // pin moves the guest's process to its CPUs, and this process with its other children to the rest. What
 // they start later stays where they are.
 func (p *pinning) pin(guest int) error {

@@ -3,6 +3,7 @@ package machine
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	// A second guest like it leaves the first where it is, and the rest pinned when it goes.
-	again, err := g.Restart(t.Context())
+	again, err := g.Restart(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,5 +89,31 @@ func TestParseCPUs(t *testing.T) {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}
+	}
+}
+
+// auto takes the last CPUs, and none where all would be the guest's: that is no error, but told.
+func TestPinAuto(t *testing.T) {
+	all, err := atStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := all.Count()
+	if p, err := lastCPUs(n); err == nil || !strings.Contains(err.Error(), "CPUs") {
+		t.Errorf("all of %d CPUs are taken: %v", n, p)
+	}
+	if n < 2 {
+		return
+	}
+	p, err := lastCPUs(1)
+	if err != nil || p.guest.Count() != 1 || p.rest.Count() != n-1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	list := strings.Split(cpuList(&all), ",")
+	if got := p.facts()["pin.guest"]; got != list[n-1] {
+		t.Errorf("CPU %s of %v", got, list)
+	}
+	if err := (&QEMU{Memory: 1 << 30, CPUs: 1, Accel: "tcg", User: "root", Pin: autoPin}).Validate(); err != nil {
+		t.Error(err)
 	}
 }

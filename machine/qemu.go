@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,8 +49,9 @@ type QEMU struct {
 	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
 	Append      string        `yaml:"append" doc:"words to add to the kernel's command line"`
 	Args        []string      `yaml:"args" doc:"arguments to add to QEMU's command line"`
-	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3; the load generator and the servers of shares get the others"`
+	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3, or auto: as many as it has, from the last on; the load generator and the servers of shares get the others"`
 	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
+	Fresh       bool          `yaml:"fresh" doc:"boot the guest anew for each trial, with its places made and its files written anew; else one guest serves the whole run"`
 	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
 }
 
@@ -84,7 +86,7 @@ func (s *QEMU) Validate() error {
 		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Mend: "the micro-guest gets a key made for the boot"}
 	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
 		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
-	case s.Pin != "" && firstErr(parseCPUs(s.Pin)) != nil:
+	case s.Pin != "" && s.Pin != autoPin && firstErr(parseCPUs(s.Pin)) != nil:
 		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Mend: "as in 2-3"}
 	case s.PinMemory != "" && firstErr(parseCPUs(s.PinMemory)) != nil:
 		return &plan.FieldError{Field: "pin_memory", Msg: firstErr(parseCPUs(s.PinMemory)).Error(), Mend: "as in 0"}
@@ -94,6 +96,9 @@ func (s *QEMU) Validate() error {
 	return nil
 }
 
+// EachTrial is what a plan.Renewer tells.
+func (s *QEMU) EachTrial() bool { return s.Fresh }
+
 // A qemuGuest is a guest that runs.
 type qemuGuest struct {
 	*sshx.Client
@@ -102,7 +107,7 @@ type qemuGuest struct {
 	dirs  []string // everything it has on the host; one directory may be there twice
 	facts map[string]string
 	boot  []iotax.Phase
-	again func(ctx context.Context) (iotax.Machine, error)
+	again func(ctx context.Context, root *iotax.Root) (iotax.Machine, error)
 
 	pinned *pinning
 }
@@ -122,8 +127,10 @@ func (g *qemuGuest) Processes() map[string][]int { return g.vm.Processes() }
 func (g *qemuGuest) Facts() map[string]string    { return g.facts }
 func (g *qemuGuest) HostAddress() string         { return guest.Gateway }
 
-// Restart boots the same guest once more, without the disks of volumes.
-func (g *qemuGuest) Restart(ctx context.Context) (iotax.Machine, error) { return g.again(ctx) }
+// Restart boots the same guest once more, without the disks of volumes but that of root.
+func (g *qemuGuest) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
+	return g.again(ctx, root)
+}
 
 // BootFiles are the kernel, the initial RAM disk, and the disks that iotax itself gave the guest.
 func (g *qemuGuest) BootFiles() []string {
@@ -178,11 +185,21 @@ func (g *qemuGuest) Close(ctx context.Context) error {
 	return err
 }
 
-func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err error) {
+func openQEMU(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
 	s, ok := spec.(*QEMU)
 	if !ok {
 		return nil, specError("qemu", spec)
 	}
+	return bootQEMU(ctx, s, o, again{})
+}
+
+// again says what is special about a guest that is booted beside the first one of a run.
+type again struct {
+	name string      // host name of the micro-guest; "" for the first one
+	root *iotax.Root // to go on with, or nil
+}
+
+func bootQEMU(ctx context.Context, s *QEMU, o Options, beside again) (_ iotax.Machine, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: o.Name, Err: err}
 	}
@@ -196,7 +213,12 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 	}
 	var pinned *pinning
 	var nodes []int
-	if s.Pin != "" {
+	notPinned := ""
+	if s.Pin == autoPin {
+		if pinned, err = lastCPUs(s.CPUs); err != nil {
+			notPinned = err.Error() // what was asked for was the best there is
+		}
+	} else if s.Pin != "" {
 		cpus, _ := parseCPUs(s.Pin) // Validate has read it
 		if pinned, err = newPinning(cpus); err != nil {
 			return nil, &iotax.Error{Op: "pin machine", On: name, Err: err, Mend: "name other CPUs in pin:, or leave it out"}
@@ -224,12 +246,15 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 	}
-	b := &booting{spec: s, o: o, name: name, dir: dir, config: c, pinned: pinned, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
+	b := &booting{spec: s, o: o, beside: beside, name: name, dir: dir, config: c, pinned: pinned, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
 	defer func() {
 		if err != nil {
 			b.undo(ctx)
 		}
 	}()
+	if notPinned != "" {
+		b.facts["pin.guest"] = "none: " + notPinned
+	}
 	if len(dir) > 80 {
 		if b.sockets, err = leftover.MkdirTemp("/tmp"); err != nil {
 			return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
@@ -259,6 +284,7 @@ func openQEMU(ctx context.Context, spec any, o Options) (_ iotax.Machine, err er
 type booting struct {
 	spec    *QEMU
 	o       Options
+	beside  again
 	name    string
 	dir     string
 	sockets string
@@ -292,7 +318,8 @@ func (b *booting) undo(ctx context.Context) {
 func (b *booting) devices() {
 	for _, d := range b.o.Devices {
 		if d.Disk != nil {
-			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID}
+			// Beside another guest, a disk is a copy of what that one has on it now, and is lost.
+			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Snapshot: b.beside.root != nil, Shared: b.beside.root != nil}
 			b.config.Disks = append(b.config.Disks, disk)
 			b.facts["device."+d.ID] = disk.Line()
 			continue
@@ -350,11 +377,19 @@ func (b *booting) micro(ctx context.Context) error {
 		b.config.Accel, why = a.Name, a.Why
 	}
 	b.facts["accel"], b.facts["accel.why"] = b.config.Accel, why
-	b.config.Append = commandLine(b.config.Accel, guest.Boot{Key: b.signer.PublicKey(), Modules: b.config.Modules()})
+	modules := b.config.Modules()
+	if r := b.beside.root; r != nil { // that a module is loaded first is not the mount's time
+		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
+	}
+	b.config.Append = commandLine(b.config.Accel, guest.Boot{Key: b.signer.PublicKey(), Modules: modules,
+		Name: b.beside.name, Root: b.beside.root, NoTools: b.beside.root != nil})
 	if b.spec.Append != "" {
 		b.config.Append += " " + b.spec.Append
 	}
 	b.facts["cmdline"] = b.config.Append
+	if b.beside.root != nil {
+		return nil // it has its own
+	}
 	b.config.Disks = append(b.config.Disks, qemu.Disk{ID: guest.ToolsSerial,
 		Disk: iotax.Disk{Path: tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}})
 	return nil
@@ -576,7 +611,7 @@ func (b *booting) line(at time.Time, line string) {
 		// The kernel itself says nothing; the guest's clock tells when it started.
 		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
 	}
-	if m.Name == "init" || m.Name == "network" {
+	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) {
 		b.phases = append(b.phases, iotax.Phase{Name: m.Name, At: at.Sub(b.spawned)})
 	}
 	b.mu.Unlock()
@@ -619,6 +654,12 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 			return fail(err, b.mend(ctx))
 		}
 	}
+	var answered iotax.Phase
+	if b.beside.root != nil {
+		if answered, err = b.awaitAnswer(ctx); err != nil {
+			return fail(err, "boot it by hand to see more: its command line is "+strings.Join(b.config.Args(), " "))
+		}
+	}
 	conn, err := b.login(ctx, port, hostKey)
 	if err != nil {
 		mend := b.mend(ctx)
@@ -630,7 +671,11 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	b.mu.Lock()
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
 	b.mu.Unlock()
-	phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
+	if b.beside.root != nil {
+		phases = append(phases, answered) // logging in is not what it was booted for
+	} else {
+		phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
+	}
 	client := sshx.New(conn, b.name, sshx.Silence(5*time.Second))
 	if b.spec.Image != "" {
 		// What still goes on when the SSH server is up would be measured along.
@@ -649,12 +694,66 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 }
 
 // again boots the same guest beside the first one.
-func (b *booting) again(ctx context.Context) (iotax.Machine, error) {
+func (b *booting) again(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
 	o := b.o
 	o.Name = b.name + " again"
-	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool { return d.Disk != nil })
-	return openQEMU(ctx, b.spec, o)
+	if root != nil && b.spec.Image != "" {
+		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("the root of an image of yours is its own"), Mend: "leave image: out"}
+	}
+	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool {
+		return d.Disk != nil && (root == nil || root.Source != "serial:"+d.ID)
+	})
+	return bootQEMU(ctx, b.spec, o, again{name: "again", root: root})
 }
+
+// awaitAnswer returns when the program on the guest's root has answered its first request.
+func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
+	port, err := b.vm.Forward(ctx, b.beside.root.Port)
+	if err != nil {
+		return iotax.Phase{}, b.vm.Fail(err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		for {
+			select {
+			case m := <-b.up:
+				if m.Name == "failed" {
+					cancel(errors.New(m.Detail))
+				}
+			case <-b.vm.Done():
+				cancel(b.vm.Err())
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	// QEMU accepts before anyone in the guest listens, and resets the connection then.
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
+		if err != nil {
+			return iotax.Phase{}, err
+		}
+		if r, err := client.Do(req); err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+			_ = r.Body.Close()
+			if err == nil && r.StatusCode < 500 {
+				return iotax.Phase{Name: "answer", At: time.Since(b.vm.Started)}, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return iotax.Phase{}, b.vm.Fail(fmt.Errorf("no answer from %s: %w", strings.Join(b.beside.root.Run, " "), context.Cause(ctx)))
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// askEvery is the pause between two requests to a program that starts. Under emulation each one costs the
+// guest about half a millisecond, which the program then lacks.
+const askEvery = 20 * time.Millisecond
 
 // mend is what can be done about a micro-guest that did not come up.
 func (b *booting) mend(ctx context.Context) string {

@@ -135,7 +135,7 @@ func restart(t *testing.T, g *qemuGuest) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	m, err := g.Restart(ctx)
+	m, err := g.Restart(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

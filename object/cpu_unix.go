@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
+// CPUTime is what this process has used.
+func CPUTime() time.Duration {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
 		return 0

@@ -160,7 +160,7 @@ func (p *Phase) time(ctx context.Context, b Batch, f func(ctx context.Context, i
 	var mu sync.Mutex
 	var checked time.Duration
 	var clients sync.WaitGroup
-	cpu, begun := cpuTime(), time.Now()
+	cpu, begun := CPUTime(), time.Now()
 	for range min(b.Clients, b.Count) {
 		clients.Go(func() {
 			buf := make([]byte, 256<<10)
@@ -192,7 +192,7 @@ func (p *Phase) time(ctx context.Context, b Batch, f func(ctx context.Context, i
 	clients.Wait()
 	p.Duration = time.Since(begun).Seconds()
 	p.Checking = checked.Seconds()
-	p.CPU = (cpuTime() - cpu).Seconds() - p.Checking
+	p.CPU = (CPUTime() - cpu).Seconds() - p.Checking
 	return context.Cause(ctx)
 }
 

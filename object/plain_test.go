@@ -36,7 +36,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 	all := func(p *Phase, f func(i int, buf []byte) error) {
 		var clients sync.WaitGroup
 		next := make(chan int)
-		cpu, begun := cpuTime(), time.Now()
+		cpu, begun := CPUTime(), time.Now()
 		for range batch.Clients {
 			clients.Go(func() {
 				buf := make([]byte, 256<<10)
@@ -52,7 +52,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 		}
 		close(next)
 		clients.Wait()
-		p.Duration, p.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
+		p.Duration, p.CPU = time.Since(begun).Seconds(), (CPUTime() - cpu).Seconds()
 	}
 	key := func(i int) string { return fmt.Sprintf("plain/%x-%d", batch.Seed, i) }
 	all(&put, func(i int, _ []byte) error {

@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // targetsOf names the targets of w, in the plan's order.
 func (p *Plan) targetsOf(w *Workload) (names []string) {
@@ -12,25 +15,41 @@ func (p *Plan) targetsOf(w *Workload) (names []string) {
 	return names
 }
 
-// BlockTime is how long one block of a workload that is done at every target takes.
-func (p *Plan) BlockTime() time.Duration {
-	return mul(p.trialTime(), len(p.Targets))
+// TrialTime is how long one trial of w takes, by the clock of the trial alone.
+func (p *Plan) TrialTime(w *Workload) time.Duration {
+	if w.Assumed > 0 {
+		return time.Duration(p.Measure.Settle) + w.Assumed
+	}
+	m := p.Measure
+	return time.Duration(m.Settle+m.Ramp) + m.Length(*w)
 }
 
-func (p *Plan) trialTime() time.Duration {
-	m := p.Measure
-	return time.Duration(m.Settle + m.Ramp + m.Trial)
+// BlockTime is how long one block of w takes.
+func (p *Plan) BlockTime(w *Workload) time.Duration {
+	return mul(p.TrialTime(w), len(p.targetsOf(w)))
+}
+
+// Trials counts the trials of one block of every workload.
+func (p *Plan) Trials() int {
+	n := 0
+	for i := range p.Workloads {
+		n += len(p.targetsOf(&p.Workloads[i]))
+	}
+	return n
 }
 
 // Estimate returns the least and the most time that the blocks of the plan take, by the clock of
 // the trials alone: opening machines, writing test files, starting the load generator and blocks
-// that are voided and run again come on top. No block starts that would end beyond the budget.
+// that are voided and run again come on top. Workloads that end by themselves count with what their kind is
+// assumed to take. No block starts that would end beyond the budget.
 func (p *Plan) Estimate() (least, most time.Duration) {
-	trials := 0
+	var round time.Duration
 	for i := range p.Workloads {
-		trials += len(p.targetsOf(&p.Workloads[i]))
+		w := &p.Workloads[i]
+		if round += p.BlockTime(w); round < 0 {
+			round = math.MaxInt64
+		}
 	}
-	round := mul(p.trialTime(), trials)
 	least, most = mul(round, p.Measure.Blocks.Min), mul(round, p.Measure.Blocks.Max)
 	if budget := time.Duration(p.Measure.Budget); budget > 0 {
 		least, most = min(least, budget), min(most, budget)

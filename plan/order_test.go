@@ -93,6 +93,10 @@ func samplePlan(targets, workloads int, m Measure) *Plan {
 	return p
 }
 
+type lasting time.Duration
+
+func (l lasting) Lasts() time.Duration { return time.Duration(l) }
+
 func TestEstimate(t *testing.T) {
 	m := Defaults() // 12 s a trial
 	m.Settle = Duration(time.Second)
@@ -105,6 +109,12 @@ func TestEstimate(t *testing.T) {
 		{"no budget", samplePlan(4, 3, m), 6 * 4 * 3 * 13 * time.Second, 30 * 4 * 3 * 13 * time.Second},
 		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 20 * time.Minute},
 		{"nothing", samplePlan(0, 3, m), 0, 0},
+		{"work that ends by itself, at two targets, and a window of its own", func() *Plan {
+			p := samplePlan(4, 3, m)
+			p.Workloads[0].Assumed, p.Workloads[0].At = 5*time.Second, []string{"t0", "t1"}
+			p.Workloads[1].Spec = lasting(20 * time.Second)
+			return p
+		}(), 6 * (2*6 + 4*23 + 4*13) * time.Second, 30 * (2*6 + 4*23 + 4*13) * time.Second},
 		{"huge", func() *Plan {
 			p := samplePlan(1000, 1000, m)
 			p.Measure.Blocks.Max, p.Measure.Trial = maxBlocks, maxTime

@@ -638,6 +638,6 @@ func (b *builder) fill(p *Plan) {
 		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Section: e.section, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Section: e.section, Pos: e.key.pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
 	}
 }

@@ -64,6 +64,9 @@ type Workload struct {
 	Section string   // heading of the report under which it stands
 	Pos     Pos
 
+	// Assumed is Kind.Assumed of its kind.
+	Assumed time.Duration
+
 	fresh  any
 	origin origin
 }
@@ -118,6 +121,10 @@ type Kind struct {
 	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs
 	// qemu). Nil is any.
 	On []string
+
+	// Assumed is how long a trial of a workload of this kind is assumed to take until one has been
+	// measured, where that is a piece of work that ends by itself. 0 is one that fills a window.
+	Assumed time.Duration
 }
 
 // Specs are structs. A field that can be written in a plan has the tags
@@ -148,6 +155,35 @@ type Kinds struct {
 // A Validator is a spec that can say more than its types do. A *FieldError points at the field.
 type Validator interface {
 	Validate() error
+}
+
+// A Laster is the spec of a workload whose trials may have a length of their own; 0 is the plan's.
+type Laster interface {
+	Lasts() time.Duration
+}
+
+// Length is how long the window of a trial of w is.
+func (m Measure) Length(w Workload) time.Duration {
+	if l, ok := w.Spec.(Laster); ok && l.Lasts() > 0 {
+		return l.Lasts()
+	}
+	return time.Duration(m.Trial)
+}
+
+// A Renewer is the spec of a machine that may be wanted anew for each trial: nothing that an earlier one left
+// in its memory is there then.
+type Renewer interface {
+	EachTrial() bool
+}
+
+// EachTrial reports whether the plan wants the machine of that name anew for each trial.
+func (p *Plan) EachTrial(machine string) bool {
+	for _, m := range p.Machines {
+		if r, ok := m.Spec.(Renewer); ok && m.Name == machine {
+			return r.EachTrial()
+		}
+	}
+	return false
 }
 
 // A Scaler is the spec of a workload whose amount of work can be made a share of itself.

@@ -37,7 +37,7 @@ func (b *builder) info(target string) iotax.TargetInfo {
 
 // reference finds the row that r is compared with, and tells where that is not the baseline's.
 func (b *builder) reference(s *Section, r *Row) *Row {
-	r.Against = b.info(r.Target).Reference(b.Baseline, func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
+	r.Against = b.info(r.Target).Reference(b.Run.BaselineOf(s.Workload), func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
 	base := s.row(r.Against)
 	if base == nil {
 		r.Against = ""

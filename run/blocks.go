@@ -42,6 +42,8 @@ type lane struct {
 	block   int            // index of the next block
 	took    time.Duration  // by the last block
 	inBlock int            // trials that the block at hand has already
+	done    int            // trials of this process, those before a resume left out
+	needed  time.Duration  // by them
 	ran     int            // whole blocks, those that do not count included
 	valid   int            // blocks that count: the pairs of the target that has fewest
 	widest  stat.Interval  // of the ratios; without bounds where one cannot be had yet
@@ -146,7 +148,7 @@ func (e *engine) blockTime(ln *lane) time.Duration {
 	if _, ok := ln.w.(iotax.Completer); ok {
 		return ln.took
 	}
-	return time.Duration(len(ln.targets)) * time.Duration(m.Settle+m.Ramp+m.Trial)
+	return time.Duration(len(ln.targets)) * (time.Duration(m.Settle+m.Ramp) + m.Length(ln.plan))
 }
 
 // runBlock runs one trial of every target, in the order that the seed gives.
@@ -164,7 +166,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		}
 		t := e.newTrial(ln, target, block, seed)
 		e.d.Progress(e.event(Starting, ln, t))
-		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
+		left := e.attempt(ctx, ln, target, t)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
 		}
@@ -172,18 +174,40 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
 			return nil, opError("save trial", t.Cell(), err, "")
 		}
+		if left != nil {
+			return nil, left
+		}
 		e.trials, ln.trials = append(e.trials, t), append(ln.trials, t)
 		trials = append(trials, t)
 		ln.inBlock = len(trials)
+		ln.done, ln.needed = ln.done+1, ln.needed+t.Took
 		e.d.Progress(e.event(Finished, ln, t))
 	}
 	return trials, nil
 }
 
+// attempt fills t, on the machine that stands or on one that is opened for it. An error means that
+// something was left behind.
+func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
+	pt, _ := e.rig.planTarget(target.Name)
+	if !e.p.EachTrial(pt.On) {
+		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
+		return nil
+	}
+	part, fresh, err := e.rig.renew(ctx, ln.load, target)
+	if err == nil {
+		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)
+		t.Facts["machine.fresh"] = "yes"
+	} else {
+		t.Start, t.Err = e.d.Now(), err.Error()
+	}
+	return part.close(context.WithoutCancel(ctx))
+}
+
 func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
 	m := e.p.Measure
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
-		Block: block, Seq: e.seq, Seed: seed, Ramp: time.Duration(m.Ramp), Length: time.Duration(m.Trial),
+		Block: block, Seq: e.seq, Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels}
 	if _, ok := ln.w.(iotax.Completer); ok {
 		t.Ramp, t.Length = 0, 0
@@ -307,35 +331,34 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {
 		ev.Precision = e.run.Precision
 	}
-	// What has been needed for a trial so far is what the rest will need; before the first, what it was
-	// told to take.
 	m := e.p.Measure
-	each := time.Duration(m.Settle + m.Ramp + m.Trial)
-	if done := e.done(); done > 0 && ev.Elapsed > 0 {
-		each = ev.Elapsed / time.Duration(done)
-	}
-	left := 0
+	var took time.Duration
 	for _, l := range e.lanes {
 		if l.state == laneOpen {
-			left += max(0, m.Blocks.Max-l.valid) * len(l.targets)
+			left := max(0, m.Blocks.Max-l.valid) * len(l.targets)
+			if l == ln {
+				left -= ln.inBlock
+			}
+			ev.Left += e.each(l) * time.Duration(max(0, left))
 		}
+		took += l.needed
 	}
-	ev.Left = each * time.Duration(max(0, left-ln.inBlock))
+	if took > 0 && ev.Elapsed > took { // what passes between trials, too
+		ev.Left = time.Duration(float64(ev.Left) * (ev.Elapsed.Seconds() / took.Seconds()))
+	}
 	if b := time.Duration(m.Budget); b > 0 {
 		ev.Left = min(ev.Left, max(0, b-ev.Elapsed))
 	}
 	return ev
 }
 
-// done counts the trials of this process, the resumed ones left out.
-func (e *engine) done() int {
-	n := 0
-	for _, t := range e.trials {
-		if !t.Start.Before(e.begun) {
-			n++
-		}
+// each is how long a trial of l will take: what one has needed so far; before the first, what the plan says
+// or its kind is assumed to take.
+func (e *engine) each(l *lane) time.Duration {
+	if l.done > 0 {
+		return l.needed / time.Duration(l.done)
 	}
-	return n
+	return e.p.TrialTime(&l.plan)
 }
 
 func percent(x float64) string {

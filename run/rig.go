@@ -26,6 +26,13 @@ type rig struct {
 	loads    []*load
 	known    map[string]map[string]string // facts of workloads from before a resume
 	undo     []undoStep
+
+	// A machine that is wanted anew for each trial is a rig of its own, with the places on it: it comes and
+	// goes while the rest stands.
+	renewed map[string]*rig // by machine: the rig in which it is looked at before the first trial
+	within  *rig            // the rig that this one is part of
+	own     string          // with within: its machine
+	only    string          // with within: the only target on it; "" is all
 }
 
 // A load is a workload of the plan and the targets it is prepared on.
@@ -71,6 +78,48 @@ func newRig(p *plan.Plan, d Deps) *rig {
 	return r
 }
 
+// part makes the rig of one machine of r. With a target it has that alone.
+func (r *rig) part(machine, target string) *rig {
+	c := newRig(r.p, r.d)
+	c.infos, c.loads, c.within, c.own, c.only = r.infos, r.loads, r, machine, target
+	return c
+}
+
+// rigOf is the rig in which the machine of that name is opened.
+func (r *rig) rigOf(machine string) *rig {
+	switch {
+	case r.within != nil && machine == r.own:
+		return r
+	case r.within != nil:
+		return r.within.rigOf(machine)
+	case !r.p.EachTrial(machine):
+		return r
+	}
+	if r.renewed[machine] == nil {
+		if r.renewed == nil {
+			r.renewed = map[string]*rig{}
+		}
+		r.renewed[machine] = r.part(machine, "")
+	}
+	return r.renewed[machine]
+}
+
+// renew opens t's machine anew, with t alone on it, and prepares l there. The rig that comes back is to be
+// closed after the trial, also when there is an error.
+func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax.Target, error) {
+	pt, _ := r.planTarget(t.Name)
+	c := r.part(pt.On, pt.Name)
+	fresh, err := c.openTarget(ctx, pt)
+	if err != nil {
+		return c, nil, err
+	}
+	if err := l.w.Check(ctx, fresh); err != nil {
+		return c, nil, err
+	}
+	c.onClose(l.plan.Name+" on "+t.Name, fresh.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, fresh) })
+	return c, fresh, l.w.Prepare(ctx, fresh)
+}
+
 // onClose registers what undoes the step just begun.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	r.undo = append(r.undo, undoStep{what, in, do})
@@ -92,7 +141,7 @@ const (
 // run takes what was in it along when it ends: that nothing can be removed inside, because it died or
 // its share hangs, is no error.
 func (r *rig) close(ctx context.Context) error {
-	var errs []error
+	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; they stand on what follows
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
@@ -121,6 +170,28 @@ func (r *rig) close(ctx context.Context) error {
 		}
 	}
 	r.undo = nil
+	if r.within != nil {
+		r.tell()
+	}
+	return errors.Join(errs...)
+}
+
+// tell adds what the volumes noticed to what is known of their targets.
+func (r *rig) tell() {
+	for name, v := range r.volumes {
+		if f, ok := v.vol.(volume.Finder); ok {
+			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, f.Findings())
+		}
+	}
+}
+
+// closeRenewed ends the machines that each trial will have anew: the first ones were for looking.
+func (r *rig) closeRenewed(ctx context.Context) error {
+	var errs []error
+	for _, c := range r.renewed {
+		errs = append(errs, c.close(ctx))
+	}
+	r.renewed = nil
 	return errors.Join(errs...)
 }
 
@@ -275,12 +346,9 @@ func (r *rig) files(t plan.Target) (all []iotax.File) {
 // volume down may find something too.
 func (r *rig) describe(run *iotax.Run) {
 	run.Targets = nil
+	r.tell()
 	for _, t := range r.p.Targets {
-		info := r.infos[t.Name]
-		if f, ok := r.volumes[t.Name].vol.(volume.Finder); ok {
-			info.Findings = mergeFindings(info.Findings, f.Findings())
-		}
-		run.Targets = append(run.Targets, *info)
+		run.Targets = append(run.Targets, *r.infos[t.Name])
 	}
 }
 
@@ -290,7 +358,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	if err != nil {
 		return nil, err
 	}
-	m := r.machines[t.On].m
+	m := r.rigOf(t.On).machines[t.On].m
 	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
 	if d, ok := m.(iotax.Describer); ok {
 		maps.Copy(target.Facts, d.Facts())
@@ -318,7 +386,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 // serving lists what serves t's place: its volume, and those that it stands on.
 func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
 	for range r.p.Targets { // a circle was refused when it was attached
-		if a, ok := r.volumes[t.Name].vol.(iotax.Accountant); ok {
+		if a, ok := r.rigOf(t.On).volumes[t.Name].vol.(iotax.Accountant); ok {
 			all = append(all, a)
 		}
 		ref, ok := t.Spec.(plan.Referrer)
@@ -335,6 +403,9 @@ func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
 // machine opens the machine name, after the serving side of every volume on it was made: a guest
 // must be started with its devices.
 func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
+	if o := r.rigOf(name); o != r {
+		return o.machine(ctx, name)
+	}
 	if om, ok := r.machines[name]; ok {
 		if om.busy {
 			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
@@ -356,7 +427,7 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	}
 	var devices []iotax.Device
 	for _, t := range r.p.Targets {
-		if t.On != name {
+		if t.On != name || r.only != "" && t.Name != r.only {
 			continue
 		}
 		if _, served := t.Spec.(plan.Served); served {
@@ -388,6 +459,9 @@ func (r *rig) planMachine(name string) (plan.Machine, error) {
 
 // prepare makes the serving side of the target's volume, once.
 func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
+	if o := r.rigOf(t.On); o != r {
+		return o.prepare(ctx, t)
+	}
 	v := r.volumes[t.Name]
 	if v.prepared {
 		return v.vol, v.err
@@ -432,6 +506,9 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 
 // attach makes the target's place, once.
 func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
+	if o := r.rigOf(t.On); o != r {
+		return o.attach(ctx, t)
+	}
 	v := r.volumes[t.Name]
 	if v.attached {
 		return v.place, v.err
@@ -492,7 +569,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 				return err
 			}
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
-			r.onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
+			r.holder(t).onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
 			if err := l.w.Prepare(ctx, t); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
 					return err
@@ -503,7 +580,16 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			l.targets = append(l.targets, t)
 		}
 	}
-	return r.pilot(ctx, run)
+	if err := r.pilot(ctx, run); err != nil {
+		return err
+	}
+	return r.closeRenewed(ctx)
+}
+
+// holder is the rig that t stands in.
+func (r *rig) holder(t *iotax.Target) *rig {
+	pt, _ := r.planTarget(t.Name)
+	return r.rigOf(pt.On)
 }
 
 // at lists those of the open targets that l is done at.

@@ -18,15 +18,15 @@ var sealed = map[string]struct{ tool, pkg, script string }{
 	"erofs":    {"mkfs.erofs", "erofs-utils", `mkfs.erofs --quiet --all-root "$2" "$1"`},
 }
 
-// fillFiles writes the files of a read-only file system into the directory $1: pairs of name and size,
-// filled with data that does not compress.
+// fillFiles writes the files of a read-only file system into the directory $1: triples of name, size, and the
+// directory that is copied. Files are filled with data that does not compress.
 const fillFiles = `
 umask 022
 d=$1; shift
 mkdir -- "$d" || exit 41
 while [ $# -gt 0 ]; do
-	head -c "$2" /dev/urandom >"$d/$1" || exit 42
-	shift 2
+	if [ -n "$3" ]; then cp -a -- "$3" "$d/$1"; else head -c "$2" /dev/urandom >"$d/$1"; fi || exit 42
+	shift 3
 done
 `
 
@@ -55,7 +55,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 		if strings.ContainsAny(f.Name, "/\n") || f.Name == "" {
 			return nil, fail(fmt.Errorf("a file cannot be called %q", f.Name), "")
 		}
-		args = append(args, f.Name, strconv.FormatInt(f.Size, 10))
+		args = append(args, f.Name, strconv.FormatInt(f.Size, 10), f.Tree)
 		total += f.Size
 	}
 	out, err := sh(ctx, e.Host, quick, surveyDir, dir)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 // told. A trial is cold when the kernel, the image and what else is read have left this host's page cache.
 type Boot struct {
 	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the machine that was booted"`
+	Root    string        `yaml:"root" doc:"root file system that the machine goes on with, on the target's share or disk: python (this host's Python with a small web application), or a directory of this host, which is copied there"`
+	Run     string        `yaml:"run" doc:"with root: the program that is started there, up to its first answer over HTTP; {port} is where it listens"`
 	Timeout plan.Duration `yaml:"timeout" doc:"how long one boot may take"`
 }
 
@@ -23,8 +26,20 @@ func newBoot() any { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
 
 // Validate finds what is out of range.
 func (s *Boot) Validate() error {
-	if s.Timeout <= 0 {
+	words, err := splitWords(s.Run)
+	switch {
+	case s.Timeout <= 0:
 		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Mend: "as in 5m"}
+	case s.Root == "" && s.Run != "":
+		return &plan.FieldError{Field: "run", Msg: "there is no root to run it on", Mend: "root: /path/of/a/tree, or the workload app"}
+	case s.Root == pythonRoot && s.Run != "":
+		return &plan.FieldError{Field: "run", Msg: "the root python has a program of its own", Mend: "leave it out, or name a directory as root"}
+	case s.Root != "" && s.Mount:
+		return &plan.FieldError{Field: "mount", Msg: "a root is mounted anyway", Mend: "leave it out"}
+	case s.Root != "" && s.Root != pythonRoot && !filepath.IsAbs(s.Root):
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Mend: "write the path in full"}
+	case s.Root != "" && s.Root != pythonRoot && (err != nil || len(words) == 0 || !strings.Contains(s.Run, "{port}")):
+		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Mend: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
 	}
 	return nil
 }
@@ -33,6 +48,7 @@ type boot struct {
 	name   string
 	spec   *Boot
 	booted iotax.Machine // of the trial at hand
+	root   *rootTree     // nil without one
 }
 
 var (
@@ -42,16 +58,23 @@ var (
 	_ iotax.ColdReader = (*boot)(nil)
 )
 
-func openBoot(w plan.Workload, _ Env) (iotax.Workload, error) {
+func openBoot(w plan.Workload, e Env) (iotax.Workload, error) {
 	s, ok := w.Spec.(*Boot)
 	if !ok {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
 	}
-	return &boot{name: w.Name, spec: s}, s.Validate()
+	b := &boot{name: w.Name, spec: s}
+	if s.Root != "" {
+		b.root = &rootTree{from: s.Root, run: s.Run, cacheDir: e.CacheDir, frozen: map[*iotax.Target]bool{}}
+	}
+	return b, s.Validate()
 }
 
 // Metrics are the whole boot, and the mount where one was asked for.
 func (b *boot) Metrics() []string {
+	if b.root != nil {
+		return []string{"duration", "mount.duration", "pivot.duration", "app.duration"}
+	}
 	if b.spec.Mount {
 		return []string{"duration", "mount.duration"}
 	}
@@ -68,6 +91,27 @@ func (b *boot) ColdFiles(t *iotax.Target) []string {
 	return nil
 }
 
+// Space is what the root takes.
+func (b *boot) Space() int64 {
+	var sum int64
+	for _, f := range b.Files() {
+		sum += f.Size
+	}
+	return sum
+}
+
+// Files are the root, for places that cannot be written later.
+func (b *boot) Files() []iotax.File {
+	if b.root == nil {
+		return nil
+	}
+	f, err := b.root.file()
+	if err != nil {
+		return nil // Check tells
+	}
+	return []iotax.File{f}
+}
+
 // shareTypes are the file systems that a second guest can mount beside the first.
 var shareTypes = []string{"virtiofs", "9p", "nfs", "nfs4"}
 
@@ -78,15 +122,38 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Restarter); !ok {
 		return on(fmt.Errorf("iotax cannot boot %s", t.Machine), "compare guests with each other: the first of them is the baseline")
 	}
+	if b.root != nil {
+		if _, err := b.root.file(); err != nil {
+			return failed("check "+b.name+" on", t.Name, err, "")
+		}
+		if _, err := b.root.on(t); err != nil {
+			return on(err, "root: is for shares, disks and NFS")
+		}
+	}
 	if fs := t.Place.Facts["filesystem"]; b.spec.Mount && !slices.Contains(shareTypes, fs) {
 		return on(fmt.Errorf("the place is on %s, which cannot be mounted a second time", fs), "mount: true is for shares")
 	}
 	return nil
 }
 
-func (b *boot) Prepare(context.Context, *iotax.Target) error { return nil }
+// Prepare brings the root to the place.
+func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
+	if b.root == nil {
+		return nil
+	}
+	if err := b.root.bring(ctx, t); err != nil {
+		return failed("bring the root of "+b.name+" to", t.Name, err, "")
+	}
+	return nil
+}
 
-func (b *boot) Stage(context.Context, *iotax.Target, *iotax.Trial) error { return nil }
+// Stage makes a disk that two guests are to look at stand still.
+func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
+	if b.root == nil {
+		return nil
+	}
+	return b.root.freeze(ctx, t)
+}
 
 // Run boots the machine, and leaves it to Unstage to end it.
 func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
@@ -97,7 +164,16 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
-	m, err := r.Restart(ctx)
+	var root *iotax.Root
+	if b.root != nil {
+		var err error
+		if root, err = b.root.on(t); err != nil {
+			return err
+		}
+		out.Facts["root"] = strings.Join([]string{root.Type, root.Source, root.Path, root.Options}, " ")
+		out.Facts["command"] = iotax.QuoteAll(root.Run)
+	}
+	m, err := r.Restart(ctx, root)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -127,6 +203,15 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 			}
 		}
 	}
+	if b.root != nil {
+		at := map[string]time.Duration{}
+		for _, p := range phases {
+			at[p.Name] = p.At
+		}
+		add("mount.duration", at["root"]-at["mount"])
+		add("pivot.duration", at["pivot"]-at["root"])
+		add("app.duration", at["answer"]-at["pivot"])
+	}
 	if !b.spec.Mount {
 		return nil
 	}
@@ -147,8 +232,8 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 		return 0, err
 	}
 	args := []string{"mount", "-t", f["filesystem"]}
-	if f["filesystem"] == "9p" {
-		args = append(args, "-o", nineOptions(f["filesystem.options"]))
+	if o := mountOptions(f); o != "" {
+		args = append(args, "-o", o)
 	}
 	args = append(args, f["filesystem.source"], at)
 	start, err := emptyCommand(ctx, m)
@@ -162,32 +247,56 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 	return max(time.Microsecond, time.Since(begun)-start), nil
 }
 
-// nineOptions are those mount options of 9p that mount(8) takes back.
-func nineOptions(mounted string) string {
-	out := []string{"trans=virtio"}
-	for o := range strings.SplitSeq(mounted, ",") {
+// mountOptions are those options of a mounted share that a second mount of it takes: all but those that the
+// kernel tells and does not take back.
+func mountOptions(facts map[string]string) string {
+	var out []string
+	for o := range strings.SplitSeq(facts["filesystem.options"], ",") {
 		key, _, _ := strings.Cut(o, "=")
-		if slices.Contains([]string{"version", "msize", "cache", "access"}, key) {
-			out = append(out, o)
+		switch fs := facts["filesystem"]; {
+		case fs == "9p" && slices.Contains([]string{"version", "msize", "cache", "access"}, key):
+		case strings.HasPrefix(fs, "nfs") && !slices.Contains([]string{"rw", "ro", "relatime", "noatime", "namlen", "softreval"}, key):
+		default:
+			continue
 		}
+		out = append(out, o)
+	}
+	if facts["filesystem"] == "9p" {
+		out = append([]string{"trans=virtio"}, out...)
 	}
 	return strings.Join(out, ",")
 }
 
 func (b *boot) Unstage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
-	return b.Cleanup(ctx, t)
+	return b.end(ctx, t)
 }
 
-// Cleanup ends the machine that a trial booted, if one was cut off.
+// Cleanup ends the machine that a trial booted, if one was cut off, and removes the root.
 func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
+	err := b.end(ctx, t)
+	if b.root == nil {
+		return err
+	}
+	if rerr := b.root.remove(ctx, t); rerr != nil {
+		err = errors.Join(err, failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
+	}
+	return err
+}
+
+// end ends the machine of a trial, and lets the disk that it was booted from go on.
+func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 	m := b.booted
 	b.booted = nil
-	if m == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	if err := m.Close(ctx); err != nil {
+	var err error
+	if m != nil {
+		err = m.Close(ctx)
+	}
+	if b.root != nil {
+		err = errors.Join(err, b.root.thaw(ctx, t))
+	}
+	if err != nil {
 		return failed("end what "+b.name+" booted beside", t.Name, err, "")
 	}
 	return nil

@@ -78,3 +78,62 @@ func TestBoot(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestBootSpec(t *testing.T) {
+	for _, c := range []struct {
+		spec        Boot
+		field, mend string
+	}{
+		{Boot{}, "timeout", "5m"},
+		{Boot{Run: "app {port}"}, "run", "root:"},
+		{Boot{Root: "python", Run: "app {port}"}, "run", "leave it out"},
+		{Boot{Root: "python", Mount: true}, "mount", "leave it out"},
+		{Boot{Root: "srv/root", Run: "app {port}"}, "root", "in full"},
+		{Boot{Root: "/srv/root"}, "run", "{port}"},
+		{Boot{Root: "/srv/root", Run: "app | tee {port}"}, "run", "{port}"},
+		{Boot{Root: "/srv/root", Run: "/usr/bin/java -jar /srv/app.jar {port}"}, "", ""},
+		{Boot{Root: "python"}, "", ""},
+	} {
+		if c.field != "timeout" {
+			c.spec.Timeout = plan.Duration(time.Minute)
+		}
+		err := c.spec.Validate()
+		var fe *plan.FieldError
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Mend, c.mend)) {
+			t.Errorf("%+v: %v", c.spec, err)
+		}
+	}
+}
+
+// What a second guest is told of a place: the mount as the first has it, the disk by its serial number, the
+// directory inside.
+func TestRootOn(t *testing.T) {
+	dir := t.TempDir()
+	r := &rootTree{from: dir, run: "/bin/app --port={port}", frozen: map[*iotax.Target]bool{}}
+	if f, err := r.file(); err != nil || f.Tree != dir || f.Size <= 0 {
+		t.Fatal(f, err)
+	}
+	for _, c := range []struct {
+		facts                 map[string]string
+		kind, source, options string
+	}{
+		{map[string]string{"filesystem": "nfs4", "filesystem.source": "10.0.2.2:/iotax", "filesystem.options": "rw,relatime,vers=4.2,namlen=255,softerr,softreval,proto=tcp,port=2049,addr=10.0.2.2"},
+			"nfs4", "10.0.2.2:/iotax", "vers=4.2,softerr,proto=tcp,port=2049,addr=10.0.2.2"},
+		{map[string]string{"filesystem": "9p", "filesystem.source": "tag", "filesystem.options": "rw,relatime,access=client,trans=virtio,msize=131072"}, "9p", "tag", "trans=virtio,access=client,msize=131072"},
+		{map[string]string{"filesystem": "virtiofs", "filesystem.source": "tag", "filesystem.options": "rw,relatime"}, "virtiofs", "tag", ""},
+		{map[string]string{"filesystem": "ext4", "filesystem.source": "/dev/vdb", "filesystem.options": "rw,relatime", "disk.serial": "iotax-t1"}, "ext4", "serial:iotax-t1", ""},
+		{map[string]string{"filesystem": "ramfs", "filesystem.source": "none"}, "", "", ""},
+	} {
+		c.facts["filesystem.mount"] = "/mnt/x"
+		got, err := r.on(&iotax.Target{Name: "t", Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/mnt/x/iotax-1", Facts: c.facts}})
+		if c.kind == "" {
+			if err == nil || !strings.Contains(err.Error(), "ramfs") {
+				t.Errorf("%v: %v", c.facts, err)
+			}
+			continue
+		}
+		if err != nil || got.Type != c.kind || got.Source != c.source || got.Options != c.options || got.Path != "iotax-1/"+r.known.Name || strings.Join(got.Run, " ") != "/bin/app --port=8000" {
+			t.Errorf("%v: %+v, %v", c.facts, got, err)
+		}
+	}
+}

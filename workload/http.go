@@ -26,6 +26,8 @@ type HTTP struct {
 	Rate    float64   `yaml:"rate" doc:"open loop: requests a second, whatever the answers; 0 is a closed loop at the maximum rate"`
 	Files   int       `yaml:"files" doc:"number of files; each is half as large as the next"`
 	Size    plan.Size `yaml:"size" doc:"size of the largest file"`
+
+	Time plan.Duration `yaml:"time" doc:"how long files are fetched in a trial; 0 is as long as other trials"`
 }
 
 func newHTTP() any { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
@@ -57,8 +59,14 @@ func (s *HTTP) Validate() error {
 	if s.Size < 1 || s.Size > 1<<34 {
 		bad("size", "", "%v is not a size from 1B to 16GiB", s.Size)
 	}
+	if s.Time < 0 || time.Duration(s.Time) > time.Hour {
+		bad("time", "as in 10s", "%v is not a time up to an hour", s.Time)
+	}
 	return errors.Join(errs...)
 }
+
+// Lasts is what a trial takes in place of the plan's own length.
+func (s *HTTP) Lasts() time.Duration { return time.Duration(s.Time) }
 
 // Scale makes the files smaller or larger.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
@@ -189,7 +197,11 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		out.Facts["nginx"] = s.version
 	}
 	if out.Ramp > 0 {
-		if _, err := fetch(ctx, urls, h.spec.Workers, h.spec.Rate, out.Ramp); err != nil {
+		// What is on its way at the end is given up: a slow server would take longer for it than a trial does.
+		ramp, cancel := context.WithTimeout(ctx, out.Ramp)
+		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
+		cancel()
+		if err != nil && (ctx.Err() != nil || ramp.Err() == nil) {
 			return failed("fetch from", t.Name, err, h.mend(t))
 		}
 	}

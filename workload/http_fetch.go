@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"fortio.org/log"
 
 	"iotax"
+	"iotax/object"
 )
 
 // A page is what is fetched; size is what it must have, -1 when that is not known.
@@ -73,6 +75,7 @@ func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
 // fetched is what all workers did.
 type fetched struct {
 	seconds  float64
+	cpu      time.Duration // of this process, the load generator
 	requests int64
 	bytes    int64
 	sum      float64
@@ -107,11 +110,11 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	if rate == 0 {
 		o.QPS = -1 // as fast as it goes
 	}
-	begun := time.Now()
+	begun, cpu := time.Now(), object.CPUTime()
 	r := periodic.NewPeriodicRunner(&o)
 	r.Options().Runners = runners // it forgets those it is made with
 	r.Run()
-	out := &fetched{seconds: time.Since(begun).Seconds(), bins: map[int]uint64{}, errors: map[string]int64{}}
+	out := &fetched{seconds: time.Since(begun).Seconds(), cpu: object.CPUTime() - cpu, bins: map[int]uint64{}, errors: map[string]int64{}}
 	r.Options().ReleaseRunners()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -137,6 +140,10 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	return out, nil
 }
 
+// generatorLimit is the share of its CPUs from which on the generator is the limit; the collector's threads
+// leave some idle.
+const generatorLimit = 0.9
+
 // report fills a trial. Latencies are those of requests that succeeded.
 func (r *fetched) report(out *iotax.Trial, rate float64) {
 	h := iotax.Histogram{Name: "http.latency", Unit: iotax.Seconds}
@@ -161,11 +168,18 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	add("http.errors", float64(bad)/float64(max(r.requests, 1)), iotax.RatioUnit, iotax.Down)
 	add("duration", r.seconds, iotax.Seconds, iotax.Neither)
 	add("operations", float64(good), iotax.Count, iotax.Neither)
+	own := r.cpu.Seconds() / r.seconds
+	if own > 0 { // it is not known everywhere
+		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
+	}
 	finding := func(rule, mend, format string, args ...any) {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: rule, Severity: iotax.Warning, Evidence: fmt.Sprintf(format, args...), Mend: mend})
 	}
 	if bad > 0 {
 		finding("http-errors", "see the facts of the trial for their kinds", "%d of %d requests failed", bad, r.requests)
+	}
+	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
+		finding("generator-bound", "use a host with more CPUs", "the load generator used %.2g of its %.0f CPUs", own, n)
 	}
 	// The time runs on until the last answer, so that the number of requests says more than their rate.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {

@@ -63,8 +63,12 @@ func TestHTTP(t *testing.T) {
 	want(t, out, "duration", 0.9, 60)
 	want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
 	want(t, out, "http.errors", 0, 0)
-	if n.Value < 20 || len(out.Findings) > 0 {
+	// On few CPUs the generator may be the limit, which is then said.
+	if n.Value < 20 || slices.ContainsFunc(rules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
+	}
+	if cpu, _ := out.Value("cpu.generator"); !(cpu.Value > 0) || cpu.Unit != iotax.RatioUnit {
+		t.Errorf("the generator's CPU is %v", cpu)
 	}
 	// Ten files from 2 KiB to 1 MiB, all fetched equally often: 0.2 MiB each in the mean.
 	b, _ := out.Value("http.bandwidth")

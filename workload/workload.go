@@ -7,6 +7,7 @@ package workload
 
 import (
 	"fmt"
+	"time"
 
 	"iotax"
 	"iotax/plan"
@@ -36,16 +37,16 @@ func (e Env) logf(format string, args ...any) {
 func Kinds() []Kind {
 	return []Kind{
 		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
-		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand}, openCommand},
+		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand},
 		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
-		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive}, openArchive},
+		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive},
 		{plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP},
-		{plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot}, openBoot},
-		{plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp}, openApp},
-		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject}, openObject},
-		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage}, openImage},
-		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise}, openMaterialise},
-		{plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest}, openGuest},
+		{plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot},
+		{plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp, Assumed: 3 * time.Second}, openApp},
+		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject, Assumed: 3 * time.Second}, openObject},
+		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage},
+		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise},
+		{plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest, Assumed: 30 * time.Second}, openGuest},
 	}
 }
 

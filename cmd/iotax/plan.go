@@ -8,9 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax"
 	"iotax/lint"
 	"iotax/plan"
 	"iotax/stat"
+	"iotax/workload"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -63,7 +65,12 @@ func printSchedule(w io.Writer, p *plan.Plan, least, most time.Duration) error {
 	if blocks.Min == blocks.Max {
 		n = count(blocks.Min, "block")
 	}
-	fmt.Fprintf(&b, "# %s × %s, %s of %s each", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n, elapsed(p.BlockTime()))
+	fmt.Fprintf(&b, "# %s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
+	if t, alike := blockTime(p); alike {
+		fmt.Fprintf(&b, " of %s each", elapsed(t))
+	} else {
+		fmt.Fprintf(&b, " of %s for all workloads together", count(p.Trials(), "trial"))
+	}
 	if looks := stat.Looks(blocks.Min, blocks.Max); !p.Measure.Fixed() && len(looks) > 1 {
 		fmt.Fprintf(&b, ",\n#   until ± %s is reached at one of the looks after %s", p.Measure.Precision, enumerate(looks))
 	}
@@ -74,7 +81,12 @@ func printSchedule(w io.Writer, p *plan.Plan, least, most time.Duration) error {
 	if budget := time.Duration(p.Measure.Budget); budget > 0 && most == budget {
 		fmt.Fprint(&b, ", where the budget ends them")
 	}
-	fmt.Fprint(&b, "\n# beside them: opening, preparing, about 0.2 s a trial to start the load generator")
+	for i := range p.Workloads {
+		if w := &p.Workloads[i]; w.Assumed > 0 {
+			fmt.Fprintf(&b, "\n#   %s ends by itself: %s a trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
+		}
+	}
+	fmt.Fprint(&b, "\n# beside them: ", beside(p))
 	if least >= worthCalibrating {
 		fmt.Fprint(&b, ",\n#   and 10 s once a week to calibrate the rig (--calibrate=no leaves that out)")
 	}
@@ -110,4 +122,72 @@ func enumerate(ns []int) string {
 	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// blockTime is how long a block takes, and whether that is so for all workloads.
+func blockTime(p *plan.Plan) (each time.Duration, alike bool) {
+	for i := range p.Workloads {
+		t := p.BlockTime(&p.Workloads[i])
+		if i > 0 && t != each {
+			return 0, false
+		}
+		each = t
+	}
+	return each, true
+}
+
+// What opening and preparing are assumed to take. They are of a small machine under emulation; the report of
+// a run has what it took.
+const (
+	assumedBoot  = 10 * time.Second // of a guest, until its places are mounted
+	assumedWrite = 150 << 20        // bytes of test files a second, through shares too
+	assumedStart = 400 * time.Millisecond
+)
+
+// beside says what comes on top of the trials, and how long that is assumed to take.
+func beside(p *plan.Plan) string {
+	var guests int
+	for _, m := range p.Machines {
+		if m.Kind == "qemu" {
+			guests++
+		}
+	}
+	bytes := testBytes(p)
+	trials := p.Trials() * p.Measure.Blocks.Min
+	took := time.Duration(guests)*assumedBoot + time.Duration(float64(bytes)/assumedWrite*float64(time.Second)) + time.Duration(trials)*assumedStart
+	what := []string{"opening"}
+	if guests > 0 {
+		what = append(what, "booting "+count(guests, "guest"))
+	}
+	if bytes > 0 {
+		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
+	}
+	return fmt.Sprintf("%s, starting %s: about %s", strings.Join(what, ", "), count(trials, "load generator"), elapsed(took.Round(time.Second)))
+}
+
+// testBytes are the test files of all targets. A workload that cannot be made is told of when it is run.
+func testBytes(p *plan.Plan) (sum int64) {
+	type file struct {
+		target string
+		size   int64
+	}
+	seen := map[file]bool{}
+	for _, w := range p.Workloads {
+		made, err := workload.New(w, workload.Env{CacheDir: cacheDir()})
+		if err != nil {
+			continue
+		}
+		s, ok := made.(iotax.Sizer)
+		if !ok {
+			continue
+		}
+		size := s.Space()
+		for _, t := range p.Targets {
+			if f := (file{t.Name, size}); w.Done(t.Name) && !seen[f] {
+				seen[f] = true
+				sum += size
+			}
+		}
+	}
+	return sum
 }

@@ -42,6 +42,7 @@ type Disk struct {
 	iotax.Disk
 	ID       string // serial number; at most 20 bytes
 	Snapshot bool   // writes go to a temporary file and are lost
+	Shared   bool   // another guest writes to it: QEMU's lock on the file is not asked for
 }
 
 // A Share is a shared directory with its mount tag.
@@ -296,6 +297,9 @@ func (d Disk) args() []string {
 	}
 	if d.Snapshot {
 		drive += ",snapshot=on"
+	}
+	if d.Shared {
+		drive += ",file.locking=off"
 	}
 	a = append(a, "-drive", drive)
 	iothread := ""

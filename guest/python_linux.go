@@ -1,0 +1,173 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/u-root/u-root/pkg/ldd"
+
+	"iotax"
+)
+
+//go:embed webapp.py
+var webApp []byte
+
+// notNeeded are the parts of Python's library that no server loads.
+var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "dist-packages", "site-packages"}
+
+const pythonVersion = 1 // of the form of the tree
+
+// Python makes a root file system of this host's Python, with its library, a shell, and a small web
+// application, in cacheDir, and returns its directory. It is made again when the host's Python changes. Nothing in it is
+// special to iotax but the application: it is what a guest that serves from Python has.
+func Python(ctx context.Context, cacheDir string) (string, error) {
+	fail := func(err error, mend string) (string, error) {
+		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Mend: mend}
+	}
+	python := lookProgram("/usr/bin/python3") // a distribution's own, before one of the user's
+	if python == "" {
+		python = lookProgram("python3")
+	}
+	if python == "" {
+		return fail(errors.New("this host has no python3"), "install it: apt install python3; or name a directory as root")
+	}
+	out, err := exec.CommandContext(ctx, python, "-I", "-c",
+		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`).Output()
+	var told [3]string
+	if err == nil {
+		err = json.Unmarshal(out, &told)
+	}
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", python, err), "see whether it runs")
+	}
+	binary, lib, tag := told[0], told[1], told[2]
+	st, err := os.Stat(binary)
+	if err != nil {
+		return fail(err, "")
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%d|%s|%d|%d|%s|%s", pythonVersion, binary, st.Size(), st.ModTime().UnixNano(), lib, webApp))
+	root := filepath.Join(cacheDir, "guest", fmt.Sprintf("python-%x", key[:8]))
+	if exists(root) {
+		return root, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+		return fail(err, "")
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(root), ".python-")
+	if err != nil {
+		return fail(err, "")
+	}
+	defer os.RemoveAll(tmp)
+	files, err := pythonFiles(binary, lib, tag)
+	if err == nil {
+		_, err = stage(ctx, tmp, files)
+	}
+	if err == nil {
+		err = pythonRest(tmp, files)
+	}
+	if err != nil {
+		return fail(err, "")
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fail(err, "")
+	}
+	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have been first
+		return fail(err, "")
+	}
+	return root, nil
+}
+
+// pythonFiles lists what is copied: the interpreter, its library without what no server loads, a shell,
+// and the libraries of all.
+func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
+	programs := []string{binary}
+	err = filepath.WalkDir(lib, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if path != lib && (slices.Contains(notNeeded, d.Name()) || strings.HasPrefix(d.Name(), "config-")) {
+				return filepath.SkipDir
+			}
+			return nil
+		case filepath.Ext(path) == ".pyc" && !strings.HasSuffix(path, "."+tag+".pyc"):
+			return nil // of another version, or another optimisation
+		}
+		st, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
+			return nil // a link that leads nowhere
+		}
+		if err == nil && isELF(path) {
+			programs = append(programs, path)
+		}
+		files = append(files, toolFile{Host: path, Guest: path, Size: st.Size(), Time: st.ModTime()})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, toolFile{Host: binary, Guest: binary})
+	if binary != "/usr/bin/python3" {
+		files = append(files, toolFile{Guest: "/usr/bin/python3", Link: binary})
+	}
+	if shell := lookProgram("busybox"); shell != "" {
+		programs = append(programs, shell)
+		files = append(files, toolFile{Host: shell, Guest: "/usr/bin/busybox"})
+		for _, name := range []string{"sh", "true", "cat", "ls", "uname", "mount"} {
+			files = append(files, toolFile{Guest: "/usr/bin/" + name, Link: "busybox"})
+		}
+	}
+	libs, err := ldd.List(programs...)
+	if err != nil {
+		return nil, fmt.Errorf("find libraries: %w", err)
+	}
+	for _, l := range libs {
+		if !slices.ContainsFunc(files, func(f toolFile) bool { return f.Guest == merged(l) }) {
+			files = append(files, toolFile{Host: l, Guest: merged(l)})
+		}
+	}
+	return files, nil
+}
+
+// pythonRest adds what is not copied, and gives the files their times back: Python compares those of a
+// module with what its compiled form says.
+func pythonRest(root string, files []toolFile) error {
+	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+			return err
+		}
+	}
+	for link, to := range map[string]string{"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/nsswitch.conf": "hosts: files\n",
+		// A server looks for the name of the address that it listens on; no name server may be asked.
+		"etc/hosts": "127.0.0.1 localhost\n0.0.0.0 guest\n" + Address + " guest\n", "srv/webapp.py": string(webApp),
+	} {
+		if err := writeFile(filepath.Join(root, name), bytes.NewReader([]byte(text)), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if f.Link == "" && !f.Time.IsZero() {
+			if err := os.Chtimes(filepath.Join(root, f.Guest), f.Time, f.Time); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
