@@ -21,8 +21,8 @@ const (
 	prefix  = 24
 )
 
-// PythonApp starts the web application of the root that Python makes; a port number follows.
-const PythonApp = "/usr/bin/python3 /srv/webapp.py"
+// PythonApp starts the web application of the root that Python makes; {port} is where it is to listen.
+const PythonApp = "/usr/bin/python3 /srv/webapp.py {port}"
 
 // ToolsSerial is the serial number of the disk that Tools makes.
 const ToolsSerial = "iotax-tools"

@@ -38,7 +38,7 @@ func TestPython(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	words := append(strings.Fields(PythonApp), strconv.Itoa(port))
+	words := append(strings.Fields(strings.TrimSuffix(PythonApp, "{port}")), strconv.Itoa(port))
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	cmd.Dir = "/"

@@ -13,8 +13,11 @@ import (
 
 // sealed are the file systems that cannot be written: their images are made on the host, with the files
 // that the workloads read in them.
+//
+// The large files hold what does not compress, and squashfs would keep them as they are after having tried,
+// which takes most of the time.
 var sealed = map[string]struct{ tool, pkg, script string }{
-	"squashfs": {"mksquashfs", "squashfs-tools", `mksquashfs "$1" "$2" -no-progress -quiet -all-root -no-xattrs >/dev/null`},
+	"squashfs": {"mksquashfs", "squashfs-tools", `mksquashfs "$1" "$2" -no-progress -quiet -all-root -no-xattrs -action 'uncompressed@filesize(>8M)' >/dev/null`},
 	"erofs":    {"mkfs.erofs", "erofs-utils", `mkfs.erofs --quiet --all-root "$2" "$1"`},
 }
 

@@ -65,7 +65,7 @@ func openBoot(w plan.Workload, e Env) (iotax.Workload, error) {
 	}
 	b := &boot{name: w.Name, spec: s}
 	if s.Root != "" {
-		b.root = &rootTree{from: s.Root, run: s.Run, cacheDir: e.CacheDir, frozen: map[*iotax.Target]bool{}}
+		b.root = &rootTree{from: s.Root, run: s.Run, env: e, frozen: map[*iotax.Target]bool{}}
 	}
 	return b, s.Validate()
 }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,7 +16,6 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/guest"
 )
 
 // pythonRoot is the word for the root that iotax makes.
@@ -26,11 +26,11 @@ const rootPort = 8000
 
 // A rootTree is a root file system that lies at the places of targets, to be booted onto.
 type rootTree struct {
-	from     string // pythonRoot, or a directory of this host
-	run      string
-	cacheDir string
-	known    iotax.File // once made
-	frozen   map[*iotax.Target]bool
+	from   string // pythonRoot, or a directory of this host
+	run    string
+	env    Env
+	known  iotax.File // once made
+	frozen map[*iotax.Target]bool
 }
 
 // file is the tree, made when it is not there yet, under the name that it has at places.
@@ -40,16 +40,11 @@ func (r *rootTree) file() (iotax.File, error) {
 	}
 	dir := r.from
 	if dir == pythonRoot {
-		cache := r.cacheDir
-		if cache == "" {
-			user, err := os.UserCacheDir()
-			if err != nil {
-				return iotax.File{}, err
-			}
-			cache = filepath.Join(user, "iotax")
+		if r.env.Python == nil {
+			return iotax.File{}, errors.New("no root python can be made here")
 		}
 		var err error
-		if dir, err = guest.Python(context.Background(), cache); err != nil {
+		if dir, r.run, err = r.env.Python(context.Background()); err != nil {
 			return iotax.File{}, err
 		}
 	}
@@ -77,11 +72,7 @@ func (r *rootTree) file() (iotax.File, error) {
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f["filesystem.source"], Options: mountOptions(f), Port: rootPort}
-	run := r.run
-	if r.from == pythonRoot {
-		run = guest.PythonApp + " {port}"
-	}
-	words, err := splitWords(run)
+	words, err := splitWords(r.run)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -566,7 +568,11 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 		engine = "psync"
 	}
 	var out, stderr bytes.Buffer
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: fillArgs(st.tool.argv, t.Place.Path, engine, st.job.anyDirect(), parts, size), Stdout: &out, Stderr: &stderr})
+	on, args := t.Machine, fillArgs(st.tool.argv, t.Place.Path, engine, st.job.anyDirect(), parts, size)
+	if dir, tool := j.behind(t); dir != "" {
+		on, args = j.env.Host, fillArgs([]string{tool}, dir, "psync", false, parts, size)
+	}
+	err = on.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
@@ -599,6 +605,27 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 		}
 	}
 	return runIn(ctx, t, `for f; do mv -f -- "$f" "${f%`+partial+`}" || exit; done`, parts, nil)
+}
+
+// behind is the directory of this host that t's machine sees as its place, through a share, and the fio that
+// writes there: many times as fast as through the share. It is "" where there is none.
+func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
+	f := t.Place.Facts
+	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f["share.type"]) {
+		return "", ""
+	}
+	inside, err := filepath.Rel(f["filesystem.mount"], t.Place.Path)
+	if err != nil || !filepath.IsLocal(inside) {
+		return "", ""
+	}
+	if tool, err = exec.LookPath("fio"); err != nil {
+		return "", ""
+	}
+	dir = filepath.Join(t.Place.Backing, inside)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return "", ""
+	}
+	return dir, tool
 }
 
 // runIn runs a script in the place, with files as its arguments.

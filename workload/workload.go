@@ -6,6 +6,7 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -25,6 +26,13 @@ type Kind struct {
 type Env struct {
 	CacheDir string                           // kept between runs; "" keeps nothing
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+
+	// Host is this host. What lies on it anyway (the files behind a share) is written there; nil writes all
+	// of it from where it is used.
+	Host iotax.Machine
+
+	// Python makes the root file system of that name, and says what is run there: {port} is where it listens.
+	Python func(context.Context) (dir, run string, err error)
 }
 
 func (e Env) logf(format string, args ...any) {

@@ -173,7 +173,7 @@ func testBytes(p *plan.Plan) (sum int64) {
 	}
 	seen := map[file]bool{}
 	for _, w := range p.Workloads {
-		made, err := workload.New(w, workload.Env{CacheDir: cacheDir()})
+		made, err := workload.New(w, workloadEnv())
 		if err != nil {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/check"
+	"iotax/guest"
 	"iotax/leftover"
 	"iotax/lint"
 	"iotax/machine"
@@ -226,7 +227,9 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			return volume.Prepare(ctx, t, e)
 		},
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
-			return workload.New(w, workload.Env{CacheDir: cache, Log: show.note})
+			e := workloadEnv()
+			e.Log, e.Host = show.note, host
+			return workload.New(w, e)
 		},
 		Environment: probe.Environment,
 		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
@@ -260,6 +263,15 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			}
 		},
 	}
+}
+
+// workloadEnv is what workloads are made from on this host.
+func workloadEnv() workload.Env {
+	cache := cacheDir()
+	return workload.Env{CacheDir: cache, Python: func(ctx context.Context) (string, string, error) {
+		dir, err := guest.Python(ctx, cache)
+		return dir, guest.PythonApp, err
+	}}
 }
 
 // debugEvent tells what was run in a trial, in a form that can be pasted into a shell, and how it failed.
