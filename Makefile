@@ -2,7 +2,7 @@
 GO      ?= go
 export CGO_ENABLED = 0
 
-.PHONY: package-files packages reproducible demo build test unit lint cross clean
+.PHONY: package-files packages reproducible demo build test test-containers test-k8s kubernetes unit lint cross clean
 
 demo: build
 	@scripts/need demo
@@ -14,10 +14,22 @@ build:
 
 # All tests, those with real guests, servers and browsers included. Packages run one after the
 # other: tests that measure must not disturb each other.
-test: build
-	@scripts/need test
+test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
 	$(GO) test -p 1 -timeout 20m $(TESTFLAGS) ./...
+
+# Those with real container engines, and those with a real cluster of one node.
+test-containers: build
+	@scripts/need test
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./machine ./cmd/iotax
+
+test-k8s: build kubernetes
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./machine/execx ./machine ./cmd/iotax
+
+# Kubernetes is built once, in some minutes, into the user's cache: nobody packages the parts that a cluster needs.
+kubernetes:
+	@scripts/need test
+	@$(GO) run ./lab/kube/get >/dev/null
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -151,11 +151,19 @@ type Describer interface {
 }
 
 // A Device is virtual hardware that a guest must be started with, because a volume needs it there.
-// Exactly one of Disk and Share is set.
+// Exactly one of Disk, Share and Claim is set.
 type Device struct {
 	ID    string // serial of a disk, mount tag of a share: [a-z0-9-], at most 20 bytes
 	Disk  *Disk
 	Share *Share
+	Claim *Claim
+}
+
+// A Claim is storage that a pod's cluster provides.
+type Claim struct {
+	Class  string // storage class; "" is the cluster's default
+	Size   int64  // bytes
+	Device string // path in the pod at which it is a raw block device; "" makes it a file system
 }
 
 // A Disk is a file or block device of the host, given to a guest as a disk.

@@ -47,6 +47,7 @@ func Kinds() []Kind {
 		qemuKind,
 		dockerKind,
 		podmanKind,
+		podKind,
 		nodeKind,
 		limaKind,
 		tartKind,

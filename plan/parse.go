@@ -570,7 +570,7 @@ func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {
 		r, ok := e.spec.(Referrer)
-		if !ok {
+		if s, may := e.spec.(Stander); !ok || may && !s.Stands() {
 			continue
 		}
 		at := e.at(e.val, "of")

@@ -125,6 +125,11 @@ type Kind struct {
 	// Assumed is how long a trial of a workload of this kind is assumed to take until one has been
 	// measured, where that is a piece of work that ends by itself. 0 is one that fills a window.
 	Assumed time.Duration
+
+	// Spread may name a field for which several values are meant, as if they had been written as a list: all
+	// nodes of a cluster. It is given the fields that are written as words. A nil Spread, or an empty key,
+	// means what is written.
+	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
 // Specs are structs. A field that can be written in a plan has the tags
@@ -196,6 +201,11 @@ type Scaler interface {
 type Referrer interface {
 	Of() string
 	SetOf(target string)
+}
+
+// A Stander is a Referrer that, as it is written, may stand on no target at all (a tmpfs among the mounts).
+type Stander interface {
+	Stands() bool
 }
 
 // An Optioner is a spec that takes keys beyond its fields (a fio job takes every fio option).

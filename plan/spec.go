@@ -255,9 +255,48 @@ func valueText(n *node) string {
 	return ""
 }
 
+// spread writes the list that a kind means by one word, in its place.
+func (b *binder) spread(k Kind, val *node) {
+	if k.Spread == nil || val.kind != mappingNode {
+		return
+	}
+	written := map[string]string{}
+	for _, e := range val.entries {
+		if e.val.kind == scalarNode {
+			written[e.key.text] = e.val.text
+		}
+	}
+	key, values, err := k.Spread(written)
+	at := slices.IndexFunc(val.entries, func(p pair) bool { return p.key.text == key })
+	where := val
+	if at >= 0 {
+		where = val.entries[at].val
+	}
+	if err != nil {
+		b.fail(where, "", "%s: %v", k.Name, err)
+		return
+	}
+	if key == "" {
+		return
+	}
+	items := *where
+	items.kind, items.entries = listNode, nil
+	for _, v := range values {
+		it := where.made(v)
+		it.kind, it.entries = scalarNode, nil
+		items.items = append(items.items, it)
+	}
+	if at >= 0 {
+		val.entries[at].val = &items
+	} else {
+		val.entries = append(val.entries, pair{where.made(key), &items})
+	}
+}
+
 // bind fills fresh specs of kind from val, one for each combination of axis values. key is where
 // the kind's name stands.
 func (b *binder) bind(k Kind, key, val *node, limit int) []variant {
+	b.spread(k, val)
 	spec := k.New()
 	axes := b.axes(spec, k.Name, val)
 	combos, ok := b.expand(axes, limit)

@@ -22,8 +22,8 @@ const (
 
 // planned are the words the design has names for and that no kind serves yet.
 var planned = map[string]string{
-	"k8s": "Kubernetes pods", "nbd": "NBD exports",
-	"s3": "object stores", "http": "web servers", "https": "web servers",
+	"nbd": "NBD exports",
+	"s3":  "object stores", "http": "web servers", "https": "web servers",
 }
 
 // FromWords makes a plan of command-line words. The first target is the baseline; no workload words
@@ -36,6 +36,9 @@ var planned = map[string]string{
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
 //	docker://debian:12/work[?key=value]        a directory in a container that runs, or one made of an image
 //	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run
+//	k8s://pod/NAMESPACE/NAME[/path]            a directory in a pod that runs
+//	k8s://storageclass/fast[?key=value]        storage of that class, in a pod made for the run
+//	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a pod made for the run; pods with equal keys are one pod
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
 // seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
@@ -78,7 +81,14 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	// What was written into the words is what differs between them.
 	for i := range p.Targets {
 		if e := b.targets[i]; e.val != nil {
+			spread := p.Targets[i].Labels
 			p.Targets[i].Labels = wordLabels(e)
+			for k, v := range spread {
+				if p.Targets[i].Labels == nil {
+					p.Targets[i].Labels = map[string]string{}
+				}
+				p.Targets[i].Labels[k] = v
+			}
 		}
 	}
 	if len(c.errs) > 0 {
@@ -102,7 +112,7 @@ func wordLabels(e *entry) map[string]string {
 			return
 		}
 		for _, p := range n.entries {
-			if p.key.col == p.val.col { // made up, not written
+			if p.key.col == p.val.col || p.val.kind == listNode { // made up, not written; or spread
 				continue
 			}
 			if out == nil {
@@ -229,6 +239,8 @@ func (w *words) target(n *node) {
 		w.onHost(n, name, rest)
 	case name == "ssh" && isMachine:
 		w.ssh(n)
+	case isMachine && name == "k8s" && strings.HasPrefix(rest.text, "//"):
+		w.pod(n, rest)
 	case isMachine && strings.HasPrefix(rest.text, "//"):
 		w.container(n, name, rest)
 	case isMachine && name != Host:
@@ -373,7 +385,11 @@ func (w *words) guest(n *node, kind string, rest *node) {
 			value.entries = append([]pair{first}, value.entries...)
 		}
 	}
-	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "guest", mapping(what, onMachine...)))}, pair{n.made(vol.Name), value})
+	called := "guest"
+	if kind == "k8s" {
+		called = "pod"
+	}
+	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, called, mapping(what, onMachine...)))}, pair{n.made(vol.Name), value})
 }
 
 func (n *node) split(sep string) (out []*node) {
@@ -455,7 +471,7 @@ func (w *words) machine(n *node, k Kind, name string, spec *node) string {
 	if g, ok := w.guests[id]; ok {
 		return g
 	}
-	if spec.kind == mappingNode && name == "guest" {
+	if spec.kind == mappingNode && (name == "guest" || name == "pod") {
 		for _, e := range spec.entries {
 			name += " " + e.key.text + "=" + e.val.text
 		}
@@ -571,6 +587,53 @@ func (w *words) container(n *node, kind string, rest *node) {
 	}
 	name := w.machine(n, m, called, mapping(n, onMachine...))
 	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+}
+
+// pod reads k8s://pod/NAMESPACE/NAME[/path] and k8s://storageclass/CLASS, each with ?key=value&…
+func (w *words) pod(n *node, rest *node) {
+	const form = "write k8s://pod/NAMESPACE/NAME/path or k8s://storageclass/CLASS"
+	m, _ := kindNamed(w.kinds.Machines, "k8s")
+	text := rest.text[len("//"):]
+	query := len(text)
+	if i := strings.IndexByte(text, '?'); i >= 0 {
+		query = i
+	}
+	parts := rest.sub(2, 2+query).split("/")
+	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].text]
+	vol, ok := w.volume(volume)
+	if !ok {
+		w.fail(parts[0], form, "%s is nothing of a cluster that can be measured", quote(parts[0].text))
+		return
+	}
+	var onVolume, onMachine []pair
+	if query < len(text) {
+		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), vol, m)
+	}
+	if volume == "claim" {
+		if len(parts) != 2 || parts[1].text == "" {
+			w.fail(n, form, "the URL names no storage class")
+			return
+		}
+		value := mapping(parts[1], append([]pair{{parts[1].made("class"), parts[1]}}, onVolume...)...)
+		w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "pod", mapping(n, onMachine...)))}, pair{n.made("claim"), value})
+		return
+	}
+	if len(parts) < 3 || parts[1].text == "" || parts[2].text == "" {
+		w.fail(n, form, "the URL names no pod")
+		return
+	}
+	name := parts[1].text + "/" + parts[2].text
+	path := parts[2].made("/tmp")
+	if len(parts) > 3 {
+		at := 2 + len("pod/") + len(name)
+		path = rest.sub(at, 2+query)
+	}
+	onMachine = append([]pair{{parts[1].made("pod"), parts[1].made(name)}}, onMachine...)
+	value := path
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+	}
+	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "k8s://pod/"+name, mapping(n, onMachine...)))}, pair{n.made("dir"), value})
 }
 
 func cause(err error) error {

@@ -473,7 +473,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 	defer func() { v.busy, v.prepared = false, true }()
 
 	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t), Files: r.files(t)}
-	if ref, ok := t.Spec.(plan.Referrer); ok {
+	if ref, ok := t.Spec.(plan.Referrer); ok && ref.Of() != "" {
 		base, ok := r.planTarget(ref.Of())
 		if !ok {
 			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", ref.Of())}

@@ -11,7 +11,7 @@ import (
 
 // MountSpec is `mount: {…}`: what a container is given when it is made.
 type MountSpec struct {
-	Type     string `yaml:"type" doc:"bind, a directory of the engine's host; volume, one that the engine makes; tmpfs, memory" enum:"bind,volume,tmpfs"`
+	Type     string `yaml:"type" doc:"bind, a directory of the engine's host; volume, one that the engine makes (of a pod: emptyDir); tmpfs, memory" enum:"bind,volume,tmpfs"`
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that the directory lies on; the baseline when empty"`
 }
 
@@ -31,8 +31,16 @@ func (s *MountSpec) Of() string { return s.OfTarget }
 
 func (s *MountSpec) SetOf(target string) { s.OfTarget = target }
 
+// Stands reports whether it lies on a target.
+func (s *MountSpec) Stands() bool { return s.Type == "bind" }
+
 // Validate refuses a target to lie on where there is none.
-func (s *MountSpec) Validate() error { return oneOf("type", s.Type, "bind", "volume", "tmpfs") }
+func (s *MountSpec) Validate() error {
+	if s.OfTarget != "" && !s.Stands() {
+		return &plan.FieldError{Field: "of", Msg: "is for type bind", Mend: "leave it out"}
+	}
+	return oneOf("type", s.Type, "bind", "volume", "tmpfs")
+}
 
 type mount struct {
 	spec     MountSpec

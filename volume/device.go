@@ -26,6 +26,9 @@ func newDeviceSpec() any { return &DeviceSpec{} }
 // SetScalar fills the spec from `device: PATH`.
 func (s *DeviceSpec) SetScalar(v string) error { s.Path = v; return nil }
 
+// Device is the path of the device.
+func (s *DeviceSpec) Device() string { return s.Path }
+
 // Validate refuses paths that a shell would have expanded.
 func (s *DeviceSpec) Validate() error { return checkPath("block device", s.Path) }
 

@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/leftover"
 	"iotax/machine"
+	"iotax/machine/kube"
 	"iotax/plan"
 	"iotax/store"
 	"iotax/volume"
@@ -32,12 +33,12 @@ running, here or on another host, is never touched.
 
 It looks in the temporary directories and in those that the saved runs used.
 Without --yes it only lists. With --remote it also asks the machines over SSH
-that unfinished runs have used.`,
+and the Kubernetes clusters that unfinished runs have used.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.clean(c.Context(), yes, remote) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
-	c.Flags().BoolVar(&remote, "remote", false, "also look on the SSH machines of unfinished runs")
+	c.Flags().BoolVar(&remote, "remote", false, "also look on the SSH machines and in the clusters of unfinished runs")
 	return c
 }
 
@@ -64,8 +65,17 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 	}()
 	rows := []cleanItem{}
 	left := 0
-	for _, p := range places {
-		items, err := leftover.Find(ctx, p)
+	find := func(yield func([]leftover.Item, error) bool) {
+		for _, p := range places {
+			if !yield(leftover.Find(ctx, p)) {
+				return
+			}
+		}
+		if remote {
+			yield(a.inClusters(ctx))
+		}
+	}
+	for items, err := range find {
 		errs = append(errs, err)
 		for _, i := range items {
 			if i.State == leftover.Alive {
@@ -193,6 +203,37 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 		}
 	}
 	return machines, append([]leftover.Place{here}, places...), errors.Join(errs...)
+}
+
+// inClusters finds what unfinished runs have left in Kubernetes.
+func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error) {
+	runs, err := a.savedRuns(ctx)
+	var errs []error
+	if err != nil {
+		errs = append(errs, err)
+	}
+	asked := map[kube.Config]bool{}
+	for _, r := range runs {
+		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+		if err != nil || r.Status == iotax.Done {
+			continue
+		}
+		for _, m := range p.Machines {
+			spec, ok := m.Spec.(*machine.Pod)
+			if !ok || spec.Pod != "" || asked[spec.Cluster()] {
+				continue
+			}
+			asked[spec.Cluster()] = true
+			api, err := kube.Connect(spec.Cluster())
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			found, err := api.Left(ctx, api.Namespace)
+			items, errs = append(items, found...), append(errs, err)
+		}
+	}
+	return items, errors.Join(errs...)
 }
 
 // savedRuns lists the runs of the store; none when there is no store yet.

@@ -26,16 +26,16 @@ func devicesToDestroy(words []string, p *plan.Plan) (givenUp, error) {
 		var devices []string
 		found := false
 		for _, t := range p.Targets {
-			d, ok := t.Spec.(*volume.DeviceSpec)
-			if !ok {
+			d, ok := t.Spec.(interface{ Device() string })
+			if !ok || d.Device() == "" {
 				continue
 			}
-			name := d.Path
+			name := d.Device()
 			if t.On != plan.Host {
-				name = t.On + ":" + d.Path
+				name = t.On + ":" + name
 			}
 			devices = append(devices, name)
-			found = found || t.On == on && d.Path == path
+			found = found || t.On == on && d.Device() == path
 		}
 		if !found {
 			e := &iotax.Error{Op: "read --destroy", On: w, Err: errors.New("no target of the plan is this block device"), Mend: "name one exactly as the plan does: " + strings.Join(devices, ", ")}

@@ -47,6 +47,7 @@ type planFlags struct {
 	prepare   string
 	prepareOn string
 	governor  string
+	nodes     string
 	cold      bool
 	warm      bool
 
@@ -72,6 +73,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
 	f.StringVar(&pf.prepareOn, "prepare-on", "", "where it is run: both (this host and the target's machine, the default), host or target")
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
+	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name none, one target a node: all, or names with commas between")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
 }
@@ -133,6 +135,9 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err := pf.boot(p); err != nil {
 		return nil, usageError{err}
 	}
+	if err := pf.pinned(p); err != nil {
+		return nil, usageError{err}
+	}
 	if err := pf.apply(&p.Measure); err != nil {
 		return nil, usageError{err}
 	}
@@ -150,7 +155,7 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	}
 	if len(args) > 1 || isWord(args[0]) {
 		m := plan.Defaults()
-		p, err := plan.FromWords(args, pf.workloads, m, kinds())
+		p, err := plan.FromWords(args, pf.workloads, m, pf.kinds())
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -160,11 +165,44 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Parse(name, src, kinds())
+	p, err := plan.Parse(name, src, pf.kinds())
 	if err != nil {
 		return nil, err
 	}
 	return p, pf.keep(p)
+}
+
+// kinds are all kinds, with --nodes for the pods that name none.
+func (pf *planFlags) kinds() plan.Kinds {
+	ks := kinds()
+	if pf.nodes == "" {
+		return ks
+	}
+	for i := range ks.Machines {
+		if ks.Machines[i].Name != "k8s" {
+			continue
+		}
+		ks.Machines[i].Spread = func(fields map[string]string) (string, []string, error) {
+			if fields["pod"] != "" || fields["node"] != "" {
+				return machine.SpreadNodes(fields)
+			}
+			fields["node"] = pf.nodes
+			key, nodes, err := machine.SpreadNodes(fields)
+			if key == "" && err == nil {
+				key, nodes = "node", []string{pf.nodes}
+			}
+			return key, nodes, err
+		}
+	}
+	return ks
+}
+
+// pinned refuses --nodes for a plan without a pod that it could be for.
+func (pf *planFlags) pinned(p *plan.Plan) error {
+	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*machine.Pod); return ok && s.Node != "" }) {
+		return nil
+	}
+	return &iotax.Error{Op: "read --nodes", On: pf.nodes, Err: errors.New("the plan makes no pod"), Mend: "leave it out, or add a target such as k8s://storageclass/NAME"}
 }
 
 // isWord reports whether arg is a target word rather than a suite or a plan file.

@@ -19,8 +19,9 @@ import (
 )
 
 // WriteImage writes an image of one layer as docker save would: a static busybox under all its names and,
-// if asked, this host's fio with the libraries it needs. Docker, Podman and containerd load it.
-func WriteImage(file, name string, fio bool) error {
+// if asked, this host's fio with the libraries it needs. Its containers run command, or a shell. Docker, Podman
+// and containerd load it.
+func WriteImage(file, name string, fio bool, command ...string) error {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		return fmt.Errorf("%w: scripts/need test", err)
@@ -52,17 +53,20 @@ func WriteImage(file, name string, fio bool) error {
 	if err := errors.Join(w.err, w.w.Close()); err != nil {
 		return err
 	}
-	return writeArchive(file, name, layer.Bytes())
+	if len(command) == 0 {
+		command = []string{"sh"}
+	}
+	return writeArchive(file, name, layer.Bytes(), command)
 }
 
 // writeArchive puts the layer into an archive of the form that docker save writes.
-func writeArchive(file, name string, layer []byte) (err error) {
+func writeArchive(file, name string, layer []byte, command []string) (err error) {
 	sum := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
 	diff := sum(layer)
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": "2026-01-01T00:00:00Z",
 		"config": map[string]any{"Env": []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-			"Cmd": []string{"sh"}, "WorkingDir": "/"},
+			"Cmd": command, "WorkingDir": "/"},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + diff}},
 		"history": []map[string]any{{"created": "2026-01-01T00:00:00Z", "created_by": "iotax"}},
 	})

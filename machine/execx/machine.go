@@ -34,14 +34,18 @@ type Exec func(ctx context.Context, args []string, s Streams) (code int, err err
 type Machine struct {
 	name string
 	exec Exec
+	tag  string // the tags of its commands begin with it
 
-	mu   sync.Mutex
-	gone bool
-	busy sync.WaitGroup
+	mu    sync.Mutex
+	gone  bool
+	busy  sync.WaitGroup
+	guard *guard // nil when there is none
 }
 
 // New returns the machine behind exec; name is what String returns.
-func New(name string, exec Exec) *Machine { return &Machine{name: name, exec: exec} }
+func New(name string, exec Exec) *Machine {
+	return &Machine{name: name, exec: exec, tag: proc.NewTag() + "."}
+}
 
 func (m *Machine) String() string { return m.name }
 
@@ -52,12 +56,16 @@ func (m *Machine) Close(ctx context.Context) error {
 	m.mu.Unlock()
 	done := make(chan struct{})
 	go func() { m.busy.Wait(); close(done) }()
+	var err error
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	if m.guard != nil {
+		m.guard.dismiss(ctx)
+	}
+	return err
 }
 
 var errClosed = errors.New("the machine was closed")
@@ -70,6 +78,9 @@ func (m *Machine) begin() (done func(), err error) {
 		return nil, errClosed
 	}
 	m.busy.Add(1)
+	if m.guard == nil || m.guard.ended() {
+		m.guard = m.watch()
+	}
 	return m.busy.Done, nil
 }
 
@@ -106,7 +117,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	tag := proc.NewTag()
+	tag := m.tag + proc.NewTag()
 	var tail proc.Tail
 	out, errs := proc.Gates(cmd, cancel)
 	defer out.Shut()
@@ -136,7 +147,11 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		if stream := streamError(ctx); stream != nil {
 			return &iotax.Error{Op: op, On: "on " + m.name, Err: stream}
 		}
-		return m.result(cmd, op, end, rep, &tail)
+		err := m.result(cmd, op, end, rep, &tail)
+		if pid, _, _ := rep.Get(); end.err != nil && pid != 0 { // the channel is lost; the command may not be
+			err = m.endLost(ctx, cmd, rep, tag, finished, err)
+		}
+		return err
 	case <-ctx.Done():
 	}
 	if err := m.end(ctx, cmd, rep, tag, finished); err != nil {
@@ -150,6 +165,17 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		return &iotax.Error{Op: op, On: "on " + m.name, Err: stream}
 	}
 	return context.Cause(ctx)
+}
+
+// endLost ends a command whose channel broke with err. When that cannot be done either because the other
+// side is gone, the command is gone with it.
+func (m *Machine) endLost(ctx context.Context, cmd *iotax.Cmd, rep *far.Report, tag string, finished <-chan struct{}, err error) error {
+	why := m.end(ctx, cmd, rep, tag, finished)
+	var a, b *iotax.Error
+	if errors.As(err, &a) && errors.As(why, &b) && a.Err.Error() == b.Err.Error() {
+		return err
+	}
+	return errors.Join(err, why)
 }
 
 // streamError is what failed of the caller's own streams.

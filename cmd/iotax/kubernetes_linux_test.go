@@ -1,0 +1,328 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/lab/kube"
+)
+
+// The image of the pods has the name of the default one, so that a line of the documentation can be run as it
+// stands; it has no fio.
+const defaultPodImage = "docker.io/library/busybox:stable"
+
+// podStage makes a stage beside a cluster with storage classes: local, made beforehand by hand as local volumes;
+// fast, made on demand; raw, a loop device. iotax runs as the service account of the documented manifest.
+func podStage(t *testing.T) (*stage, *kube.Cluster) {
+	c := kube.Start(t, kube.Image{Name: defaultPodImage})
+	s := newStage(t)
+	manifest, err := filepath.Abs("../../packaging/kubernetes/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Kubectl(t, "", "apply", "-f", manifest)
+	var y strings.Builder
+	y.WriteString(`
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: raw}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: kubernetes.io/host-path
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: tight}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: tight, namespace: tight}
+spec: {hard: {pods: "0"}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: nobody, namespace: iotax}
+`)
+	volume := func(name, class, mode, path string) {
+		fmt.Fprintf(&y, `---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %s}
+spec:
+  capacity: {storage: 4Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: %s
+  volumeMode: %s
+  local: {path: %s}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}}
+`, name, class, mode, path, kube.Node)
+	}
+	for i := range 4 {
+		dir := fmt.Sprintf("%s/volume-%d", c.Dir, i)
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		volume(fmt.Sprintf("local-%d", i), "local", "Filesystem", dir)
+	}
+	for i := range 2 {
+		image := s.path(fmt.Sprintf("raw-%d.img", i))
+		must := func(args ...string) string {
+			out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %v: %s", args, err, out)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		must("truncate", "-s", "64M", image)
+		device := must("losetup", "-f", "--show", image)
+		t.Cleanup(func() { must("losetup", "-d", device) })
+		volume(fmt.Sprintf("raw-%d", i), "raw", "Block", device)
+	}
+	c.Kubectl(t, y.String(), "apply", "-f", "-")
+	s.env["KUBECONFIG"] = account(t, s, c, "iotax")
+	return s, c
+}
+
+// account writes the configuration of a service account.
+func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
+	token := strings.TrimSpace(c.Kubectl(t, "", "create", "token", name, "-n", "iotax", "--duration=2h"))
+	text := strings.Replace(string(c.ConfigFor("https://"+c.Proxy.Address, token)), "user: tester}", "user: tester, namespace: iotax}", 1)
+	return s.write(name+".kubeconfig", text)
+}
+
+// TestKubernetes runs iotax against a cluster, with no more rights than the documentation gives it.
+func TestKubernetes(t *testing.T) {
+	s, c := podStage(t)
+	short := []string{"-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	run := func(args ...string) result { return s.iotax(append(append([]string{"run"}, args...), short...)...) }
+	pods := func() string {
+		return strings.TrimSpace(c.Kubectl(t, "", "get", "pods,pvc", "-n", "iotax", "-o", "name"))
+	}
+
+	t.Run("two storage classes in one line", func(t *testing.T) {
+		run("k8s://storageclass/local", "k8s://storageclass/fast").works(t, 0, "k8s://storageclass/fast")
+		r, trials := s.trials()
+		if len(trials) != 4 {
+			t.Errorf("%d trials", len(trials))
+		}
+		types := map[string]string{}
+		for _, info := range r.Targets {
+			f := info.Facts
+			types[f["claim.class"]] = f["claim.type"]
+			if f["node"] != kube.Node || f["engine"] != "kubernetes" || f["node.version"] != kube.Version || f["image"] == "" {
+				t.Errorf("facts of %s: %v", info.Name, f)
+			}
+		}
+		if types["local"] != "local" || types["fast"] != "hostPath" {
+			t.Errorf("types of the classes: %v", types)
+		}
+		if left := pods(); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	})
+
+	t.Run("every place of a pod", func(t *testing.T) {
+		c.Kubectl(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: mine, namespace: iotax}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: "`+defaultPodImage+`", command: [sleep, "100000"]}]
+`, "apply", "-f", "-")
+		c.Kubectl(t, "", "wait", "-n", "iotax", "--for=condition=Ready", "pod/mine", "--timeout=90s")
+		s.write("plan.yaml", `
+baseline: host
+machines:
+  pod: {k8s: {cpus: 1, memory: 256MiB, seccomp: RuntimeDefault}}
+  mine: {k8s: {pod: iotax/mine}}
+  user: {k8s: {user: 1000}}
+targets:
+  host: {dir: a}
+  overlay: {on: pod, dir: /var/tmp}
+  empty: {on: pod, mount: volume}
+  memory: {on: pod, mount: tmpfs}
+  claim: {on: pod, claim: fast}
+  block: {on: pod, claim: {class: raw, mode: block, size: 32MiB}}
+  mine: {on: mine, dir: /var/tmp}
+  user: {on: user, mount: volume}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
+measure: {protocol: "fixed:2x300ms", ramp: 50ms}
+`)
+		s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0, "overlay", "empty", "memory", "claim", "block", "mine")
+		r, trials := s.trials()
+		seen := map[string]int{}
+		for _, tr := range trials {
+			if _, ok := tr.Value("read.iops"); ok && tr.Err == "" {
+				seen[tr.Target]++
+			} else {
+				t.Errorf("%s: %s", tr.Target, tr.Err)
+			}
+		}
+		if len(seen) != 8 {
+			t.Errorf("trials of %v", seen)
+		}
+		for _, info := range r.Targets {
+			f := info.Facts
+			switch info.Name {
+			case "memory":
+				if info.Durability != iotax.Volatile {
+					t.Errorf("memory is %s", info.Durability)
+				}
+			case "overlay":
+				if f["limit.cpus"] != "1" || f["limit.memory"] != "268435456" || f["qos"] != "Guaranteed" || f["seccomp"] != "RuntimeDefault" {
+					t.Errorf("facts: %v", f)
+				}
+			case "block":
+				if info.Place != "/dev/claim-raw" || f["claim.mode"] != "block" {
+					t.Errorf("the block device: %s %v", info.Place, f)
+				}
+			}
+		}
+		if left := pods(); left != "pod/mine" {
+			t.Errorf("left: %s", left)
+		}
+		if out := c.Kubectl(t, "", "exec", "-n", "iotax", "mine", "--", "ls", "-a", "/var/tmp"); strings.Contains(out, "iotax") {
+			t.Errorf("left in the pod that exists: %s", out)
+		}
+		run("k8s://pod/iotax/mine", "k8s://pod/iotax/mine/var/tmp").works(t, 0)
+		c.Kubectl(t, "", "delete", "pod", "mine", "-n", "iotax", "--grace-period=1")
+		run("dir:"+s.path("a"), "k8s://pod/iotax/mine").refuses(t, 1, `pods "mine" not found`, "kubectl get pods")
+	})
+
+	t.Run("a raw device is written only by name", func(t *testing.T) {
+		write := []string{"run", "k8s:claim=raw,mode=block,size=32MiB", "k8s:tmpfs", "-w", "randwrite-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+		s.iotax(write...).refuses(t, 1, "--destroy")
+		// A volume that was released is nobody's until its owner says so.
+		c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=json", `-p=[{"op":"remove","path":"/spec/claimRef"}]`)
+		s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...).works(t, 0, "everything on /dev/claim-raw")
+	})
+
+	t.Run("one target a node", func(t *testing.T) {
+		r := run("dir:"+s.path("a"), "k8s:tmpfs", "--nodes", "all").works(t, 0, "node="+kube.Node)
+		if _, trials := s.trials(); len(trials) != 4 || trials[0].Labels["node"]+trials[1].Labels["node"] != kube.Node {
+			t.Errorf("%d trials, labels %v: %s", len(trials), trials[0].Labels, r)
+		}
+		run("dir:"+s.path("a"), "dir:"+s.path("b"), "--nodes", "all").refuses(t, 2, "the plan makes no pod")
+	})
+
+	t.Run("what the cluster refuses", func(t *testing.T) {
+		host := "dir:" + s.path("a")
+		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "FailedScheduling", "mend: ask for less")
+		run(host, "k8s:tmpfs,node=elsewhere,start_timeout=2s").refuses(t, 1, "no node takes it", "ffinity")
+		run(host, "k8s:tmpfs,image=localhost/none:1,pull=never").refuses(t, 1, "cannot be had: ErrImageNeverPull", "mend: check its name")
+		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had", "events: ", "Failed to pull image")
+		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
+		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
+		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
+		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
+		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
+		run(host, "k8s:bind").refuses(t, 1, "neither virtual disks nor directories of this host")
+		c.Proxy.Deaf(true)
+		run(host, "k8s:tmpfs").refuses(t, 1, "make pod", "kubectl version")
+		c.Proxy.Deaf(false)
+		if left := pods(); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	})
+
+	long := []string{"run", "dir:" + s.path("a"), "k8s://storageclass/fast", "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	fios := func() (n int) {
+		for line := range strings.Lines(c.Inside(t, "ps", "-e", "-o", "args")) {
+			if strings.Contains(line, "fio") && strings.Contains(line, "--runtime=2000ms") {
+				n++
+			}
+		}
+		return n
+	}
+	// measuring waits until fio runs in the pod.
+	measuring := func(t *testing.T, r *running) {
+		t.Helper()
+		r.said("block 1/2")
+		for end := time.Now().Add(time.Minute); fios() == 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("fio does not begin in the pod")
+			}
+		}
+	}
+	told := func(t *testing.T, text string) {
+		t.Helper()
+		_, trials := s.trials()
+		for _, tr := range trials {
+			if strings.Contains(tr.Err, text) {
+				return
+			}
+		}
+		t.Errorf("no trial tells %q: %d trials", text, len(trials))
+	}
+
+	t.Run("interrupted", func(t *testing.T) {
+		r := s.start(nil, long...)
+		measuring(t, r)
+		r.send(os.Interrupt)
+		r.wait().works(t, 130, "interrupted")
+		if left := pods(); left != "" || fios() > 0 {
+			t.Errorf("left: %s", left)
+		}
+	})
+
+	t.Run("the pod is deleted", func(t *testing.T) {
+		r := s.start(nil, long...)
+		measuring(t, r)
+		c.Kubectl(t, "", "delete", "pods", "--all", "-n", "iotax", "--grace-period=1")
+		if r := r.wait(); r.code == 0 {
+			t.Errorf("the pod was deleted and all was well: %s", r)
+		}
+		told(t, "the pod is")
+	})
+
+	t.Run("the connection breaks", func(t *testing.T) {
+		r := s.start(nil, long...)
+		measuring(t, r)
+		c.Proxy.Cut()
+		if r := r.wait(); !strings.Contains(r.stdout+r.stderr, "fail") {
+			t.Errorf("the connection broke, and nothing is said: %s", r)
+		}
+		if fios() > 0 || pods() != "" {
+			t.Errorf("left: %s", pods())
+		}
+	})
+
+	t.Run("the runner is killed", func(t *testing.T) {
+		r := s.start(nil, long...)
+		measuring(t, r)
+		r.send(syscall.SIGKILL)
+		r.wait()
+		for end := time.Now().Add(time.Minute); fios() > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("fio goes on in the pod of a run that was killed")
+				break
+			}
+		}
+		s.iotax("clean", "--remote").works(t, 0, "pod", "iotax-", "left by run")
+		s.iotax("clean", "--remote", "--yes").works(t, 0, "removed")
+		for end := time.Now().Add(time.Minute); pods() != ""; time.Sleep(200 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("left: %s", pods())
+			}
+		}
+		s.iotax("clean", "--remote").works(t, 0, "nothing was left behind")
+	})
+}

@@ -1,0 +1,215 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"iotax"
+)
+
+// pollTime is the pause between two looks at a pod: one pod a few times a second is nothing to a cluster,
+// and needs no right to watch.
+const pollTime = 200 * time.Millisecond
+
+// Await waits until the container of a pod runs. A pod that cannot run yields an error that says why, in
+// the words of its events; one that is only late is waited for up to limit, and note hears why.
+func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
+	on := ns + "/" + name
+	begin, told := time.Now(), ""
+	for {
+		p, err := c.get(ctx, ns, name)
+		if err != nil {
+			return nil, Refused("start pod", on, err)
+		}
+		late, fatal := trouble(p)
+		if late == "" && fatal == nil {
+			return p, nil
+		}
+		over := time.Since(begin) > limit
+		if fatal == nil && over {
+			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Mend: "kubectl describe pod tells more; start_timeout: waits longer"}
+			if strings.HasPrefix(late, unschedulable) {
+				fatal.Mend = "ask for less (cpus:, memory:), another node:, or a storage class that can serve that node"
+			}
+		}
+		if fatal != nil {
+			fatal.Op, fatal.On = "start pod", on
+			said := c.Events(ctx, ns, name)
+			for _, v := range p.Spec.Volumes {
+				if v.Ephemeral != nil {
+					if more := c.Events(ctx, ns, name+"-"+v.Name); more != "" {
+						said = strings.TrimPrefix(said+"; claim "+v.Name+": "+more, "; ")
+					}
+				}
+			}
+			if said != "" {
+				fatal.Err = fmt.Errorf("%w (events: %s)", fatal.Err, said)
+			}
+			return nil, fatal
+		}
+		if strings.HasPrefix(late, unschedulable) && late != told && time.Since(begin) > noteTime {
+			told = late
+			note("pod %s waits: %s", on, late)
+		}
+		select {
+		case <-time.After(pollTime):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// noteTime is how long a pod may wait for its node and its claims before that is worth a word.
+const noteTime = 5 * time.Second
+
+const unschedulable = "no node takes it"
+
+func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return c.Core.Pods(ns).Get(ctx, name, metav1.GetOptions{})
+}
+
+// trouble says what keeps a pod from running: late is what may pass, fatal what does not.
+func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
+	if p.DeletionTimestamp != nil {
+		return "", &iotax.Error{Err: errors.New("somebody deletes it"), Mend: "look who does, and begin anew"}
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		switch {
+		case s.State.Running != nil:
+			continue
+		case s.State.Terminated != nil:
+			return "", ended(s.State.Terminated)
+		case s.State.Waiting == nil:
+			return "its container is not started", nil
+		}
+		w := s.State.Waiting
+		text := strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		switch w.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
+			return "", &iotax.Error{Err: errors.New("the image " + s.Image + " cannot be had: " + text),
+				Mend: "check its name, whether the node reaches the registry, and pull:; image: takes any image that has a POSIX sh"}
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff", "StartError":
+			if s.LastTerminationState.Terminated != nil {
+				return "", ended(s.LastTerminationState.Terminated)
+			}
+			return "", &iotax.Error{Err: errors.New("its container does not start: " + text), Mend: "use an image that has a POSIX shell (busybox will do)"}
+		}
+		return cmp.Or(text, "its container waits"), nil
+	}
+	switch p.Status.Phase {
+	case corev1.PodRunning:
+		return "", nil
+	case corev1.PodFailed, corev1.PodSucceeded:
+		return "", &iotax.Error{Err: fmt.Errorf("it has ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message)), Mend: "kubectl describe pod tells more"}
+	}
+	for _, x := range p.Status.Conditions {
+		if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse {
+			return unschedulable + ": " + cmp.Or(x.Message, x.Reason), nil
+		}
+	}
+	return "it is " + strings.ToLower(cmp.Or(string(p.Status.Phase), "pending")), nil
+}
+
+// ended is the error of a container that is no more.
+func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
+	how := fmt.Sprintf("%s, exit status %d", cmp.Or(t.Reason, "ended"), t.ExitCode)
+	if t.Message != "" {
+		how += ": " + strings.TrimSpace(t.Message)
+	}
+	e := &iotax.Error{Err: errors.New("its container ended: " + how)}
+	switch {
+	case t.Reason == "OOMKilled":
+		e.Mend = "give it more memory:"
+	case strings.Contains(t.Message, "executable file not found"):
+		e.Mend = "use an image that has a POSIX shell (busybox will do)"
+	default:
+		e.Mend = "kubectl describe pod tells more"
+	}
+	return e
+}
+
+// Gone returns why the container of a pod is not the one that started at began any more, or nil.
+func (c *Client) Gone(ctx context.Context, ns, name, container, began string) error {
+	p, err := c.get(ctx, ns, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errors.New("the pod is gone: somebody deleted it")
+	case err != nil:
+		return nil // the cluster does not answer; what was lost tells more
+	case p.DeletionTimestamp != nil:
+		return errors.New("the pod is being deleted")
+	case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+		return fmt.Errorf("the pod ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message))
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name != container {
+			continue
+		}
+		switch {
+		case s.State.Terminated != nil:
+			return ended(s.State.Terminated).Err
+		case s.State.Running != nil && Began(s) == began:
+			return nil
+		case s.LastTerminationState.Terminated != nil:
+			return fmt.Errorf("%w, and it was started anew", ended(s.LastTerminationState.Terminated).Err)
+		}
+	}
+	return nil
+}
+
+// Began tells one start of a container from another.
+func Began(s corev1.ContainerStatus) string { return s.ContainerID }
+
+// Remove deletes a pod and waits until it is gone, with the claims that it owns.
+func (c *Client) Remove(ctx context.Context, ns, name string) error {
+	on := ns + "/" + name
+	grace := int64(1) // its main process sleeps
+	err := c.Core.Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Refused("remove pod", on, err)
+	}
+	for {
+		_, err := c.get(ctx, ns, name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		select {
+		case <-time.After(pollTime):
+		case <-ctx.Done():
+			return &iotax.Error{Op: "remove pod", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Mend: "look at it: kubectl describe pod " + name + " -n " + ns}
+		}
+	}
+}
+
+// RemoveClaim waits until a claim is gone that its pod owned; when nobody else removes it, it is deleted.
+func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
+	on := ns + "/" + name
+	err := c.Core.PersistentVolumeClaims(ns).Delete(ctx, name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return Refused("remove claim", on, err)
+	}
+	for {
+		_, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		select {
+		case <-time.After(pollTime):
+		case <-ctx.Done():
+			return &iotax.Error{Op: "remove claim", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Mend: "look at it: kubectl describe pvc " + name + " -n " + ns}
+		}
+	}
+}
