@@ -508,7 +508,7 @@ type Presentation struct {
 
 // Layouts are the classic tables that a report can be laid out as, after the publications in which
 // they stood.
-var Layouts = []string{"tart", "repetitions", "generated"}
+var Layouts = []string{"tart", "repetitions", "generated", "directions"}
 
 // A Beside says which published figures a run is to be held against, and what they call things. The maps
 // are from this run's names to the published ones; a name that is in neither is looked for as it is.

@@ -31,6 +31,8 @@ func (r *Report) LayoutTables() []LayoutTable {
 		return r.repetitionTables()
 	case "generated":
 		return r.sectionTables()
+	case "directions":
+		return r.directionTables()
 	}
 	return nil
 }

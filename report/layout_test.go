@@ -67,6 +67,10 @@ func TestLayouts(t *testing.T) {
 	if len(sections) != 2 || sections[0].Title != "Small blocks" || sections[1].Title != "Results" || len(sections[0].Rows) != 18 {
 		t.Errorf("%+v", sections)
 	}
+	directions := laidOut("directions").LayoutTables()
+	if len(directions) != 3 || len(directions[0].Rows) < 6 {
+		t.Fatalf("%+v", directions)
+	}
 	if plain := laidOut("").LayoutTables(); plain != nil {
 		t.Errorf("%+v", plain)
 	}
@@ -94,6 +98,27 @@ func TestGeneratedShares(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// Reads, writes and the sums of the single trials stand below each other, in both units; one MB is less than a MiB.
+func TestDirections(t *testing.T) {
+	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
+	run, trials := runOf(8, map[string][]string{"4k random read/write": {"read.iops", "write.iops"}},
+		cellSpec{target: "disk", workload: "4k random read/write", values: values},
+		cellSpec{target: "pod", workload: "4k random read/write", values: values})
+	run.Presentation = &iotax.Presentation{Layout: "directions"}
+	tables := New(run, trials).LayoutTables()
+	if len(tables) != 1 || len(tables[0].Rows) != 6 {
+		t.Fatalf("%+v", tables)
+	}
+	var got []string
+	for _, row := range tables[0].Rows[:3] {
+		estimate := func(s string) string { s, _, _ = strings.Cut(s, " "); return s }
+		got = append(got, row[0]+" "+row[1]+" "+estimate(row[2])+" "+estimate(row[3])+" "+estimate(row[4]))
+	}
+	if want := "disk read 1.00k 4.10 3.91; disk write 500 2.05 1.95; disk sum 1.50k 6.1 5.9"; strings.Join(got, "; ") != want {
+		t.Errorf("got %q", strings.Join(got, "; "))
 	}
 }
 

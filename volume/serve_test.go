@@ -308,11 +308,11 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		_, refers := s.(plan.Referrer)
-		if want := slices.Contains([]string{"disk", "share", "mount", "nfs", "sshfs"}, k.Name); refers != want || want != (len(k.On) > 0) {
+		if want := slices.Contains([]string{"disk", "share", "mount", "nfs", "sshfs"}, k.Name); refers != want || (want || k.Name == "claim") != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share mount nfs sshfs memory nbd network bucket" {
+	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory nbd network bucket" {
 		t.Errorf("kinds %s", got)
 	}
 }

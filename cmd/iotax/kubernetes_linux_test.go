@@ -228,7 +228,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "FailedScheduling", "mend: ask for less")
 		run(host, "k8s:tmpfs,node=elsewhere,start_timeout=2s").refuses(t, 1, "no node takes it", "ffinity")
 		run(host, "k8s:tmpfs,image=localhost/none:1,pull=never").refuses(t, 1, "cannot be had: ErrImageNeverPull", "mend: check its name")
-		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had", "events: ", "Failed to pull image")
+		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")

@@ -18,7 +18,7 @@ import (
 func (a *app) planCommand() *cobra.Command {
 	var pf planFlags
 	c := &cobra.Command{
-		Use:   "plan [SUITE | PLAN.yaml | TARGET…] [-- fio --name=…]",
+		Use:   "plan [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Print what would be measured, in which order and how long it takes",
 		RunE: func(c *cobra.Command, args []string) error {
 			args, err := pf.command(c, args)

@@ -37,10 +37,11 @@ func (a *app) runCommand() *cobra.Command {
 	var destroy []string
 	calibration := "auto"
 	c := &cobra.Command{
-		Use:   "run [SUITE | PLAN.yaml | TARGET…] [-- fio --name=…]",
+		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
 		Long: `run measures a suite, a plan file, or targets given as words; the first target is
-the baseline. Without an argument it runs the suite "quick".
+the baseline. Without an argument it runs the suite "quick". Targets behind the name
+of a suite take the place of its own.
 
 Everything measured is saved trial by trial. Everything made is removed, also
 after Ctrl-C.`,
@@ -49,6 +50,8 @@ after Ctrl-C.`,
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
   iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=test --rw=randread --size=1g
   iotax run shares.yaml -o report.html
+  iotax run k8s://storageclass/local k8s://storageclass/fast
+  iotax run randrw device:/dev/sdb dir:/mnt/data
   iotax run --resume`,
 		RunE: func(c *cobra.Command, args []string) error {
 			resuming := c.Flags().Changed("resume")

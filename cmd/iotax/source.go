@@ -153,6 +153,9 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if len(args) == 0 {
 		args = []string{"quick"}
 	}
+	if src, ok := suite.Source(args[0]); ok && len(args) > 1 {
+		return pf.elsewhere(args[0], src, args[1:])
+	}
 	if len(args) > 1 || isWord(args[0]) {
 		m := plan.Defaults()
 		p, err := plan.FromWords(args, pf.workloads, m, pf.kinds())
@@ -170,6 +173,26 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 		return nil, err
 	}
 	return p, pf.keep(p)
+}
+
+// elsewhere is what a suite does, done at other targets.
+func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan.Plan, error) {
+	p, err := plan.Parse(name, src, kinds())
+	if err != nil {
+		return nil, err
+	}
+	at, err := plan.FromWords(targets, nil, p.Measure, pf.kinds())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, w := range p.Workloads {
+		if len(w.At) > 0 {
+			return nil, usageError{&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q is for targets of its own", w.Name),
+				Mend: "run the suite alone, or copy it: iotax plan " + name}}
+		}
+	}
+	at.Name, at.Workloads, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Measure, p.Layout
+	return at, pf.keep(at)
 }
 
 // kinds are all kinds, with --nodes for the pods that name none.

@@ -1,0 +1,50 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// directionTables are a table for each workload in which reads, writes and their sum stand below each other,
+// with bandwidths in both families of units: fio prints MiB/s and MB/s side by side, and readers take one for the
+// other. The sum is that of each trial, not of the medians.
+func (r *Report) directionTables() []LayoutTable {
+	var out []LayoutTable
+	for _, s := range r.first() {
+		t := LayoutTable{Title: clean(s.Workload) + ": medians over the trials",
+			Head: []string{"target", "direction", "IOPS", "B/W (MB/s)", "B/W (MiB/s)", "notes"}, Right: []int{2, 3, 4}, Wraps: []int{0}}
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			name, remark, told := clean(row.Target), row.remark(), false
+			for _, d := range []struct{ value, word string }{{"read", "read"}, {"write", "write"}, {"trim", "trim"}, {"mixed", "sum"}} {
+				iops, rate := r.figure(s.Workload, row, d.value+".iops"), r.figure(s.Workload, row, d.value+".bandwidth")
+				if !(iops.Estimate > 0) && !(rate.Estimate > 0) {
+					continue
+				}
+				t.Rows = append(t.Rows, []string{name, d.word, bounds(iops, iotax.PerSecond), inUnits(rate, 1e6), inUnits(rate, 1<<20), remark})
+				remark, told = "", true
+			}
+			if !told {
+				t.Rows = append(t.Rows, []string{name, dash, dash, dash, dash, remark})
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// inUnits prints an interval in units of that many bytes per second, which stand in the column's head.
+func inUnits(i stat.Interval, unit float64) string {
+	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
+		return dash
+	}
+	x := i.Estimate / unit
+	if !finite(i) || i.Lo == i.Hi {
+		return fixed(x, places(x, math.NaN())-1)
+	}
+	p := places(x, half(i)/unit)
+	return fmt.Sprintf("%s [%s, %s]", fixed(x, p), fixed(i.Lo/unit, p), fixed(i.Hi/unit, p))
+}
