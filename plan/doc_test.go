@@ -114,3 +114,34 @@ func TestRealKinds(t *testing.T) {
 		}
 	}
 }
+
+// The plans of the pages on containers and pods are plans, and so are their command lines.
+func TestPagesOfContainers(t *testing.T) {
+	for _, page := range []string{"docker.md", "kubernetes.md"} {
+		text, err := os.ReadFile("../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		lines := regexp.MustCompile(`(?m)^    iotax run (.*?)(?: +#.*)?$`).FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 || len(lines) == 0 {
+			t.Errorf("%s: %d plans, %d lines", page, len(blocks), len(lines))
+		}
+		for _, b := range blocks {
+			if _, err := plan.Parse(page, []byte(b[1]), realKinds()); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, l := range lines {
+			words, rest, _ := strings.Cut(l[1], " -")
+			work, ok := strings.CutPrefix(rest, "w ")
+			var works []string
+			if ok {
+				works = strings.Split(work, ",")
+			}
+			if _, err := plan.FromWords(strings.Fields(words), works, plan.Defaults(), realKinds()); err != nil {
+				t.Errorf("%s: iotax run %s: %v", page, l[1], err)
+			}
+		}
+	}
+}

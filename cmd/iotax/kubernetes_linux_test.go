@@ -57,6 +57,10 @@ metadata: {name: tight, namespace: tight}
 spec: {hard: {pods: "0"}}
 ---
 apiVersion: v1
+kind: Namespace
+metadata: {name: strict, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
 kind: ServiceAccount
 metadata: {name: nobody, namespace: iotax}
 `)
@@ -231,6 +235,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
+		run(host, "k8s:tmpfs,namespace=strict,kubeconfig="+c.Config).refuses(t, 1, "violates PodSecurity", "user: 1000")
+		run(host, "k8s:tmpfs,namespace=strict,user=1000,kubeconfig="+c.Config).works(t, 0)
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
