@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"iotax/leftover"
 )
@@ -35,7 +36,7 @@ func Labelled(l leftover.Label) metav1.ObjectMeta {
 
 // NotMade reports whether an error of a creation means for certain that nothing was made.
 func NotMade(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
+	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
 // Left finds the pods and claims of runs in a namespace. Claims that belong to a pod which is there go with it.

@@ -36,6 +36,9 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		over := time.Since(begin) > limit
 		if fatal == nil && over {
 			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Mend: "kubectl describe pod tells more; start_timeout: waits longer"}
+			if limit == 0 {
+				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Mend: "kubectl describe pod tells more"}
+			}
 			if strings.HasPrefix(late, unschedulable) {
 				fatal.Mend = "ask for less (cpus:, memory:), another node:, or a storage class that can serve that node"
 			}
