@@ -75,8 +75,8 @@ func words(r *iotax.Run) string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// where returns the condition of q and its arguments.
-func (q *Query) where() (string, []any) {
+// where returns the condition of q and its arguments. settled are the runs whose status is not what stands in their row.
+func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	var conds []string
 	var args []any
 	add := func(cond string, arg ...any) {
@@ -95,7 +95,14 @@ func (q *Query) where() (string, []any) {
 		add("name = ?", q.Name)
 	}
 	if q.Status != "" {
-		add("status = ?", string(q.Status))
+		status, arg := "status", []any{}
+		if len(settled) > 0 {
+			status = "CASE id" + strings.Repeat(" WHEN ? THEN ?", len(settled)) + " ELSE status END"
+			for id, st := range settled {
+				arg = append(arg, id, string(st))
+			}
+		}
+		add(status+" = ?", append(arg, string(q.Status))...)
 	}
 	if !q.Since.IsZero() {
 		add("started >= ?", formatTime(q.Since))
@@ -120,10 +127,9 @@ func (q *Query) order() (string, error) {
 		return last, nil
 	case ByName:
 		return "lower(name) " + up + ", started DESC, id DESC", nil
-	case ByStatus:
-		return "status " + up + ", started DESC, id DESC", nil
-	case ByTook:
-		// Instants are text; SQLite's and PostgreSQL's functions on them differ. Find sorts these itself.
+	case ByStatus, ByTook:
+		// A status may not be what stands in the row; instants are text, and SQLite's and PostgreSQL's functions on them
+		// differ. Find sorts these itself.
 		return "started DESC, id DESC", nil
 	}
 	return "", fmt.Errorf("runs are not ordered by %q", q.Order)
@@ -135,9 +141,12 @@ func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, e
 	if err != nil {
 		return nil, 0, &iotax.Error{Op: "list runs", Err: err}
 	}
-	where, args := q.where()
 	err = s.read(ctx, "list runs", func(ctx context.Context, tx *sql.Tx) error {
-		ids, err := s.chosen(ctx, tx, q, where, order, args)
+		settled, err := s.settled(ctx, tx)
+		if err != nil {
+			return err
+		}
+		ids, err := chosen(ctx, tx, q, order, settled)
 		if err != nil {
 			return err
 		}
@@ -147,16 +156,46 @@ func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, e
 			ids = ids[:min(q.Limit, len(ids))]
 		}
 		runs, err = s.summaries(ctx, tx, ids)
+		for i := range runs {
+			runs[i].Status = cmp.Or(settled[runs[i].ID], runs[i].Status)
+		}
 		return err
 	})
 	return runs, total, err
 }
 
+// settled returns what the runs that stand as running, and do not run, came to.
+func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Status, error) {
+	if s.settle == nil {
+		return nil, nil
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs WHERE status = $1`, string(iotax.Running))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]iotax.Status{}
+	for rows.Next() {
+		var r iotax.Run
+		if err := s.scanRun(rows, &r); err != nil {
+			return nil, err
+		}
+		if r.Status != iotax.Running {
+			out[r.ID] = r.Status
+		}
+	}
+	return out, rows.Err()
+}
+
 // chosen returns the ids that q chooses, in its order. Ten thousand ids are less work than a second query
 // that counts them.
-func (s *Store) chosen(ctx context.Context, tx *sql.Tx, q Query, where, order string, args []any) ([]string, error) {
+func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) ([]string, error) {
+	where, args := q.where(settled)
 	columns := "id"
-	if q.Order == ByTook {
+	switch q.Order {
+	case ByStatus:
+		columns = "id, status"
+	case ByTook:
 		columns = "id, started, ended"
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM runs"+where+" ORDER BY "+order, args...)
@@ -165,18 +204,23 @@ func (s *Store) chosen(ctx context.Context, tx *sql.Tx, q Query, where, order st
 	}
 	defer rows.Close()
 	var ids []string
-	took := map[string]time.Duration{}
+	status, took := map[string]iotax.Status{}, map[string]time.Duration{}
 	for rows.Next() {
 		var id string
+		var st iotax.Status
 		var start, end sql.NullString
-		into := []any{&id, &start, &end}
-		if q.Order != ByTook {
-			into = into[:1]
+		into := []any{&id}
+		switch q.Order {
+		case ByStatus:
+			into = append(into, (*string)(&st))
+		case ByTook:
+			into = append(into, &start, &end)
 		}
 		if err := rows.Scan(into...); err != nil {
 			return nil, err
 		}
 		ids = append(ids, id)
+		status[id] = cmp.Or(settled[id], st)
 		if q.Order != ByTook {
 			continue
 		}
@@ -191,12 +235,12 @@ func (s *Store) chosen(ctx context.Context, tx *sql.Tx, q Query, where, order st
 			took[id] = to.Sub(from)
 		}
 	}
-	if q.Order == ByTook {
+	if q.Order == ByTook || q.Order == ByStatus {
 		slices.SortStableFunc(ids, func(a, b string) int {
 			if q.Reverse {
 				a, b = b, a
 			}
-			return cmp.Compare(took[b], took[a])
+			return cmp.Or(cmp.Compare(took[b], took[a]), cmp.Compare(status[a], status[b]))
 		})
 	}
 	return ids, rows.Err()
@@ -300,7 +344,7 @@ type State struct {
 	Ended  time.Time
 }
 
-// State asks for the state of the run of that id. It is two look-ups in indexes, fit to be repeated each
+// State asks for the state of the run of that id. It is few look-ups in indexes, fit to be repeated each
 // second while another process measures.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var st State
@@ -314,7 +358,12 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 		if err != nil {
 			return err
 		}
-		st.Ended, err = parseTime(end)
+		if st.Ended, err = parseTime(end); err != nil || st.Status != iotax.Running || s.settle == nil {
+			return err
+		}
+		var r iotax.Run
+		err = s.scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), &r)
+		st.Status = r.Status
 		return err
 	})
 	return st, err
@@ -369,7 +418,7 @@ func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iot
 		defer rows.Close()
 		for rows.Next() {
 			var r iotax.Run
-			if err := scanRun(rows, &r); err != nil {
+			if err := s.scanRun(rows, &r); err != nil {
 				return err
 			}
 			runs = append(runs, r)

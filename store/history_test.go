@@ -19,6 +19,69 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
+// A run whose runner died stands as running in its row. Whoever reads it is told what it came to: by list, search, order
+// and state alike; and the row stays.
+func TestSettle(t *testing.T) {
+	ctx := context.Background()
+	s := fresh(t)
+	for i, id := range []string{"lives", "died", "done", "died-too"} {
+		r := exampleRun(id)
+		r.Status, r.Start = iotax.Running, time.Date(2026, 1, 2, 3, 4+i, 5, 0, time.UTC)
+		if id == "done" {
+			r.Status = iotax.Done
+		}
+		if err := s.Create(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Append(ctx, &iotax.Trial{Run: id, Target: "host disk", Workload: "w"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Settle(func(r *iotax.Run) {
+		if r.Status != iotax.Running {
+			t.Errorf("asked about %s, which is %s", r.ID, r.Status)
+		}
+		if r.ID != "lives" {
+			r.Status = iotax.Interrupted
+		}
+	})
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{}, "died-too done died lives"},
+		{Query{Status: iotax.Running}, "lives"},
+		{Query{Status: iotax.Interrupted}, "died-too died"},
+		{Query{Status: iotax.Done}, "done"},
+		{Query{Order: ByStatus}, "done died-too died lives"},
+		{Query{Order: ByStatus, Reverse: true}, "lives died-too died done"},
+		{Query{Order: ByStatus, Limit: 2, Offset: 1}, "died-too died"},
+	} {
+		got, _, err := s.Find(ctx, c.q)
+		if err != nil || ids(got) != c.want {
+			t.Errorf("%+v: %q, want %q; %v", c.q, ids(got), c.want, err)
+		}
+		for _, r := range got {
+			if strings.HasPrefix(r.ID, "died") && r.Status != iotax.Interrupted {
+				t.Errorf("%+v: %s is %s", c.q, r.ID, r.Status)
+			}
+		}
+	}
+	if st, err := s.State(ctx, "died"); err != nil || st.Status != iotax.Interrupted || st.Last != 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err := s.State(ctx, "lives"); err != nil || st.Status != iotax.Running {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if r, err := s.Get(ctx, "died"); err != nil || r.Status != iotax.Interrupted {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.Settle(nil)
+	if r, err := s.Get(ctx, "died"); err != nil || r.Status != iotax.Running {
+		t.Errorf("what is stored has changed: %+v, %v", r, err)
+	}
+}
+
 func TestFind(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)

@@ -41,6 +41,8 @@ type Store struct {
 
 	codec codec
 
+	settle func(*iotax.Run) // see Settle; nil does nothing
+
 	mu      sync.RWMutex
 	metrics map[metric]int64
 	byID    map[int64]metric
@@ -74,6 +76,11 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	return &Store{db: db, drv: drv, on: path, metrics: map[metric]int64{}, byID: map[int64]metric{}}, nil
 }
+
+// Settle lets f look at every run that is read and stands as running. A runner that was killed could not write what its
+// run came to: f sets the status, and adds a finding that says so. What is stored stays. It is called before the store
+// is read.
+func (s *Store) Settle(f func(*iotax.Run)) { s.settle = f }
 
 // Default returns the path of the user's own store: iotax/iotax.db in the state directory of the
 // XDG Base Directory Specification.
@@ -354,7 +361,7 @@ func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 		defer rows.Close()
 		for rows.Next() {
 			var r iotax.Run
-			if err := scanRun(rows, &r); err != nil {
+			if err := s.scanRun(rows, &r); err != nil {
 				return err
 			}
 			runs = append(runs, r)
@@ -364,7 +371,7 @@ func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 	return runs, err
 }
 
-func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
+func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	var seed string
 	var start, end sql.NullString
 	var texts [6][]byte
@@ -386,6 +393,9 @@ func scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 		if err := json.Unmarshal(texts[i], v); err != nil {
 			return err
 		}
+	}
+	if s.settle != nil && r.Status == iotax.Running {
+		s.settle(r)
 	}
 	return nil
 }
@@ -436,7 +446,7 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 		if err != nil {
 			return err
 		}
-		return scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), r)
+		return s.scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), r)
 	})
 	if err != nil {
 		return nil, err

@@ -59,6 +59,36 @@ func ask(t testing.TB, client *http.Client, method, url, body string, header ...
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
+// A run whose runner was killed is not shown as one that goes on: neither in the history, nor live, nor by the API.
+func TestKilledRun(t *testing.T) {
+	db, _ := open(t)
+	run := nightly(1).run(0)
+	run.Status, run.End = iotax.Running, time.Time{}
+	if err := db.Create(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range nightly(1).trials(run, 0)[:7] {
+		if err := db.Append(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Settle(func(r *iotax.Run) {
+		r.Status = iotax.Interrupted
+		r.Findings = append(r.Findings, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning, Evidence: "process 4711 was killed"})
+	})
+	base := serve(t, newServer(t, Options{Store: db}))
+	for path, want := range map[string]string{
+		"/?status=interrupted":           run.ID,
+		"/?status=running":               "No run matches",
+		"/runs/" + run.ID + "/live":      "process 4711 was killed", // it leads to the report
+		"/api/runs/" + run.ID + "/state": `"status": "interrupted"`,
+	} {
+		if r := get(t, base+path); r.status != 200 || !strings.Contains(r.body, want) {
+			t.Errorf("%s: %d, and it does not say %q:\n%s", path, r.status, want, r.body)
+		}
+	}
+}
+
 func TestPages(t *testing.T) {
 	db, _ := open(t)
 	nightly(30).fill(t, db)

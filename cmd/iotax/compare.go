@@ -139,13 +139,13 @@ func (o *opener) run(ref string) (*iotax.Run, []*iotax.Trial, error) {
 		return o.file(ref)
 	}
 	if o.db == nil {
-		db, err := store.Open(o.ctx, o.url)
+		db, err := openStore(o.ctx, o.url)
 		if err != nil {
 			return nil, nil, err
 		}
 		o.db = db
 	}
-	r, err := get(o.ctx, o.db, ref)
+	r, err := o.db.Get(o.ctx, ref)
 	if errors.Is(err, store.ErrNotFound) {
 		if st, serr := os.Stat(ref); serr == nil && st.Mode().IsRegular() {
 			return o.file(ref)

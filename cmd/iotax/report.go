@@ -14,7 +14,6 @@ import (
 
 	"iotax"
 	"iotax/report"
-	"iotax/store"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -40,12 +39,12 @@ func (a *app) reportCommand() *cobra.Command {
 			if err := rd.read(); err != nil {
 				return err
 			}
-			db, err := store.Open(c.Context(), a.store)
+			db, err := openStore(c.Context(), a.store)
 			if err != nil {
 				return err
 			}
 			defer db.Close()
-			r, err := get(c.Context(), db, idOrLatest(args))
+			r, err := db.Get(c.Context(), idOrLatest(args))
 			if err != nil {
 				return err
 			}

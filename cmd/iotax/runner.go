@@ -30,9 +30,6 @@ func runnerOf(r *iotax.Run) (leftover.Runner, error) {
 // settle says of a run that was left as running what it came to: its runner may have died since, and
 // could not write it down.
 func settle(r *iotax.Run) {
-	if r.Status != iotax.Running {
-		return
-	}
 	who, err := runnerOf(r)
 	if err != nil || who.State() != leftover.Dead {
 		return
@@ -43,11 +40,11 @@ func settle(r *iotax.Run) {
 		Mend:     "go on with: iotax run --resume=" + r.ID + "; remove what it left with: iotax clean --yes"})
 }
 
-// get finds a saved run as those who read it want it.
-func get(ctx context.Context, db *store.Store, ref string) (*iotax.Run, error) {
-	r, err := db.Get(ctx, ref)
+// openStore opens the store for those who read it: a run whose runner died is shown for what it is.
+func openStore(ctx context.Context, url string) (*store.Store, error) {
+	db, err := store.Open(ctx, url)
 	if err == nil {
-		settle(r)
+		db.Settle(settle)
 	}
-	return r, err
+	return db, err
 }

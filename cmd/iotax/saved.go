@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ or the host, or in the name, machine or place of a target, or in the name of a w
 				return usageError{fmt.Errorf("-n %d: a number of runs is 0 (all) or more", q.Limit)}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				runs, err := findRuns(c.Context(), db, q)
+				runs, _, err := db.Find(c.Context(), q)
 				if err != nil {
 					return err
 				}
@@ -74,37 +73,6 @@ or the host, or in the name, machine or place of a target, or in the name of a w
 	f.StringVar(&since, "since", "", "only runs that began since: a day (2026-03-14), or so long ago (36h, 7d)")
 	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest so many")
 	return c
-}
-
-// findRuns is store.Find for runs whose runner may have died since: what stands in the store as running is
-// then interrupted.
-func findRuns(ctx context.Context, db *store.Store, q store.Query) ([]store.Summary, error) {
-	runs, _, err := db.Find(ctx, q)
-	if err == nil && q.Status == iotax.Interrupted {
-		also := q
-		also.Status = iotax.Running
-		var running []store.Summary
-		running, _, err = db.Find(ctx, also)
-		runs = append(runs, running...)
-		slices.SortStableFunc(runs, func(x, y store.Summary) int { return y.Start.Compare(x.Start) })
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range runs {
-		if runs[i].Status == iotax.Running {
-			r, err := get(ctx, db, runs[i].ID)
-			if err != nil {
-				return nil, err
-			}
-			runs[i].Status = r.Status
-		}
-	}
-	runs = slices.DeleteFunc(runs, func(r store.Summary) bool { return q.Status != "" && r.Status != q.Status })
-	if q.Limit > 0 && len(runs) > q.Limit {
-		runs = runs[:q.Limit]
-	}
-	return runs, nil
 }
 
 var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
@@ -153,9 +121,6 @@ func (a *app) listJSON(c *cobra.Command, db *store.Store, found []store.Summary,
 			wanted[r.ID] = true
 		}
 		all = slices.DeleteFunc(all, func(r iotax.Run) bool { return !wanted[r.ID] })
-	}
-	for i := range all {
-		settle(&all[i])
 	}
 	return writeJSON(a.out, list(all))
 }
@@ -208,7 +173,7 @@ func (a *app) showCommand() *cobra.Command {
 				return usageError{fmt.Errorf("--raw needs --trial N; `iotax show` lists them")}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				r, err := get(c.Context(), db, idOrLatest(args))
+				r, err := db.Get(c.Context(), idOrLatest(args))
 				if err != nil {
 					return err
 				}
@@ -295,7 +260,7 @@ func (a *app) rmCommand() *cobra.Command {
 			return a.withStore(c, func(db *store.Store) error {
 				var ids []string
 				for _, arg := range args { // all must exist before one goes
-					r, err := get(c.Context(), db, arg)
+					r, err := db.Get(c.Context(), arg)
 					if err != nil {
 						return err
 					}
@@ -342,7 +307,7 @@ func (a *app) exportCommand() *cobra.Command {
 				}
 			}
 			return a.withStore(c, func(db *store.Store) error {
-				r, err := get(c.Context(), db, idOrLatest(args))
+				r, err := db.Get(c.Context(), idOrLatest(args))
 				if err != nil {
 					return err
 				}
@@ -371,7 +336,7 @@ func (a *app) exportCommand() *cobra.Command {
 }
 
 func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
-	db, err := store.Open(c.Context(), a.store)
+	db, err := openStore(c.Context(), a.store)
 	if err != nil {
 		return err
 	}
