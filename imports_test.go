@@ -30,7 +30,7 @@ var floors = map[string]string{
 	"volume":              "iotax plan probe leftover",
 	"object":              "",
 	"workload":            "iotax object plan fio",
-	"lab":                 "iotax",
+	"lab":                 "iotax leftover",
 	"machine":             "iotax lab leftover plan guest machine/kube machine/qemu machine/sshx machine/execx machine/internal/proc",
 	"machine/sshx":        "iotax machine/internal/far machine/internal/proc",
 	"machine/execx":       "iotax machine/internal/far machine/internal/proc",

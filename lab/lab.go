@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 // Config says what Up makes. The zero value of a field is its default.
@@ -24,6 +25,8 @@ type Config struct {
 	Rate  Rate   // of every link, each way; 0 does not shape
 	Dir   string // directory in which the lab makes its own; /var/tmp
 	Size  int64  // bytes of a file system of each node's own, on a loop device; 0 gives each a plain directory
+
+	Label leftover.Label // of the run that it is made for; the zero value is a lab that stays until Down
 }
 
 // A Lab is a set of nodes that stands.
@@ -33,6 +36,7 @@ type Lab struct {
 	Size    int64     `json:"size,omitempty"`
 	Dir     string    `json:"dir"` // of the lab, with one directory for each node below
 	Created time.Time `json:"created"`
+	Label   string    `json:"label,omitempty"` // of the run that it was made for, as leftover.Label writes it
 	Nodes   []Node    `json:"nodes"`
 }
 
@@ -165,7 +169,7 @@ func (c *Config) fill() error {
 
 // plan is the lab that c describes.
 func (c Config) plan(now time.Time) *Lab {
-	l := &Lab{Name: c.Name, Rate: c.Rate, Size: c.Size, Dir: filepath.Join(c.Dir, "iotax-lab-"+c.Name), Created: now.UTC().Truncate(time.Second)}
+	l := &Lab{Name: c.Name, Rate: c.Rate, Size: c.Size, Dir: filepath.Join(c.Dir, "iotax-lab-"+c.Name), Created: now.UTC().Truncate(time.Second), Label: c.Label.String()}
 	for i := 1; i <= c.Nodes; i++ {
 		n := NodeName(i)
 		l.Nodes = append(l.Nodes, Node{Name: n, Namespace: prefix(c.Name) + n, Address: fmt.Sprintf("10.77.0.%d", i), Dir: filepath.Join(l.Dir, n)})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 const (
@@ -199,6 +200,11 @@ func directories(ctx context.Context, l *Lab) error {
 	}
 	if err := os.WriteFile(filepath.Join(l.Dir, marker), []byte(l.Name+"\n"), 0o600); err != nil {
 		return err
+	}
+	if l.Label != "" { // after a reboot the directory is all that is left, and nothing else tells whose it was
+		if err := os.WriteFile(filepath.Join(l.Dir, leftover.Marker), []byte(l.Label+"\n"), 0o600); err != nil {
+			return err
+		}
 	}
 	if l.Size > 0 {
 		var st unix.Statfs_t

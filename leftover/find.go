@@ -17,14 +17,15 @@ import (
 
 // An Item is one thing that carries the label of a run.
 type Item struct {
-	Kind    string // "process", "mount", "loop device", "directory"
+	Kind    string // "process", "mount", "loop device", "directory", or that of another finder
 	Name    string // process id, device, path
 	Detail  string // command line, backing file
 	Machine string // where it is
 	Label   Label
 	State   State // of the runner
 
-	remove func(ctx context.Context) error
+	// End removes it; that it is gone already is no error. Callers use Remove, which asks first whose it is.
+	End func(ctx context.Context) error
 }
 
 // Found is an item that another finder than those of this package has found: in a cluster, say, where no command
@@ -44,24 +45,25 @@ type Finder struct {
 type Place struct {
 	Machine iotax.Machine
 	Dirs    []string // in which runs make their iotax-… directories; those that are missing are passed over
+	Also    []Finder // of kinds that no command finds everywhere: containers, labs. See machine.Leftovers
 }
 
 // Finders lists every kind, in the order in which items must go: who uses a thing before the thing. A
-// new kind is one file and one line here.
-func Finders() []Finder {
-	return []Finder{
+// new kind is one file and one line here, or in machine.Leftovers when only a machine's own client finds it.
+func (p Place) Finders() []Finder {
+	return slices.Concat(p.Also, []Finder{
 		{"process", "processes", processes},
 		{"mount", "mounts", mounts},
 		{"loop device", "loop devices", loops},
 		{"directory", "directories", directories},
-	}
+	})
 }
 
 // Find asks all finders. What one of them cannot tell is in the error; the others are heard all the same.
 func Find(ctx context.Context, p Place) ([]Item, error) {
 	var all []Item
 	var errs []error
-	for _, f := range Finders() {
+	for _, f := range p.Finders() {
 		items, err := f.Find(ctx, p)
 		for i := range items {
 			items[i].Kind, items[i].Machine, items[i].State = f.Kind, p.Machine.String(), items[i].Label.Runner.State()
@@ -91,12 +93,12 @@ func (i Item) Remove(ctx context.Context) error {
 	default:
 		return fail(fmt.Errorf("whether its run still runs is known only on %s", i.Label.Runner.Host), "run iotax clean there")
 	}
-	if i.remove == nil {
+	if i.End == nil {
 		return fail(errors.New("nothing is known that removes it"), "remove it by hand")
 	}
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	if err := i.remove(ctx); err != nil {
+	if err := i.End(ctx); err != nil {
 		return fail(err, "look at it, and remove it by hand")
 	}
 	return nil
@@ -179,7 +181,7 @@ func processes(ctx context.Context, pl Place) ([]Item, error) {
 		if iotax.IsLocal(pl.Machine) && pid == strconv.Itoa(Self().PID) {
 			continue
 		}
-		item.remove = func(ctx context.Context) error {
+		item.End = func(ctx context.Context) error {
 			_, err := run(ctx, pl.Machine, lookTime, endProcess, pid, start)
 			return err
 		}
@@ -243,7 +245,7 @@ func directories(ctx context.Context, pl Place) ([]Item, error) {
 		if !ok {
 			continue // made by an iotax that wrote no label, or by this one outside of a run
 		}
-		items = append(items, Item{Name: dir, Label: l, remove: func(ctx context.Context) error {
+		items = append(items, Item{Name: dir, Label: l, End: func(ctx context.Context) error {
 			_, err := run(ctx, pl.Machine, removeTime, removeDir, dir, line)
 			return err
 		}})
@@ -282,7 +284,7 @@ func mounts(ctx context.Context, pl Place) ([]Item, error) {
 		if !ok {
 			continue
 		}
-		items = append(items, Item{Name: point, Label: l, remove: func(ctx context.Context) error {
+		items = append(items, Item{Name: point, Label: l, End: func(ctx context.Context) error {
 			_, err := run(ctx, pl.Machine, lookTime, `umount "$1" 2>/dev/null || umount -l "$1"`, point)
 			return err
 		}})
@@ -313,7 +315,7 @@ func loops(ctx context.Context, pl Place) ([]Item, error) {
 		if !ok {
 			continue
 		}
-		items = append(items, Item{Name: dev, Detail: file, Label: l, remove: func(ctx context.Context) error {
+		items = append(items, Item{Name: dev, Detail: file, Label: l, End: func(ctx context.Context) error {
 			_, err := run(ctx, pl.Machine, lookTime, `losetup -d "$1"`, dev)
 			return err
 		}})

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -222,7 +221,7 @@ func (b *box) create(ctx context.Context, engine string, s *Container, o Options
 	var raw [4]byte
 	rand.Read(raw[:])
 	name := "iotax-" + hex.EncodeToString(raw[:])
-	labels := map[string]string{"iotax": "machine", "iotax.run": filepath.Base(o.WorkDir), "iotax.pid": fmt.Sprint(os.Getpid())}
+	labels := runLabels()
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(cmp.Or(s.Network, "none")),
 		Runtime:     s.Runtime, SecurityOpt: s.Security, Privileged: s.Privileged,

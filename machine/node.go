@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/lab"
+	"iotax/leftover"
 	"iotax/plan"
 )
 
@@ -72,7 +73,7 @@ func findLab(ctx context.Context, s *Node, o Options) (l *lab.Lab, ours bool, er
 		return l, err == nil, err
 	}
 	o.logf("making a lab for the run (%s)", name)
-	l, err = lab.Up(ctx, lab.Config{Name: name, Nodes: max(lab.DefaultNodes, s.index()), Rate: s.Rate})
+	l, err = lab.Up(ctx, lab.Config{Name: name, Nodes: max(lab.DefaultNodes, s.index()), Rate: s.Rate, Label: leftover.Current()})
 	return l, true, err
 }
 

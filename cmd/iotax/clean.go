@@ -27,8 +27,9 @@ func (a *app) cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "List what runs that died have left behind, and remove it with --yes",
 		Long: `clean finds what a run could not remove because it was killed: processes,
-directories, and the mounts and loop devices inside them. It knows them by the
-label that every run puts on what it makes. What belongs to a run that is still
+directories, the mounts and loop devices inside them, containers, volumes, and
+labs with their network namespaces. It knows them by the label that every run
+puts on what it makes. What belongs to a run that is still
 running, here or on another host, is never touched.
 
 It looks in the temporary directories and in those that the saved runs used.
@@ -164,10 +165,14 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 		errs = append(errs, err) // the store may be what is broken; the rest is looked at all the same
 	}
 	opened := map[string]bool{}
+	var made []plan.Machine // by runs that may have left something
 	for _, r := range runs {
 		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
 		if err != nil {
 			continue // of another version of iotax, or imported
+		}
+		if r.Status != iotax.Done {
+			made = append(made, p.Machines...)
 		}
 		byMachine := map[string][]string{}
 		for _, t := range p.Targets {
@@ -202,6 +207,7 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 			places = append(places, leftover.Place{Machine: m, Dirs: append(byMachine[pm.Name], "/tmp", "/var/tmp")})
 		}
 	}
+	here.Also = machine.Leftovers(made)
 	return machines, append([]leftover.Place{here}, places...), errors.Join(errs...)
 }
 
@@ -250,7 +256,9 @@ func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
 func (a *app) leftovers(ctx context.Context) (string, error) {
 	_, places, err := a.whereRunsWere(ctx, false)
 	counts := map[string]int{}
-	for _, p := range places {
+	var finders []leftover.Finder
+	for _, p := range places { // without remote, this host alone
+		finders = p.Finders()
 		items, ferr := leftover.Find(ctx, p)
 		err = errors.Join(err, ferr)
 		for _, i := range leftover.Left(items) {
@@ -258,7 +266,7 @@ func (a *app) leftovers(ctx context.Context) (string, error) {
 		}
 	}
 	var parts []string
-	for _, f := range leftover.Finders() {
+	for _, f := range finders {
 		switch n := counts[f.Kind]; {
 		case n == 1:
 			parts = append(parts, "1 "+f.Kind)
