@@ -62,12 +62,22 @@ const (
 )
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Trial) *engine {
-	e := &engine{run: run, p: p, d: d, rig: r, trials: earlier}
+	e := &engine{run: run, p: p, d: d, rig: r}
+	for _, t := range earlier {
+		var metrics []string
+		for _, l := range r.loads {
+			if l.plan.Name == t.Workload {
+				metrics = l.w.Metrics()
+			}
+		}
+		e.trials = append(e.trials, brief(t, metrics))
+		e.seq = max(e.seq, t.Seq+1)
+	}
 	for i, l := range r.loads {
 		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}
-		for _, t := range earlier {
+		for _, t := range e.trials {
 			if t.Workload == l.plan.Name {
 				ln.trials = append(ln.trials, t)
 				byBlock[t.Block] = append(byBlock[t.Block], t)
@@ -83,9 +93,6 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 		}
 		e.tally(ln)
 		e.judge(ln)
-	}
-	for _, t := range earlier {
-		e.seq = max(e.seq, t.Seq+1)
 	}
 	return e
 }
@@ -177,8 +184,9 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		if left != nil {
 			return nil, left
 		}
-		e.trials, ln.trials = append(e.trials, t), append(ln.trials, t)
-		trials = append(trials, t)
+		kept := brief(t, ln.w.Metrics())
+		e.trials, ln.trials = append(e.trials, kept), append(ln.trials, kept)
+		trials = append(trials, kept)
 		ln.inBlock = len(trials)
 		ln.done, ln.needed = ln.done+1, ln.needed+t.Took
 		e.d.Progress(e.event(Finished, ln, t))
@@ -202,6 +210,19 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 		t.Start, t.Err = e.d.Now(), err.Error()
 	}
 	return part.close(context.WithoutCancel(ctx))
+}
+
+// brief is what a run remembers of a trial that is saved: what the stop rule and the review of the run ask for. With
+// the output, the series, the histograms and the other values a long run would grow without end.
+func brief(t *iotax.Trial, metrics []string) *iotax.Trial {
+	kept := *t
+	kept.Raw, kept.Series, kept.Histograms, kept.Values = nil, nil, nil, nil
+	for _, v := range t.Values {
+		if slices.Contains(metrics, v.Name) {
+			kept.Values = append(kept.Values, v)
+		}
+	}
+	return &kept
 }
 
 func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {

@@ -13,12 +13,15 @@ import (
 	"iotax/guest"
 )
 
+// programs are what the tests find in their PATH.
+var programs = map[string]func(){"iotax": main}
+
 func TestMain(m *testing.M) {
 	if guest.IsInit() { // the test binary is what these tests put into their guests
 		guest.Main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"iotax": main})
+	testscript.Main(m, programs)
 }
 
 // setup gives every script a home of its own but the kernel cache of the machine: fetching and

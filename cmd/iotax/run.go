@@ -207,8 +207,11 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if r.Status == iotax.Done {
 		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
 	}
-	if opts.Trials, err = db.Trials(ctx, r.ID); err != nil {
-		return nil, err
+	for t, err := range db.Each(ctx, r.ID, store.Brief) { // what goes on asks for values alone
+		if err != nil {
+			return nil, err
+		}
+		opts.Trials = append(opts.Trials, t)
 	}
 	opts.Resume = r
 	return plan.Parse("plan of run "+r.ID, r.Plan, kinds())

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/check"
+	"iotax/fio"
+	"iotax/plan"
+	"iotax/report"
+	"iotax/report/chart"
+	"iotax/run"
+	"iotax/store"
+)
+
+var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 500 real ones), and draw docs/pictures/soak-*.svg")
+
+func init() { programs["iotax-soak"] = soakFake }
+
+// TestSoak lets runs go on for long. The memory and the open files of iotax, seen from outside, must not grow with the
+// trials. The whole takes most of an hour:
+//
+//	go test ./cmd/iotax -run TestSoak -soak -timeout 3h -v
+func TestSoak(t *testing.T) {
+	fakes, reals := 150, 10
+	if *soak {
+		fakes, reals = 10_000, 500
+	}
+	s := newStage(t)
+	out, err := exec.Command("fio", "--name=x", "--ioengine=null", "--size=64m", "--bs=4k", "--rw=randread", "--output-format=json+").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := exec.LookPath("iotax-soak")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := s.soaked(t, fakes, s.start([]string{program, s.write("fio.json", string(out)), strconv.Itoa(fakes / 2), s.path("a"), s.path("b")}))
+	real := s.soaked(t, reals, s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--calibrate=no",
+		"--protocol", fmt.Sprintf("fixed:%dx200ms", reals/2)))
+	if *soak && !t.Failed() {
+		drawSoak(t, fake, real)
+	}
+}
+
+// A level is what a process held when it had done so many trials.
+type level struct {
+	trials, files int
+	memory        float64 // B, resident
+}
+
+// soaked watches r to its end and fails when it grows.
+func (s *stage) soaked(t *testing.T, trials int, r *running) []level {
+	t.Helper()
+	proc := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
+	var levels []level
+	for begin := time.Now(); ; {
+		select {
+		case <-r.done:
+		case <-time.After(50 * time.Millisecond):
+			files, err := os.ReadDir(proc + "/fd")
+			status, serr := os.ReadFile(proc + "/statm")
+			if f := strings.Fields(string(status)); err == nil && serr == nil && len(f) > 1 {
+				if pages, err := strconv.Atoi(f[1]); err == nil && pages > 0 {
+					levels = append(levels, level{r.told(), len(files), float64(pages * os.Getpagesize())})
+				}
+			}
+			if time.Since(begin) < 2*time.Hour {
+				continue
+			}
+			r.cmd.Process.Kill()
+			t.Error("it does not end")
+		}
+		break
+	}
+	got := r.wait()
+	if got.code != 0 {
+		t.Fatal(got)
+	}
+	if n := r.told(); n < trials {
+		t.Fatalf("%d trials of %d: %s", n, trials, got)
+	}
+	// The first fifth is for starting; the second is held against the last.
+	early, late := between(levels, trials/5, 2*trials/5), between(levels, 4*trials/5, trials)
+	if len(early) == 0 || len(late) == 0 {
+		t.Fatalf("%d looks, of which %d early and %d late", len(levels), len(early), len(late))
+	}
+	memory := func(l level) float64 { return l.memory }
+	files := func(l level) float64 { return float64(l.files) }
+	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), middle(early, files), middle(late, files)
+	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
+		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
+	if m1 > 1.15*m0+4<<20 {
+		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
+	}
+	if f1 > f0+2 {
+		t.Errorf("open files grew from %.0f to %.0f", f0, f1)
+	}
+	return levels
+}
+
+func between(all []level, from, to int) (out []level) {
+	for _, l := range all {
+		if l.trials >= from && l.trials < to {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// middle is the median of what of gives.
+func middle(all []level, of func(level) float64) float64 {
+	var vs []float64
+	for _, l := range all {
+		vs = append(vs, of(l))
+	}
+	slices.Sort(vs)
+	return vs[len(vs)/2]
+}
+
+// soakFake is the program `iotax-soak FILE N DIR DIR`: N blocks of a workload which does nothing, on two fake machines,
+// and reports what a file of fio's says. All but the machines and the workload is what `iotax run` uses.
+func soakFake() {
+	err := func() error {
+		raw, err := os.ReadFile(os.Args[1])
+		if err != nil {
+			return err
+		}
+		blocks, err := strconv.Atoi(os.Args[2])
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		p, err := plan.Parse("soak", fmt.Appendf(nil, `
+baseline: a
+machines: {one: {fake: {}}, other: {fake: {}}}
+targets: {a: {on: one, dir: %q}, b: {on: other, dir: %q}}
+workloads: {w: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
+measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
+`, os.Args[3], os.Args[4], blocks), kinds())
+		if err != nil {
+			return err
+		}
+		db, err := store.Open(ctx, "")
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		id := store.NewID(time.Now())
+		work, err := beginWork(id)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		a := &app{out: os.Stdout, err: os.Stderr}
+		deps := a.deps(db, work, newProgress(os.Stderr, false, false, 80))
+		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
+		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
+			found, _ := check.Trial(t, tgt) // what is read from a file does not fit what the watch saw
+			return found, ""
+		}
+		r, err := run.Run(ctx, p, deps, run.Options{ID: id, Version: version()})
+		if err == nil && r.Status != iotax.Done {
+			err = errors.New("the run is " + string(r.Status))
+		}
+		return err
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// recorded is a workload that does what a file of fio's says.
+type recorded []byte
+
+func (recorded) Metrics() []string                            { return []string{"read.iops"} }
+func (recorded) Check(context.Context, *iotax.Target) error   { return nil }
+func (recorded) Prepare(context.Context, *iotax.Target) error { return nil }
+func (recorded) Cleanup(context.Context, *iotax.Target) error { return nil }
+
+func (w recorded) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if err := t.Machine.Run(ctx, iotax.Command("true")); err != nil {
+		return err
+	}
+	r, err := fio.Parse(w)
+	if err != nil {
+		return err
+	}
+	out.Raw = bytes.Clone(w)
+	out.Values, out.Histograms = append(out.Values, r.Values()...), append(out.Histograms, r.Histograms()...)
+	for i := range out.Values {
+		out.Values[i].Value *= 1 + float64(out.Seq%7)/1000 // not all the same
+	}
+	return nil
+}
+
+// drawSoak writes the pictures of docs/reliability.md.
+func drawSoak(t *testing.T, fake, real []level) {
+	for name, p := range map[string]struct {
+		label string
+		of    func(level) float64
+	}{
+		"memory": {"resident memory of iotax, MiB", func(l level) float64 { return l.memory / (1 << 20) }},
+		"files":  {"open file descriptors of iotax", func(l level) float64 { return float64(l.files) }},
+	} {
+		plot := chart.Plot{Title: p.label + " over the trials of a run", Height: 160,
+			X: chart.Axis{Label: "trials done, of 10,000 (fake) and of 500 (fio)", Lo: 0, Hi: 1, Ticks: []chart.Tick{{At: 0, Label: "0"}, {At: .5, Label: "half"}, {At: 1, Label: "all"}}},
+			Y: chart.Axis{Label: p.label}}
+		for i, l := range []struct {
+			name   string
+			levels []level
+		}{{"10,000 trials of the fake", fake}, {"500 trials of fio", real}} {
+			line := chart.Line{Name: l.name, Hue: i, Solid: true}
+			last := l.levels[len(l.levels)-1].trials
+			for part := range 200 { // the median of each two-hundredth
+				if at := between(l.levels, last*part/200, last*(part+1)/200); len(at) > 0 {
+					v := middle(at, p.of)
+					line.Points = append(line.Points, chart.Point{X: (float64(part) + .5) / 200, Y: v})
+					plot.Y.Hi = max(plot.Y.Hi, 1.25*v)
+				}
+			}
+			plot.Lines = append(plot.Lines, line)
+		}
+		for k := range 5 {
+			at := plot.Y.Hi * float64(k) / 4
+			plot.Y.Ticks = append(plot.Y.Ticks, chart.Tick{At: at, Label: strconv.FormatFloat(at, 'f', 0, 64)})
+		}
+		svg := string(plot.SVG())
+		head, rest, ok := strings.Cut(svg, ">")
+		if !ok {
+			t.Fatalf("no picture: %q", svg)
+		}
+		if !strings.Contains(head, "xmlns=") {
+			head += ` xmlns="http://www.w3.org/2000/svg"`
+		}
+		file := filepath.Join("..", "..", "docs", "pictures", "soak-"+name+".svg")
+		if err := os.WriteFile(file, []byte(head+"><style>"+report.CSS()+"</style>"+rest+"\n"), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
