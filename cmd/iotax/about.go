@@ -12,17 +12,18 @@ import (
 	"iotax/suite"
 )
 
-// release is set by the build of a release.
-var release = ""
+// Set by the linker: the release, and the commit it was built from (the Makefile does).
+var release, builtFrom string
 
-// version names this build: a release, or the commit it was built from.
-func version() string {
-	if release != "" {
-		return release
+// commit names what this program was built from, as git abbreviates it, with +dirty when files had changed; "" when
+// nobody said so: neither the linker's flags nor Go's own stamp (go build -buildvcs=false).
+func commit() string {
+	if builtFrom != "" {
+		return builtFrom
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "devel"
+		return ""
 	}
 	rev, dirty := "", ""
 	for _, s := range info.Settings {
@@ -35,22 +36,39 @@ func version() string {
 			}
 		}
 	}
-	if rev == "" {
-		return "devel"
+	return rev[:min(12, len(rev))] + dirty
+}
+
+// version names this build in one word: a release, or the commit it was built from.
+func version() string {
+	switch c := commit(); {
+	case release != "":
+		return release
+	case c != "":
+		return "devel-" + c
 	}
-	return "devel-" + rev[:min(12, len(rev))] + dirty
+	return "devel"
+}
+
+// about is the line of --version and of the command version.
+func about() string {
+	c := commit()
+	if c == "" {
+		c = "unknown"
+	}
+	return fmt.Sprintf("iotax %s (commit %s) %s %s/%s", version(), c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, and the commit it was built from",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
-				return writeJSON(a.out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+				return writeJSON(a.out, map[string]string{"version": version(), "commit": commit(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
-			_, err := fmt.Fprintf(a.out, "iotax %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.out, about())
 			return err
 		},
 	}

@@ -112,6 +112,7 @@ whether the comparison was fair.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version(),
 	}
+	root.SetVersionTemplate(about() + "\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.StringVar(&a.store, "store", "", "where runs are kept: a file or sqlite://FILE (default: the user's state directory)")
