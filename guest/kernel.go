@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"iotax"
 )
@@ -299,6 +300,9 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 	return k, nil
 }
 
+// fetchTime bounds one step of fetching a kernel: some 100 MB from a slow mirror.
+const fetchTime = 30 * time.Minute
+
 // apt runs apt's tools. Everything they write goes to dir.
 type apt struct {
 	dir  string
@@ -308,6 +312,8 @@ type apt struct {
 func newApt(dir string) *apt { return &apt{dir: dir} }
 
 func (a *apt) run(ctx context.Context, tool string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, tool, append(slices.Clone(a.opts), args...)...)
 	cmd.Dir = a.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
@@ -399,6 +405,8 @@ func keep(name string) bool {
 
 // unpackDeb unpacks what keep keeps of a package below root.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -94,6 +94,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	disk := filepath.Join(tmp, "disk")
 	// A read-only file system needs no journal and no room to grow.
 	blocks := total/4096 + total/4096/16 + 1024
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, mke2fs(), "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", ToolsSerial,
 		"-O", "^has_journal,^resize_inode", "-E", "root_owner=0:0", "-N", fmt.Sprint(len(files)+256),
 		"-d", filepath.Join(tmp, "root"), disk, fmt.Sprint(blocks))

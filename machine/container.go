@@ -418,8 +418,8 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 	}
 	defer at.Close()
 	go func() {
-		io.Copy(at.Conn, s.In)
-		at.CloseWrite()
+		_, _ = io.Copy(at.Conn, s.In) // a command need not read what it is given
+		_ = at.CloseWrite()
 	}()
 	copied := make(chan error, 1)
 	go func() {
@@ -435,7 +435,7 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 		}
 	case <-ctx.Done():
 		at.Close()
-		<-copied
+		_ = <-copied // the cancel is the news
 		return 0, context.Cause(ctx)
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

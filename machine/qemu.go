@@ -475,7 +475,9 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "install it: apt install qemu-utils")
 	}
-	if out, err := exec.CommandContext(ctx, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", image, overlay).CombinedOutput(); err != nil {
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", image, overlay).CombinedOutput(); err != nil {
 		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
 	}
 	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
@@ -567,7 +569,7 @@ func writeSeed(path, user string, key ssh.PublicKey) error {
 	if err != nil {
 		return err
 	}
-	defer w.Cleanup()
+	defer func() { _ = w.Cleanup() }()
 	id := make([]byte, 8)
 	_, _ = rand.Read(id)
 	for name, text := range seedFiles(user, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), hex.EncodeToString(id)) {

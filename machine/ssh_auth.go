@@ -220,7 +220,7 @@ func proxyCommand(command string) (net.Conn, error) {
 	c := &commandConn{outR, inW, new(proc.Tail), stop, make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		Local().Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", "exec " + command}, Stdin: inR, Stdout: outW, Stderr: c.tail})
+		_ = Local().Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", "exec " + command}, Stdin: inR, Stdout: outW, Stderr: c.tail})
 		inR.Close()
 		outW.Close()
 	}()

@@ -47,7 +47,7 @@ func readClock(ctx context.Context, m iotax.Machine) reading {
 	go func() {
 		defer close(done)
 		// Its error does not matter: what the answers do not say is not known.
-		m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", clockScript}, Stdin: questions, Stdout: answers})
+		_ = m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", clockScript}, Stdin: questions, Stdout: answers})
 		answers.Close()
 		questions.Close()
 	}()

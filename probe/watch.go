@@ -405,7 +405,7 @@ func (fs system) usage(pid int) (usage, bool) {
 // resetPeak makes the peak of resident memory begin anew (proc_pid_clear_refs(5)); without the
 // right to do so the peak is that of the process's life.
 func (fs system) resetPeak(pid int) {
-	os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
+	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }
 
 // devices returns the names of the block devices whose counters see the I/O on path: the partition

@@ -482,7 +482,7 @@ func (a textAxis) draw(r Row, p palette) string {
 	cells[one] = '│'
 	e := r.Ratio
 	style := p.verdict(r.Verdict)
-	from, to := one, one
+	var from, to int
 	if e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 		mid := a.column(e.Estimate)
 		from, to = mid, mid

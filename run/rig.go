@@ -136,6 +136,40 @@ const (
 	goneTime = time.Second
 )
 
+const (
+	// lookTime is what asking a machine about itself gets.
+	lookTime = 5 * time.Minute
+	// readyTime is what making a workload ready gets, beside the time for what it writes: a tool may have to be brought
+	// over a slow link first.
+	readyTime = time.Hour
+	// leastSpeed is that of the slowest place that is worth measuring, in B/s.
+	leastSpeed = 1 << 20
+)
+
+// within does a step before the first trial under a deadline: a run that hangs at night has nobody who sees it. Machines
+// and volumes are made outside of it: they keep deadlines of their own, and what they start outlives the step.
+func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
+	defer cancel()
+	err := do(inner)
+	if err != nil && inner.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", context.Cause(inner), err)
+	}
+	return err
+}
+
+// environment asks what m is.
+func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
+	err = within(ctx, lookTime, func(ctx context.Context) error {
+		env, err = r.d.Environment(ctx, m)
+		return err
+	})
+	if err != nil {
+		err = opError("describe", m.String(), err, "")
+	}
+	return env, err
+}
+
 // close undoes every step, last first, each also when others failed, and each with a deadline of its
 // own: one that hangs must not take the time of those after it. A machine that was started for the
 // run takes what was in it along when it ends: that nothing can be removed inside, because it died or
@@ -223,8 +257,8 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		return err
 	}
 	var err error
-	if run.Environment, err = r.d.Environment(ctx, r.d.Host); err != nil {
-		return opError("describe", r.d.Host.String(), err, "")
+	if run.Environment, err = r.environment(ctx, r.d.Host); err != nil {
+		return err
 	}
 
 	var first error
@@ -370,9 +404,9 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	}
 	maps.Copy(target.Facts, place.Facts)
 	if !iotax.IsLocal(m) {
-		env, err := r.d.Environment(ctx, m)
+		env, err := r.environment(ctx, m)
 		if err != nil {
-			return nil, opError("describe", m.String(), err, "")
+			return nil, err
 		}
 		for k, v := range env {
 			target.Facts["machine."+k] = v
@@ -541,17 +575,20 @@ func (r *rig) planTarget(name string) (plan.Target, bool) {
 func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if s, ok := l.w.(iotax.Settler); ok {
-			found, err := s.Settle(ctx, r.at(l))
+			err := within(ctx, readyTime, func(ctx context.Context) error {
+				found, err := s.Settle(ctx, r.at(l))
+				run.Findings = mergeFindings(run.Findings, found)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			run.Findings = mergeFindings(run.Findings, found)
 		}
 	}
 	// All checks come before the first preparation: what is missing shows before files are written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
-			if err := l.w.Check(ctx, t); err != nil {
+			if err := within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) }); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline {
 					return err
 				}
@@ -570,7 +607,8 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			}
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
 			r.holder(t).onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
-			if err := l.w.Prepare(ctx, t); err != nil {
+			limit := readyTime + time.Duration(l.space/leastSpeed)*time.Second
+			if err := within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) }); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
 					return err
 				}
@@ -611,11 +649,13 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 			continue
 		}
 		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
-		facts, err := p.Pilot(ctx, l.targets, r.known[l.plan.Name])
+		err := within(ctx, readyTime, func(ctx context.Context) (err error) {
+			run.Workloads[i].Facts, err = p.Pilot(ctx, l.targets, r.known[l.plan.Name])
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		run.Workloads[i].Facts = facts
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
 		}
 		return err
 	}
-	defer lock.Unlock()
+	defer func() { _ = lock.Unlock() }()
 	if version, err = d.version(ctx, db); err != nil || version == newest {
 		return err
 	}
@@ -182,9 +182,9 @@ func (d *sqliteDriver) shrink(db *sql.DB) {
 	if rows, err := db.Query("PRAGMA incremental_vacuum"); err == nil {
 		for rows.Next() {
 		}
-		rows.Close()
+		_ = errors.Join(rows.Err(), rows.Close())
 	}
-	db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 func (d *sqliteDriver) locked(op string) error {

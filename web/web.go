@@ -227,7 +227,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/favicon.ico" {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	w.Write(f.body)
+	_, _ = w.Write(f.body) // a visitor who went away needs nothing
 }
 
 // problem is an error with the status that says it.
@@ -300,7 +300,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	w.Write(b.Bytes())
+	_, _ = w.Write(b.Bytes())
 }
 
 // work waits for room for a page that is work. The caller calls done.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -174,9 +175,14 @@ func makeBundle(program string) (*bundle, error) {
 			return nil, err
 		}
 		// The loader itself tells what it would load.
-		out, err := exec.Command(interp, "--list", exe).Output()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var stderr bytes.Buffer
+		list := exec.CommandContext(ctx, interp, "--list", exe)
+		list.Stderr = &stderr
+		out, err := list.Output()
 		if err != nil {
-			return nil, fmt.Errorf("list the libraries of %s: %w", exe, err)
+			return nil, fmt.Errorf("list the libraries of %s: %w: %s", exe, err, bytes.TrimSpace(stderr.Bytes()))
 		}
 		libs, err := parseLibraries(string(out), interp)
 		if err != nil {

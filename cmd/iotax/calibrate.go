@@ -128,8 +128,8 @@ func notCalibrated(err error) iotax.Finding {
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
 func calibrationTime(aa *plan.Plan) time.Duration {
 	least, _ := aa.Estimate()
-	trials := time.Duration(len(aa.Targets) * aa.Measure.Blocks.Min)
-	return (least + trials*200*time.Millisecond + 2*time.Second).Round(time.Second)
+	trials := len(aa.Targets) * aa.Measure.Blocks.Min
+	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 
 // measureRig runs the A/A study aa and one of the null engine beside it. The trials are kept in memory;

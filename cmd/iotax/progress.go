@@ -160,7 +160,7 @@ func (p *progress) draw(above string, board bool) {
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {
-		io.WriteString(p.out, b.String()) // nobody is left to be told when the terminal is gone
+		_, _ = io.WriteString(p.out, b.String()) // nobody is left to be told when the terminal is gone
 	}
 }
 

@@ -134,7 +134,7 @@ func (c *Client) signOfLife(limit time.Duration) {
 	answer := make(chan struct{})
 	go func() {
 		// Any answer will do, and servers that do not know the request refuse it, which is one.
-		c.conn.SendRequest("keepalive@openssh.com", true, nil)
+		_, _, _ = c.conn.SendRequest("keepalive@openssh.com", true, nil)
 		close(answer)
 	}()
 	select {
@@ -386,7 +386,7 @@ func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *f
 		// A server with MaxSessions 1. What is left is to ask it to signal the group itself, which it
 		// may refuse, and to see the leader gone.
 		for _, sig := range []ssh.Signal{ssh.SIGTERM, ssh.SIGKILL} {
-			s.Signal(sig)
+			_ = s.Signal(sig)
 			select {
 			case <-finished:
 				return nil

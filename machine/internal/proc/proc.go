@@ -195,7 +195,7 @@ func same(a, b io.Writer) bool {
 func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	if r != nil {
 		src := &source{r: r}
-		io.Copy(w, src)
+		_, _ = io.Copy(w, src) // src keeps the error that counts
 		if src.err != nil {
 			fail(&StreamError{"standard input", src.err})
 		}

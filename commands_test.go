@@ -1,0 +1,101 @@
+package iotax_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// unbounded are the functions that start a command without a deadline of its own, with the reason.
+var unbounded = map[string]string{
+	"machine/qemu/vm.go:Start":             "the guest: its boot has a deadline, its end is Close",
+	"machine/qemu/virtiofsd.go:serve":      "a server: it must answer within a deadline, its end is Stop",
+	"guest/init_linux.go:runAlone":         "the guest's one purpose",
+	"cmd/iotax/lab.go:labExec":             "the user's own command, on his terminal",
+	"cmd/iotax/lint_here.go:hereFacts":     "what cannot be found out is unknown, and not an error",
+	"cmd/iotax/lint_here.go:holds":         "what cannot be found out is unknown, and not an error",
+	"machine/internal/sshtest/server.go:*": "a test's server",
+	"guest/guesttest/guesttest.go:*":       "a test's program",
+	"lab/engine/engine.go:*":               "a test's engine",
+	"lab/engine/image.go:*":                "a test's image",
+	"fio/internal/gensince/main.go:*":      "go generate",
+	"fio/internal/genoptions/main.go:*":    "go generate",
+}
+
+// Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error.
+// What runs through a Machine is bounded by run (trials, checks, preparations) and by volume (steps).
+func TestCommandsHaveDeadlines(t *testing.T) {
+	used := map[string]bool{}
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "bin" || name == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			at, calls := token.NoPos, map[string]bool{}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "exec" && (s.Sel.Name == "Command" || s.Sel.Name == "CommandContext") {
+						at = n.Pos()
+					}
+					calls[s.Sel.Name] = true
+				}
+				return true
+			})
+			if at == token.NoPos {
+				continue
+			}
+			seen++
+			name := filepath.ToSlash(path) + ":"
+			for _, n := range []string{name + f.Name.Name, name + "*"} {
+				if unbounded[n] != "" {
+					used[n] = true
+					name = ""
+				}
+			}
+			if name == "" {
+				continue
+			}
+			if calls["Command"] || !calls["WithTimeout"] && !calls["WithTimeoutCause"] {
+				t.Errorf("%s: %s starts a command without a deadline", files.Position(at), f.Name.Name)
+			}
+			if !calls["Stderr"] && !calls["CombinedOutput"] {
+				t.Errorf("%s: %s drops what its command says on standard error", files.Position(at), f.Name.Name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < len(unbounded) {
+		t.Errorf("only %d functions start commands", seen)
+	}
+	for n := range unbounded {
+		if !used[n] {
+			t.Errorf("%s starts no command any more", n)
+		}
+	}
+}
