@@ -113,11 +113,11 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	if err != nil {
 		return c, nil, err
 	}
-	if err := l.w.Check(ctx, fresh); err != nil {
+	if err := l.check(ctx, fresh); err != nil {
 		return c, nil, err
 	}
 	c.onClose(l.plan.Name+" on "+t.Name, fresh.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, fresh) })
-	return c, fresh, l.w.Prepare(ctx, fresh)
+	return c, fresh, l.ready(ctx, fresh)
 }
 
 // onClose registers what undoes the step just begun.
@@ -156,6 +156,15 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 		err = fmt.Errorf("%w: %w", context.Cause(inner), err)
 	}
 	return err
+}
+
+func (l *load) check(ctx context.Context, t *iotax.Target) error {
+	return within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) })
+}
+
+func (l *load) ready(ctx context.Context, t *iotax.Target) error {
+	limit := readyTime + time.Duration(l.space/leastSpeed)*time.Second
+	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
 // environment asks what m is.
@@ -588,7 +597,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	// All checks come before the first preparation: what is missing shows before files are written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
-			if err := within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) }); err != nil {
+			if err := l.check(ctx, t); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline {
 					return err
 				}
@@ -607,8 +616,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			}
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
 			r.holder(t).onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
-			limit := readyTime + time.Duration(l.space/leastSpeed)*time.Second
-			if err := within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) }); err != nil {
+			if err := l.ready(ctx, t); err != nil {
 				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
 					return err
 				}
