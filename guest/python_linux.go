@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/u-root/u-root/pkg/ldd"
 
@@ -42,14 +43,19 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	if python == "" {
 		return fail(errors.New("this host has no python3"), "install it: apt install python3; or name a directory as root")
 	}
-	out, err := exec.CommandContext(ctx, python, "-I", "-c",
-		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`).Output()
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var stderr bytes.Buffer
+	ask := exec.CommandContext(limited, python, "-I", "-c",
+		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`)
+	ask.Stderr = &stderr
+	out, err := ask.Output()
 	var told [3]string
 	if err == nil {
 		err = json.Unmarshal(out, &told)
 	}
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", python, err), "see whether it runs")
+		return fail(fmt.Errorf("%s: %w: %s", python, err, bytes.TrimSpace(stderr.Bytes())), "see whether it runs")
 	}
 	binary, lib, tag := told[0], told[1], told[2]
 	st, err := os.Stat(binary)
