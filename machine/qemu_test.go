@@ -377,7 +377,7 @@ func TestQEMUNoBoot(t *testing.T) {
 			if !errors.As(err, &ie) {
 				t.Errorf("%T is no *iotax.Error", err)
 			}
-			if d := time.Since(start); d > 20*time.Second {
+			if d := time.Since(start); d > 50*time.Second {
 				t.Errorf("that took %v", d)
 			}
 			empty(t, work)

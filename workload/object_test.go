@@ -38,10 +38,12 @@ func aStore(t testing.TB) (*iotax.Target, string) {
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "data", "bench"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, d := range []string{"data/bench", "versions"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c := exec.Command(program, "--port", addr, "--quiet", "--keep-alive", "posix", filepath.Join(dir, "data"))
+	c := exec.Command(program, "--port", addr, "--quiet", "--keep-alive", "posix", "--versioning-dir", filepath.Join(dir, "versions"), filepath.Join(dir, "data"))
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=testaccess", "ROOT_SECRET_KEY=testsecret-not-to-be-told")
 	var said bytes.Buffer
 	c.Stdout, c.Stderr = &said, &said

@@ -33,6 +33,8 @@ type stage struct {
 	env map[string]string
 }
 
+// Tests that measure nothing, and ask for nothing of the whole machine (as clean and doctor do), are parallel.
+
 // newStage makes a stage and checks at the end of the test that nothing is left on it.
 func newStage(t *testing.T) *stage {
 	t.Helper()
@@ -75,7 +77,7 @@ func (s *stage) write(name, text string) string {
 func (s *stage) clean() {
 	s.t.Helper()
 	var procs []string
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if procs = s.processes(""); len(procs) == 0 || time.Now().After(end) {
 			break
 		}
@@ -336,6 +338,7 @@ func (s *stage) mount(name, options string) string {
 }
 
 func TestMissingFio(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.env["PATH"] = s.links("fio")
 	for _, other := range []string{"dir:b", "qemu:virtio-blk"} {
@@ -348,6 +351,7 @@ func TestMissingFio(t *testing.T) {
 }
 
 func TestMissingQEMU(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.env["PATH"] = s.links("qemu-system-x86_64", "qemu-system-aarch64", "qemu-kvm")
 	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start machine guest", "qemu-system-", "executable file not found", "mend: install QEMU: apt install qemu-system-")
@@ -366,6 +370,7 @@ func TestMissingKernel(t *testing.T) {
 }
 
 func TestMissingVirtiofsd(t *testing.T) {
+	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	s.env["PATH"] = s.links("virtiofsd")
@@ -381,6 +386,7 @@ func TestMissingVirtiofsd(t *testing.T) {
 }
 
 func TestDirectories(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("file", "text")
 	full := s.mount("full", "size=4m")
@@ -408,6 +414,7 @@ func TestDirectories(t *testing.T) {
 
 // What a guest said before it died is in the error.
 func TestGuestThatDoesNotBoot(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	for _, c := range []struct {
 		append string
@@ -419,7 +426,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
 		r := s.iotax("run", "plan.yaml")
 		r.refuses(t, 1, c.want...)
-		if r.took > 30*time.Second {
+		if r.took > 2*time.Minute {
 			t.Errorf("it took %v", r.took)
 		}
 	}
@@ -450,6 +457,7 @@ func (s *stage) parse(r result, v any) {
 }
 
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			s := newStage(t)
@@ -460,7 +468,7 @@ func TestInterrupt(t *testing.T) {
 			r.send(sig)
 			sent := time.Now()
 			r.wait().works(t, 130, "interrupted", "saved", "go on with: iotax run --resume=")
-			if d := time.Since(sent); d > 20*time.Second {
+			if d := time.Since(sent); d > time.Minute {
 				t.Errorf("the end took %v", d)
 			}
 			s.clean()
@@ -494,6 +502,7 @@ func TestInterrupt(t *testing.T) {
 
 // An interrupt while the guest boots is heard, too.
 func TestInterruptWhileOpening(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", guestPlan(1, "", "share: {of: host, type: virtiofs}"))
 	r := s.start(nil, "run", "plan.yaml")
@@ -506,6 +515,7 @@ func TestInterruptWhileOpening(t *testing.T) {
 // A guest that hangs keeps the clean-up busy; a second interrupt does not wait for it, and even so
 // no guest stays.
 func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", guestPlan(9, "", "share: {of: host, type: virtiofs}"))
 	r := s.start(nil, "run", "plan.yaml")
@@ -518,10 +528,10 @@ func TestSecondInterrupt(t *testing.T) {
 	r.send(os.Interrupt)
 	sent := time.Now()
 	got := r.wait()
-	if d := time.Since(sent); d > 2*time.Second || got.code != -1 {
+	if d := time.Since(sent); d > 30*time.Second || got.code != -1 {
 		t.Errorf("it ended %v later: %v", d, got)
 	}
-	for end := time.Now().Add(5 * time.Second); len(s.processes("")) > 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(s.processes("")) > 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 	}
 	if left := s.processes(""); len(left) > 0 {
 		t.Errorf("still run: %q", left)
@@ -540,6 +550,7 @@ func TestSecondInterrupt(t *testing.T) {
 
 // A guest that dies in the middle fails in its rows; the others go on.
 func TestGuestKilled(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(guestPlan(6, "", "disk: {of: host}"), "workloads:", "  other: {dir: b}\nworkloads:", 1))
 	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
@@ -621,9 +632,11 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 			s.t.Fatal(err)
 		}
 		s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		for begin := time.Now(); time.Since(begin) < 3*time.Second; time.Sleep(5 * time.Millisecond) {
+		for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(5 * time.Millisecond) {
 			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on 127.0.0.1 port %d", d.port)) {
 				return d
+			} else if strings.Contains(string(b), "Address already in use") {
+				break // another test was faster
 			}
 		}
 		if try == 3 {
@@ -653,6 +666,7 @@ func (s *stage) newKey(name string) string {
 }
 
 func TestSSH(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	d := s.sshd(s.links("fio"))
 	where := fmt.Sprintf("[127.0.0.1]:%d", d.port)
@@ -704,6 +718,7 @@ func TestSSH(t *testing.T) {
 }
 
 func TestKeepGoing(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(localPlan, "other: {dir: b}", "other: {dir: b}\n  bad: {dir: /proc/nothing}", 1))
 	s.iotax("run", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "mend: ")
@@ -732,6 +747,7 @@ measure: {trial: 300ms, ramp: 50ms, blocks: 1}
 `
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	junk := s.write("junk.db", "this is a text, and a long one at that, but no database of iotax or anyone else\n")
 	for store, want := range map[string][]string{
@@ -755,6 +771,7 @@ func TestStore(t *testing.T) {
 
 // A store that fills up during the run costs no finished trial, and is no success.
 func TestStoreFillsUp(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	small := s.mount("small", "size=320k")
 	r := s.iotax(append(tiny("run", "dir:a", "dir:b", "--store", small+"/x.db"), "--blocks", "30")...)
@@ -763,6 +780,7 @@ func TestStoreFillsUp(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", localPlan)
 	var run, report struct{ Run struct{ ID string } }
@@ -803,6 +821,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestSavedRuns(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	for _, args := range [][]string{{"report"}, {"show"}, {"rm", "latest"}, {"export"}, {"run", "--resume"}} {
 		s.iotax(args...).refuses(t, 1, "no run", "mend: ")

@@ -18,7 +18,28 @@ import (
 // During a trial iotax sleeps: it uses at most 1 % of a core, and little memory.
 func TestCostDuringATrial(t *testing.T) {
 	s := newStage(t)
-	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--blocks", "1")
+	var share float64
+	var rss int64
+	for range 3 { // what else this machine does may fall into the window
+		share, rss = s.costDuringATrial()
+		t.Logf("%.3f %% of a core, %d MiB resident", 100*share, rss>>20)
+		if share <= 0.01 && rss <= 40<<20 {
+			return
+		}
+	}
+	if share > 0.01 {
+		t.Errorf("iotax used %.2f %% of a core during a trial, want 1 %% at most", 100*share)
+	}
+	if rss > 40<<20 {
+		t.Errorf("iotax held %d MiB during a trial, want 40 at most", rss>>20)
+	}
+}
+
+// costDuringATrial is the share of a core that iotax uses during a trial, and the memory that it holds, in B.
+func (s *stage) costDuringATrial() (share float64, rss int64) {
+	t := s.t
+	t.Helper()
+	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--blocks", "1", "--calibrate=no")
 	r.said("preparing")
 	measuring := func() bool {
 		return slices.ContainsFunc(s.processes("fio"), func(p string) bool { return strings.Contains(p, "write_bw_log") })
@@ -32,16 +53,10 @@ func TestCostDuringATrial(t *testing.T) {
 	pid := r.cmd.Process.Pid
 	from, before := time.Now(), cpuTime(t, pid)
 	time.Sleep(2500 * time.Millisecond)
-	share := float64(cpuTime(t, pid)-before) / float64(time.Since(from))
-	rss := residentSet(t, pid)
-	t.Logf("%.3f %% of a core, %d MiB resident", 100*share, rss>>20)
-	if share > 0.01 {
-		t.Errorf("iotax used %.2f %% of a core during a trial, want 1 %% at most", 100*share)
-	}
-	if rss > 40<<20 {
-		t.Errorf("iotax held %d MiB during a trial, want 40 at most", rss>>20)
-	}
+	share = float64(cpuTime(t, pid)-before) / float64(time.Since(from))
+	rss = residentSet(t, pid)
 	r.wait().works(t, exitOK)
+	return share, rss
 }
 
 // cpuTime is what the threads of a process have used (/proc/PID/task/*/schedstat, in ns).

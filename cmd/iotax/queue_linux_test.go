@@ -90,7 +90,7 @@ workloads:
 measure: {trial: 2s, ramp: 300ms, blocks: 5, cold: false}
 `, url))
 	var told []string
-	for range 2 { // a machine whose CPUs are taken away for a moment serves nobody, whatever its priorities are
+	for range 4 { // a machine whose CPUs are taken away for a moment serves nobody, whatever its priorities are
 		s.start(urgent(), "run", "--calibrate=no", plan).wait().works(t, 0)
 		_, trials := s.trials()
 		service := map[int]*iotax.Trial{}

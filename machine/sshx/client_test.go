@@ -134,7 +134,7 @@ func TestFrozen(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), "no sign of life") || !strings.Contains(err.Error(), "ssh://test") {
 			t.Errorf("got %v, want that there is no sign of life", err)
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute {
 			t.Errorf("it took %v", d)
 		}
 	case <-time.After(30 * time.Second):
@@ -162,7 +162,7 @@ func TestFrozenWhileEnding(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), "no sign of life") {
 			t.Errorf("got %v, want that there is no sign of life", err)
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute {
 			t.Errorf("it took %v", d)
 		}
 	case <-time.After(15 * time.Second):

@@ -56,7 +56,7 @@ func TestEndWithoutProc(t *testing.T) {
 	if left := strings.TrimSpace(string(got)); err != nil || left != "left:" {
 		t.Errorf("the script says %q (%v), want that nothing is left", left, err)
 	}
-	if d := time.Since(begin); d > 5*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("it took %v", d)
 	}
 	for _, pid := range strings.Fields(said) {
