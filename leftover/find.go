@@ -31,7 +31,7 @@ type Item struct {
 // Found is an item that another finder than those of this package has found: in a cluster, say, where no command
 // can be run. remove removes it; it is not called while the runner lives.
 func Found(kind, name, detail, machine string, l Label, remove func(ctx context.Context) error) Item {
-	return Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, State: l.Runner.State(), remove: remove}
+	return Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, State: l.Runner.State(), End: remove}
 }
 
 // A Finder finds the items of one kind on a machine.

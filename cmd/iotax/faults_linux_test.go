@@ -177,9 +177,17 @@ func faults() []fault {
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				whileMeasuring(s, r, d, func() { s.signalEvery("fio", syscall.SIGKILL) })
 			}},
-		{name: "the connection's sshd killed", sample: 1, setup: remote, codes: []int{0, 1, 4},
+		{name: "the connection's sshd killed", sample: 1, setup: remote, codes: []int{1, 4}, fails: true,
 			inject: func(s *stage, r *running, d *rand.Rand) {
-				whileMeasuring(s, r, d, func() { s.killSessions() })
+				r.afterTrials(1)
+				there := func() bool {
+					return slices.ContainsFunc(s.processes("fio"), func(p string) bool {
+						return strings.Contains(p, "--runtime=") && strings.Contains(p, s.path("b")+"/")
+					})
+				}
+				for end := time.Now().Add(time.Minute); !there() && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				}
+				s.killSessions()
 			}},
 		{name: "SIGKILL of QEMU, one target in its guest", sample: 1, setup: guested(""), codes: []int{4}, fails: true,
 			inject: func(s *stage, r *running, d *rand.Rand) {
