@@ -435,7 +435,7 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 		}
 	case <-ctx.Done():
 		at.Close()
-		_ = <-copied // the cancel is the news
+		<-copied //nolint:errcheck // the cancel is the news
 		return 0, context.Cause(ctx)
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

@@ -131,7 +131,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	s.attached.push(func(ctx context.Context) error {
 		defer kill()
 		select {
-		case _ = <-client: // it was unmounted
+		case <-client: //nolint:errcheck // it was unmounted
 		case <-ctx.Done():
 		case <-time.After(10 * time.Second):
 		}

@@ -148,7 +148,7 @@ func (c *Client) Gone(ctx context.Context, ns, name, container, began string) er
 	case apierrors.IsNotFound(err):
 		return errors.New("the pod is gone: somebody deleted it")
 	case err != nil:
-		return nil // the cluster does not answer; what was lost tells more
+		return nil //nolint:nilerr // the cluster does not answer; what was lost tells more
 	case p.DeletionTimestamp != nil:
 		return errors.New("the pod is being deleted")
 	case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
