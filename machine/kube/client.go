@@ -18,8 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/client-go/kubernetes/scheme"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/remotecommand"
@@ -39,7 +37,7 @@ type Config struct {
 
 // A Client is a connection to one cluster.
 type Client struct {
-	Core      typed.CoreV1Interface
+	Core      Core
 	REST      *rest.Config
 	Namespace string // of the configuration
 	Server    string // where it is
@@ -74,7 +72,7 @@ func Connect(c Config) (*Client, error) {
 	if err != nil {
 		return fail(err)
 	}
-	core, err := typed.NewForConfig(conf)
+	core, err := newCore(conf)
 	if err != nil {
 		return fail(err)
 	}
@@ -85,8 +83,8 @@ func Connect(c Config) (*Client, error) {
 // nil: the news of its end come in many forms, and this is the one that explains them.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) execx.Exec {
 	return execx.Told(func(ctx context.Context, args []string, s execx.Streams) (int, error) {
-		req := c.Core.RESTClient().Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
-			VersionedParams(&corev1.PodExecOptions{Container: container, Command: args, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
+			VersionedParams(&corev1.PodExecOptions{Container: container, Command: args, Stdin: true, Stdout: true, Stderr: true}, parameters)
 		run, err := c.executor(req)
 		if err != nil {
 			return 0, err
