@@ -220,8 +220,10 @@ func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error)
 	}
 	asked := map[kube.Config]bool{}
 	for _, r := range runs {
+		// One that never had a pod has left none, and its cluster may be out of reach for ever.
+		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
 		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
-		if err != nil || r.Status == iotax.Done {
+		if err != nil || r.Status == iotax.Done || !had {
 			continue
 		}
 		for _, m := range p.Machines {

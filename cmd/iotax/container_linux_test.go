@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,6 +123,25 @@ func TestContainerFaults(t *testing.T) {
 	if !told {
 		t.Errorf("no trial tells of the container's end: %d trials", len(trials))
 	}
+
+	// Killed, it leaves the container, and nothing that goes on in it.
+	r = s.start(nil, long...)
+	r.said("block 1/2")
+	id := e.CLIFirst(t, "ps", "-q")
+	measures := func(want bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); strings.Contains(e.CLI(t, "exec", id, "ps", "-o", "args"), "--runtime=2000ms") != want; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("that fio runs in the container is not %v", want)
+			}
+		}
+	}
+	measures(true)
+	r.send(syscall.SIGKILL)
+	r.wait()
+	measures(false)
+	e.CLI(t, "rm", "-f", "-v", id)
+	s.iotax("clean", "--yes").works(t, 0, "removed")
 
 	s.iotax("run", "dir:"+s.path("a"), "docker://no-such-thing/tmp?pull=never").refuses(t, 1, "no-such-thing", "the engine does not have it", "mend: docker pull")
 	s.iotax("run", "dir:"+s.path("a"), "docker:bind").refuses(t, 2, "image")

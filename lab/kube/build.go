@@ -99,8 +99,8 @@ func build(ctx context.Context, program string) (err error) {
 	minor, _, _ := strings.Cut(strings.TrimPrefix(Version, "v1."), ".")
 	flags := "-s -w"
 	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		for k, v := range map[string]string{"gitVersion": Version, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean", "buildDate": "2026-01-01T00:00:00Z"} {
-			flags += fmt.Sprintf(" -X %s.%s=%s", p, k, v)
+		for _, v := range []string{"gitVersion=" + Version, "gitMajor=1", "gitMinor=" + minor, "gitTreeState=clean", "buildDate=2026-01-01T00:00:00Z"} {
+			flags += fmt.Sprintf(" -X %s.%s", p, v)
 		}
 	}
 	out := filepath.Join(src, "hyperkube")
