@@ -15,13 +15,13 @@ import (
 )
 
 // The image of the pods has the name of the default one, so that a line of the documentation can be run as it
-// stands; it has no fio.
+// stands; it has fio, and boxImage has none.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
 // podStage makes a stage beside a cluster with storage classes: local, made beforehand by hand as local volumes;
 // fast, made on demand; raw, a loop device. iotax runs as the service account of the documented manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
-	c := kube.Start(t, kube.Image{Name: defaultPodImage})
+	c := kube.Start(t, kube.Image{Name: defaultPodImage, Fio: true}, kube.Image{Name: boxImage})
 	s := newStage(t)
 	manifest, err := filepath.Abs("../../packaging/kubernetes/rbac.yaml")
 	if err != nil {
@@ -157,7 +157,6 @@ baseline: host
 machines:
   pod: {k8s: {cpus: 1, memory: 256MiB, seccomp: RuntimeDefault}}
   mine: {k8s: {pod: iotax/mine}}
-  user: {k8s: {user: 1000}}
 targets:
   host: {dir: a}
   overlay: {on: pod, dir: /var/tmp}
@@ -166,7 +165,6 @@ targets:
   claim: {on: pod, claim: fast}
   block: {on: pod, claim: {class: raw, mode: block, size: 32MiB}}
   mine: {on: mine, dir: /var/tmp}
-  user: {on: user, mount: volume}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 `)
@@ -180,7 +178,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 				t.Errorf("%s: %s", tr.Target, tr.Err)
 			}
 		}
-		if len(seen) != 8 {
+		if len(seen) != 7 {
 			t.Errorf("trials of %v", seen)
 		}
 		for _, info := range r.Targets {
@@ -236,7 +234,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
 		run(host, "k8s:tmpfs,namespace=strict,kubeconfig="+c.Config).refuses(t, 1, "violates PodSecurity", "user: 1000")
-		run(host, "k8s:tmpfs,namespace=strict,user=1000,kubeconfig="+c.Config).works(t, 0)
+		run(host, "k8s:volume,namespace=strict,user=1000,image="+boxImage+",pull=never,kubeconfig="+c.Config).works(t, 0, "copying fio")
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
