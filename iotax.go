@@ -176,7 +176,10 @@ type Disk struct {
 	NoFlush  bool   // flushes are acknowledged and not done
 	IOThread bool
 	ReadOnly bool
-	IOPS     int // limit of I/Os per second, reads and writes together; 0 is none
+	IOPS     int   // limit of I/Os per second, reads and writes together; 0 is none
+	Offset   int64 // bytes of a raw Path before the disk's first
+	Size     int64 // bytes of it that are the disk; 0 is all
+	Hot      bool  // plugged in as soon as the machine runs, and not there before
 }
 
 // A Share is a directory of the host that a guest mounts.
@@ -517,6 +520,7 @@ type Beside struct {
 	Targets   map[string]string `json:"targets,omitempty"`
 	Workloads map[string]string `json:"workloads,omitempty"`
 	Metrics   map[string]string `json:"metrics,omitempty"`
+	Values    map[string]string `json:"values,omitempty"` // single figures, as "TARGET / WORKLOAD / METRIC"
 }
 
 // A Calibration is what a rig (a host, a device, a load generator) does when nothing differs: the

@@ -36,6 +36,7 @@ type Boot struct {
 	NoTools bool            // there is no tools disk: the guest can only say that it runs
 	Name    string          // host name; "" is guest. NFS servers take guests of one name for one client
 	Root    *iotax.Root     // to go on with; nil stays in the initramfs
+	OnDisk  bool            // the tools disk is one that RootDisk wrote, and becomes the root
 }
 
 // CommandLine returns the words for the kernel's command line.
@@ -60,6 +61,9 @@ func (b Boot) CommandLine() []string {
 	if b.Root != nil {
 		js, _ := json.Marshal(b.Root) // strings and a number
 		w = append(w, "iotax.root="+base64.RawURLEncoding.EncodeToString(js))
+	}
+	if b.OnDisk {
+		w = append(w, "iotax.ondisk=1")
 	}
 	return w
 }
@@ -113,6 +117,8 @@ func parseBoot(cmdline string) (Boot, error) {
 			if err != nil {
 				return b, fmt.Errorf("iotax.root: %w", err)
 			}
+		case "iotax.ondisk":
+			b.OnDisk = v == "1"
 		}
 	}
 	return b, nil

@@ -48,7 +48,7 @@ func TestBootCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Boot{Key: key, Keys: []ssh.PublicKey{key}, Modules: []string{"9p", "nvme"}, NoTools: true, Name: "again",
+	want := Boot{Key: key, Keys: []ssh.PublicKey{key}, Modules: []string{"9p", "nvme"}, NoTools: true, OnDisk: true, Name: "again",
 		Root: &iotax.Root{Type: "nfs4", Source: "10.0.2.2:/iotax", Options: "vers=4.2,addr=10.0.2.2", Path: "iotax-1/root", Run: []string{"/bin/app", "8000", "two words"}, Port: 8000}}
 	line := "quiet " + strings.Join(want.CommandLine(), " ") + "\n"
 	if !isMarked(line) {
@@ -58,7 +58,7 @@ func TestBootCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got.Key.Marshal(), key.Marshal()) || !slices.Equal(got.Modules, want.Modules) || !got.NoTools || got.Name != want.Name || !reflect.DeepEqual(got.Root, want.Root) {
+	if !bytes.Equal(got.Key.Marshal(), key.Marshal()) || !slices.Equal(got.Modules, want.Modules) || !got.NoTools || !got.OnDisk || got.Name != want.Name || !reflect.DeepEqual(got.Root, want.Root) {
 		t.Errorf("%s is read as %+v", line, got)
 	}
 	for _, bad := range []string{"iotax.key=%", "iotax.key=AAAA", "iotax.root=%", "iotax.root=AAAA"} {

@@ -175,7 +175,7 @@ func start() error {
 	}
 	go watchDisks()
 	if !boot.NoTools {
-		if err := mountTools(); err != nil {
+		if err := mountTools(boot.OnDisk); err != nil {
 			return fmt.Errorf("tools disk: %w", err)
 		}
 	}
@@ -279,39 +279,45 @@ func network() error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: net.ParseIP(Gateway)})
 }
 
-// mountTools mounts the tools disk and links what is on it into the root.
-func mountTools() error {
-	var dev string
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if dev = disks()["virtio-"+ToolsSerial]; dev != "" {
-			break
-		}
-		if time.Now().After(end) {
-			return errors.New("there is none")
-		}
+// mountTools mounts the tools disk and links what is on it into the root; or makes it the root.
+func mountTools(asRoot bool) error {
+	dev, err := awaitDisk(ToolsSerial)
+	if err != nil {
+		return err
+	}
+	if asRoot {
+		return pivot("/dev/" + dev)
 	}
 	const at = "/run/iotax/tools"
 	if err := unix.Mount("/dev/"+dev, at, "ext4", unix.MS_RDONLY|unix.MS_NOATIME, "noload"); err != nil {
 		return err
 	}
-	for link, to := range map[string]string{"/bin": "usr/bin", "/lib64": "usr/lib64", "/lib32": "usr/lib32"} {
-		_ = os.Symlink(to, link)
+	for _, dir := range []string{"", "etc"} {
+		linkAll(filepath.Join(at, dir), filepath.Join(at, dir), "/"+dir)
 	}
-	// /lib and /sbin are there, for the modules and modprobe; their content is linked.
-	for _, dir := range []string{"", "etc", "usr/lib", "usr/sbin"} {
-		to := "/" + strings.TrimPrefix(dir, "usr/")
-		entries, err := os.ReadDir(filepath.Join(at, dir))
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if e.Name() == "lost+found" || dir == "" && e.Name() == "etc" {
-				continue
-			}
-			_ = os.Symlink(filepath.Join(at, dir, e.Name()), filepath.Join(to, e.Name()))
-		}
-	}
+	linkTools(at, at, "/")
 	return nil
+}
+
+// linkTools links the programs and libraries of the tree at tree, which is to be seen at seen, to where they are
+// looked for below root. /lib and /sbin are directories of their own, for the modules and modprobe.
+func linkTools(tree, seen, root string) {
+	for link, to := range map[string]string{"bin": "usr/bin", "lib64": "usr/lib64", "lib32": "usr/lib32"} {
+		_ = os.Symlink(to, filepath.Join(root, link))
+	}
+	for _, dir := range []string{"lib", "sbin"} {
+		linkAll(filepath.Join(tree, "usr", dir), filepath.Join(seen, "usr", dir), filepath.Join(root, dir))
+	}
+}
+
+// linkAll links what is in the directory dir, which is to be seen at seen, into the directory in.
+func linkAll(dir, seen, in string) {
+	entries, _ := os.ReadDir(dir) // a host without such programs has none
+	for _, e := range entries {
+		if e.Name() != "lost+found" && e.Name() != "etc" {
+			_ = os.Symlink(filepath.Join(seen, e.Name()), filepath.Join(in, e.Name()))
+		}
+	}
 }
 
 // modprobe loads modules by name or alias; the kernel calls it as `modprobe -q -- fs-9p`.

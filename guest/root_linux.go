@@ -42,16 +42,8 @@ func changeRoot(r *iotax.Root) error {
 	if err := unix.Mount(filepath.Join(at, r.Path), next, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", r.Path, err)
 	}
-	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp"} {
-		if err := unix.Mount(d, next+d, "", unix.MS_MOVE, ""); err != nil {
-			return fmt.Errorf("move %s: %w", d, err)
-		}
-	}
-	if err := os.Chdir(next); err != nil {
+	if err := moveRoot(next); err != nil {
 		return err
-	}
-	if err := errors.Join(unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), os.Chdir("/")); err != nil {
-		return fmt.Errorf("pivot: %w", err)
 	}
 	mark("pivot", "")
 	if len(r.Run) == 0 {
@@ -69,6 +61,67 @@ func changeRoot(r *iotax.Root) error {
 		fail(fmt.Errorf("%s ended (%v): %s", r.Run[0], <-p.done, strings.TrimSpace(string(said))))
 	}()
 	return nil
+}
+
+// moveRoot moves the mount at next over the root, and what is mounted in that along. The kernel's own threads share this
+// process's root, so that modprobe too is looked for in the new one.
+func moveRoot(next string) error {
+	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp"} {
+		if err := unix.Mount(d, next+d, "", unix.MS_MOVE, ""); err != nil {
+			return fmt.Errorf("move %s: %w", d, err)
+		}
+	}
+	if err := os.Chdir(next); err != nil {
+		return err
+	}
+	if err := errors.Join(unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), os.Chdir("/")); err != nil {
+		return fmt.Errorf("pivot: %w", err)
+	}
+	return nil
+}
+
+// pivot makes the file system on dev the root. The initramfs can still be seen at /run/iotax/initramfs: the modules,
+// and init, which is modprobe too, are used from there.
+func pivot(dev string) error {
+	const next, boot = "/mnt", "/run/iotax/initramfs"
+	if err := unix.Mount(dev, next, "ext4", unix.MS_NOATIME, ""); err != nil {
+		return fmt.Errorf("mount the root: %w", err)
+	}
+	for _, dir := range []string{"dev", "proc", "sys", "run", "tmp", "mnt", "root", "etc", "lib", "sbin", "var/tmp"} {
+		if err := os.MkdirAll(filepath.Join(next, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(next+"/var/tmp", 0o1777); err != nil {
+		return err
+	}
+	linkTools(next, "/", next)
+	for link, to := range map[string]string{"lib/modules": boot + "/lib/modules", "sbin/modprobe": boot + "/init", "sbin/poweroff": boot + "/init", "var/run": "/run", "etc/mtab": "/proc/self/mounts"} {
+		_ = os.Symlink(to, filepath.Join(next, link)) // there since the last boot
+	}
+	etc, err := os.ReadDir("/etc")
+	if err != nil {
+		return err
+	}
+	for _, e := range etc {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		b, err := os.ReadFile("/etc/" + e.Name())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(next, "etc", e.Name()), b, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(boot, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("/", boot, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("keep the initramfs: %w", err)
+	}
+	return moveRoot(next)
 }
 
 // awaitDisk returns the name of the disk with a serial number once the kernel has it.

@@ -120,6 +120,47 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
+// RootDisk writes a root file system for a guest to path, of size bytes: the tools disk with a journal and room to write, which
+// a guest with Boot.OnDisk makes its root. It needs mke2fs, tune2fs and resize2fs but no privileges.
+func RootDisk(ctx context.Context, cacheDir, path string, size int64) error {
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "make the guest's root disk", On: path, Err: err, Mend: mend}
+	}
+	tools, err := Tools(ctx, cacheDir)
+	if err != nil {
+		return err
+	}
+	src, err := os.Open(tools)
+	if err != nil {
+		return fail(err, "")
+	}
+	defer src.Close()
+	st, err := src.Stat()
+	if err != nil {
+		return fail(err, "")
+	}
+	const room = 16 << 20 // for the journal
+	if size < st.Size()+room {
+		return fail(fmt.Errorf("the programs of this host take %d MiB, and %d MiB are asked for", (st.Size()+room)>>20, size>>20), "a larger root:")
+	}
+	if err := writeFile(path, src, 0o600); err != nil {
+		return fail(err, "")
+	}
+	if err := os.Truncate(path, size); err != nil {
+		return fail(err, "")
+	}
+	for _, args := range [][]string{{"resize2fs", "-f", path}, {"tune2fs", "-O", "has_journal", path}} {
+		program := lookProgram(args[0])
+		if program == "" {
+			return fail(fmt.Errorf("this host has no %s", args[0]), "apt install e2fsprogs")
+		}
+		if out, err := exec.CommandContext(ctx, program, args[1:]...).CombinedOutput(); err != nil {
+			return fail(fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out)), "")
+		}
+	}
+	return nil
+}
+
 func mke2fs() string {
 	if p := lookProgram("mke2fs"); p != "" {
 		return p

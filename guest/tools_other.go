@@ -9,6 +9,12 @@ import (
 	"iotax"
 )
 
+// RootDisk is made of Tools.
+func RootDisk(ctx context.Context, cacheDir, _ string, _ int64) error {
+	_, err := Tools(ctx, cacheDir)
+	return err
+}
+
 // Tools makes the tools disk of a guest out of the host's own programs, which only a Linux host has.
 func Tools(context.Context, string) (string, error) {
 	return "", &iotax.Error{Op: "build the guest's tools disk", Err: errors.New("this host does not run Linux"),

@@ -31,6 +31,7 @@ type Options struct {
 	WorkDir  string                           // of this run, on this host; removed after it
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
 	Init     string                           // program that built-in guests boot as /init; "" is the running one
+	RootDisk *iotax.Disk                      // what guest.RootDisk wrote: the built-in guest's root file system; nil keeps that in memory
 }
 
 func (o Options) logf(format string, args ...any) {

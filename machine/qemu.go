@@ -123,6 +123,7 @@ var (
 )
 
 func (g *qemuGuest) Boot() []iotax.Phase         { return g.boot }
+func (g *qemuGuest) Started() time.Time          { return g.vm.Started } // what Boot counts from
 func (g *qemuGuest) Processes() map[string][]int { return g.vm.Processes() }
 func (g *qemuGuest) Facts() map[string]string    { return g.facts }
 func (g *qemuGuest) HostAddress() string         { return guest.Gateway }
@@ -382,13 +383,19 @@ func (b *booting) micro(ctx context.Context) error {
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
 	}
 	b.config.Append = commandLine(b.config.Accel, guest.Boot{Key: b.signer.PublicKey(), Modules: modules,
-		Name: b.beside.name, Root: b.beside.root, NoTools: b.beside.root != nil})
+		Name: b.beside.name, Root: b.beside.root, NoTools: b.beside.root != nil, OnDisk: b.o.RootDisk != nil})
 	if b.spec.Append != "" {
 		b.config.Append += " " + b.spec.Append
 	}
 	b.facts["cmdline"] = b.config.Append
 	if b.beside.root != nil {
 		return nil // it has its own
+	}
+	if b.o.RootDisk != nil {
+		root := qemu.Disk{ID: guest.ToolsSerial, Disk: *b.o.RootDisk}
+		b.config.Disks = append(b.config.Disks, root)
+		b.facts["device."+guest.ToolsSerial] = root.Line()
+		return nil
 	}
 	b.config.Disks = append(b.config.Disks, qemu.Disk{ID: guest.ToolsSerial,
 		Disk: iotax.Disk{Path: tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}})
@@ -673,6 +680,10 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	b.mu.Lock()
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
 	b.mu.Unlock()
+	if !vm.Plugged.IsZero() {
+		phases = append(phases, iotax.Phase{Name: "plugged", At: vm.Plugged.Sub(vm.Started)})
+		slices.SortStableFunc(phases, func(a, b iotax.Phase) int { return cmp.Compare(a.At, b.At) })
+	}
 	if b.beside.root != nil {
 		phases = append(phases, answered) // logging in is not what it was booted for
 	} else {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/guest"
 	"iotax/guest/guesttest"
 	"iotax/machine/machinetest"
 	"iotax/plan"
@@ -315,6 +316,64 @@ func TestQEMUDevices(t *testing.T) {
 	all := slices.Concat(ps["virtiofsd"], ps["qemu"])
 	closeGuest(t, g)
 	gonePids(t, all)
+}
+
+// A guest whose root is a disk keeps what it wrote there over a power cut, has its modules and tools, and sees a disk
+// that was plugged in while it started.
+func TestQEMURoot(t *testing.T) {
+	const rootSize, dataSize = 256 << 20, 32 << 20
+	file := filepath.Join(t.TempDir(), "volume")
+	if err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), file, rootSize); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, make([]byte, 2*dataSize), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	part := func(path string, offset, size int64, hot bool) *iotax.Disk {
+		return &iotax.Disk{Path: path, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads", Offset: offset, Size: size, Hot: hot}
+	}
+	boot := func() *qemuGuest {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		s := qemuKind.New().(*QEMU)
+		emulated(s)
+		m, err := qemuKind.Open(ctx, s, Options{Name: "guest", CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Log: t.Logf, Init: guesttest.Init(t),
+			RootDisk: part(file, 0, rootSize, false), Devices: []iotax.Device{{ID: "data", Disk: part(other, dataSize, dataSize, true)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.(*qemuGuest)
+	}
+	const disk = "/dev/disk/by-id/virtio-data"
+	g := boot()
+	if got := guestOut(t, g, `awk '$2 == "/" && $3 == "ext4" { print $1 }' /proc/mounts | tail -n 1`); !strings.HasPrefix(got, "/dev/vd") {
+		t.Errorf("the root is %q", got)
+	}
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "blockdev --getsize64 "+disk); got != fmt.Sprint(dataSize) {
+		t.Errorf("the plugged disk has %s bytes", got)
+	}
+	guestOut(t, g, "modprobe nbd && echo kept >/var/tmp/kept && sync && fio --version && mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && echo there >/mnt/f && sync")
+	var plugged, ready bool
+	for _, p := range g.Boot() {
+		plugged = plugged || p.Name == "plugged" && p.At > 0 && !ready
+		ready = ready || p.Name == "ready"
+	}
+	if !plugged || g.Started().IsZero() {
+		t.Errorf("phases are %v since %v", g.Boot(), g.Started())
+	}
+	closeGuest(t, g)
+
+	g = boot()
+	defer closeGuest(t, g)
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "mount "+disk+" /mnt && cat /var/tmp/kept /mnt/f"); got != "kept\nthere" {
+		t.Errorf("after a power cut: %q", got)
+	}
+	if err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), filepath.Join(t.TempDir(), "small"), 16<<20); err == nil || !strings.Contains(err.Error(), "a larger root:") {
+		t.Errorf("a root too small: %v", err)
+	}
 }
 
 // gonePids waits until none of the processes runs.

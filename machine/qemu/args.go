@@ -137,6 +137,12 @@ func checkDisk(d Disk) error {
 			Mend: "cache: none or directsync, or aio: threads or io_uring"}
 	case d.IOThread && d.Bus == "nvme":
 		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Mend: "bus: virtio-blk or virtio-scsi"}
+	case d.Hot && (d.Bus != "virtio-blk" || d.IOThread):
+		return &DeviceError{ID: d.ID, Field: "hot", Msg: "only a virtio-blk disk without an iothread can be plugged in later"}
+	case d.Offset < 0 || d.Size < 0 || d.Offset > 0 && d.Size == 0:
+		return &DeviceError{ID: d.ID, Field: "size", Msg: fmt.Sprintf("%d bytes from %d on are no part of a file", d.Size, d.Offset)}
+	case d.Size > 0 && d.Format != "raw":
+		return &DeviceError{ID: d.ID, Field: "size", Msg: "only of a raw file a part can be a disk"}
 	}
 	return nil
 }
@@ -272,7 +278,13 @@ func (c Config) Args() []string {
 	if c.Net {
 		a = append(a, "-netdev", "user,id=net,hostfwd=tcp:127.0.0.1:0-:22", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
+	slot := 0
 	for _, d := range c.Disks {
+		if d.Hot {
+			slot++ // the machine's own bus takes no device later
+			a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=%s,chassis=%d,slot=%d", d.port(), slot, slot))
+			continue
+		}
 		a = append(a, d.args()...)
 	}
 	for _, s := range c.Shares {
@@ -281,10 +293,11 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// args are the arguments of one disk: what the report prints as its line.
-func (d Disk) args() []string {
-	d = d.fill()
-	var a []string
+// port is the name of the slot that a hot disk goes into.
+func (d Disk) port() string { return "p-" + d.ID }
+
+// drive describes what the disk's content is, as -drive and drive_add take it.
+func (d Disk) drive() string {
 	drive := "if=none,id=d-" + d.ID + ",file=" + esc(d.Path) + ",format=" + d.Format + ",cache=" + d.Cache + ",aio=" + d.AIO
 	if d.NoFlush {
 		drive += ",cache.no-flush=on"
@@ -301,7 +314,16 @@ func (d Disk) args() []string {
 	if d.Shared {
 		drive += ",file.locking=off"
 	}
-	a = append(a, "-drive", drive)
+	if d.Size > 0 {
+		drive += fmt.Sprintf(",offset=%d,size=%d", d.Offset, d.Size)
+	}
+	return drive
+}
+
+// args are the arguments of one disk: what the report prints as its line.
+func (d Disk) args() []string {
+	d = d.fill()
+	a := []string{"-drive", d.drive()}
 	iothread := ""
 	if d.IOThread {
 		a = append(a, "-object", "iothread,id=t-"+d.ID)

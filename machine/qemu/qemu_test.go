@@ -54,6 +54,9 @@ func TestArgs(t *testing.T) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe", IOPS: 620}}}
 		},
 			[]string{"cache=unsafe,aio=threads,throttling.iops-total=620 -device nvme,drive=d-a,serial=a"}, nil},
+		{"a part of an export, later", func(c *Config) {
+			c.Disks = []Disk{{ID: "r", Disk: iotax.Disk{Path: "nbd://h:1", Size: 4096}}, {ID: "d", Disk: iotax.Disk{Path: "nbd://h:1", Offset: 4096, Size: 8192, Hot: true}}}
+		}, []string{"file=nbd://h:1,format=raw,cache=none,aio=threads,offset=0,size=4096 -device virtio-blk-pci", "-device pcie-root-port,id=p-d,chassis=1,slot=1"}, []string{"-drive if=none,id=d-d"}},
 		{"order of disks", func(c *Config) {
 			c.Disks = []Disk{{ID: "b", Disk: iotax.Disk{Path: "/b"}}, {ID: "a", Disk: iotax.Disk{Path: "/a", Cache: "writethrough"}}}
 		}, []string{"serial=b -drive if=none,id=d-a,file=/a,format=raw,cache=writethrough"}, nil},
@@ -97,6 +100,11 @@ func TestStart(t *testing.T) {
 		}
 		c.Disks = append(c.Disks, Disk{ID: bus, Disk: iotax.Disk{Path: file, Bus: bus, ReadOnly: i == 0, Cache: caches[i], IOThread: bus != "nvme"}})
 	}
+	hot := filepath.Join(dir, "hot")
+	if err := os.WriteFile(hot, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Disks = append(c.Disks, Disk{ID: "hot", Disk: iotax.Disk{Path: hot, Offset: 4096, Size: 8192, Hot: true}})
 	c.Shares = []Share{{ID: "p", Share: iotax.Share{Path: dir, Type: "9p"}}}
 	c.Extra = []string{"-S"}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -113,6 +121,25 @@ func TestStart(t *testing.T) {
 	var status struct{ Running bool }
 	if err := v.Monitor.Do(ctx, "query-status", nil, &status); err != nil || status.Running {
 		t.Errorf("status %+v, %v", status, err)
+	}
+	var blocks []struct {
+		Device   string
+		Inserted struct {
+			Image struct {
+				Size int64 `json:"virtual-size"`
+			}
+		}
+	}
+	if err := v.Monitor.Do(ctx, "query-block", nil, &blocks); err != nil || v.Plugged.Before(v.Started) {
+		t.Errorf("plugged at %v, %v", v.Plugged, err)
+	}
+	for i, b := range blocks {
+		if b.Device == "d-hot" && b.Inserted.Image.Size == 8192 {
+			break
+		}
+		if i == len(blocks)-1 {
+			t.Errorf("no hot disk of 8192 bytes among %+v", blocks)
+		}
 	}
 	if err := v.Monitor.Do(ctx, "no-such-command", nil, nil); err == nil || !strings.Contains(err.Error(), "no-such-command") {
 		t.Errorf("a wrong command yields %v", err)
@@ -161,6 +188,10 @@ func TestValidate(t *testing.T) {
 		"unknown cache":              {disk(iotax.Disk{Cache: "off"}), "cache"},
 		"unknown aio":                {disk(iotax.Disk{AIO: "posix"}), "aio"},
 		"nvme with a thread":         {disk(iotax.Disk{Bus: "nvme", IOThread: true}), "iothread"},
+		"hot nvme":                   {disk(iotax.Disk{Hot: true, Bus: "nvme"}), "hot"},
+		"hot with a thread":          {disk(iotax.Disk{Hot: true, IOThread: true}), "hot"},
+		"part without an end":        {disk(iotax.Disk{Offset: 512}), "size"},
+		"part of a qcow2":            {disk(iotax.Disk{Size: 512, Format: "qcow2"}), "size"},
 		"no path":                    {func(c *Config) { c.Disks = []Disk{{ID: "a"}} }, "path"},
 		"long serial":                {func(c *Config) { c.Disks = []Disk{{ID: strings.Repeat("a", 21), Disk: iotax.Disk{Path: "/d"}}} }, "id"},
 		"serial that injects":        {func(c *Config) { c.Disks = []Disk{{ID: "a,b=c", Disk: iotax.Disk{Path: "/d"}}} }, "id"},

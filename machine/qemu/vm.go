@@ -28,6 +28,7 @@ type VM struct {
 	Monitor *Monitor
 	Started time.Time // when QEMU was spawned
 	Daemons string    // version of virtiofsd; "" without virtio-fs
+	Plugged time.Time // when QEMU confirmed the last hot disk; zero without one
 
 	console, stderr *Log
 	qemu            *process
@@ -139,7 +140,28 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 		}
 		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: cause}
 	}
+	for _, d := range c.Disks {
+		if !d.Hot {
+			continue
+		}
+		if err := v.plug(ctx, d.fill()); err != nil {
+			return nil, &iotax.Error{Op: "plug disk " + d.ID + " into", On: c.Name, Err: err}
+		}
+	}
 	return v, nil
+}
+
+// plug gives the running machine a disk.
+func (v *VM) plug(ctx context.Context, d Disk) error {
+	said, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
+	if err == nil && strings.TrimSpace(said) != "OK" {
+		err = errors.New(strings.TrimSpace(said))
+	}
+	if err == nil {
+		err = v.Monitor.Do(ctx, "device_add", map[string]string{"driver": "virtio-blk-pci", "id": "v-" + d.ID, "bus": d.port(), "drive": "d-" + d.ID, "serial": d.ID}, nil)
+	}
+	v.Plugged = time.Now()
+	return err
 }
 
 // mendOf finds the mend that a device error among err's carries.
