@@ -46,6 +46,7 @@ type Options struct {
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that really boots
 	Virtiofsd func(ctx context.Context) (string, error)
+	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
 	// Leftovers tells what runs that died have left behind; "" is nothing.
 	Leftovers func(ctx context.Context) (string, error)
@@ -97,6 +98,8 @@ func (e *examiner) all() []check {
 		{"podman", e.podman},
 		{"kubernetes", e.kubernetes},
 		{"iperf3", e.iperf3},
+		{"nbd", e.nbd},
+		{"object store", ask(e.Store, Missing)},
 		{"space", e.space(e.TempDir)},
 		{"cache", e.space(e.CacheDir)},
 		{"memory", e.memory},

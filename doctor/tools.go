@@ -26,11 +26,13 @@ import (
 
 // packages names what to install where the package is not named like the tool.
 var packages = map[string]map[string]string{
-	"qemu":      {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "apk": "qemu-system-x86_64", "brew": "qemu"},
-	"qemu-arm":  {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "pacman": "qemu-system-aarch64", "apk": "qemu-system-aarch64", "brew": "qemu"},
-	"mke2fs":    {"": "e2fsprogs"},
-	"docker":    {"apt-get": "docker.io", "dnf": "moby-engine", "": "docker"},
-	"coreutils": {"": "coreutils"},
+	"qemu":       {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "apk": "qemu-system-x86_64", "brew": "qemu"},
+	"qemu-arm":   {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "pacman": "qemu-system-aarch64", "apk": "qemu-system-aarch64", "brew": "qemu"},
+	"mke2fs":     {"": "e2fsprogs"},
+	"docker":     {"apt-get": "docker.io", "dnf": "moby-engine", "": "docker"},
+	"coreutils":  {"": "coreutils"},
+	"qemu-utils": {"apt-get": "qemu-utils", "": "qemu-img"},
+	"nbdcopy":    {"apt-get": "libnbd-bin", "": "libnbd"},
 }
 
 // install is the command that brings a tool, by the package manager of this host.
@@ -222,6 +224,21 @@ func (e *examiner) iperf3(ctx context.Context) Check {
 	c := e.version(ctx, "iperf3", Missing, install("iperf3"), "iperf3", "--version")
 	c.Detail, _, _ = strings.Cut(strings.TrimPrefix(c.Detail, "iperf "), " (")
 	return c
+}
+
+// nbd looks for what exports volumes and what copies them.
+func (e *examiner) nbd(ctx context.Context) Check {
+	c := e.version(ctx, "qemu-nbd", Missing, install("qemu-utils"), "qemu-nbd", "--version")
+	if c.Status != OK {
+		return c
+	}
+	copier := e.version(ctx, "nbdcopy", Missing, install("nbdcopy"), "nbdcopy", "--version")
+	if copier.Status != OK {
+		copier.Detail = "nbdcopy: " + copier.Detail
+		return copier
+	}
+	c.Detail, _, _ = strings.Cut(c.Detail, " (")
+	return Check{Status: OK, Detail: c.Detail + ", " + copier.Detail}
 }
 
 func (e *examiner) docker(ctx context.Context) Check {

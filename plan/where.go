@@ -13,38 +13,53 @@ type Served interface {
 	ServedBy() (key, machine string)
 }
 
-// servers checks the machines that serve volumes.
+// A Joined is a volume spec that further machines take part in ("a store that keeps copies on three nodes"). JoinedBy
+// returns the key under which they are written, and their names.
+type Joined interface {
+	JoinedBy() (key string, machines []string)
+}
+
+// servers checks the machines that serve volumes or take part in that.
 func (b *builder) servers() {
 	for _, e := range b.targets {
-		s, ok := e.spec.(Served)
-		if !ok {
-			continue
-		}
-		key, name := s.ServedBy()
-		if name == "" || slices.ContainsFunc(b.machines, func(m *entry) bool { return m.name == name }) || name == Host {
-			continue
-		}
-		at := e.at(e.val, key)
-		if at == nil {
-			at = e.kindKey
-		}
-		group, known := b.byMachine[name]
-		switch {
-		case len(group) > 1:
-			b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d machines", key, quote(name), len(group))
-		case !known:
-			all := []string{Host}
-			for _, m := range b.machines {
-				if m.name != Host {
-					all = append(all, m.name)
-				}
+		if s, ok := e.spec.(Served); ok {
+			if key, name := s.ServedBy(); name != "" {
+				b.server(e, key, name)
 			}
-			mend := didYouMean(name, all)
-			if Nearest(name, all) == "" {
-				mend = "declare it under machines:, or use one of " + strings.Join(all, ", ")
-			}
-			b.fail(at, mend, "%s: there is no machine %s", key, quote(name))
 		}
+		if j, ok := e.spec.(Joined); ok {
+			key, names := j.JoinedBy()
+			for _, name := range names {
+				b.server(e, key, name)
+			}
+		}
+	}
+}
+
+func (b *builder) server(e *entry, key, name string) {
+	if slices.ContainsFunc(b.machines, func(m *entry) bool { return m.name == name }) || name == Host {
+		return
+	}
+	at := e.at(e.val, key)
+	if at == nil {
+		at = e.kindKey
+	}
+	group, known := b.byMachine[name]
+	switch {
+	case len(group) > 1:
+		b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d machines", key, quote(name), len(group))
+	case !known:
+		all := []string{Host}
+		for _, m := range b.machines {
+			if m.name != Host {
+				all = append(all, m.name)
+			}
+		}
+		mend := didYouMean(name, all)
+		if Nearest(name, all) == "" {
+			mend = "declare it under machines:, or use one of " + strings.Join(all, ", ")
+		}
+		b.fail(at, mend, "%s: there is no machine %s", key, quote(name))
 	}
 }
 

@@ -540,6 +540,16 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 			return nil, v.err
 		}
 	}
+	if j, ok := t.Spec.(plan.Joined); ok {
+		_, names := j.JoinedBy()
+		for _, name := range names {
+			var m iotax.Machine
+			if m, v.err = r.machine(ctx, name); v.err != nil {
+				return nil, v.err
+			}
+			env.Peers = append(env.Peers, m)
+		}
+	}
 	if v.vol, v.err = r.d.Prepare(ctx, t, env); v.err != nil {
 		return nil, v.err
 	}

@@ -227,7 +227,7 @@ func presentation(p *plan.Plan) *iotax.Presentation {
 	}
 	out := &iotax.Presentation{Layers: p.Layers, Layout: p.Layout}
 	if b := p.Beside; b != nil {
-		out.Beside = &iotax.Beside{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics}
+		out.Beside = &iotax.Beside{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics, Values: b.Values}
 	}
 	return out
 }

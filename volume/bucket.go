@@ -10,11 +10,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,29 +28,32 @@ import (
 // BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store of the run's own that is
 // started on a machine.
 type BucketSpec struct {
-	URL         string `yaml:"url" doc:"bucket that exists, as in https://s3.example:9000/bucket; only objects under a prefix of iotax's own are touched"`
-	From        string `yaml:"from" doc:"machine on which a store is started for the run; the target's own when empty"`
-	Server      string `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
-	Program     string `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
-	Path        string `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
-	TLS         bool   `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
-	Region      string `yaml:"region" doc:"region that requests are signed for"`
-	Style       string `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
-	CA          string `yaml:"ca" doc:"file of certificates in PEM to trust besides the system's"`
-	Credentials string `yaml:"credentials" doc:"file of credentials as AWS tools keep them; without it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"`
-	Versioned   bool   `yaml:"versioned" doc:"use the bucket although it keeps versions or locks objects: what is removed stays, and is paid for"`
-	Address     string `yaml:"address" doc:"where the serving machine is reached, when it does not know itself"`
-	Port        int    `yaml:"port" doc:"port of the store that is started; 0 takes a free one"`
+	URL         string   `yaml:"url" doc:"bucket that exists, as in https://s3.example:9000/bucket; only objects under a prefix of iotax's own are touched"`
+	From        string   `yaml:"from" doc:"machine on which a store is started for the run; the target's own when empty"`
+	Replicas    []string `yaml:"replicas" doc:"machines that keep a copy of what the store holds each, beside the one that runs it: nothing is stored before most of them have it"`
+	Server      string   `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
+	Program     string   `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
+	Path        string   `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
+	TLS         bool     `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
+	Region      string   `yaml:"region" doc:"region that requests are signed for"`
+	Style       string   `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
+	CA          string   `yaml:"ca" doc:"file of certificates in PEM to trust besides the system's"`
+	Credentials string   `yaml:"credentials" doc:"file of credentials as AWS tools keep them; without it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"`
+	Versioned   bool     `yaml:"versioned" doc:"use the bucket although it keeps versions or locks objects: what is removed stays, and is paid for"`
+	Address     string   `yaml:"address" doc:"where the serving machine is reached, when it does not know itself"`
+	Port        int      `yaml:"port" doc:"port of the store that is started; 0 takes a free one"`
 }
 
 func newBucketSpec() any {
-	return &BucketSpec{Server: "versitygw", Region: "us-east-1", Style: "auto"}
+	return &BucketSpec{Server: DefaultStore, Region: "us-east-1", Style: "auto"}
 }
 
 // SetScalar fills the spec from `bucket: URL`.
 func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
 
 func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
+
+func (s *BucketSpec) JoinedBy() (key string, machines []string) { return "replicas", s.Replicas }
 
 // Validate refuses what is no bucket, and secrets in a plan.
 func (s *BucketSpec) Validate() error {
@@ -59,11 +64,16 @@ func (s *BucketSpec) Validate() error {
 	if s.Path != "" {
 		errs = append(errs, checkPath("directory", s.Path))
 	}
+	for i, name := range s.Replicas {
+		if name == s.From || slices.Contains(s.Replicas[:i], name) {
+			refuse("replicas", fmt.Sprintf("%q would keep two copies", name), "name each machine once, and not the one of from:")
+		}
+	}
 	if s.URL == "" {
 		return errors.Join(errs...)
 	}
-	if s.From != "" || s.Path != "" || s.TLS || s.Program != "" {
-		refuse("url", "a bucket that exists is served by nobody here", "leave from, path, program and tls out, or leave url out")
+	if s.From != "" || s.Path != "" || s.TLS || s.Program != "" || len(s.Replicas) > 0 {
+		refuse("url", "a bucket that exists is served by nobody here", "leave from, replicas, path, program and tls out, or leave url out")
 	}
 	u, err := url.Parse(s.URL)
 	const mend = "as in https://s3.example:9000/bucket"
@@ -92,6 +102,7 @@ type bucket struct {
 	spec   BucketSpec
 	env    Env
 	server *server
+	copies *replicated // nil without replicas
 	undo   undo
 }
 
@@ -146,6 +157,9 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	}
 	p.Path = (&url.URL{Scheme: "s3", Host: net.JoinHostPort(address, strconv.Itoa(own.port)), Path: "/" + ownBucket, RawQuery: q.Encode()}).String()
 	p.Facts["s3.server"], p.Facts["s3.style"] = s.Server, "path"
+	if n := 1 + len(s.Replicas); n > 1 {
+		p.Facts["s3.copies"] = fmt.Sprintf("%d, of which %d must have a write (quorum of QEMU over NBD), by %s", n, majority(n), strings.Join(s.Replicas, ", "))
+	}
 	linkFacts(p.Facts, b.env.Server, m, address)
 	return p, nil
 }
@@ -163,9 +177,8 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	}
 	program := s.Program
 	if program == "" {
-		if program, err = findStore(ctx, m, s.Server); err != nil {
-			return fail(err, "go install "+map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}[s.Server]+
-				", and put it beside iotax or into the PATH of "+m.String()+"; or name a store that runs: bucket: http://HOST:PORT/BUCKET")
+		if program, err = FindStore(ctx, m, s.Server); err != nil {
+			return own, err
 		}
 	}
 	path := s.Path
@@ -194,7 +207,18 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err := iotax.Put(ctx, m, strings.NewReader(keys), in.Path+"/keys", "600"); err != nil {
 		return fail(err, "")
 	}
-	if _, err := sh(ctx, m, quick, `mkdir -- "$1/data" "$1/certs"`, in.Path); err != nil {
+	data := in.Path + "/data"
+	if len(s.Replicas) > 0 {
+		b.copies = &replicated{}
+		b.undo.push(func(ctx context.Context) error { return b.copies.undo.run(ctx) })
+		// Beside what the workloads put there at a time, file systems and stores need some for themselves.
+		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
+		if err != nil {
+			return own, err
+		}
+		data = at + "/data"
+	}
+	if _, err := sh(ctx, m, quick, `mkdir -- "$2" "$1/certs"`, in.Path, data); err != nil {
 		return fail(said(err), "")
 	}
 	var tls []string
@@ -217,9 +241,9 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	}
 	b.server, own.port, err = serveOnPort(s.Port, func(port int) (*server, error) {
 		listen := net.JoinHostPort(address, strconv.Itoa(port))
-		args := append([]string{program, "--port", listen, "--quiet", "--keep-alive"}, append(tls, "posix", in.Path+"/data")...)
+		args := append([]string{program, "--port", listen, "--quiet", "--keep-alive"}, append(tls, "posix", data)...)
 		if s.Server == "minio" {
-			args = append([]string{program, "server", "--quiet", "--address", listen}, append(tls, in.Path+"/data")...)
+			args = append([]string{program, "server", "--quiet", "--address", listen}, append(tls, data)...)
 		}
 		srv, err := startServer(ctx, m, in.Path+"/pid", append([]string{"sh", "-c", `. "$0"; exec "$@"`, in.Path + "/keys"}, args...)...)
 		if err != nil {
@@ -238,17 +262,22 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	return own, nil
 }
 
-// findStore looks for a program on m; on this host also beside iotax itself.
-func findStore(ctx context.Context, m iotax.Machine, name string) (string, error) {
+// DefaultStore is the program of a store of the run's own, where the plan names none.
+const DefaultStore = "versitygw"
+
+// FindStore looks for a program on m; on this host also beside iotax itself.
+func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	beside := "/nonexistent"
 	if exe, err := os.Executable(); err == nil && iotax.IsLocal(m) {
 		beside = filepath.Dir(exe)
 	}
 	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, beside, name)
-	if err != nil || strings.TrimSpace(out) == "" {
-		return "", fmt.Errorf("%s is not installed there", name)
+	if path = strings.TrimSpace(out); err == nil && path != "" {
+		return path, nil
 	}
-	return strings.TrimSpace(out), nil
+	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
+		Mend: "go install " + map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}[name] +
+			", and put it beside iotax or into the PATH of " + m.String() + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
 // certificate makes a certificate for an address that is its own authority.
@@ -276,7 +305,23 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-func (b *bucket) Processes() map[string][]int      { return b.server.Processes() }
-func (b *bucket) Findings() []iotax.Finding        { return b.server.death("the object store") }
+// Processes are those of the store, and of what keeps copies.
+func (b *bucket) Processes() map[string][]int {
+	all := b.server.Processes()
+	if b.copies != nil {
+		all = b.copies.processes()
+		maps.Copy(all, b.server.Processes())
+	}
+	return all
+}
+
+func (b *bucket) Findings() []iotax.Finding {
+	found := b.server.death("the object store")
+	if b.copies != nil {
+		found = append(found, b.copies.findings()...)
+	}
+	return found
+}
+
 func (b *bucket) Detach(ctx context.Context) error { return b.undo.run(ctx) }
 func (b *bucket) Close(ctx context.Context) error  { return b.undo.run(ctx) }

@@ -1,12 +1,14 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -279,6 +281,101 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the export outlives its runner")
+		}
+	}
+}
+
+// Each block of a store with replicas is on all of its machines when a write has returned, also when one of them has
+// died; and all of it goes.
+func TestReplicatedStore(t *testing.T) {
+	ms := nodes(t, "node01", "node02", "node03", "node04")
+	spec := newBucketSpec().(*BucketSpec)
+	spec.From, spec.Replicas = "node01", []string{"node02", "node03"}
+	v, err := prepare(t, "bucket", spec, Env{Server: ms[0], Peers: ms[1:3], Need: 8 << 20, WorkDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := func() error { return errors.Join(v.Detach(context.Background()), v.Close(context.Background())) }
+	defer func() {
+		if err := down(); err != nil {
+			t.Error(err)
+		}
+	}()
+	p, err := v.Attach(t.Context(), ms[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.Facts["s3.copies"], "3, of which 2") || !strings.HasPrefix(p.Path, "s3://10.77.0.1:") {
+		t.Errorf("place %+v", p)
+	}
+	homes := make([]string, 3)
+	for i := range homes {
+		homes[i] = homeOf(ms[i])
+	}
+	found, err := filepath.Glob(homes[0] + "/iotax-*/replicated/data")
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the store's files lie at %q, %v", found, err)
+	}
+	// The text is in no page cache of the copies: grep reads what their exports wrote past it.
+	copies := func(text string) (n int) {
+		t.Helper()
+		if err := os.WriteFile(found[0]+"/"+text, bytes.Repeat([]byte(text+"\n"), 4096), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, home := range homes {
+			if out, err := exec.Command("sh", "-c", `cat "$0"/iotax-*/disk.raw | grep -acF "$1"`, home, text).Output(); err == nil && strings.TrimSpace(string(out)) != "0" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := copies("kept-by-all-of-them"); n != 3 {
+		t.Errorf("a write is on %d machines", n)
+	}
+	if f := v.(Finder).Findings(); len(f) > 0 {
+		t.Errorf("findings %v", f)
+	}
+	exports := v.(iotax.Accountant).Processes()["qemu-nbd"]
+	if len(exports) != 3 {
+		t.Fatalf("the copies are exported by %v", exports)
+	}
+	if err := syscall.Kill(exports[2], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if n := copies("kept-by-most-of-them"); n != 2 {
+		t.Errorf("after a death a write is on %d machines", n)
+	}
+	for end := time.Now().Add(10 * time.Second); len(v.(Finder).Findings()) == 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if f := v.(Finder).Findings(); len(f) != 1 || !strings.Contains(f[0].Evidence, "a copy of the store on node03") {
+		t.Errorf("findings %v", f)
+	}
+	if err := down(); err != nil {
+		t.Error(err)
+	}
+	for _, home := range homes {
+		if left, _ := filepath.Glob(home + "/iotax-*"); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	if mounts, _ := os.ReadFile("/proc/mounts"); strings.Contains(string(mounts), homes[0]) {
+		t.Errorf("still mounted: %s", mounts)
+	}
+	if out, _ := exec.Command("losetup", "-n", "-O", "BACK-FILE").Output(); strings.Contains(string(out), homes[0]) {
+		t.Errorf("still a loop device: %s", out)
+	}
+
+	for field, change := range map[string]func(*BucketSpec){
+		"":         func(*BucketSpec) {},
+		"replicas": func(s *BucketSpec) { s.Replicas = []string{"node01"} },
+		"url":      func(s *BucketSpec) { s.URL = "http://h:1/b" },
+	} {
+		s := *spec
+		change(&s)
+		var f *plan.FieldError
+		if err := s.Validate(); (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
+			t.Errorf("%q: %v", field, err)
 		}
 	}
 }

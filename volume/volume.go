@@ -53,11 +53,12 @@ func PlanKinds() []plan.Kind {
 
 // Env is what a volume is made from besides its spec.
 type Env struct {
-	Server iotax.Machine // the machine that serves a plan.Served spec; nil for other specs
-	Host   iotax.Machine // the machine that serves the volume, usually this host
-	Of     iotax.Place   // where the target that this one stands on lies on Host, already attached
-	ID     string        // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
-	Need   int64         // bytes that the workloads put there; 0 when unknown
+	Server iotax.Machine   // the machine that serves a plan.Served spec; nil for other specs
+	Peers  []iotax.Machine // those that a plan.Joined spec names
+	Host   iotax.Machine   // the machine that serves the volume, usually this host
+	Of     iotax.Place     // where the target that this one stands on lies on Host, already attached
+	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
+	Need   int64           // bytes that the workloads put there; 0 when unknown
 
 	Files []iotax.File // that the workloads read there, where they can say so beforehand
 

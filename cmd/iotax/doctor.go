@@ -13,6 +13,7 @@ import (
 	"iotax/guest"
 	"iotax/machine"
 	"iotax/machine/qemu"
+	"iotax/volume"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -56,6 +57,9 @@ func (a *app) doctorOptions(work string) doctor.Options {
 				return "", err
 			}
 			return v.Version + ", " + v.Path, nil
+		},
+		Store: func(ctx context.Context) (string, error) {
+			return volume.FindStore(ctx, machine.Local(), volume.DefaultStore)
 		},
 		Leftovers: a.leftovers,
 	}

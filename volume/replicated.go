@@ -1,0 +1,121 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+)
+
+// A replicated is a file system of which several machines have every block: an image on each, exported over NBD, which the
+// block driver quorum of QEMU writes all and reads one of. It is mounted where the server of a store runs. What is
+// written there is on all of the machines when the write returns; so much of a line's rate goes into each copy.
+type replicated struct {
+	parts  []*nbd
+	daemon *server
+	undo   undo
+	found  []iotax.Finding
+}
+
+// Of the copies of a block this many must have it before a write has succeeded.
+func majority(copies int) int { return copies/2 + 1 }
+
+// loopOn makes a file system in the file $1 and a loop device of it, which it prints.
+const loopOn = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" >&2 && losetup -f --show -- "$1"`
+
+const loopOff = `for d in $(losetup -n -O NAME -j "$1"); do losetup -d "$d" || exit; done`
+
+// attach makes the copies on m and the peers, each of size bytes, and returns where the file system is mounted on m, below
+// the directory dir.
+func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.Machine, workDir, dir string, size int64) (at string, err error) {
+	fail := func(err error, mend string) (string, error) {
+		return "", &iotax.Error{Op: "keep copies of a store", On: m.String(), Err: err, Mend: mend}
+	}
+	const op = "keep copies of a store"
+	if err := has(ctx, m, op, "qemu-storage-daemon", "qemu-utils"); err != nil {
+		return "", err
+	}
+	machines := append([]iotax.Machine{m}, peers...)
+	args := []string{"qemu-storage-daemon"}
+	quorum := fmt.Sprintf("driver=quorum,node-name=all,vote-threshold=%d,read-pattern=fifo", majority(len(machines)))
+	for i, server := range machines {
+		spec := newNBDSpec().(*NBDSpec)
+		part := &nbd{spec: *spec, env: Env{Server: server, Need: size, WorkDir: workDir}}
+		r.parts = append(r.parts, part)
+		r.undo.push(part.Detach)
+		p, err := part.Attach(ctx, m)
+		if err != nil {
+			return "", err
+		}
+		u, err := url.Parse(p.Path)
+		if err != nil {
+			return fail(err, "")
+		}
+		where := "server.type=inet,server.host=" + u.Hostname() + ",server.port=" + u.Port()
+		if socket := u.Query().Get("socket"); socket != "" {
+			where = "server.type=unix,server.path=" + socket
+		}
+		n := "copy" + strconv.Itoa(i)
+		args = append(args, "--blockdev", "driver=nbd,node-name="+n+","+where)
+		quorum += ",children." + strconv.Itoa(i) + "=" + n
+	}
+	if _, err := sh(ctx, m, quick, `: >"$1/device"`, dir); err != nil {
+		return fail(said(err), "")
+	}
+	args = append(args, "--blockdev", quorum, "--export", "type=fuse,id=device,node-name=all,mountpoint="+dir+"/device,writable=on")
+	if r.daemon, err = startServer(ctx, m, dir+"/daemon.pid", args...); err != nil {
+		return fail(err, "")
+	}
+	r.undo.push(r.daemon.stop)
+	err = r.daemon.await(ctx, func(ctx context.Context) bool {
+		_, err := sh(ctx, m, quick, `[ -s "$1/device" ]`, dir)
+		return err == nil
+	})
+	if err != nil {
+		return fail(err, "see that /dev/fuse is there, and that qemu-storage-daemon knows quorum and FUSE")
+	}
+	r.undo.push(func(ctx context.Context) error {
+		_, err := root(ctx, m, quick, loopOff, dir+"/device")
+		return said(err)
+	})
+	loop, err := root(ctx, m, slow, loopOn, dir+"/device")
+	if err != nil {
+		mend := ""
+		if exit(err) == 40 {
+			mend = "let the user there be root, or give it sudo without a password"
+		}
+		return fail(said(err), mend)
+	}
+	at = dir + "/replicated"
+	return at, mountAt(ctx, m, &r.undo, &r.found, at, "ext4", strings.TrimSpace(loop), "sync,noatime")
+}
+
+func (r *replicated) findings() []iotax.Finding {
+	all := slices.Clone(r.found)
+	for _, p := range r.parts {
+		all = append(all, p.server.death("a copy of the store")...)
+	}
+	return append(all, r.daemon.death("what keeps the copies of the store")...)
+}
+
+// processes are those of the daemon and of the exports on this host.
+func (r *replicated) processes() map[string][]int {
+	all := map[string][]int{}
+	for _, s := range append([]*server{r.daemon}, serversOf(r.parts)...) {
+		for name, pids := range s.Processes() {
+			all[name] = append(all[name], pids...)
+		}
+	}
+	return all
+}
+
+func serversOf(parts []*nbd) (all []*server) {
+	for _, p := range parts {
+		all = append(all, p.server)
+	}
+	return all
+}
