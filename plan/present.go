@@ -8,12 +8,14 @@ import (
 )
 
 // A Beside says which published figures a run of the plan is to be held against. The maps are from names
-// of the plan to what the publication calls the same thing.
+// of the plan to what the publication calls the same thing; Values are of single figures, each as
+// "TARGET / WORKLOAD / METRIC".
 type Beside struct {
 	Published string
 	Targets   map[string]string
 	Workloads map[string]string
 	Metrics   map[string]string
+	Values    map[string]string
 }
 
 // layers reads `layers: [device, filesystem, guest]`, or a list of such chains.
@@ -77,7 +79,7 @@ func (b *builder) oneOf(e pair, known []string) string {
 	return e.val.text
 }
 
-var besideKeys = []string{"published", "targets", "workloads", "metrics"}
+var besideKeys = []string{"published", "targets", "workloads", "metrics", "values"}
 
 // beside reads `beside: lima-mounts`, or a mapping that also says what is called what.
 func (b *builder) beside(at pair) *Beside {
@@ -105,6 +107,8 @@ func (b *builder) beside(at pair) *Beside {
 			to, known = &out.Workloads, b.knownWorkload
 		case "metrics":
 			to = &out.Metrics
+		case "values":
+			to, known = &out.Values, b.knownFigure
 		default:
 			b.fail(e.key, didYouMean(e.key.text, besideKeys), "unknown key %s of beside", quote(e.key.text))
 			continue
@@ -117,6 +121,9 @@ func (b *builder) beside(at pair) *Beside {
 		if len(b.errs) == before {
 			for _, name := range e.val.entries {
 				known(name.key)
+				if e.key.text == "values" {
+					b.figure(name.val)
+				}
 			}
 		}
 	}
@@ -141,6 +148,26 @@ func (b *builder) knownWorkload(n *node) {
 	if !slices.Contains(names, n.text) {
 		b.fail(n, didYouMean(n.text, names), "beside: there is no workload %s", quote(n.text))
 	}
+}
+
+// figure splits a figure's name into target, workload and metric.
+func (b *builder) figure(n *node) (parts []string, ok bool) {
+	if parts = strings.Split(n.text, " / "); len(parts) != 3 {
+		b.fail(n, `write "TARGET / WORKLOAD / METRIC"`, "beside: %s is no figure", quote(n.text))
+	}
+	return parts, len(parts) == 3
+}
+
+func (b *builder) knownFigure(n *node) {
+	parts, ok := b.figure(n)
+	if !ok {
+		return
+	}
+	at := *n
+	at.text = parts[0]
+	b.target(&at, "beside")
+	at.text = parts[1]
+	b.knownWorkload(&at)
 }
 
 // names checks the form of `against:`: a name or a list of names.
@@ -206,7 +233,7 @@ func (w *writer) present(p *Plan) {
 	for _, m := range []struct {
 		key   string
 		names map[string]string
-	}{{"targets", p.Beside.Targets}, {"workloads", p.Beside.Workloads}, {"metrics", p.Beside.Metrics}} {
+	}{{"targets", p.Beside.Targets}, {"workloads", p.Beside.Workloads}, {"metrics", p.Beside.Metrics}, {"values", p.Beside.Values}} {
 		if len(m.names) > 0 {
 			w.open(1, m.key)
 			w.strings(2, m.names)

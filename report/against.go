@@ -91,20 +91,39 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		i, err := stat.Ratio(bs, xs, s.Better, b.Alpha)
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
-	mine := b.bandwidths(r.Target, s.Workload, bandwidthOf(s.Metric))
-	if len(mine) == 0 {
-		return Share{}, false
-	}
+	// Other work: the same figure of it, or the bandwidth of a network for what came over that.
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.row(name)
-		if o.Unit != iotax.BytesPerSecond || base == nil || len(base.values()) == 0 || b.condemned(base) {
+		if base == nil || len(base.values()) == 0 || b.condemned(base) {
 			continue
 		}
-		c, err := stat.Unpaired(base.values(), mine, iotax.Up, stat.Options{Alpha: b.Alpha})
+		mine := r.values()
+		switch {
+		case o.Metric == direct(s.Metric) && o.Unit == s.Unit:
+		case b.kindOf(o.Workload) == "network" && o.Unit == iotax.BytesPerSecond && !strings.HasPrefix(s.Metric, steadyReads):
+			mine = b.bandwidths(r.Target, s.Workload, bandwidthOf(s.Metric))
+		default:
+			continue
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		c, err := stat.Unpaired(base.values(), mine, o.Better, stat.Options{Alpha: b.Alpha})
 		return Share{name, o.Workload, o.Metric, c.Interval}, err == nil
 	}
 	return Share{}, false
+}
+
+// steadyReads begins the figures of a volume that has come over a network: no line is in them any more.
+const steadyReads = "steady."
+
+// direct is the figure that a plain job would have for a metric: "read.bandwidth" for "root.read.bandwidth".
+func direct(metric string) string {
+	if parts := strings.Split(metric, "."); len(parts) > 2 {
+		return strings.Join(parts[len(parts)-2:], ".")
+	}
+	return metric
 }
 
 // bandwidthOf is the name of the bandwidth of what a metric is about: "read.bandwidth" for "read.iops".
@@ -117,6 +136,16 @@ func bandwidthOf(metric string) string {
 		return metric
 	}
 	return of + ".bandwidth"
+}
+
+// kindOf is the kind of a workload.
+func (b *builder) kindOf(workload string) string {
+	for _, w := range b.workloads {
+		if w.Name == workload {
+			return w.Kind
+		}
+	}
+	return ""
 }
 
 // bandwidths are those of the trials of a cell that count, in B/s.

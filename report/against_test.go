@@ -83,6 +83,7 @@ func TestAgainst(t *testing.T) {
 		cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 64}},
 		cellSpec{target: "s3", workload: "download", values: map[string]float64{"download.bandwidth": 32}},
 	)
+	run.Workloads[1].Kind = "network"
 	against(run, "share", "export", "disk", "tcp") // export is listed after it
 	against(run, "s3", "tcp")
 	r := New(run, trials)

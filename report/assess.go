@@ -35,13 +35,15 @@ const (
 	SaysUnlike  SentenceKind = "not ranked"   // unlike things
 	SaysShare   SentenceKind = "share"        // of a line, or of another target than that of the ratio
 	SaysPath    SentenceKind = "fast path"    // whether the second of two like things was fast
+	SaysBest    SentenceKind = "best way"     // which of several ways to do the same is the fastest
+	SaysLazy    SentenceKind = "lazy"         // what using a volume at once gains beside copying it
 	SaysGain    SentenceKind = "gain"         // a target is surely better
 	SaysSame    SentenceKind = "same"         // inside the margin
 	SaysNoise   SentenceKind = "noise"        // figures that vary
 	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysGain, SaysSame, SaysNoise, SaysDoubt}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
 
 // An AssessedFigure is a number that a sentence tells.
 type AssessedFigure struct {
@@ -105,6 +107,8 @@ func (b *builder) assess() {
 	a.unlike(cells)
 	a.lines(cells)
 	a.paths()
+	a.fastestParts()
+	a.materialised()
 	a.same(cells)
 	a.noise()
 	a.doubts()

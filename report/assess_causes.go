@@ -219,7 +219,7 @@ const factLineRate = "line.rate"
 // against and that measured a network, else by the line rate that its trials or its target know.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
-		if a.kind(sh.Workload) == "network" {
+		if a.kindOf(sh.Workload) == "network" {
 			return "the measured line rate (" + sh.Against + ")", sh.Ratio, true
 		}
 	}
@@ -244,15 +244,6 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
-func (a *assessing) kind(workload string) string {
-	for _, w := range a.workloads {
-		if w.Name == workload {
-			return w.Kind
-		}
-	}
-	return ""
-}
-
 // lines tells the shares that no loss has told.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
@@ -271,7 +262,7 @@ func (a *assessing) lines(cells []assessed) {
 			continue
 		}
 		for _, sh := range c.r.Shares {
-			network := a.kind(sh.Workload) == "network"
+			network := a.kindOf(sh.Workload) == "network"
 			if text, sure := ofLine(sh.Ratio); c.r.Verdict == stat.Worse && network && text != "" && sure {
 				continue
 			}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -74,6 +75,7 @@ func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat st
 	b.pairs()
 	b.reference()
 	b.rows()
+	b.singles()
 	b.leftOver()
 	b.notes(caveat)
 }
@@ -95,6 +97,7 @@ type besider struct {
 	ours      map[Cell][]*iotax.Trial
 	void      map[string]map[int]bool
 	pair      []besidePair
+	single    map[Cell]bool // published cells of which single figures were named
 	unmatched []string
 }
 
@@ -231,6 +234,29 @@ func (b *besider) rows() {
 	}
 }
 
+// singles are the figures that are named one by one, as published. They have no counterpart of the reference's, and so
+// no ratio.
+func (b *besider) singles() {
+	b.single = map[Cell]bool{}
+	for _, k := range b.order {
+		for _, ours := range slices.Sorted(maps.Keys(b.names.Values)) {
+			o := strings.Split(ours, " / ")
+			if len(o) != 3 || b.names.Values[ours] != k.target+" / "+k.workload+" / "+k.metric {
+				continue
+			}
+			cell := Cell{o[0], o[1]}
+			dots, unit, better := b.values(cell, o[2])
+			if len(counted(dots)) == 0 {
+				continue
+			}
+			b.single[Cell{k.target, k.workload}] = true
+			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
+			b.Beside.Rows = append(b.Beside.Rows, BesideRow{Workload: o[1], Target: o[0], Metric: o[2], Label: Label(o[2]), Unit: unit, Better: better,
+				TheirWorkload: k.workload, TheirTarget: k.target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(b.theirs[k])})
+		}
+	}
+}
+
 func (b *besider) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	if b.Run.Imported() {
 		c, err := stat.Unpaired(counted(base), counted(dots), better, stat.Options{Alpha: b.Alpha})
@@ -281,7 +307,7 @@ func agree(ours, theirs *stat.Interval) Agreement {
 func (b *besider) leftOver() {
 	for _, c := range b.cells {
 		used := slices.ContainsFunc(b.pair, func(p besidePair) bool { return p.their == c })
-		if !used {
+		if !used && !b.single[c] {
 			b.Beside.Unused = append(b.Beside.Unused, c.String())
 		}
 	}

@@ -69,6 +69,12 @@ func TestBesideOthers(t *testing.T) {
 	if !strings.Contains(strings.Join(b.Notes, " "), "beware") || slices.Contains(b.Unused, "sshfs / rr") {
 		t.Errorf("%q, %q", b.Notes, b.Unused)
 	}
+	r.HoldBeside(slices.Concat(fs, fig("boot", "vm", "up", 7), fig("boot", "vm", "disk", 3)), iotax.Beside{Published: "paper",
+		Values: map[string]string{"guest 9p / archive / read.iops": "vm / boot / up", "host disk / archive / read.iops": "vm / boot / disk", "sshfs / none / x": "vm / boot / up", "odd": "vm / boot / up"}}, "")
+	if b := r.Beside; len(b.Rows) != 2 || b.Rows[0].Target != "guest 9p" || b.Rows[0].TheirValue.Estimate != 7 || b.Rows[0].Ratio != nil || b.Rows[1].TheirValue.Estimate != 3 ||
+		slices.Contains(b.Unused, "vm / boot") || slices.Contains(b.Unmatched, "guest 9p / archive") || !slices.Contains(b.Unmatched, "sshfs / Random Read") {
+		t.Errorf("single figures: %+v", b)
+	}
 	r.HoldBeside(fig("x", "y", "z", 1), iotax.Beside{Published: "paper"}, "")
 	if b := r.Beside; len(b.Rows) != 0 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "--beside-map") {
 		t.Errorf("%+v", b)

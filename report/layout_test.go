@@ -88,7 +88,7 @@ func TestGeneratedShares(t *testing.T) {
 		cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 64}})
 	against(run, "export", "disk", "tcp")
 	against(run, "s3", "tcp")
-	run.Workloads[1].At, run.Workloads[2].At = []string{"s3"}, []string{"tcp"}
+	run.Workloads[1].At, run.Workloads[2].At, run.Workloads[2].Kind = []string{"s3"}, []string{"tcp"}, "network"
 	run.Presentation = &iotax.Presentation{Layout: "generated"}
 	var out strings.Builder
 	if err := New(run, trials).Markdown(&out); err != nil {

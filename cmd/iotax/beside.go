@@ -29,7 +29,7 @@ const publishedWord = "published:"
 func (rd *reading) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&rd.beside, "beside", "", "published figures to show beside, as in published:lima-mounts ("+strings.Join(published.Names(), ", ")+"), or a table of your own (.csv)")
-	f.StringVar(&rd.besideMap, "beside-map", "", "a YAML file with targets:, workloads: and metrics: that says what the publication calls them")
+	f.StringVar(&rd.besideMap, "beside-map", "", "a YAML file with targets:, workloads:, metrics: and values: that says what the publication calls them")
 	f.StringVar(&rd.layout, "layout", "", "lay the tables out as "+strings.Join(iotax.Layouts, ", ")+", or plain")
 }
 
@@ -47,14 +47,14 @@ func (rd *reading) read() error {
 			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: fmt.Errorf("it has more than %d bytes", maxBesideMap)}}
 		}
 		var m struct {
-			Published                   string
-			Targets, Workloads, Metrics map[string]string
+			Published                           string
+			Targets, Workloads, Metrics, Values map[string]string
 		}
 		if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
 			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: err,
 				Mend: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"}}
 		}
-		rd.names = iotax.Beside{Published: m.Published, Targets: m.Targets, Workloads: m.Workloads, Metrics: m.Metrics}
+		rd.names = iotax.Beside{Published: m.Published, Targets: m.Targets, Workloads: m.Workloads, Metrics: m.Metrics, Values: m.Values}
 		if m.Published != "" && rd.beside == "" {
 			rd.beside = publishedWord + m.Published
 		}
