@@ -11,18 +11,20 @@ import (
 	"iotax/plan"
 )
 
-// Guest is `guest: {…}`: a virtual machine on the target's machine whose disk is the target's NBD export: started, waited for,
-// and measured inside, once a trial.
+// Guest is `guest: {…}`: a virtual machine on the target's machine that lives on the target's NBD export: its root disk is the
+// first part of that, its data disk the rest, which is plugged in while it starts. It is started, waited for, and
+// measured inside, once a trial.
 type Guest struct {
 	Memory plan.Size     `yaml:"memory" doc:"memory of the guest"`
 	CPUs   int           `yaml:"cpus" doc:"its virtual CPUs"`
 	Accel  string        `yaml:"accel" doc:"auto takes what works; kvm, hvf or tcg (emulation) insist" enum:"auto,kvm,hvf,tcg"`
-	Size   plan.Size     `yaml:"size" doc:"size of the test file on the guest's disk"`
-	Each   plan.Duration `yaml:"each" doc:"how long each of the three fio jobs inside runs"`
+	Root   plan.Size     `yaml:"root" doc:"size of the guest's root disk"`
+	Size   plan.Size     `yaml:"size" doc:"size of the test files on the guest's data disk and on its root disk"`
+	Each   plan.Duration `yaml:"each" doc:"how long each of the fio jobs inside runs: three on the data disk, a read on the root disk"`
 }
 
 func newGuest() any {
-	return &Guest{Memory: 512 << 20, CPUs: 1, Accel: "auto", Size: 64 << 20, Each: plan.Duration(2 * time.Second)}
+	return &Guest{Memory: 512 << 20, CPUs: 1, Accel: "auto", Root: 256 << 20, Size: 64 << 20, Each: plan.Duration(2 * time.Second)}
 }
 
 // Scale makes the test file and the jobs smaller or larger.
@@ -38,6 +40,8 @@ func (s *Guest) Validate() error {
 		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Memory), Mend: "256MiB or more"}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
+	case s.Root < 64<<20 || s.Root%(1<<20) != 0:
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Root), Mend: "256MiB is enough for the programs that a guest gets"}
 	case s.Size < 1<<20 || s.Size%(1<<20) != 0:
 		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 64MiB"}
 	case s.Each < plan.Duration(100*time.Millisecond):
@@ -46,9 +50,12 @@ func (s *Guest) Validate() error {
 	return nil
 }
 
-// GuestJob is what the agent on the target's machine is asked.
+// GuestJob is what the agent on the target's machine is asked: to write the root disk, or to start a guest on it and measure.
 type GuestJob struct {
 	URL    string        `json:"url"` // of the export
+	Write  bool          `json:"write,omitempty"`
+	Root   int64         `json:"root"` // bytes from the export's start that are the root disk
+	Data   int64         `json:"data"` // bytes after those that are the data disk
 	Memory int64         `json:"memory"`
 	CPUs   int           `json:"cpus"`
 	Accel  string        `json:"accel"`
@@ -57,7 +64,7 @@ type GuestJob struct {
 	Seed   uint64        `json:"seed"`
 }
 
-// GuestResult is what came of it. Phases count from the start of QEMU's preparation.
+// GuestResult is what came of it. Phases count from the start of QEMU.
 type GuestResult struct {
 	Phases []iotax.Phase     `json:"phases"`
 	Values []iotax.Value     `json:"values"`
@@ -71,8 +78,9 @@ const AgentGuest = "guest"
 
 // The phases of a guest trial.
 const (
+	PhaseDisk   = "disk.attached" // QEMU has taken the data disk, by its control protocol (QMP)
 	PhaseUp     = "guest.up"      // it can be logged into
-	PhaseDisk   = "disk.attached" // it sees the disk
+	PhaseSeen   = "disk.seen"     // the data disk answered the guest's first read
 	PhaseResult = "result"        // the jobs inside are done
 )
 
@@ -91,11 +99,13 @@ type guestOnTop struct {
 }
 
 func (w *guestOnTop) Metrics() []string {
-	return []string{PhaseDisk, PhaseResult, "write.bandwidth", "read.bandwidth", "read.iops"}
+	return []string{PhaseDisk, PhaseUp, PhaseResult, "write.bandwidth", "read.bandwidth", "read.iops", "root.read.bandwidth"}
 }
 
-// Space leaves room for the file system around the file.
-func (w *guestOnTop) Space() int64 { return int64(w.spec.Size)*5/4 + 128<<20 }
+// data is the size of the data disk: the file, and room for the file system around it.
+func (w *guestOnTop) data() int64 { return int64(w.spec.Size)*5/4 + 128<<20 }
+
+func (w *guestOnTop) Space() int64 { return int64(w.spec.Root) + w.data() }
 
 func (w *guestOnTop) Limit() time.Duration { return 5*time.Minute + 10*time.Duration(w.spec.Each) }
 
@@ -109,26 +119,39 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly {
 		return on(errors.New("a file system is made on the disk, and the export is only read"), "nbd: {from: MACHINE}")
 	}
-	return missingTool(ctx, t.Machine, map[string]string{"qemu-system-x86_64": "qemu-system-x86"})
+	return missingTool(ctx, t.Machine, map[string]string{"qemu-system-x86_64": "qemu-system-x86", "nbdcopy": "libnbd-bin"})
+}
+
+// ask lets the agent on t's machine do j.
+func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j GuestJob) (r *GuestResult, raw []byte, err error) {
+	r = &GuestResult{}
+	s := w.spec
+	j.URL, j.Root, j.Data, j.Memory, j.CPUs, j.Accel, j.Size, j.Each = t.Place.Path, int64(s.Root), w.data(), int64(s.Memory), s.CPUs, s.Accel, int64(s.Size), time.Duration(s.Each)
+	raw, err = ask(ctx, t.Machine, w.env, AgentGuest, j, r)
+	if err == nil && r.Error != "" {
+		err = errors.New(strings.TrimSpace(r.Error))
+	}
+	if err != nil {
+		err = failed(op+" for "+w.name+" on", t.Name, err, r.Mend)
+	}
+	return r, raw, err
 }
 
 func (w *guestOnTop) Prepare(context.Context, *iotax.Target) error { return nil }
 func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }
 
-// Run starts a guest once.
+// Run starts a guest once, on a root disk that is written before, since other workloads write to the same export.
 func (w *guestOnTop) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	s := w.spec
-	r := &GuestResult{}
-	raw, err := ask(ctx, t.Machine, w.env, AgentGuest, GuestJob{URL: t.Place.Path, Memory: int64(s.Memory), CPUs: s.CPUs, Accel: s.Accel, Size: int64(s.Size), Each: time.Duration(s.Each), Seed: out.Seed}, r)
+	if _, _, err := w.ask(ctx, t, "write the guest's root disk", GuestJob{Write: true}); err != nil {
+		return err
+	}
+	r, raw, err := w.ask(ctx, t, "measure in a guest", GuestJob{Seed: out.Seed})
 	out.Raw = raw
 	for k, v := range r.Facts {
 		out.Facts[k] = v
 	}
-	if err == nil && r.Error != "" {
-		err = errors.New(strings.TrimSpace(r.Error))
-	}
 	if err != nil {
-		return failed("measure in a guest for "+w.name+" on", t.Name, err, r.Mend)
+		return err
 	}
 	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
 	for _, p := range r.Phases {

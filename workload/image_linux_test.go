@@ -141,13 +141,21 @@ func anExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 func TestMaterialise(t *testing.T) {
 	target, server := anExport(t)
 	path := t.TempDir()
-	for _, spec := range []*Materialise{{Tool: "nbdcopy", Path: path}, {Tool: "qemu-img", Path: path}, {Tool: "nbdcopy", Lazy: true, Path: path}} {
+	spec := func(tool string, lazy bool, path string) *Materialise {
+		s := newMaterialise().(*Materialise)
+		s.Tool, s.Lazy, s.Path = tool, lazy, path
+		return s
+	}
+	for _, spec := range []*Materialise{spec("nbdcopy", false, path), spec("qemu-img", false, path), spec("nbdcopy", true, path)} {
 		out, err := ran(t, "materialise", spec, target)
 		if err != nil {
 			t.Fatalf("%+v: %v", spec, err)
 		}
 		first, _ := out.Value("first.io")
 		whole, _ := out.Value("duration")
+		if steady, ok := out.Value("steady.read.bandwidth"); !ok || !(steady.Value > 0) || out.Facts["lazy"] != map[bool]string{true: "yes", false: "no"}[spec.Lazy] {
+			t.Errorf("%+v: steady reads of %v, %v", spec, steady, out.Facts)
+		}
 		if spec.Lazy == (first.Value > whole.Value) || out.Facts["size"] != "16777216" || len(out.Raw) == 0 {
 			t.Errorf("%+v: first I/O after %v s, whole after %v s, %v", spec, first.Value, whole.Value, out.Facts)
 		}
@@ -159,7 +167,7 @@ func TestMaterialise(t *testing.T) {
 	if os.Geteuid() == 0 {
 		small := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
-			_, err := ran(t, "materialise", &Materialise{Tool: "nbdcopy", Path: small}, target)
+			_, err := ran(t, "materialise", spec("nbdcopy", false, small), target)
 			if err == nil || !strings.Contains(err.Error(), "16 MiB are needed") || !strings.Contains(err.Error(), "mend: make room") {
 				t.Errorf("a node out of space: %v", err)
 			}
@@ -171,11 +179,40 @@ func TestMaterialise(t *testing.T) {
 			t.Logf("no tmpfs can be mounted: %s", out)
 		}
 	}
+	// An export that answers no read: the copy is given up, and what served the overlay is gone.
+	slow := t.TempDir() + "/s"
+	nbdkit := exec.Command("nbdkit", "--foreground", "--unix="+slow, "--filter=delay", "pattern", "16M", "rdelay=600")
+	if err := nbdkit.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nbdkit.Process.Kill(); _ = nbdkit.Wait() }()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(slow); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("nbdkit does not serve")
+		}
+	}
+	hangs := &iotax.Target{Name: "hangs", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + slow}}
+	for _, lazy := range []bool{false, true} {
+		spec := spec("nbdcopy", lazy, path)
+		spec.Stall = plan.Duration(2 * time.Second)
+		if _, err := ran(t, "materialise", spec, hangs); err == nil || !strings.Contains(err.Error(), "nothing came for 2 s") || !strings.Contains(err.Error(), "mend: see that the export serves") {
+			t.Errorf("an export that hangs, lazily %v: %v", lazy, err)
+		}
+		if out, err := exec.Command("pgrep", "-af", "qemu-nbd.*"+path).Output(); err == nil {
+			t.Errorf("still runs: %s", out)
+		}
+		if left, _ := os.ReadDir(path); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
 	if err := server.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = server.Wait()
-	if _, err := ran(t, "materialise", &Materialise{Tool: "nbdcopy", Path: path}, target); err == nil || !strings.Contains(err.Error(), "mend: see that the export serves") {
+	if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), "mend: see that the export serves") {
 		t.Errorf("an export that is gone: %v", err)
 	}
 	if left, _ := os.ReadDir(path); len(left) > 0 {

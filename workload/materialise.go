@@ -19,9 +19,13 @@ type Materialise struct {
 	Lazy bool      `yaml:"lazy" doc:"use it at once, through an overlay that keeps what is read (copy-on-read), and read it through"`
 	Size plan.Size `yaml:"size" doc:"what an export that is made for the run holds at least"`
 	Path string    `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
+
+	Stall plan.Duration `yaml:"stall" doc:"how long nothing may come over before the copy is given up"`
 }
 
-func newMaterialise() any { return &Materialise{Tool: "nbdcopy", Size: 128 << 20} }
+func newMaterialise() any {
+	return &Materialise{Tool: "nbdcopy", Size: 128 << 20, Stall: plan.Duration(30 * time.Second)}
+}
 
 // Scale makes the volume smaller or larger.
 func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.Size), by)) }
@@ -33,6 +37,9 @@ func (s *Materialise) Validate() error {
 	}
 	if s.Size < 0 {
 		return &plan.FieldError{Field: "size", Msg: "is negative"}
+	}
+	if s.Stall < plan.Duration(time.Second) {
+		return &plan.FieldError{Field: "stall", Msg: "is too short", Mend: "1s or more"}
 	}
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
 		return &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q is not a full path", s.Path), Mend: "as in /var/tmp"}
@@ -54,7 +61,9 @@ type materialise struct {
 	verified map[*iotax.Target]bool
 }
 
-func (w *materialise) Metrics() []string { return []string{"duration", "first.io", "steady.bandwidth"} }
+func (w *materialise) Metrics() []string {
+	return []string{"duration", "first.io", "steady.read.bandwidth"}
+}
 
 // Space is the size of the volume.
 func (w *materialise) Space() int64 { return int64(w.spec.Size) }
@@ -72,7 +81,7 @@ func (w *materialise) fail(t *iotax.Target, err error, mend string) error {
 		mend = ""
 	case strings.Contains(text, "No space left"):
 		mend = "make room on " + t.Machine.String() + ", or copy a smaller volume"
-	case strings.Contains(text, "Connection refused"), strings.Contains(text, "Connection reset"), strings.Contains(text, "Transport endpoint"), strings.Contains(text, "nbd_connect"), strings.Contains(text, "shut down"), strings.Contains(text, "no end within"):
+	case strings.Contains(text, "Connection refused"), strings.Contains(text, "Connection reset"), strings.Contains(text, "Transport endpoint"), strings.Contains(text, "nbd_connect"), strings.Contains(text, "shut down"), strings.Contains(text, "no end within"), strings.Contains(text, "nothing came for"):
 		mend = "see that the export serves and the network between the machines is up"
 	}
 	return &iotax.Error{Op: "materialise for " + w.name + " on", On: t.Name, Err: err, Mend: mend}
@@ -93,13 +102,36 @@ func (w *materialise) Cleanup(context.Context, *iotax.Target) error { return nil
 const clock = `now() { n=$(date +%s%N); case $n in *N) echo "date knows no nanoseconds here" >&2; exit 40;; esac; echo "$1 $n"; }
 `
 
+// carry runs a command that fills the file $1, and ends it when that has not grown for $stall seconds: neither nbdcopy nor
+// QEMU gives a connection up by itself.
+const carry = `
+carry() {
+	f=$1; shift
+	"$@" & p=$!
+	{
+		n=0 last=
+		while [ "$n" -lt "$stall" ]; do
+			sleep 1 >/dev/null 2>&1
+			at=$(stat -c %b "$f" 2>/dev/null)
+			if [ "$at" = "$last" ]; then n=$((n + 1)); else n=0 last=$at; fi
+		done
+		echo "nothing came for $stall s" >&2
+		kill "$p"
+	} & w=$!
+	wait "$p"; rc=$?
+	kill "$w" 2>/dev/null
+	return $rc
+}
+stall=$3
+`
+
 // eager copies $1 by $2 to a file, and then reads one block of that and all of it, past the page cache.
-const eager = clock + `
+const eager = clock + carry + `
 umask 077
 now start
 case $2 in
-nbdcopy) nbdcopy --flush -- "$1" copy.raw || exit;;
-*) qemu-img convert -q -t none -f raw -O raw "$1" copy.raw || exit;;
+nbdcopy) carry copy.raw nbdcopy --flush -- "$1" copy.raw || exit;;
+*) carry copy.raw qemu-img convert -q -t none -f raw -O raw "$1" copy.raw || exit;;
 esac
 now local
 dd if=copy.raw of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null || exit
@@ -109,18 +141,23 @@ now steady
 `
 
 // lazy serves an overlay over $1 that keeps what is read, reads a block, all of it, and all of it again.
-const lazy = clock + `
+const lazy = clock + carry + `
 umask 077
-trap '[ -s pid ] && kill "$(cat pid)" 2>/dev/null' EXIT
+end() { # a server whose own server is gone would wait for that
+	[ -s pid ] && read -r q <pid && kill "$q" || return
+	for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$q" || return; sleep 0.2; done
+	kill -9 "$q"
+}
+trap 'end 2>/dev/null' EXIT
 trap 'exit 143' HUP INT TERM
 now start
 qemu-img create -q -f qcow2 -F raw -b "$1" overlay.qcow2 || exit
 qemu-nbd --fork --persistent --shared=4 --pid-file="$PWD/pid" --socket="$PWD/s" --image-opts \
 	"driver=copy-on-read,file.driver=qcow2,file.file.driver=file,file.file.filename=$PWD/overlay.qcow2,file.file.cache.direct=on" || exit
 u="nbd+unix:///?socket=$PWD/s"
-qemu-io -r -f raw -c 'read -q 0 4k' "$u" || exit
+carry overlay.qcow2 qemu-io -r -f raw -c 'read -q 0 4k' "$u" || exit
 now first
-nbdcopy -- "$u" null: || exit
+carry overlay.qcow2 nbdcopy -- "$u" null: || exit
 now local
 nbdcopy -- "$u" null: || exit
 now steady
@@ -139,7 +176,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 			err = w.fail(t, rerr, "remove "+s.path+" by hand")
 		}
 	}()
-	told, err := s.sh(ctx, time.Minute, `nbdinfo --size "$1"`, t.Place.Path)
+	told, err := s.sh(ctx, time.Duration(w.spec.Stall), `nbdinfo --size "$1"`, t.Place.Path)
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -154,8 +191,9 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if w.spec.Lazy {
 		script, tool = lazy, "qemu-nbd, copy-on-read"
 	}
+	out.Facts["lazy"] = map[bool]string{true: "yes", false: "no"}[w.spec.Lazy]
 	out.Facts["tool"], out.Facts["size"] = tool, strconv.FormatInt(size, 10)
-	text, err := s.sh(ctx, 2*longest(size), script, t.Place.Path, w.spec.Tool)
+	text, err := s.sh(ctx, 2*longest(size), script, t.Place.Path, w.spec.Tool, strconv.Itoa(int(time.Duration(w.spec.Stall)/time.Second)))
 	out.Raw = []byte(text)
 	if err != nil {
 		return w.fail(t, err, "")
@@ -185,8 +223,8 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 		iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count},
 		iotax.Value{Name: "duration", Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
 		iotax.Value{Name: "first.io", Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: "copy.bandwidth", Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
-		iotax.Value{Name: "steady.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: "bandwidth", Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: "steady.read.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
 	)
 	return nil
 }

@@ -44,7 +44,7 @@ type stream struct {
 	spec Network
 }
 
-func (s *stream) Metrics() []string { return []string{"bandwidth"} }
+func (s *stream) Metrics() []string { return []string{"bandwidth", "rtt.mean", "retransmits"} }
 
 // Check finds iperf3.
 func (s *stream) Check(ctx context.Context, t *iotax.Target) error {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/guest"
 	"iotax/machine"
 	"iotax/plan"
 	"iotax/workload"
@@ -32,14 +36,15 @@ func (a *app) agentCommand() *cobra.Command {
 	}
 }
 
-// serveGuest starts the guest that a job describes, and measures in it.
+// serveGuest does what a job asks: writes the root disk of a guest, or starts the guest and measures in it.
 func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 	var j workload.GuestJob
 	if err := json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&j); err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
 	r := &workload.GuestResult{Facts: map[string]string{}}
-	if err := guestOnTop(ctx, j, r); err != nil {
+	err := guestOnTop(ctx, j, r)
+	if err != nil {
 		var e *iotax.Error
 		if errors.As(err, &e) {
 			r.Mend = e.Mend
@@ -52,15 +57,34 @@ func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// seeDisk finds the disk of the serial $1, makes a file system on it and mounts that at $2.
+// writeRoot writes a root file system to the start of the export.
+func writeRoot(ctx context.Context, work string, j workload.GuestJob) error {
+	image := filepath.Join(work, "root.ext4")
+	if err := guest.Root(ctx, cacheDir(), image, j.Root); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "nbdcopy", "--flush", image, j.URL).CombinedOutput(); err != nil {
+		return fmt.Errorf("nbdcopy: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// seeDisk waits for the disk of the serial $1 and reads its first block.
 const seeDisk = `
 for b in /sys/block/*; do
 	s=; [ -r "$b/serial" ] && read -r s <"$b/serial"
-	[ "$s" = "$1" ] && [ "$(cat "$b/size")" != 0 ] && { echo "/dev/${b##*/}"; exit 0; }
+	[ "$s" = "$1" ] && dd if="/dev/${b##*/}" of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null && { echo "/dev/${b##*/}"; exit 0; }
 done
 exit 41`
 
-const mountDisk = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" && mkdir -p "$2" && mount "$1" "$2" && mkdir "$2/iotax-guest"`
+const mountDisk = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" && mkdir -p "$2" && mount "$1" "$2"`
+
+// The guest's disks, and where files are measured on them.
+const (
+	dataSerial = "iotax-data"
+	dataAt     = "/mnt"
+	rootAt     = "/var/tmp"
+)
 
 func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResult) (err error) {
 	work, err := os.MkdirTemp("", "iotax-")
@@ -68,12 +92,17 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		return err
 	}
 	defer os.RemoveAll(work)
-	begun := time.Now()
-	mark := func(name string, at time.Duration) { r.Phases = append(r.Phases, iotax.Phase{Name: name, At: at}) }
-	const serial = "iotax-data"
+	if j.Write {
+		return writeRoot(ctx, work, j)
+	}
+	part := func(offset, size int64) *iotax.Disk {
+		return &iotax.Disk{Path: j.URL, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads", Offset: offset, Size: size}
+	}
+	data := part(j.Root, j.Data)
+	data.Hot = true
 	spec := &machine.QEMU{Memory: plan.Size(j.Memory), CPUs: j.CPUs, Accel: j.Accel, User: "root"}
 	m, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: cacheDir(), WorkDir: work,
-		Devices: []iotax.Device{{ID: serial, Disk: &iotax.Disk{Path: j.URL, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads"}}}})
+		Root: part(0, j.Root), Devices: []iotax.Device{{ID: dataSerial, Disk: data}}})
 	if err != nil {
 		return err
 	}
@@ -82,40 +111,64 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		defer cancel()
 		err = errors.Join(err, m.Close(clean))
 	}()
-	mark(workload.PhaseUp, time.Since(begun))
-	if d, ok := m.(iotax.Describer); ok {
-		for k, v := range d.Facts() {
-			r.Facts["guest."+k] = v
-		}
+	g, ok := m.(interface {
+		iotax.Describer
+		iotax.Booter
+		Started() time.Time
+	})
+	if !ok {
+		return fmt.Errorf("a machine of type %T tells nothing of its start", m)
 	}
-	if b, ok := m.(iotax.Booter); ok {
-		for _, p := range b.Boot() {
-			mark("boot."+p.Name, p.At)
+	mark := func(name string) {
+		r.Phases = append(r.Phases, iotax.Phase{Name: name, At: time.Since(g.Started())})
+	}
+	for k, v := range g.Facts() {
+		r.Facts["guest."+k] = v
+	}
+	for _, p := range g.Boot() {
+		switch p.Name {
+		case "plugged":
+			p.Name = workload.PhaseDisk
+		case "ready":
+			p.Name = workload.PhaseUp
+		default:
+			p.Name = "boot." + p.Name
 		}
+		r.Phases = append(r.Phases, p)
 	}
 	var device string
 	for end := time.Now().Add(30 * time.Second); device == ""; {
-		text, err := iotax.Output(ctx, m, "sh", "-c", seeDisk, "sh", serial)
+		text, err := iotax.Output(ctx, m, "sh", "-c", seeDisk, "sh", dataSerial)
 		if device = strings.TrimSpace(string(text)); err != nil && time.Now().After(end) {
-			return fmt.Errorf("the guest does not see its disk: %w", err)
+			return fmt.Errorf("the guest does not see its data disk: %w", err)
 		}
 	}
-	mark(workload.PhaseDisk, time.Since(begun))
-	if _, err := iotax.Output(ctx, m, "sh", "-c", mountDisk, "sh", device, "/mnt"); err != nil {
-		return fmt.Errorf("make a file system on the guest's disk: %w", err)
+	mark(workload.PhaseSeen)
+	if _, err := iotax.Output(ctx, m, "sh", "-c", mountDisk, "sh", device, dataAt); err != nil {
+		return fmt.Errorf("make a file system on the guest's data disk: %w", err)
 	}
-	target := &iotax.Target{Name: "guest", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/mnt/iotax-guest", Durability: iotax.Durable}}
 	for _, job := range []struct {
-		rw, bs, depth string
-		keep          string
-	}{{"write", "1M", "8", "write.bandwidth"}, {"read", "1M", "8", "read.bandwidth"}, {"randread", "4k", "1", "read.iops"}} {
-		v, err := guestFio(ctx, target, j, job.rw, job.bs, job.depth, job.keep)
+		at, rw, bs, depth string
+		value, name       string
+	}{
+		{dataAt, "write", "1M", "8", "write.bandwidth", "write.bandwidth"},
+		{dataAt, "read", "1M", "8", "read.bandwidth", "read.bandwidth"},
+		{dataAt, "randread", "4k", "1", "read.iops", "read.iops"},
+		{rootAt, "read", "1M", "8", "read.bandwidth", "root.read.bandwidth"},
+	} {
+		dir := job.at + "/iotax-guest"
+		if _, err := iotax.Output(ctx, m, "mkdir", "-p", dir); err != nil {
+			return err
+		}
+		target := &iotax.Target{Name: "guest", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: dir, Durability: iotax.Durable}}
+		v, err := guestFio(ctx, target, j, job.rw, job.bs, job.depth, job.value)
 		if err != nil {
 			return err
 		}
+		v.Name = job.name
 		r.Values = append(r.Values, v)
 	}
-	mark(workload.PhaseResult, time.Since(begun))
+	mark(workload.PhaseResult)
 	return nil
 }
 
