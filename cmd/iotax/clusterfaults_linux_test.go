@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax/lab"
+)
+
+// store starts a real S3 server with the bucket bench, and returns its address and a file with its keys.
+func (s *stage) objectStore() (address, keys string) {
+	s.t.Helper()
+	program := "../../bin/versitygw"
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("versitygw"); err != nil {
+			s.t.Fatal("versitygw is not there: scripts/need test")
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	address = l.Addr().String()
+	l.Close()
+	dir := s.t.TempDir() // not below the stage, where it would be taken for iotax's
+	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	c := exec.Command(program, "--port", address, "--quiet", "--keep-alive", "posix", dir)
+	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=testaccess", "ROOT_SECRET_KEY=testsecret")
+	if err := c.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(end) {
+			s.t.Fatal("the store does not serve")
+		}
+	}
+	return address, s.keys("keys", "testsecret")
+}
+
+func (s *stage) keys(name, secret string) string {
+	return s.write(name, "[default]\naws_access_key_id = testaccess\naws_secret_access_key = "+secret+"\n")
+}
+
+// named are the processes of a name on a node of a lab.
+func named(l *lab.Lab, node, name string) (pids []int) {
+	for _, p := range lab.Processes(l)[node] {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); err == nil && strings.TrimSpace(string(b)) == name {
+			pids = append(pids, p)
+		}
+	}
+	return pids
+}
+
+// What goes wrong in a cluster makes its own cell fail, with the cause and the mend; all others go on, and nothing
+// stays: one run in which an export dies, a link is cut while a volume is copied, a node is full, and S3 stores refuse
+// in every way that they have.
+func TestClusterFaults(t *testing.T) {
+	needsRoot(t)
+	s := newStage(t)
+	l, err := lab.Up(t.Context(), lab.Config{Name: "tfaults", Nodes: 3, Rate: 80e6, Dir: s.mkdir("lab")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lab.Down(context.WithoutCancel(t.Context()), l.Name); err != nil {
+			t.Error(err)
+		}
+	})
+	address, keys := s.objectStore()
+	refuses := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<?xml version="1.0"?><Error><Code>RequestTimeTooSkewed</Code><Message>said by a test</Message></Error>`)
+	}
+	skewed := httptest.NewServer(http.HandlerFunc(refuses))
+	defer skewed.Close()
+	sealed := httptest.NewTLSServer(http.HandlerFunc(refuses))
+	defer sealed.Close()
+	small := s.mount("small", "size=24m")
+	bucket := func(url, keys string) string {
+		return fmt.Sprintf("{bucket: {url: %q, style: path, credentials: %q}}", url, keys)
+	}
+	s.write("plan.yaml", strings.NewReplacer(
+		"DISK", s.path("a"), "SMALL", small, "GOOD", bucket("http://"+address+"/bench", keys), "KEY", bucket("http://"+address+"/bench", s.keys("wrong", "other")),
+		"MISSING", bucket("http://"+address+"/missing", keys), "SKEWED", bucket(skewed.URL+"/bench", keys), "SEALED", bucket(sealed.URL+"/bench", keys),
+	).Replace(`
+machines:
+  user: {node: {name: node02, lab: tfaults}}
+  dies: {node: {name: node01, lab: tfaults}}
+  cut: {node: {name: node03, lab: tfaults}}
+targets:
+  disk: {dir: DISK}
+  dying export: {on: user, nbd: {from: dies}}
+  cut export: {on: user, nbd: {from: cut}}
+  own export: {on: user, nbd: {}}
+  store: GOOD
+  wrong key: KEY
+  no bucket: MISSING
+  clock: SKEWED
+  sealed: SEALED
+workloads:
+  copy: {at: [cut export], materialise: {size: 64MiB, stall: 2s}}
+  copy to a full disk: {at: [own export], materialise: {size: 32MiB, path: SMALL}}
+  read: {at: [disk, dying export, own export], fio: {rw: randread, bs: 4k, size: 16MiB}}
+  objects: {at: [store, wrong key, no bucket, clock, sealed], object: {size: 1MiB, timeout: 5s}}
+measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
+`))
+	r := s.start(nil, "run", "plan.yaml", "--calibrate", "no", "--json")
+	wait := func(node, name string) []int {
+		t.Helper()
+		for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if pids := named(l, node, name); len(pids) > 0 {
+				return pids
+			}
+			select {
+			case <-r.done:
+				t.Fatalf("it ended before %s ran: %v", name, r.wait())
+			default:
+			}
+		}
+		t.Fatalf("%s never ran on %s", name, node)
+		return nil
+	}
+	wait("node02", "nbdcopy") // over a link that needs six seconds for it
+	if out, err := exec.Command("ip", "-n", l.Nodes[2].Namespace, "link", "set", "eth0", "down").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.said("copy  cut export: ")
+	for _, pid := range wait("node01", "qemu-nbd") {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	out := r.wait()
+	out.works(t, exitIncomplete,
+		"left out: objects on wrong key: ", "SignatureDoesNotMatch", "check the secret key",
+		"left out: objects on no bucket: ", "NoSuchBucket", "make the bucket",
+		"left out: objects on clock: ", "RequestTimeTooSkewed", "set the clocks",
+		"left out: objects on sealed: ", "authority that is not known", "ca:",
+		"nothing came for 2 s", "see that the export serves and the network between the machines is up",
+		"make room on user", "server-died")
+	var rep struct {
+		Cells []struct {
+			Target, Workload, Metric string
+			Value                    struct{ N int }
+		}
+	}
+	if err := json.Unmarshal([]byte(out.stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]int{}
+	for _, c := range rep.Cells {
+		counted[c.Target+" / "+c.Workload] = c.Value.N
+	}
+	for cell, want := range map[string]int{"disk / read": 2, "own export / read": 2, "store / objects": 2, "dying export / read": 0, "cut export / copy": 0, "own export / copy to a full disk": 0} {
+		if counted[cell] != want {
+			t.Errorf("%s counts %d trials, want %d", cell, counted[cell], want)
+		}
+	}
+	// Nothing stays on the nodes: no process, no file.
+	for node, pids := range lab.Processes(l) {
+		if len(pids) > 0 {
+			t.Errorf("still on %s: %v", node, pids)
+		}
+	}
+	for _, n := range l.Nodes {
+		if left, _ := filepath.Glob(n.Dir + "/*"); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	if left, _ := filepath.Glob(small + "/*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
