@@ -379,3 +379,89 @@ func TestReplicatedStore(t *testing.T) {
 		}
 	}
 }
+
+// fakeKernel is this host with another /sys/block: what the scripts around NBD devices do is theirs, and only the
+// kernel's devices are not.
+type fakeKernel struct {
+	iotax.Machine
+	sys string
+}
+
+func (f fakeKernel) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /sys/block && exec "$@"`, f.sys}, c.Args...)
+	return f.Machine.Run(ctx, &in)
+}
+
+// attach: device connects the first free device of the kernel, and disconnects it; by contract with nbd-client, as kernels
+// for guests and containers often have no NBD devices.
+func TestNBDDevice(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to bind a directory over /sys/block")
+	}
+	dir := t.TempDir()
+	bin, said := dir+"/bin", dir+"/said"
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	client := func(status int) {
+		t.Helper()
+		if err := os.WriteFile(bin+"/nbd-client", fmt.Appendf(nil, "#!/bin/sh\necho \"$*\" >>%s\necho a word of its own\nexit %d\n", said, status), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	kernel := func(name string, busy ...bool) fakeKernel {
+		t.Helper()
+		sys := dir + "/" + name
+		if err := os.Mkdir(sys, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range busy {
+			d := fmt.Sprintf("%s/nbd%d", sys, i)
+			err := errors.Join(os.Mkdir(d, 0o700), os.WriteFile(d+"/size", []byte("0\n"), 0o600))
+			if b {
+				err = errors.Join(err, os.WriteFile(d+"/pid", []byte("1\n"), 0o600))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return fakeKernel{here, sys}
+	}
+	for _, c := range []struct {
+		name, url   string
+		m           fakeKernel
+		status      int
+		want        string // what nbd-client is told
+		cause, mend string
+	}{
+		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", ""},
+		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", ""},
+		{"the usual port", "nbd://10.0.0.1", kernel("usual", false), 0, "-N  10.0.0.1 10809 /dev/nbd0\n-d /dev/nbd0\n", "", ""},
+		{"all are taken", "nbd://h", kernel("taken", true, true), 0, "", "", "a device is free"},
+		{"it refuses", "nbd://h", kernel("refuses", false), 1, "-N  h 10809 /dev/nbd0\n", "", "see that the export is there"},
+		{"no devices", "nbd://h", kernel("none"), 0, "", "the kernel has no NBD devices", "attach: engine"},
+	} {
+		client(c.status)
+		if err := os.WriteFile(said, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v, err := prepare(t, "nbd", nbdSpec(func(s *NBDSpec) { s.URL, s.Attach = c.url, "device" }), Env{Server: c.m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), c.m)
+		if c.mend != "" {
+			wantError(t, err, c.cause, c.mend)
+		} else if err != nil || p.Kind != iotax.PlaceDevice || !strings.HasPrefix(p.Path, "/dev/nbd") || !p.ReadOnly || p.Facts["nbd.attach"] != "device" {
+			t.Errorf("%s: %+v, %v", c.name, p, err)
+		}
+		if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if b, err := os.ReadFile(said); err != nil || string(b) != c.want {
+			t.Errorf("%s: nbd-client was told %q, want %q", c.name, b, c.want)
+		}
+	}
+}
