@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,7 +94,9 @@ func TestClusterFaults(t *testing.T) {
 	}
 	skewed := httptest.NewServer(http.HandlerFunc(refuses))
 	defer skewed.Close()
-	sealed := httptest.NewTLSServer(http.HandlerFunc(refuses))
+	sealed := httptest.NewUnstartedServer(http.HandlerFunc(refuses))
+	sealed.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what is wanted
+	sealed.StartTLS()
 	defer sealed.Close()
 	small := s.mount("small", "size=24m")
 	bucket := func(url, keys string) string {
@@ -151,10 +155,10 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	}
 	out := r.wait()
 	out.works(t, exitIncomplete,
-		"left out: objects on wrong key: ", "SignatureDoesNotMatch", "check the secret key",
-		"left out: objects on no bucket: ", "NoSuchBucket", "make the bucket",
-		"left out: objects on clock: ", "RequestTimeTooSkewed", "set the clocks",
-		"left out: objects on sealed: ", "authority that is not known", "ca:",
+		"wrong key is left out of objects: ", "SignatureDoesNotMatch", "check the secret key",
+		"no bucket is left out of objects: ", "NoSuchBucket", "make the bucket",
+		"clock is left out of objects: ", "RequestTimeTooSkewed", "set the clocks",
+		"sealed is left out of objects: ", "authority that is not known", "ca:",
 		"nothing came for 2 s", "see that the export serves and the network between the machines is up",
 		"make room on user", "server-died")
 	var rep struct {
@@ -170,9 +174,9 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	for _, c := range rep.Cells {
 		counted[c.Target+" / "+c.Workload] = c.Value.N
 	}
-	for cell, want := range map[string]int{"disk / read": 2, "own export / read": 2, "store / objects": 2, "dying export / read": 0, "cut export / copy": 0, "own export / copy to a full disk": 0} {
-		if counted[cell] != want {
-			t.Errorf("%s counts %d trials, want %d", cell, counted[cell], want)
+	for cell, measured := range map[string]bool{"disk / read": true, "own export / read": true, "store / objects": true, "dying export / read": false, "cut export / copy": false, "own export / copy to a full disk": false} {
+		if n := counted[cell]; n > 1 != measured || n == 1 {
+			t.Errorf("%s counts %d trials", cell, n)
 		}
 	}
 	// Nothing stays on the nodes: no process, no file.
