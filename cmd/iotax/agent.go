@@ -60,7 +60,7 @@ func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 // writeRoot writes a root file system to the start of the export.
 func writeRoot(ctx context.Context, work string, j workload.GuestJob) error {
 	image := filepath.Join(work, "root.ext4")
-	if err := guest.Root(ctx, cacheDir(), image, j.Root); err != nil {
+	if err := guest.RootDisk(ctx, cacheDir(), image, j.Root); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, "nbdcopy", "--flush", image, j.URL).CombinedOutput(); err != nil {
@@ -102,7 +102,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	data.Hot = true
 	spec := &machine.QEMU{Memory: plan.Size(j.Memory), CPUs: j.CPUs, Accel: j.Accel, User: "root"}
 	m, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: cacheDir(), WorkDir: work,
-		Root: part(0, j.Root), Devices: []iotax.Device{{ID: dataSerial, Disk: data}}})
+		RootDisk: part(0, j.Root), Devices: []iotax.Device{{ID: dataSerial, Disk: data}}})
 	if err != nil {
 		return err
 	}
