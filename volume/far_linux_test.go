@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -334,6 +335,17 @@ func TestReplicatedStore(t *testing.T) {
 	}
 	if f := v.(Finder).Findings(); len(f) > 0 {
 		t.Errorf("findings %v", f)
+	}
+	// Two copies of each byte leave the store's node, whose link carries 125 MB/s.
+	const large = 32 << 20
+	data := make([]byte, large)
+	rand.NewChaCha8([32]byte{1}).Read(data)
+	begun := time.Now()
+	if err := os.WriteFile(found[0]+"/large", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun).Seconds(); took < 2*large/125e6*.9 {
+		t.Errorf("%d bytes took %v s: the copies are not written along", large, took)
 	}
 	exports := v.(iotax.Accountant).Processes()["qemu-nbd"]
 	if len(exports) != 3 {

@@ -2,7 +2,8 @@ package main
 
 import (
 	"bytes"
-	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,28 +11,34 @@ import (
 // The suite on one machine from nothing, as small as it goes: every section has numbers, and nothing stays. What is
 // not in it here (images, multipart) has tests of its own.
 func TestClusterSuite(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make network namespaces")
-	}
+	needsRoot(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	made := func() (all []string) { // by labs of runs: their namespaces, state and directories
+		t.Helper()
+		for _, pattern := range []string{"/run/netns/iotax-r*", "/run/iotax-lab/r*", "/var/tmp/iotax-lab-r*"} {
+			found, err := filepath.Glob(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, found...)
+		}
+		return all
+	}
+	before := made()
 	var out, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"run", "cluster", "--scale", "0.1", "--protocol", "fixed:1x1s", "-w",
-		"network,sequential read,4k random read,materialize"}, strings.NewReader(""), &out, &stderr)
+		"network,sequential read,4k random read,materialize,guest"}, strings.NewReader(""), &out, &stderr)
 	text := out.String()
-	for _, want := range []string{"tcp node04 to node01", "controller export", "node-local export", "node05 node-local export", "materialize"} {
+	for _, want := range []string{"tcp node04 to node01", "tcp node03 to node01", "network rtt mean", "controller export", "node-local export", "node05 node-local export", "materialize duration",
+		"guest disk attached", "guest up", "guest root read bandwidth"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if code != exitOK && code != exitIncomplete || strings.Contains(text, "left-behind") || strings.Contains(text, "materialize: ") {
+	if code != exitOK && code != exitIncomplete || strings.Contains(text, "left-behind") || strings.Contains(text, "has no result") || strings.Contains(text, "could not be opened") {
 		t.Errorf("exit status %d\n%s\n%s", code, text, stderr.String())
 	}
-	for _, dir := range []string{"/run/netns", "/var/tmp"} {
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), "iotax-r") && strings.HasSuffix(e.Name(), "node01") {
-				t.Logf("another run's: %s", e.Name())
-			}
-		}
+	if left := slices.DeleteFunc(made(), func(s string) bool { return slices.Contains(before, s) }); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
 	}
 }
