@@ -118,7 +118,7 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // iotax includes its comparing of what came; the CPU time of that is left out, as it is of the loop, which compares nothing.
 // go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
 func BenchmarkAgainstOthers(b *testing.B) {
-	const pairs, rclones = 15, 3
+	const pairs, rclones = 11, 3
 	for _, size := range []struct {
 		name  string
 		batch Batch

@@ -252,7 +252,7 @@ func TestGuestSpec(t *testing.T) {
 func BenchmarkNBDByHand(b *testing.B) {
 	target, _ := anExport(b)
 	for b.Loop() {
-		hand, ours := alternate(b, 40, 400*time.Millisecond, target.Place.Path, total, "size", "16MiB", "iodepth", "16")
+		hand, ours := alternate(b, 60, 400*time.Millisecond, target.Place.Path, total, "size", "16MiB", "iodepth", "16")
 		r := medianRatio(hand, ours, func(r rates) float64 { return r.wall })
 		b.ReportMetric(r.Estimate, "ratio")
 		b.ReportMetric(r.Lo, "ratio-from")
