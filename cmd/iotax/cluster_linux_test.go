@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 // not in it here (images, multipart) has tests of its own.
 func TestClusterSuite(t *testing.T) {
 	needsRoot(t)
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	s := newStage(t)
 	made := func() (all []string) { // by labs of runs: their namespaces, state and directories
 		t.Helper()
 		for _, pattern := range []string{"/run/netns/iotax-r*", "/run/iotax-lab/r*", "/var/tmp/iotax-lab-r*"} {
@@ -25,18 +24,16 @@ func TestClusterSuite(t *testing.T) {
 		return all
 	}
 	before := made()
-	var out, stderr bytes.Buffer
-	code := Main(t.Context(), []string{"run", "cluster", "--scale", "0.1", "--protocol", "fixed:1x1s", "-w",
-		"network,sequential read,4k random read,materialize,guest"}, strings.NewReader(""), &out, &stderr)
-	text := out.String()
+	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no", "-w", "network,sequential read,materialize,guest")
+	text := r.stdout
 	for _, want := range []string{"tcp node04 to node01", "tcp node03 to node01", "network rtt mean", "controller export", "node-local export", "node05 node-local export", "materialize duration",
 		"guest disk attached", "guest up", "guest root read bandwidth"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if code != exitOK && code != exitIncomplete || strings.Contains(text, "left-behind") || strings.Contains(text, "has no result") || strings.Contains(text, "could not be opened") {
-		t.Errorf("exit status %d\n%s\n%s", code, text, stderr.String())
+	if r.code != exitOK && r.code != exitIncomplete || strings.Contains(text, "left-behind") || strings.Contains(text, "guest has no result") || strings.Contains(text, "materialize has no result") || strings.Contains(text, "could not be opened") {
+		t.Error(r)
 	}
 	if left := slices.DeleteFunc(made(), func(s string) bool { return slices.Contains(before, s) }); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
