@@ -160,7 +160,8 @@ func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 	}
 	values := []iotax.Value{{Name: "bandwidth", Value: got.Bits / 8, Unit: iotax.BytesPerSecond, Better: iotax.Up}}
 	if n := r.End.Sent.Retransmits; n != nil { // a system that does not count them says nothing
-		values = append(values, iotax.Value{Name: "retransmits", Value: *n, Unit: iotax.Count, Better: iotax.Down})
+		// Often 0, to which nothing has a ratio.
+		values = append(values, iotax.Value{Name: "retransmits", Value: *n, Unit: iotax.Count, Better: iotax.Neither})
 	}
 	var mean, least, most float64
 	for i, s := range r.End.Streams {
