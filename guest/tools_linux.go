@@ -149,6 +149,8 @@ func RootDisk(ctx context.Context, cacheDir, path string, size int64) error {
 	if err := os.Truncate(path, size); err != nil {
 		return fail(err, "")
 	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
 	for _, args := range [][]string{{"resize2fs", "-f", path}, {"tune2fs", "-O", "has_journal", path}} {
 		program := lookProgram(args[0])
 		if program == "" {

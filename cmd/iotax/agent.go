@@ -59,6 +59,8 @@ func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // writeRoot writes a root file system to the start of the export.
 func writeRoot(ctx context.Context, work string, j workload.GuestJob) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the root disk was not written within 5 minutes"))
+	defer cancel()
 	image := filepath.Join(work, "root.ext4")
 	if err := guest.RootDisk(ctx, cacheDir(), image, j.Root); err != nil {
 		return err
