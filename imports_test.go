@@ -21,6 +21,7 @@ var floors = map[string]string{
 	"guest":               "iotax",
 	"probe":               "iotax",
 	"store":               "iotax",
+	"store/storetest":     "",
 	"published":           "",
 	"report":              "iotax published stat report/chart",
 	"report/chart":        "",

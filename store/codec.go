@@ -70,7 +70,7 @@ func (c *codec) close() {
 	c.enc, c.dec = nil, nil
 }
 
-// detail is the JSON of the blob of that kind.
+// detail is the JSON of the blob of that kind, which earlier versions wrote.
 type detail struct {
 	Series     []seriesJSON    `json:"series,omitempty"`
 	Histograms []histogramJSON `json:"histograms,omitempty"`
@@ -191,18 +191,7 @@ func toValues(in []iotax.Value) []valueJSON {
 	return out
 }
 
-// packDetail returns nil when there is nothing to keep.
-func (c *codec) packDetail(series []iotax.Series, histograms []iotax.Histogram) ([]byte, error) {
-	if len(series) == 0 && len(histograms) == 0 {
-		return nil, nil
-	}
-	b, err := json.Marshal(detail{toSeries(series), toHistograms(histograms)})
-	if err != nil {
-		return nil, err
-	}
-	return c.pack(b)
-}
-
+// unpackDetail reads what versions of the schema before 6 kept: the JSON of series and histograms.
 func (c *codec) unpackDetail(data []byte) (series []iotax.Series, histograms []iotax.Histogram, err error) {
 	b, err := c.unpack(data)
 	if err != nil {

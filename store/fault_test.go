@@ -24,7 +24,12 @@ func TestMain(m *testing.M) {
 		writer(path)
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := stopCluster(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // writer is the process that gets killed: it appends trials for ever, and prints the Seq of each

@@ -82,9 +82,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func testFind(t *testing.T, url string) {
 	ctx := context.Background()
-	s := fresh(t)
+	s := open(t, url)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i, c := range []struct {
 		id, name, target, workload string
@@ -228,9 +228,9 @@ func TestFindUpgraded(t *testing.T) {
 	}
 }
 
-func TestCells(t *testing.T) {
+func testCells(t *testing.T, url string) {
 	ctx := context.Background()
-	s := fresh(t)
+	s := open(t, url)
 	if cells, err := s.Cells(ctx); err != nil || len(cells) != 0 {
 		t.Errorf("an empty store has %v, %v", cells, err)
 	}
@@ -300,9 +300,9 @@ func TestCells(t *testing.T) {
 	}
 }
 
-func TestState(t *testing.T) {
+func testState(t *testing.T, url string) {
 	ctx := context.Background()
-	s := fresh(t)
+	s := open(t, url)
 	r := exampleRun("r")
 	if err := s.Create(ctx, r); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"iotax"
 )
 
-func TestNamesAndHistory(t *testing.T) {
+func testNamesAndHistory(t *testing.T, url string) {
 	ctx := context.Background()
-	s := fresh(t)
+	s := open(t, url)
 	if _, err := s.Get(ctx, "latest~1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("latest~1 of an empty store: %v", err)
 	}

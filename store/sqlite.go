@@ -108,7 +108,7 @@ func (d *sqliteDriver) notADatabase() error {
 
 // ready brings the schema up to date.
 func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
-	newest, err := newestMigration()
+	newest, err := newestMigration("sqlite")
 	if err != nil {
 		return err
 	}
@@ -167,9 +167,9 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	return version, nil
 }
 
-// newestMigration is the number of the last file in migrations/sqlite.
-func newestMigration() (int, error) {
-	files, err := fs.ReadDir(migrations, "migrations/sqlite")
+// newestMigration is the number of the last file for that kind of database.
+func newestMigration(kind string) (int, error) {
+	files, err := fs.ReadDir(migrations, "migrations/"+kind)
 	if err != nil || len(files) == 0 {
 		return 0, errors.Join(errors.New("no migrations"), err)
 	}
@@ -186,6 +186,15 @@ func (d *sqliteDriver) shrink(db *sql.DB) {
 	}
 	_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
+
+// snapshot: a transaction of SQLite sees one state.
+func (d *sqliteDriver) snapshot() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
+
+// again: the busy timeout of SQLite waits for others.
+func (d *sqliteDriver) again(error) bool { return false }
+
+// text: SQLite keeps any bytes.
+func (d *sqliteDriver) text(s string) string { return s }
 
 func (d *sqliteDriver) locked(op string) error {
 	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}

@@ -1,21 +1,25 @@
 // Package store keeps runs and their trials, so that a finished trial is never lost: it is appended
 // in a transaction of its own, with the raw output of its tool, as soon as it ends.
 //
-// The store is a SQLite file. What differs between databases (opening, migrations, what an error
-// code means) is behind the unexported type driver; the SQL in this file is common to SQLite and
-// PostgreSQL.
+// The store is a SQLite file or a PostgreSQL database. What differs between the two (opening, migrations, what an
+// error code means) is behind the unexported type driver; the SQL in this file is common to both.
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +40,8 @@ type Store struct {
 	drv driver
 	on  string // the store, as errors name it
 
-	// SQLite has one writer at a time and makes others poll; within the process they queue here.
+	// SQLite has one writer at a time and makes others poll; within the process they queue here, with PostgreSQL too:
+	// a process measures one thing at a time.
 	writing sync.Mutex
 
 	codec codec
@@ -60,21 +65,36 @@ type driver interface {
 	open(ctx context.Context) (*sql.DB, error)
 	// explain turns an error of the database into one a user can act on.
 	explain(op string, err error) error
+	// snapshot are the options of a transaction that reads and sees one state.
+	snapshot() *sql.TxOptions
+	// again says of an error of a transaction that could not begin that it may be able to later.
+	again(err error) bool
+	// text makes what others wrote (the words of an error) fit for a column of text.
+	text(s string) string
 }
 
-// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, or "" for
-// the user's own (see Default).
+// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE,
+// or "" for the user's own (see Default).
 func Open(ctx context.Context, url string) (*Store, error) {
-	path, err := locate(url)
-	if err != nil {
+	s := &Store{metrics: map[metric]int64{}, byID: map[int64]metric{}}
+	if scheme, _, ok := strings.Cut(url, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
+		drv, err := newPostgres(url)
+		if err != nil {
+			return nil, err
+		}
+		s.drv, s.on = drv, drv.on
+	} else {
+		path, err := locate(url)
+		if err != nil {
+			return nil, err
+		}
+		s.drv, s.on = &sqliteDriver{path: path}, path
+	}
+	var err error
+	if s.db, err = s.drv.open(ctx); err != nil {
 		return nil, err
 	}
-	drv := &sqliteDriver{path: path}
-	db, err := drv.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{db: db, drv: drv, on: path, metrics: map[metric]int64{}, byID: map[int64]metric{}}, nil
+	return s, nil
 }
 
 // Settle lets f look at every run that is read and stands as running. A runner that was killed could not write what its
@@ -106,11 +126,8 @@ func locate(url string) (string, error) {
 		switch scheme {
 		case "sqlite", "file":
 			path = rest
-		case "postgres", "postgresql":
-			// The address is not repeated: it may carry a password.
-			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: errors.New("PostgreSQL is not supported yet"), Mend: "use a file: --store PATH"}
-		default:
-			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Mend: "use a path or sqlite://PATH"}
+		default: // the address is not repeated: it may carry a password
+			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Mend: "use a path, sqlite://PATH or postgres://USER@HOST/DATABASE"}
 		}
 	}
 	if path == "" {
@@ -145,11 +162,14 @@ func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Contex
 
 // read runs fn on one state of the store.
 func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.transact(ctx, op, &sql.TxOptions{ReadOnly: true}, fn)
+	return s.transact(ctx, op, s.drv.snapshot(), fn)
 }
 
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
+	for p := newPauses(); err != nil && s.drv.again(err) && p.wait(ctx); {
+		tx, err = s.db.BeginTx(ctx, o) // nothing was done yet
+	}
 	if err != nil {
 		return s.explain(ctx, op, err)
 	}
@@ -161,6 +181,30 @@ func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn fu
 		return s.explain(ctx, op, err)
 	}
 	return nil
+}
+
+// pauses are what lies between attempts, for as long as patience lasts: they grow, and differ from one process to the
+// next, which many wait beside.
+type pauses struct {
+	next time.Duration
+	end  time.Time
+}
+
+func newPauses() *pauses { return &pauses{10 * time.Millisecond, time.Now().Add(patience)} }
+
+// wait reports false when there is no time left.
+func (p *pauses) wait(ctx context.Context) bool {
+	d := p.next/2 + rand.N(p.next)
+	p.next = min(2*p.next, time.Second)
+	if time.Now().Add(d).After(p.end) {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // explain leaves alone what is explained already, and the caller's own cancel.
@@ -176,6 +220,11 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 
 const runColumns = `id, name, version, plan, seed, started, ended, status, baseline, precision, margin, alpha,
 	environment, targets, workloads, findings, calibration, presentation`
+
+const (
+	insertRun = `INSERT INTO runs (` + runColumns + `, words) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
+	updateRun = `UPDATE runs SET (` + runColumns + `, words) = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`
+)
 
 // runRow returns the values of runColumns, and what a search looks in.
 func runRow(r *iotax.Run) ([]any, error) {
@@ -203,8 +252,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO runs (`+runColumns+`, words)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, row...)
+		_, err = tx.ExecContext(ctx, insertRun, row...)
 		return err
 	})
 }
@@ -216,8 +264,7 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 		if err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, `UPDATE runs SET (`+runColumns+`, words) =
-			($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`, row...)
+		res, err := tx.ExecContext(ctx, updateRun, row...)
 		if err != nil {
 			return err
 		}
@@ -243,7 +290,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		}
 		texts[i] = string(b)
 	}
-	detail, err := s.codec.packDetail(t.Series, t.Histograms)
+	series, err := s.codec.packSeries(t.Series)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
@@ -251,8 +298,12 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
-	var fresh map[metric]int64
-	err = s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq, t.Run), func(ctx context.Context, tx *sql.Tx) error {
+	vals, err := s.packValues(ctx, t.Values)
+	if err != nil {
+		return err
+	}
+	histograms := packHistograms(t.Histograms)
+	return s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq, t.Run), func(ctx context.Context, tx *sql.Tx) error {
 		var found int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
 			return err
@@ -264,14 +315,14 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 				length_ns, cold, started, took_ns, labels, facts, findings, err, void)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
 			t.Run, t.Seq, t.Block, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
-			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], t.Err, t.Void).Scan(&id)
+			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], s.drv.text(t.Err), s.drv.text(t.Void)).Scan(&id)
 		if err != nil {
 			return err
 		}
-		if fresh, err = s.appendValues(ctx, tx, id, t.Values); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO measured (trial, vals, histograms) VALUES ($1, $2, $3)`, id, vals, histograms); err != nil {
 			return err
 		}
-		for kind, data := range map[string][]byte{kindDetail: detail, kindRaw: raw} {
+		for kind, data := range map[string][]byte{kindSeries: series, kindRaw: raw} {
 			if data == nil {
 				continue
 			}
@@ -281,48 +332,55 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		}
 		return nil
 	})
-	if err == nil {
-		s.learn(fresh) // only now: a transaction that was undone has taken its ids along
-	}
-	return err
 }
 
-const kindDetail, kindRaw = "detail", "raw"
+// The kinds of blobs. An earlier version wrote series and histograms as one "detail".
+const kindDetail, kindSeries, kindRaw = "detail", "series", "raw"
 
-// appendValues returns the metrics that the store saw for the first time.
-func (s *Store) appendValues(ctx context.Context, tx *sql.Tx, trial int64, values []iotax.Value) (map[metric]int64, error) {
-	fresh := map[metric]int64{}
-	// In portions, because a statement takes a limited number of parameters.
-	for from := 0; from < len(values); from += 500 {
-		part := values[from:min(from+500, len(values))]
-		var q strings.Builder
-		q.WriteString(`INSERT INTO trial_values (trial, n, metric, value) VALUES `)
-		args := make([]any, 0, 4*len(part))
-		for i, v := range part {
-			m := metric{v.Name, v.Unit, v.Better}
-			id, ok := fresh[m]
-			if !ok {
-				id, ok = s.known(m)
-			}
-			if !ok {
-				var err error
-				if id, err = metricID(ctx, tx, m); err != nil {
-					return nil, err
+// packValues returns the JSON of values. Metrics that the store does not know yet are added first, in a transaction
+// of its own and in one order: writers that add the same ones would wait for each other in a circle otherwise.
+func (s *Store) packValues(ctx context.Context, values []iotax.Value) (string, error) {
+	ids := make(map[metric]int64, len(values))
+	var unknown []metric
+	for _, v := range values {
+		m := metric{v.Name, v.Unit, v.Better}
+		if _, seen := ids[m]; seen {
+			continue
+		}
+		id, ok := s.known(m)
+		if ids[m] = id; !ok {
+			unknown = append(unknown, m)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.SortFunc(unknown, func(a, b metric) int {
+			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.unit, b.unit), cmp.Compare(a.better, b.better))
+		})
+		fresh := map[metric]int64{}
+		err := s.write(ctx, "save metrics", func(ctx context.Context, tx *sql.Tx) error {
+			for _, m := range unknown {
+				id, err := metricID(ctx, tx, m)
+				if err != nil {
+					return err
 				}
 				fresh[m] = id
 			}
-			if i > 0 {
-				q.WriteString(", ")
-			}
-			fmt.Fprintf(&q, "($%d, $%d, $%d, $%d)", 4*i+1, 4*i+2, 4*i+3, 4*i+4)
-			value := sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value)}
-			args = append(args, trial, from+i, id, value)
+			return nil
+		})
+		if err != nil {
+			return "", err
 		}
-		if _, err := tx.ExecContext(ctx, q.String(), args...); err != nil {
-			return nil, err
-		}
+		s.learn(fresh) // only now: a transaction that was undone has taken its ids along
+		maps.Copy(ids, fresh)
 	}
-	return fresh, nil
+	b := append(make([]byte, 0, 24*len(values)+2), '[')
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPair(b, ids[metric{v.Name, v.Unit, v.Better}], v.Value)
+	}
+	return string(append(b, ']')), nil
 }
 
 func metricID(ctx context.Context, tx *sql.Tx, m metric) (id int64, err error) {
@@ -551,8 +609,10 @@ func (s *Store) each(ctx context.Context, ref string, last int64, workload strin
 		for err == nil {
 			var page []*iotax.Trial
 			err = s.read(ctx, "read run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
-				page, err = s.page(ctx, tx, id, last, workload, size, depth)
-				return err
+				return s.withMetrics(ctx, tx, func() (err error) {
+					page, err = s.page(ctx, tx, id, last, workload, size, depth)
+					return err
+				})
 			})
 			if err != nil {
 				break
@@ -574,9 +634,16 @@ func (s *Store) each(ctx context.Context, ref string, last int64, workload strin
 // page reads the trials that follow the one with Seq last; workload "" is any.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, workload string, size int, depth Depth) ([]*iotax.Trial, error) {
 	var page []*iotax.Trial
+	older := false
 	byID := make(map[int64]*iotax.Trial, size)
-	rows, err := tx.QueryContext(ctx, `SELECT id, seq, block, target, workload, seed, ramp_ns, length_ns, cold,
-		started, took_ns, labels, facts, findings, err, void FROM trials WHERE run = $1 AND seq > $2 AND ($4 = '' OR workload = $4) ORDER BY seq LIMIT $3`, run, last, size, workload)
+	histograms := "NULL"
+	if depth == Full {
+		histograms = "m.histograms"
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT t.id, t.seq, t.block, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold,
+			t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.void, m.vals, `+histograms+`
+		FROM trials t JOIN measured m ON m.trial = t.id
+		WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, run, last, size, workload)
 	if err != nil {
 		return nil, err
 	}
@@ -587,8 +654,9 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 		var seed string
 		var start sql.NullString
 		var texts [3]sql.RawBytes
+		var vals, packed sql.RawBytes
 		if err := rows.Scan(&id, &t.Seq, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold,
-			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Void); err != nil {
+			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Void, &vals, &packed); err != nil {
 			return nil, err
 		}
 		if t.Seed, err = parseSeed(seed); err != nil {
@@ -605,81 +673,52 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 				return nil, err
 			}
 		}
+		if t.Values, err = s.readValues(vals, nil); err != nil {
+			return nil, fmt.Errorf("values of trial %d: %w", t.Seq, err)
+		}
+		if depth == Full {
+			older = older || packed == nil
+			if t.Histograms, err = unpackHistograms(packed, nil); err != nil {
+				return nil, fmt.Errorf("histograms of trial %d: %w", t.Seq, err)
+			}
+		}
 		page, byID[id] = append(page, t), t
 	}
-	if err := rows.Err(); err != nil || len(page) == 0 {
-		return nil, err
+	if err := rows.Err(); err != nil || len(page) == 0 || depth != Full {
+		return page, err
 	}
 	rows.Close()
-	end := page[len(page)-1].Seq
-	if err := s.readValues(ctx, tx, byID, run, workload, last, end); err != nil {
-		return nil, err
-	}
-	if depth == Full {
-		if err := s.readDetails(ctx, tx, byID, run, workload, last, end); err != nil {
-			return nil, err
-		}
-	}
-	return page, nil
+	return page, s.readSeries(ctx, tx, byID, older)
 }
 
-func (s *Store) readValues(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run, workload string, after int64, end int) error {
-	rows, err := tx.QueryContext(ctx, `SELECT v.trial, v.metric, v.value FROM trials t JOIN trial_values v ON v.trial = t.id
-		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 AND ($4 = '' OR t.workload = $4) ORDER BY v.trial, v.n`, run, after, end, workload)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	type row struct {
-		trial, metric int64
-		value         float64
-	}
-	var all []row // metrics that are new here need a query of their own, and rows must be closed by then
-	unknown := false
-	s.mu.RLock()
-	for rows.Next() {
-		var r row
-		var v sql.NullFloat64
-		if err = rows.Scan(&r.trial, &r.metric, &v); err != nil {
-			break
-		}
-		if r.value = v.Float64; !v.Valid {
-			r.value = math.NaN()
-		}
-		if _, ok := s.byID[r.metric]; !ok {
-			unknown = true
-		}
-		all = append(all, r)
-	}
-	s.mu.RUnlock()
-	if err = errors.Join(err, rows.Err()); err != nil {
-		return err
-	}
-	rows.Close()
-	if unknown {
-		if err := s.loadMetrics(ctx, tx); err != nil {
-			return err
-		}
+// errUnknownMetric says that another process added a metric since this one looked.
+var errUnknownMetric = errors.New("no metric has this id")
+
+// readValues appends the values in text to into.
+func (s *Store) readValues(text []byte, into []iotax.Value) ([]iotax.Value, error) {
+	if into == nil && len(text) > 2 {
+		into = make([]iotax.Value, 0, bytes.Count(text, []byte("["))-1)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].trial == all[0].trial {
-			n++
+	err := readPairs(text, func(id int64, v float64) error {
+		m, ok := s.byID[id]
+		if !ok {
+			return fmt.Errorf("%w: %d", errUnknownMetric, id)
 		}
-		values := make([]iotax.Value, n)
-		for i, r := range all[:n] {
-			m := s.byID[r.metric]
-			values[i] = iotax.Value{Name: m.name, Value: r.value, Unit: m.unit, Better: m.better}
-		}
-		byID[all[0].trial].Values = values
-		all = all[n:]
-	}
-	return nil
+		into = append(into, iotax.Value{Name: m.name, Value: v, Unit: m.unit, Better: m.better})
+		return nil
+	})
+	return into, err
 }
 
-func (s *Store) loadMetrics(ctx context.Context, tx *sql.Tx) error {
+// withMetrics runs f, which reads values, and once more after reading the metrics where it met one that this
+// process does not know.
+func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) error {
+	err := f()
+	if !errors.Is(err, errUnknownMetric) {
+		return err
+	}
 	rows, err := tx.QueryContext(ctx, `SELECT id, name, unit, better FROM metrics`)
 	if err != nil {
 		return err
@@ -694,13 +733,34 @@ func (s *Store) loadMetrics(ctx context.Context, tx *sql.Tx) error {
 		}
 		all[m] = id
 	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	rows.Close()
 	s.learn(all)
-	return rows.Err()
+	return f()
 }
 
-func (s *Store) readDetails(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, run, workload string, after int64, end int) error {
-	rows, err := tx.QueryContext(ctx, `SELECT b.trial, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $4
-		WHERE t.run = $1 AND t.seq > $2 AND t.seq <= $3 AND ($5 = '' OR t.workload = $5)`, run, after, end, kindDetail, workload)
+// readSeries fills in the series of these trials and, of those that an earlier version wrote, the histograms.
+func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, older bool) error {
+	kinds := []string{kindSeries}
+	if older {
+		kinds = append(kinds, kindDetail)
+	}
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for id := range byID {
+		least, most = min(least, id), max(most, id)
+	}
+	for _, kind := range kinds {
+		if err := s.readBlobs(ctx, tx, byID, kind, least, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, kind string, least, most int64) error {
+	rows, err := tx.QueryContext(ctx, `SELECT trial, data FROM blobs WHERE trial >= $1 AND trial <= $2 AND kind = $3`, least, most, kind)
 	if err != nil {
 		return err
 	}
@@ -712,7 +772,15 @@ func (s *Store) readDetails(ctx context.Context, tx *sql.Tx, byID map[int64]*iot
 			return err
 		}
 		t := byID[id]
-		if t.Series, t.Histograms, err = s.codec.unpackDetail(data); err != nil {
+		if t == nil { // of another run, which was measured at the same time
+			continue
+		}
+		if kind == kindSeries {
+			t.Series, err = s.codec.unpackSeries(data)
+		} else {
+			t.Series, t.Histograms, err = s.codec.unpackDetail(data)
+		}
+		if err != nil {
 			return fmt.Errorf("series of trial %d: %w", t.Seq, err)
 		}
 	}

@@ -203,14 +203,14 @@ func multiply(t testing.TB, path string, n int) {
 		"words":   "printf('copy-%05d%splan %d%s%s', n.i, char(10), n.i % 97, char(10), s.words)",
 	})
 	trialCols, trialVals := replaced("trials", map[string]string{"id": "n.i * " + most + " + s.id", "run": "printf('copy-%05d', n.i)"})
-	valueCols, valueVals := replaced("trial_values", map[string]string{"trial": "n.i * " + most + " + s.trial"})
+	valueCols, valueVals := replaced("measured", map[string]string{"trial": "n.i * " + most + " + s.trial"})
 	tx, err := db.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
 	for _, q := range []string{
-		`INSERT INTO trial_values (` + valueCols + `) ` + count + `SELECT ` + valueVals + ` FROM n, trial_values s`,
+		`INSERT INTO measured (` + valueCols + `) ` + count + `SELECT ` + valueVals + ` FROM n, measured s`,
 		`INSERT INTO runs (` + runCols + `) ` + count + `SELECT ` + runVals + ` FROM n, runs s`,
 		`INSERT INTO trials (` + trialCols + `) ` + count + `SELECT ` + trialVals + ` FROM n, trials s`,
 	} {

@@ -1,0 +1,285 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"iotax"
+)
+
+// What every store does, whatever keeps it.
+var both = map[string]func(t *testing.T, url string){
+	"RoundTrip":        testRoundTrip,
+	"EveryFieldIsKept": testEveryFieldIsKept,
+	"EachPages":        testEachPages,
+	"Lookup":           testLookup,
+	"Concurrent":       testConcurrent,
+	"CancelKeepsTrial": testCancelKeepsTrial,
+	"Find":             testFind,
+	"Cells":            testCells,
+	"State":            testState,
+	"NamesAndHistory":  testNamesAndHistory,
+	"Shards":           testShards, "Parts": testParts,
+}
+
+func TestSQLite(t *testing.T) {
+	for name, test := range both {
+		t.Run(name, func(t *testing.T) {
+			test(t, "sqlite://"+filepath.Join(t.TempDir(), "new dir", "with % and ? and #.db"))
+		})
+	}
+}
+
+// The parts of a run are those of its trials, whoever wrote them and in whatever order.
+func testParts(t *testing.T, url string) {
+	ctx := t.Context()
+	s := open(t, url)
+	for _, id := range []string{"a", "b"} {
+		if err := s.Create(ctx, exampleRun(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const n = 40
+	for i := range n {
+		for _, id := range []string{"a", "b"} {
+			x := exampleTrial(id, (i*7)%n)
+			x.Facts["command"] = fmt.Sprintf(`fio "--seed=%d" \ `, i)
+			if x.Seq == 5 {
+				x.Values, x.Histograms, x.Series, x.Err = nil, nil, nil, "no luck"
+			}
+			if err := s.Append(ctx, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Close()
+	s = open(t, url)
+	p := s.Parts(ctx, "a", "", Full)
+	var want []*iotax.Trial
+	for i := range n {
+		x := exampleTrial("a", i)
+		if i == 5 {
+			x.Values, x.Histograms, x.Series, x.Err = nil, nil, nil, "no luck"
+		}
+		want = append(want, x)
+	}
+	i := 0
+	for x, err := range p.Trials() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := *want[i]
+		w.Values, w.Histograms, w.Series, w.Seed, w.Labels = nil, nil, nil, 0, nil
+		if d := cmp.Diff(&w, x, equal); d != "" {
+			t.Errorf("trial %d (-want +got):\n%s", i, d)
+		}
+		i++
+	}
+	k := 0
+	for x, err := range p.Measured() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &iotax.Trial{Run: "a", Seq: k, Values: want[k].Values, Histograms: want[k].Histograms}
+		if d := cmp.Diff(w, x, equal); d != "" {
+			t.Errorf("measured %d (-want +got):\n%s", k, d)
+		}
+		k++
+	}
+	if i != n || k != n {
+		t.Errorf("%d trials, %d measured, want %d", i, k, n)
+	}
+	var seqs []int
+	for x, err := range p.Series([]int{9, 5, 3, 1000}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want[x.Seq].Series, x.Series, equal); d != "" {
+			t.Errorf("series of %d (-want +got):\n%s", x.Seq, d)
+		}
+		seqs = append(seqs, x.Seq)
+	}
+	if !slices.Equal(seqs, []int{3, 9}) {
+		t.Errorf("series of %v", seqs)
+	}
+	for x, err := range s.Parts(ctx, "a", "", Brief).Measured() {
+		if err != nil || len(x.Histograms) > 0 || len(x.Values) == 0 && x.Seq != 5 {
+			t.Errorf("brief: %v, %v", x, err)
+		}
+	}
+	for range s.Parts(ctx, "a", "none", Full).Trials() {
+		t.Error("a workload that is not there has a trial")
+	}
+	for range p.Measured() {
+		break // leaves no transaction open: the next write goes through
+	}
+	if err := s.Append(ctx, &iotax.Trial{Run: "a", Seq: 5000}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Numbers come back bit by bit, in each of the forms in which bins are written.
+func TestPackedExactly(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	onGrid, nano, odd, unsorted := iotax.Histogram{Name: "a", Unit: "s"}, iotax.Histogram{Name: "b"}, iotax.Histogram{}, iotax.Histogram{Name: "d"}
+	for i, v := range grid().value {
+		if i%3 == 0 {
+			onGrid.Bins = append(onGrid.Bins, iotax.Bin{Value: v, Count: r.Uint64N(1 << 40)})
+		}
+	}
+	n := uint64(0)
+	for range 500 {
+		n += r.Uint64N(1 << 30)
+		nano.Bins = append(nano.Bins, iotax.Bin{Value: float64(n) * 1e-9, Count: 1})
+		odd.Bins = append(odd.Bins, iotax.Bin{Value: math.Float64frombits(r.Uint64()), Count: r.Uint64()})
+		unsorted.Bins = append(unsorted.Bins, iotax.Bin{Value: float64(r.IntN(100)) * 1e-9, Count: 2})
+	}
+	odd.Bins = append(odd.Bins, iotax.Bin{Value: math.NaN()}, iotax.Bin{Value: math.Inf(-1)}, iotax.Bin{Value: math.Copysign(0, -1)})
+	want := []iotax.Histogram{onGrid, nano, odd, unsorted, {Name: "empty"}}
+	b := packHistograms(want)
+	got, err := unpackHistograms(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := func(h iotax.Histogram) string {
+		s := h.Name + "|" + h.Unit
+		for _, b := range h.Bins {
+			s += fmt.Sprintf("|%x:%d", math.Float64bits(b.Value), b.Count)
+		}
+		return s
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d histograms", len(got))
+	}
+	for i := range want {
+		if exact(want[i]) != exact(got[i]) {
+			t.Errorf("histogram %d differs", i)
+		}
+	}
+	if size := len(packHistograms(want[:1])); size > len(onGrid.Bins)*8 {
+		t.Errorf("%d bins on fio's grid take %d bytes", len(onGrid.Bins), size)
+	}
+	for i := range b { // a damaged one is an error or something else, and no panic
+		_, _ = unpackHistograms(b[:i], nil)
+		damaged := slices.Clone(b)
+		damaged[i] ^= byte(1 + r.IntN(255))
+		_, _ = unpackHistograms(damaged, nil)
+		if _, err := unpackHistograms(b[:i], nil); err == nil && i > 0 && i < 100 {
+			if i != 1 {
+				t.Errorf("%d bytes of %d were taken for all", i, len(b))
+			}
+		}
+	}
+	var c codec
+	defer c.close()
+	series := []iotax.Series{{Name: "x", Unit: "1/s", T: []float64{1, 2, math.NaN()}, V: []float64{math.Inf(1), 5e-324, -0.1}}, {}}
+	packed, err := c.packSeries(series)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := c.unpackSeries(packed)
+	if d := cmp.Diff(series, back, equal); err != nil || d != "" {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}
+
+func TestWithout(t *testing.T) {
+	for object, want := range map[string]string{
+		`{}`:                                    `{}`,
+		`{"a":"1"}`:                             `{"a":"1"}`,
+		`{"command":"x"}`:                       `{}`,
+		`{"a":"1","command":"x \"y\\","z":"2"}`: `{"a":"1","z":"2"}`,
+		`{"a":"\"command\":\"x\"","b":"2"}`:     `{"a":"\"command\":\"x\"","b":"2"}`,
+		`null`:                                  `null`,
+		`{"command":"x`:                         `{"command":"x`,
+	} {
+		in := []byte(object)
+		if got := string(without(in, "command")); got != want {
+			t.Errorf("%s: %s, want %s", object, got, want)
+		}
+		if string(in) != object {
+			t.Errorf("%s was changed to %s", object, in)
+		}
+	}
+}
+
+// Two processes say what they measure of a run, in any order; a third with another plan is turned away.
+func testShards(t *testing.T, url string) {
+	ctx := t.Context()
+	s, other := open(t, url), open(t, url)
+	count := func(parts []*iotax.Run) *iotax.Run {
+		out := *parts[0]
+		out.Name = fmt.Sprintf("%d parts from %s", len(parts), parts[0].Baseline)
+		return &out
+	}
+	save := func(s *Store, id string, index, of int, change func(*iotax.Run)) error {
+		r := exampleRun(id)
+		r.Baseline = fmt.Sprint("b", index)
+		if change != nil {
+			change(r)
+		}
+		return s.SavePart(ctx, r, Part{index, of}, count)
+	}
+	name := func(want string) {
+		t.Helper()
+		r, err := s.Get(ctx, "r")
+		if err != nil || r.Name != want || string(r.Plan) != string(exampleRun("r").Plan) {
+			t.Errorf("%+v, %v; want %s", r, err, want)
+		}
+	}
+	if p, err := s.Part(ctx, "r", Part{1, 2}); p != nil || err != nil {
+		t.Errorf("before the first: %v, %v", p, err)
+	}
+	var wg sync.WaitGroup
+	for i, st := range []*Store{s, other} {
+		wg.Go(func() {
+			for range 5 {
+				if err := save(st, "r", i, 2, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	name("2 parts from b0")
+	if err := save(other, "r", 1, 2, func(r *iotax.Run) { r.Status = iotax.Done }); err != nil {
+		t.Error(err)
+	}
+	if p, err := s.Part(ctx, "r", Part{1, 2}); err != nil || p == nil || p.Status != iotax.Done || p.Baseline != "b1" || string(p.Plan) != string(exampleRun("r").Plan) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for what, err := range map[string]error{
+		"another plan":         save(s, "r", 0, 2, func(r *iotax.Run) { r.Plan = []byte("name: other") }),
+		"another number":       save(s, "r", 0, 3, nil),
+		"another number, read": func() error { _, err := s.Part(ctx, "r", Part{0, 3}); return err }(),
+		"no id":                save(s, "", 0, 2, nil),
+	} {
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" && what != "no id" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.Create(ctx, exampleRun("alone")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(ctx, exampleTrial("alone", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := save(s, "alone", 0, 2, nil); err == nil || !strings.Contains(err.Error(), "one process") {
+		t.Errorf("a run of one process was joined: %v", err)
+	}
+	if err := s.Remove(ctx, "r"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Part(ctx, "r", Part{1, 2}); p != nil || err != nil {
+		t.Errorf("a removed run: %v, %v", p, err)
+	}
+}

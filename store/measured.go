@@ -1,0 +1,331 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+
+	"iotax"
+)
+
+// What was measured in a trial stands in a row of its own: the values as JSON that SQL can take apart, a list of
+// [id of the metric, number], and the histograms as bytes, which a report of 100,000 trials reads all of.
+
+// appendPair appends a value to the JSON of values. What is no number is null; the infinities, which JSON does not
+// know, are text that both databases turn into numbers.
+func appendPair(b []byte, id int64, v float64) []byte {
+	b = strconv.AppendInt(append(b, '['), id, 10)
+	b = append(b, ',')
+	switch {
+	case math.IsNaN(v):
+		b = append(b, "null"...)
+	case math.IsInf(v, 1):
+		b = append(b, `"Infinity"`...)
+	case math.IsInf(v, -1):
+		b = append(b, `"-Infinity"`...)
+	default:
+		b = strconv.AppendFloat(b, v, 'g', -1, 64)
+	}
+	return append(b, ']')
+}
+
+var errValues = errors.New("the values are damaged")
+
+// readPairs calls f for each value of the JSON that appendPair, or the migration to version 6, wrote.
+func readPairs(text []byte, f func(id int64, v float64) error) error {
+	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
+		return errValues
+	}
+	text = text[1 : len(text)-1]
+	for len(text) > 0 {
+		i := 1
+		var id int64
+		for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
+			id = 10*id + int64(text[i]-'0')
+		}
+		if text[0] != '[' || i == 1 || i >= len(text) || text[i] != ',' {
+			return errValues
+		}
+		from := i + 1
+		for i = from; i < len(text) && text[i] != ']'; i++ {
+		}
+		if i >= len(text) {
+			return errValues
+		}
+		v := math.NaN()
+		if word := string(text[from:i]); word != "null" { // the compiler keeps this on the stack
+			if len(word) > 2 && word[0] == '"' {
+				word = word[1 : len(word)-1]
+			}
+			var err error
+			if v, err = strconv.ParseFloat(word, 64); err != nil {
+				return fmt.Errorf("%w: %.30q", errValues, word)
+			}
+		}
+		if err := f(id, v); err != nil {
+			return err
+		}
+		if text = text[i+1:]; len(text) > 0 {
+			if text[0] != ',' {
+				return errValues
+			}
+			text = text[1:]
+		}
+	}
+	return nil
+}
+
+// How the values of a histogram's bins are written. Each is exact: a histogram that fits none of the short forms
+// is written as it is.
+const (
+	binsRaw  = 0 // eight bytes each
+	binsNano = 1 // whole nanoseconds: the differences as varints
+	binsGrid = 2 // whole nanoseconds on fio's grid: the differences of their numbers there as varints
+)
+
+// grid is fio's (stat.c, plat_idx_to_val): the first 128 bins are a nanosecond each, and then 64 to a power of two,
+// each at its middle.
+var grid = sync.OnceValue(func() (g struct {
+	value  []float64 // in seconds, by number
+	number map[float64]uint64
+}) {
+	g.number = map[float64]uint64{}
+	for i := range uint64(64 * 29) {
+		n := i
+		if i >= 128 {
+			shift := i>>6 - 1
+			n = 1<<(shift+6) + (i&63)<<shift + 1<<shift>>1
+		}
+		g.value = append(g.value, float64(n)*1e-9)
+		g.number[g.value[i]] = i
+	}
+	return g
+})
+
+// whole returns the numbers that stand for the values of bins in a short form; ok is false where that would not be
+// exact, or the values do not ascend.
+func whole(bins []iotax.Bin, form byte) (numbers []uint64, ok bool) {
+	g := grid()
+	numbers = make([]uint64, len(bins))
+	for i, b := range bins {
+		switch form {
+		case binsGrid:
+			if numbers[i], ok = g.number[b.Value]; !ok {
+				return nil, false
+			}
+		default:
+			n := math.Round(b.Value * 1e9)
+			if !(n >= 0 && n < 1<<53) || float64(uint64(n))*1e-9 != b.Value || math.Signbit(b.Value) {
+				return nil, false
+			}
+			numbers[i] = uint64(n)
+		}
+		if i > 0 && numbers[i] < numbers[i-1] {
+			return nil, false
+		}
+	}
+	return numbers, true
+}
+
+const histogramsVersion = 1
+
+// packHistograms never returns nil: no bytes are no histograms.
+func packHistograms(hs []iotax.Histogram) []byte {
+	if len(hs) == 0 {
+		return []byte{}
+	}
+	b := []byte{histogramsVersion}
+	for _, h := range hs {
+		b = appendText(appendText(b, h.Name), h.Unit)
+		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
+		form := byte(binsGrid)
+		numbers, ok := whole(h.Bins, form)
+		if !ok {
+			form = binsNano
+			if numbers, ok = whole(h.Bins, form); !ok {
+				form = binsRaw
+			}
+		}
+		b = append(b, form)
+		last := uint64(0)
+		for i, bin := range h.Bins {
+			if form == binsRaw {
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bin.Value))
+			} else {
+				b = binary.AppendUvarint(b, numbers[i]-last)
+				last = numbers[i]
+			}
+			b = binary.AppendUvarint(b, bin.Count)
+		}
+	}
+	return b
+}
+
+// A reading takes packed bytes apart. After the first thing that cannot be, err is set and all else is zero.
+type reading struct {
+	b   []byte
+	err error
+}
+
+var errCut = errors.New("the bytes end too early")
+
+func (r *reading) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 {
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail(errCut)
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reading) float() float64 {
+	if len(r.b) < 8 {
+		r.fail(errCut)
+		return 0
+	}
+	v := math.Float64frombits(binary.LittleEndian.Uint64(r.b))
+	r.b = r.b[8:]
+	return v
+}
+
+// length reads the number of things of which each has least bytes at least: a damaged one cannot take all memory.
+func (r *reading) length(least int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/least) {
+		r.fail(errCut)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reading) fail(err error) {
+	if r.b = nil; r.err == nil {
+		r.err = err
+	}
+}
+
+// text returns known where that is what stands there, so that a name is not made again for each trial.
+func (r *reading) text(known string) string {
+	n := r.length(1)
+	word := r.b[:n]
+	r.b = r.b[n:]
+	if string(word) == known {
+		return known
+	}
+	return string(word)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// unpackHistograms appends the histograms in b to into, whose spare capacity, that of the bins included, it uses.
+func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, error) {
+	if len(b) == 0 {
+		return into, nil
+	}
+	if b[0] != histogramsVersion {
+		return nil, fmt.Errorf("histograms of form %d are not known; a newer iotax wrote them", b[0])
+	}
+	r := reading{b: b[1:]}
+	values := grid().value
+	for len(r.b) > 0 {
+		if len(into) < cap(into) {
+			into = into[:len(into)+1]
+		} else {
+			into = append(into, iotax.Histogram{})
+		}
+		h := &into[len(into)-1]
+		h.Name, h.Unit = r.text(h.Name), r.text(h.Unit)
+		n := r.length(2)
+		if len(r.b) == 0 {
+			return nil, errCut
+		}
+		form := r.b[0]
+		r.b = r.b[1:]
+		if cap(h.Bins) < n {
+			h.Bins = make([]iotax.Bin, 0, n)
+		}
+		h.Bins = h.Bins[:0]
+		last := uint64(0)
+		for range n {
+			var v float64
+			switch form {
+			case binsRaw:
+				v = r.float()
+			case binsGrid:
+				if last += r.uvarint(); last >= uint64(len(values)) {
+					r.fail(errors.New("a bin is beyond fio's grid"))
+					break
+				}
+				v = values[last]
+			case binsNano:
+				last += r.uvarint()
+				v = float64(last) * 1e-9
+			default:
+				r.fail(fmt.Errorf("bins of form %d are not known", form))
+			}
+			h.Bins = append(h.Bins, iotax.Bin{Value: v, Count: r.uvarint()})
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+	}
+	return into, nil
+}
+
+// packSeries returns nil when there is nothing to keep. Numbers are kept bit by bit.
+func (c *codec) packSeries(series []iotax.Series) ([]byte, error) {
+	if len(series) == 0 {
+		return nil, nil
+	}
+	b := []byte{seriesVersion}
+	for _, s := range series {
+		b = appendText(appendText(b, s.Name), s.Unit)
+		for _, xs := range [][]float64{s.T, s.V} {
+			b = binary.AppendUvarint(b, uint64(len(xs)))
+			for _, x := range xs {
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+			}
+		}
+	}
+	return c.pack(b)
+}
+
+const seriesVersion = 1
+
+func (c *codec) unpackSeries(data []byte) ([]iotax.Series, error) {
+	b, err := c.unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 || b[0] != seriesVersion {
+		return nil, errors.New("series of this form are not known; a newer iotax wrote them")
+	}
+	r := reading{b: b[1:]}
+	var out []iotax.Series
+	for len(r.b) > 0 {
+		s := iotax.Series{Name: r.text(""), Unit: r.text("")}
+		for _, to := range []*[]float64{&s.T, &s.V} {
+			xs := make([]float64, r.length(8))
+			for i := range xs {
+				xs[i] = r.float()
+			}
+			*to = xs
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"iotax"
+)
+
+// postgresDriver is a store in a PostgreSQL database: for many who write at once, from many hosts.
+type postgresDriver struct {
+	config *pgx.ConnConfig
+	on     string // the address without what is nobody's business: no user, no password, no options
+}
+
+// schemaName is where the tables are unless the address sets search_path.
+const schemaName = "iotax"
+
+func newPostgres(url string) (*postgresDriver, error) {
+	scheme, _, _ := strings.Cut(url, "://")
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The library's message repeats the address as far as it takes it to be harmless. Ours does not.
+		return nil, &iotax.Error{Op: "open store", On: scheme + "://…", Err: errors.New("the address cannot be read"),
+			Mend: "write postgres://USER@HOST:PORT/DATABASE; a password is best kept in PGPASSWORD or ~/.pgpass, and % signs and slashes in one are written %25 and %2F"}
+	}
+	if config.RuntimeParams["search_path"] == "" {
+		config.RuntimeParams["search_path"] = schemaName
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "iotax"
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = patience
+	}
+	host := config.Host
+	if !strings.HasPrefix(host, "/") {
+		host = net.JoinHostPort(host, fmt.Sprint(config.Port))
+	}
+	return &postgresDriver{config, "postgres://" + strings.TrimPrefix(host, "/") + "/" + config.Database}, nil
+}
+
+func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
+	db := stdlib.OpenDB(*d.config)
+	// A server has a hundred connections by default, and a fleet more writers than that: between two trials each
+	// gives its own back.
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxIdleTime(2 * time.Second)
+	if err := d.ready(ctx, db); err != nil {
+		db.Close()
+		if e := (*iotax.Error)(nil); errors.As(err, &e) {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, d.explain("open", err)
+	}
+	return db, nil
+}
+
+// migrationLock is the key of the advisory lock under which the schema is changed: "iotx" twice.
+const migrationLock = applicationID<<32 | applicationID
+
+func (d *postgresDriver) ready(ctx context.Context, db *sql.DB) error {
+	newest, err := newestMigration("postgres")
+	if err != nil {
+		return err
+	}
+	version, err := d.version(ctx, db)
+	for p := newPauses(); err != nil && d.again(err) && p.wait(ctx); {
+		version, err = d.version(ctx, db)
+	}
+	if err != nil || version == newest {
+		return err
+	}
+	if version > newest {
+		return &iotax.Error{Op: "open store", On: d.on, Err: fmt.Errorf("made by a newer iotax: its schema is version %d, this iotax knows %d", version, newest), Mend: "use the newer iotax, or another store: --store URL"}
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
+		return err
+	}
+	defer conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)) // closing does it, too
+	if version, err = d.version(ctx, db); err != nil || version == newest {
+		return err
+	}
+	if err := d.makeSchema(ctx, conn); err != nil {
+		return err
+	}
+	dir, err := fs.Sub(migrations, "migrations/postgres")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// makeSchema makes the schema that the tables come into, where it is missing. CREATE … IF NOT EXISTS asks for the right to
+// create it also where it exists.
+func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
+	var there bool
+	if err := conn.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL`).Scan(&there); err != nil || there {
+		return err
+	}
+	name, _, _ := strings.Cut(d.config.RuntimeParams["search_path"], ",")
+	_, err := conn.ExecContext(ctx, `CREATE SCHEMA `+pgx.Identifier{strings.Trim(strings.TrimSpace(name), `"`)}.Sanitize())
+	return err
+}
+
+// version returns the schema version; 0 is a database without our tables.
+func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
+	var ours, others bool
+	if err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL AND to_regclass('measured') IS NOT NULL,
+		to_regclass('runs') IS NOT NULL AND to_regclass('measured') IS NULL`).Scan(&ours, &others); err != nil {
+		return 0, err
+	}
+	if others { // ours come all at once
+		return 0, &iotax.Error{Op: "open store", On: d.on, Err: errors.New("it holds the tables of another program"),
+			Mend: "leave search_path out of the address, so that the tables come into a schema of their own"}
+	}
+	if !ours {
+		return 0, nil
+	}
+	var version int
+	err := db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+	return version, err
+}
+
+// snapshot makes all statements of a reader see one state.
+func (d *postgresDriver) snapshot() *sql.TxOptions {
+	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
+}
+
+// text: PostgreSQL takes valid UTF-8 without NUL alone.
+func (d *postgresDriver) text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+}
+
+// The classes and codes of errors in PostgreSQL's documentation, appendix A.
+const (
+	pgTooManyConnections = "53300"
+	pgDiskFull           = "53100"
+	pgUnique             = "23505"
+	pgNoDatabase         = "3D000"
+	pgNoRight            = "42501"
+	pgStarting           = "57P03" // cannot_connect_now
+	pgShutdown           = "57P01"
+	pgWrongPassword      = "28P01"
+	pgWrongLogin         = "28000"
+)
+
+func pgCode(err error) string {
+	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// again says that a connection could not be had now, and may be later.
+func (d *postgresDriver) again(err error) bool {
+	switch pgCode(err) {
+	case pgTooManyConnections, pgStarting, pgShutdown:
+		return true
+	}
+	return false
+}
+
+func (d *postgresDriver) explain(op string, err error) error {
+	out := &iotax.Error{Op: op, On: "in store " + d.on, Err: err}
+	if op == "open" || op == "close" {
+		out.Op, out.On = op+" store", d.on
+	}
+	const elsewhere = "or use another store: --store URL"
+	var refused *pgconn.ConnectError
+	var broken net.Error
+	switch pgCode(err) {
+	case "":
+		switch {
+		case errors.As(err, &refused):
+			// Its message names the user and the database; the cause is what helps.
+			out.Err = cmp.Or(causeOf(refused), errors.New("no connection"))
+			out.Mend = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
+		case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
+			out.Mend = "the connection broke; is the server up? " + elsewhere
+		}
+	case pgTooManyConnections:
+		out.Err = fmt.Errorf("the server has no connection left for %s", patience)
+		out.Mend = "raise max_connections of the server, put a pooler (pgbouncer) before it, or run fewer at once"
+	case pgDiskFull:
+		out.Err = errors.New("the disk of the server is full")
+		out.Mend = "free space there, " + elsewhere
+	case pgUnique:
+		out.Err = errors.New("it is there already")
+		out.Mend = "does another iotax resume the same run, or has another one the same shard?"
+	case pgNoDatabase:
+		out.Err = fmt.Errorf("there is no database %s", d.config.Database)
+		out.Mend = "make it: createdb " + iotax.Quote(d.config.Database) + ", " + elsewhere
+	case pgWrongPassword, pgWrongLogin:
+		out.Err = errors.New("the server refuses this user or password")
+		out.Mend = "check the user in the address, and PGPASSWORD or ~/.pgpass"
+	case pgNoRight:
+		out.Mend = "GRANT CREATE ON DATABASE " + d.config.Database + " to the user for the first start, and USAGE on the schema " + schemaName + " with rights on its tables later"
+	case pgStarting, pgShutdown:
+		out.Mend = "wait until the server is up"
+	}
+	return out
+}
+
+// causeOf is the innermost error: of a connection that was tried at several addresses, the last.
+func causeOf(err error) error {
+	for {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			next := e.Unwrap()
+			if next == nil {
+				return err
+			}
+			err = next
+		case interface{ Unwrap() []error }:
+			all := e.Unwrap()
+			if len(all) == 0 {
+				return err
+			}
+			err = all[len(all)-1]
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"iotax"
+)
+
+// A Part names one process of those that measure a run together.
+type Part struct {
+	Index int // from 0
+	Count int
+}
+
+// SavePart keeps what one of several processes says of the run that they measure together, and makes the run, as others
+// read it, of what all of them have said so far: merge gets their parts in the order of Index, part among them, and need not be called each
+// time. The first process makes the run. That the others began another plan, or that the run is measured by one process alone, is an error.
+func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge func(parts []*iotax.Run) *iotax.Run) error {
+	if err := checkID(part.ID); err != nil {
+		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
+	}
+	data, err := json.Marshal(part)
+	if err != nil {
+		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
+	}
+	return s.write(ctx, "save run "+part.ID, func(ctx context.Context, tx *sql.Tx) error {
+		row, err := runRow(part)
+		if err != nil {
+			return err
+		}
+		inserted, err := tx.ExecContext(ctx, insertRun+` ON CONFLICT DO NOTHING`, row...)
+		if err != nil {
+			return err
+		}
+		made, err := inserted.RowsAffected()
+		if err != nil {
+			return err
+		}
+		// The others wait here until this transaction ends.
+		var plan []byte
+		if err := tx.QueryRowContext(ctx, `UPDATE runs SET status = status WHERE id = $1 RETURNING plan`, part.ID).Scan(&plan); err != nil {
+			return err
+		}
+		count, err := dividedInto(ctx, tx, part.ID)
+		if err != nil {
+			return err
+		}
+		fail := func(why, mend string) error {
+			return &iotax.Error{Op: "join run", On: part.ID, Err: errors.New(why), Mend: mend}
+		}
+		switch {
+		case count == 0 && made == 0:
+			return fail("it is a run that one process measures", "give the shards an id of their own: --id")
+		case string(plan) != string(part.Plan):
+			return fail("the shards before this one have another plan", "start every shard with the same plan and flags, or with another --id")
+		case count != 0 && count != p.Count:
+			return otherCount(part.ID, count, p)
+		}
+		ended := part.Status != iotax.Running
+		if _, err := tx.ExecContext(ctx, `INSERT INTO shards (run, shard, count, ended, data) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (run, shard) DO UPDATE SET ended = excluded.ended, data = excluded.data`, part.ID, p.Index, p.Count, ended, string(data)); err != nil {
+			return err
+		}
+		var joined, over int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*), sum(CASE WHEN ended THEN 1 ELSE 0 END) FROM shards WHERE run = $1`, part.ID).Scan(&joined, &over); err != nil {
+			return err
+		}
+		// To put all together is work for each of the parts: of many, it is done now and then, and when the last has ended.
+		if joined > fewParts && !(ended && (over == p.Count || over&(over-1) == 0)) {
+			return nil
+		}
+		all, err := partsOf(ctx, tx, part.ID)
+		if err != nil {
+			return err
+		}
+		whole := merge(all)
+		whole.Plan = plan
+		if row, err = runRow(whole); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, updateRun, row...)
+		return err
+	})
+}
+
+const fewParts = 16
+
+func otherCount(id string, count int, p Part) error {
+	return &iotax.Error{Op: "join run", On: id, Err: fmt.Errorf("it is divided into %d shards, not %d", count, p.Count), Mend: "give every shard the same number of shards, or another --id"}
+}
+
+// dividedInto is how many shards the run is to have; 0 where none has begun.
+func dividedInto(ctx context.Context, tx *sql.Tx, id string) (count int, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT count FROM shards WHERE run = $1 LIMIT 1`, id).Scan(&count)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return count, err
+}
+
+// partsOf reads the parts of a run in the order of their index, without the plan.
+func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT data FROM shards WHERE run = $1 ORDER BY shard`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var data []byte
+		r := new(iotax.Run)
+		if err := rows.Scan(&data); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, r); err != nil {
+			return nil, err
+		}
+		parts = append(parts, r)
+	}
+	return parts, rows.Err()
+}
+
+// Part returns what a process has said of its part of the run id, its plan included; nil where it has said nothing yet.
+func (s *Store) Part(ctx context.Context, id string, p Part) (*iotax.Run, error) {
+	var part *iotax.Run
+	err := s.read(ctx, "find run "+id, func(ctx context.Context, tx *sql.Tx) error {
+		count, err := dividedInto(ctx, tx, id)
+		if err != nil || count == 0 {
+			return err
+		}
+		if count != p.Count {
+			return otherCount(id, count, p)
+		}
+		var data, plan []byte
+		err = tx.QueryRowContext(ctx, `SELECT s.data, r.plan FROM shards s JOIN runs r ON r.id = s.run WHERE s.run = $1 AND s.shard = $2`, id, p.Index).Scan(&data, &plan)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r := &iotax.Run{Plan: plan}
+		if err := json.Unmarshal(data, r); err != nil {
+			return err
+		}
+		part = r
+		return nil
+	})
+	return part, err
+}

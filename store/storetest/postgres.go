@@ -1,0 +1,164 @@
+//go:build linux
+
+// Package storetest starts what the tests of stores need beside SQLite: a PostgreSQL server of their own.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+// A Server is a PostgreSQL server that listens on a socket in a directory of its own, and keeps nothing.
+type Server struct {
+	dir  string
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	done chan struct{}
+	next atomic.Int64
+}
+
+// Guarded is a user of every Server who needs Password; others need none.
+const (
+	Guarded  = "guarded"
+	Password = "hunter2-in-the-clear"
+)
+
+// Start makes a cluster and starts its server. It runs as the user postgres where this process is root, who may not
+// run one. It does not sync what it writes, unless the settings ("fsync=on") say so.
+func Start(settings ...string) (_ *Server, err error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "pg-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start PostgreSQL: %w: %s", err, s.out.String()), os.RemoveAll(dir))
+		}
+	}()
+	attr := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return nil, err
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(dir, uid, gid); err != nil {
+			return nil, err
+		}
+	}
+	// Without syncs: a test's rows need not survive the machine.
+	init := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	init.Dir, init.SysProcAttr, init.Stdout, init.Stderr = dir, attr, &s.out, &s.out
+	if err := init.Run(); err != nil {
+		return nil, fmt.Errorf("initdb: %w", err)
+	}
+	hba := "local all " + Guarded + " scram-sha-256\nlocal all all trust\n"
+	if err := os.WriteFile(filepath.Join(dir, "data", "pg_hba.conf"), []byte(hba), 0o644); err != nil {
+		return nil, err
+	}
+	s.out.Reset()
+	args := []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=40"}
+	for _, set := range settings {
+		args = append(args, "-c", set)
+	}
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), args...)
+	server := *attr
+	server.Pdeathsig = syscall.SIGQUIT
+	s.cmd.Dir, s.cmd.SysProcAttr, s.cmd.Stdout, s.cmd.Stderr = dir, &server, &s.out, &s.out
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { _ = s.cmd.Wait(); close(s.done) }()
+	for end := time.Now().Add(2 * time.Minute); ; {
+		if err = s.exec("postgres", "CREATE ROLE "+Guarded+" LOGIN PASSWORD '"+Password+"'"); err == nil {
+			return s, nil
+		}
+		select {
+		case <-s.done:
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			s.Stop()
+			return nil, err
+		}
+	}
+}
+
+// programs is the directory of the newest installed server; Debian leaves it out of PATH.
+func programs() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return "", errors.New("there is no PostgreSQL server here: scripts/need test installs it")
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+func (s *Server) exec(database, query string) error {
+	db, err := sql.Open("pgx", s.URL("tester", "", database))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err = db.ExecContext(ctx, query)
+	return err
+}
+
+// URL is the address of a database for that user.
+func (s *Server) URL(user, password, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(user), Path: "/" + database, RawQuery: url.Values{"host": {s.dir}}.Encode()}
+	if password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	return u.String()
+}
+
+// Database makes an empty database, which every user may make a schema in, and returns its address.
+func (s *Server) Database() (string, error) {
+	name := fmt.Sprintf("test%d", s.next.Add(1))
+	err := s.exec("postgres", "CREATE DATABASE "+name)
+	if err == nil {
+		err = s.exec("postgres", "GRANT CREATE ON DATABASE "+name+" TO PUBLIC")
+	}
+	return s.URL("tester", "", name), err
+}
+
+// Stop ends the server and removes all it had.
+func (s *Server) Stop() error {
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown: it ends the sessions
+	select {
+	case <-s.done:
+	case <-time.After(30 * time.Second):
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	}
+	return os.RemoveAll(s.dir)
+}
