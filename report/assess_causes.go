@@ -381,8 +381,8 @@ func (a *assessing) paths() {
 }
 
 // pathValue is the value of that name, or of one that ends in it ("volume.first.duration").
-func pathValue(t *iotax.Trial, name string) (float64, bool) {
-	for _, v := range t.Values {
+func pathValue(t *Trial, name string) (float64, bool) {
+	for v := range t.All() {
 		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {
 			return v.Value, true
 		}

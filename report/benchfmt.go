@@ -74,7 +74,7 @@ func (r *Report) Benchfmt(w io.Writer) error {
 
 // inRowOrder is the trials in the order of the report's rows, and not as they ran: benchstat holds
 // everything against what it meets first, and that shall be the baseline.
-func (r *Report) inRowOrder() []*iotax.Trial {
+func (r *Report) inRowOrder() []*Trial {
 	rank := map[Cell]int{}
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
@@ -84,18 +84,18 @@ func (r *Report) inRowOrder() []*iotax.Trial {
 		}
 	}
 	out := slices.Clone(r.Trials)
-	slices.SortStableFunc(out, func(x, y *iotax.Trial) int {
+	slices.SortStableFunc(out, func(x, y *Trial) int {
 		return rank[Cell{x.Target, x.Workload}] - rank[Cell{y.Target, y.Workload}]
 	})
 	return out
 }
 
 // results are the lines of one trial.
-func (r *Report) results(t *iotax.Trial, names namer) []*benchfmt.Result {
+func (r *Report) results(t *Trial, names namer) []*benchfmt.Result {
 	base := "IO/workload=" + names.of("workload", t.Workload) + "/target=" + names.of("target", t.Target)
 	lines := map[string]*benchfmt.Result{}
 	var order []*benchfmt.Result
-	for _, v := range t.Values {
+	for v := range t.All() {
 		op, unit := benchUnit(v)
 		if unit == "" || op == "" && !r.headline(t.Workload, v.Name) {
 			continue
@@ -164,8 +164,8 @@ func baseUnit(unit string) string {
 }
 
 // direction is what the format calls better, of the value of t that has the unit.
-func direction(t *iotax.Trial, unit string) string {
-	for _, v := range t.Values {
+func direction(t *Trial, unit string) string {
+	for v := range t.All() {
 		if _, u := benchUnit(v); u == unit {
 			switch v.Better {
 			case iotax.Up:

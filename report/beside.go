@@ -62,7 +62,7 @@ func (r *Report) holdPlanned() {
 // by names; what is in no map is looked for as it is, whatever its case, hyphens and spaces. caveat is what
 // must be known of the figures.
 func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat string) {
-	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, void: map[string]map[int]bool{}, ours: map[Cell][]*iotax.Trial{}}
+	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, void: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
 	b.Beside = &Beside{Name: names.Published}
 	var sources []string
@@ -94,7 +94,7 @@ type besider struct {
 	theirs    map[besideKey][]float64 // by published names
 	order     []besideKey             // as published
 	cells     []Cell                  // published, in order
-	ours      map[Cell][]*iotax.Trial
+	ours      map[Cell][]*Trial
 	void      map[string]map[int]bool
 	pair      []besidePair
 	single    map[Cell]bool // published cells of which single figures were named

@@ -13,7 +13,7 @@ import (
 // I/Os is more than half of the null-engine ceiling, that of one thread times the job's threads, or times
 // this host's CPUs where these are fewer. The ceiling is this host's. A guest's own is lower, so that
 // the note comes late there; a machine elsewhere has another.
-func (b *builder) cpuBound(r *Row, s *Section, trials []*iotax.Trial, target iotax.TargetInfo) {
+func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts["machine.kernel"] != "" && target.Facts["accel"] == ""
 	if c == nil || !(c.NullIOPS > 0) || elsewhere {
@@ -48,9 +48,9 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*iotax.Trial, target iot
 }
 
 // totalIOPS is the number of I/Os a second in all directions.
-func totalIOPS(t *iotax.Trial) float64 {
+func totalIOPS(t *Trial) float64 {
 	sum := 0.0
-	for _, v := range t.Values {
+	for v := range t.All() {
 		if kind, metric, ok := strings.Cut(v.Name, "."); ok && metric == "iops" && (kind == "read" || kind == "write" || kind == "trim") {
 			sum += v.Value
 		}

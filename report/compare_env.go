@@ -120,7 +120,7 @@ func span(d time.Duration) string {
 
 // trialFacts are the facts that trials tell, by cell and (without a workload) by target; several
 // values are joined.
-func trialFacts(trials []*iotax.Trial) map[Cell]map[string]string {
+func trialFacts(trials []*Trial) map[Cell]map[string]string {
 	sets := map[Cell]map[string][]string{}
 	for _, t := range trials {
 		if t.Err != "" {

@@ -164,7 +164,7 @@ func TestPairDots(t *testing.T) {
 	for _, s := range r.Sections {
 		base := s.baseline()
 		for _, row := range s.Rows {
-			wb, wx, _ := stat.Pairs(r.Trials, s.Workload, s.Metric, base.Target, row.Target)
+			wb, wx, _ := stat.Pairs(stat.SetAside(trials), s.Workload, s.Metric, base.Target, row.Target)
 			if bs, xs := pairDots(base.Dots, row.Dots, false); !slices.Equal(bs, wb) || !slices.Equal(xs, wx) {
 				t.Errorf("%s / %s: %v %v, stat.Pairs has %v %v", row.Target, s.Workload, bs, xs, wb, wx)
 			}

@@ -45,8 +45,9 @@ type Timeline struct {
 // A TimelineCell is one target's part.
 type TimelineCell struct {
 	Target       string
-	Trials       []TimelineTrial // those that count, by block
-	Mean         float64         // of all their intervals
+	Trials       []TimelineTrial // those that count, by block; of very many, as many as can be told apart, evenly chosen
+	Count        int             // of those that count
+	Mean         float64         // of all intervals of Trials
 	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough to tell
 }
 
@@ -76,7 +77,7 @@ type CostCell struct {
 }
 
 // counting returns the trials that count by cell, in the order of blocks.
-func (r *Report) counting() map[Cell][]*iotax.Trial {
+func (r *Report) counting() map[Cell][]*Trial {
 	type block struct {
 		workload string
 		n        int
@@ -87,47 +88,36 @@ func (r *Report) counting() map[Cell][]*iotax.Trial {
 			void[block{t.Workload, t.Block}] = true
 		}
 	}
-	out := map[Cell][]*iotax.Trial{}
+	out := map[Cell][]*Trial{}
 	for _, t := range r.Trials {
 		if t.Err == "" && !void[block{t.Workload, t.Block}] {
 			out[Cell{t.Target, t.Workload}] = append(out[Cell{t.Target, t.Workload}], t)
 		}
 	}
 	for _, ts := range out {
-		slices.SortStableFunc(ts, func(a, b *iotax.Trial) int { return cmp.Compare(a.Block, b.Block) })
+		slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Block, b.Block) })
 	}
 	return out
 }
 
 // distributions are those of a workload, one for each histogram that any of its trials has.
-func (s *Section) distributions(trials map[Cell][]*iotax.Trial) []Distribution {
+func (s *Section) distributions(r *Report) []Distribution {
 	var out []Distribution
 	for _, row := range s.Rows {
-		byName := map[string][]iotax.Histogram{}
-		var names []string
-		for _, t := range trials[Cell{row.Target, s.Workload}] {
-			for _, h := range t.Histograms {
-				if byName[h.Name] == nil {
-					names = append(names, h.Name)
-				}
-				byName[h.Name] = append(byName[h.Name], h)
-			}
-		}
-		for _, name := range names {
-			h := stat.Merge(byName[name]...)
-			qs := quantileCurve(h)
+		for _, h := range r.histograms[Cell{row.Target, s.Workload}] {
+			qs := quantileCurve(h.Histogram)
 			if len(qs) < 2 {
 				continue
 			}
-			i := slices.IndexFunc(out, func(d Distribution) bool { return d.Name == name })
+			i := slices.IndexFunc(out, func(d Distribution) bool { return d.Name == h.Name })
 			if i < 0 {
-				label := Label(name)
+				label := Label(h.Name)
 				for _, f := range row.Secondary {
-					if f.Name == name+".p50" {
+					if f.Name == h.Name+".p50" {
 						label = strings.TrimSpace(strings.Replace(f.Label, " p50", "", 1))
 					}
 				}
-				out = append(out, Distribution{Workload: s.Workload, Name: name, Label: label, Unit: h.Unit})
+				out = append(out, Distribution{Workload: s.Workload, Name: h.Name, Label: label, Unit: h.Unit})
 				i = len(out) - 1
 			}
 			out[i].Cells = append(out[i].Cells, DistributionCell{row.Target, qs})
@@ -166,20 +156,77 @@ func quantileCurve(h iotax.Histogram) []Quantile {
 	return out
 }
 
-// timeline is the workload's, nil where no trial that counts has a series of two intervals.
-func (s *Section) timeline(trials map[Cell][]*iotax.Trial) *Timeline {
+// Of more trials a picture shows a part: one can tell no more lines apart, and a page holds no more.
+const (
+	mostDrawn    = 60   // of a cell
+	mostDrawnAll = 6000 // of a run
+	leastDrawn   = 4    // of a cell, however many cells there are
+)
+
+// toDraw chooses the trials of each cell whose series are drawn, evenly over the run.
+func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
+	most := min(mostDrawn, max(leastDrawn, mostDrawnAll/max(1, len(trials))))
+	out := make(map[Cell][]*Trial, len(trials))
+	for c, ts := range trials {
+		if len(ts) <= most {
+			out[c] = ts
+			continue
+		}
+		for i := range most {
+			out[c] = append(out[c], ts[i*(len(ts)-1)/(most-1)])
+		}
+	}
+	return out
+}
+
+// series reads those of the trials, by Seq.
+func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error) {
+	var seqs []int
+	for _, ts := range trials {
+		for _, t := range ts {
+			seqs = append(seqs, t.Seq)
+		}
+	}
+	out := make(map[int][]iotax.Series, len(seqs))
+	for t, err := range r.source.Series(seqs) {
+		if err != nil {
+			return nil, err
+		}
+		out[t.Seq] = t.Series
+	}
+	return out, nil
+}
+
+// timelines are those of each workload, of which there is none where no trial that counts has a series of two
+// intervals.
+func (r *Report) timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
+	chosen := toDraw(trials)
+	series, err := r.series(chosen)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*Timeline{}
+	for i := range r.Sections {
+		if s := &r.Sections[i]; out[s.Workload] == nil {
+			out[s.Workload] = s.timeline(chosen, series, trials)
+		}
+	}
+	return out, nil
+}
+
+func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) *Timeline {
 	direction, _, _ := strings.Cut(s.Metric, ".")
 	var tl *Timeline
 	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", "mixed.iops"} {
 		for _, row := range s.Rows {
-			c := TimelineCell{Target: row.Target, Mean: math.NaN()}
+			c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
 			unit, sum, n := "", 0.0, 0
 			for _, t := range trials[Cell{row.Target, s.Workload}] {
-				i := slices.IndexFunc(t.Series, func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
+				i := slices.IndexFunc(series[t.Seq], func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
 				if i < 0 {
 					continue
 				}
-				x := t.Series[i]
+				x := series[t.Seq][i]
 				tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
 				for _, v := range x.V {
 					sum, n = sum+v, n+1
@@ -209,7 +256,7 @@ func (s *Section) timeline(trials map[Cell][]*iotax.Trial) *Timeline {
 }
 
 // cost is the workload's, nil where neither CPU nor memory is known of any target.
-func (s *Section) cost(r *Report, trials map[Cell][]*iotax.Trial) *Cost {
+func (s *Section) cost(r *Report, trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
 	cpus, err := strconv.ParseFloat(r.Run.Environment["cpu.count"], 64)
 	if err != nil || !(cpus > 0) {

@@ -81,7 +81,7 @@ func withLayers() *Report {
 func TestDistributions(t *testing.T) {
 	r := New(detailed())
 	trials := r.counting()
-	ds := r.Sections[0].distributions(trials)
+	ds := r.Sections[0].distributions(r)
 	if len(ds) != 1 || len(ds[0].Cells) != 5 {
 		t.Fatalf("%d distributions", len(ds))
 	}
@@ -116,11 +116,15 @@ func TestDistributions(t *testing.T) {
 // A void block and a failed trial are in no picture, a stall survives thinning, a step is not steady.
 func TestTimeline(t *testing.T) {
 	r := New(detailed())
+	timelines, err := r.timelines(r.counting())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range r.Sections {
 		if !s.First {
 			continue
 		}
-		tl := s.timeline(r.counting())
+		tl := timelines[s.Workload]
 		if tl == nil {
 			t.Fatalf("%s: none", s.Workload)
 		}

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"iotax"
 	"iotax/stat"
 )
 
@@ -67,12 +66,15 @@ func (r *Report) HTML(w io.Writer) error { return r.Page(w, "", "") }
 // body: what a server puts around it.
 func (r *Report) Page(w io.Writer, head, top template.HTML) error {
 	var b bytes.Buffer
-	v := r.view()
+	v, err := r.view()
+	if err != nil {
+		return err
+	}
 	v.Head, v.Top = head, top
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return fmt.Errorf("write HTML report: %w", err)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 
@@ -115,6 +117,7 @@ type pageView struct {
 	Targets                       []targetView
 	Boots                         []bootView
 	Trials                        []trialView
+	Listed                        string // of how many
 	Next                          []string
 	Counts                        string
 }
@@ -216,7 +219,7 @@ func verdictClass(v stat.Verdict) string {
 	return "void"
 }
 
-func (r *Report) view() pageView {
+func (r *Report) view() (pageView, error) {
 	v := pageView{
 		headView: newHead(r.Run.Version, r.Run.Name, ""), Script: template.JS(pageJS), // ours, from the binary
 		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
@@ -242,12 +245,16 @@ func (r *Report) view() pageView {
 	v.Counts = fmt.Sprintf("%s, %d failed, %d void", plural(len(r.Trials), "trial"), failed, void)
 
 	trials, hues, href := r.counting(), r.hues(), map[string]string{}
+	timelines, err := r.timelines(trials)
+	if err != nil {
+		return v, err
+	}
 	for i, s := range r.Sections {
 		if i == 0 || s.Workload != r.Sections[i-1].Workload {
 			g := groupView{ID: fmt.Sprintf("w%d", len(v.Groups)+1), Workload: clean(s.Workload)}
 			g.Sub = strings.TrimPrefix((&textWriter{Report: r}).heading(s), s.Workload+" · ")
 			g.Columns, g.Secondary = secondaryTable(s)
-			g.draw(r, s, trials, hues)
+			g.draw(r, s, trials, timelines[s.Workload], hues)
 			href[s.Workload] = "#" + g.ID
 			v.Groups = append(v.Groups, g)
 		}
@@ -284,17 +291,17 @@ func (r *Report) view() pageView {
 	v.Facts = sortedPairs(r.Run.Environment)
 	r.viewTargets(&v)
 	r.viewTrials(&v)
-	return v
+	return v, nil
 }
 
 // draw makes the drawings of the workload that s is the first section of.
-func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*iotax.Trial, hues map[string]int) {
+func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*Trial, tl *Timeline, hues map[string]int) {
 	add := func(c chartView) {
 		if c.SVG != "" {
 			g.Charts = append(g.Charts, c)
 		}
 	}
-	for _, d := range s.distributions(trials) {
+	for _, d := range s.distributions(r) {
 		for _, c := range d.charts(hues) {
 			add(c)
 		}
@@ -302,7 +309,7 @@ func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*iotax.Trial, h
 	if c := s.cost(r, trials); c != nil {
 		add(c.chart(hues))
 	}
-	if tl := s.timeline(trials); tl != nil {
+	if tl != nil {
 		for _, c := range tl.charts(hues) {
 			if c.SVG != "" {
 				g.Times = append(g.Times, c)

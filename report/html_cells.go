@@ -64,10 +64,19 @@ func (r *Report) sectionView(s Section) sectionView {
 			rv.RatioOrder = "1"
 		}
 		rv.Trials = fmt.Sprintf("%s, %d failed, %d in void blocks", plural(row.Ran, "trial"), row.Failed, row.Voided)
+		if len(row.Dots) > mostDots {
+			rv.Trials += fmt.Sprintf("; of those that lie together about %d are drawn", mostDots)
+		}
 		if top > 0 {
 			rv.HasInterval = finite(row.Value)
 			rv.Median, rv.Lo, rv.Hi = x(row.Value.Estimate), x(row.Value.Lo), x(row.Value.Hi)
+			common := 0 // dots that are neither void nor out of the way: those are drawn, whatever their number
 			for _, d := range row.Dots {
+				if !d.Void && d.Tag == stat.Inside {
+					if common++; !part(common, len(row.Dots), mostDots) {
+						continue
+					}
+				}
 				i, _ := slices.BinarySearch(inOrder, d.Block)
 				dv := dotView{X: x(d.Value), Y: 20, Title: fmt.Sprintf("block %d: %s", d.Block, number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995, Hi: d.Value * 1.005}, s.Unit))}
 				if len(inOrder) > 1 {

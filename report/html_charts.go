@@ -183,7 +183,12 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 		default:
 			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, plural(c.Told, "trial")), true
 		}
-		p.Desc = fmt.Sprintf("%s, mean %s, %s", plural(len(c.Trials), "trial"), number(lone(c.Mean), tl.Unit), p.Note)
+		count := plural(len(c.Trials), "trial")
+		if c.Count > len(c.Trials) {
+			count = fmt.Sprintf("%d of %s, evenly chosen", len(c.Trials), plural(c.Count, "trial"))
+			p.Note = fmt.Sprintf("%d of %d shown, %s", len(c.Trials), c.Count, p.Note)
+		}
+		p.Desc = fmt.Sprintf("%s, mean %s, %s", count, number(lone(c.Mean), tl.Unit), p.Note)
 		out = append(out, chartView{Name: "time", SVG: p.SVG(), Small: true})
 	}
 	return out

@@ -67,6 +67,45 @@ func viewBoot(machine string, boot []iotax.Phase) bootView {
 	return b
 }
 
+// A page holds so many trials and dots, and a reader looks at no more.
+const (
+	mostListed = 2000 // trials in the table of a run
+	mostDots   = 200  // in a row
+)
+
+// listedTrials are those that the table shows, in their order: of very many a part, among them what went wrong.
+func listedTrials(all []*Trial) []*Trial {
+	if len(all) <= mostListed {
+		return all
+	}
+	wrong := func(t *Trial) bool { return t.Err != "" || t.Void != "" }
+	bad := 0
+	for _, t := range all {
+		if wrong(t) {
+			bad++
+		}
+	}
+	// A room for each that went wrong, as far as there is room; and at least a tenth for the others.
+	rooms := min(bad, mostListed-mostListed/10)
+	var out []*Trial
+	seenBad, seen := 0, 0
+	for _, t := range all {
+		if wrong(t) {
+			if seenBad++; part(seenBad, bad, rooms) {
+				out = append(out, t)
+			}
+		} else if seen++; part(seen, len(all)-bad, mostListed-rooms) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// part chooses k of n evenly: whether the i-th, from 1, is one of them.
+func part(i, n, k int) bool {
+	return n <= k || i*k/n != (i-1)*k/n
+}
+
 func (r *Report) viewTrials(v *pageView) {
 	metric := map[string]string{}
 	for _, s := range r.Sections {
@@ -74,7 +113,11 @@ func (r *Report) viewTrials(v *pageView) {
 			metric[s.Workload] = s.Metric
 		}
 	}
-	for _, t := range r.Trials {
+	listed := listedTrials(r.Trials)
+	if n := len(r.Trials); len(listed) < n {
+		v.Listed = fmt.Sprintf("Of %d trials %d are listed: those that failed or do not count first of all, and of the rest some, evenly chosen. iotax export has every one.", n, len(listed))
+	}
+	for _, t := range listed {
 		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: clean(t.Workload), Target: clean(t.Target), Value: dash,
 			Took: t.Took.Round(100 * time.Millisecond).String(), TookOrder: order(t.Took.Seconds()), Outcome: "counts"}
 		if !t.Start.IsZero() {

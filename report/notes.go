@@ -9,7 +9,7 @@ import (
 )
 
 // findings notes what the checks said about a cell and about its target.
-func (b *builder) findings(r *Row, s *Section, trials []*iotax.Trial, target iotax.TargetInfo) {
+func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	for _, f := range target.Findings {
 		b.note(r, f, Item{Cells: []Cell{{Target: r.Target}}})
 	}

@@ -29,12 +29,15 @@ type Report struct {
 	General  []Note  // about the run as a whole; no row refers to them
 	Common   []Note  // about every row alike: told once, under the number 0
 	Protocol Protocol
-	Trials   []*iotax.Trial // in the order in which they ran
+	Trials   []*Trial // in the order in which they ran
 
 	Assessment Assessment  // the report in sentences; its first is Answer
 	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
 	Beside     *Beside     // published figures beside this run's; nil where none were asked for
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
+
+	source     Source
+	histograms map[Cell][]*merged
 }
 
 // A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.
@@ -130,32 +133,27 @@ type Protocol struct {
 // New makes the report of a run from its trials. It accepts runs that were cut short and trials in
 // any order; what is missing is left out or said in a note.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
+	r, err := From(run, held(trials))
+	if err != nil {
+		panic(err) // trials in memory can be read
+	}
+	return r
+}
+
+// From is New for trials that need not be in memory. The error is the source's; so are those of the formats that
+// need its series later.
+func From(run *iotax.Run, src Source) (*Report, error) {
 	if run == nil {
 		run = &iotax.Run{}
 	}
 	b := builder{
-		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin},
-		byCell: map[Cell][]*iotax.Trial{}, byWorkload: map[string][]*iotax.Trial{},
+		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{}},
+		byCell: map[Cell][]*Trial{}, byWorkload: map[string][]*Trial{},
 		void:  map[string]map[int]bool{},
 		notes: map[noteKey]*Note{},
 	}
-	for _, t := range trials {
-		if t != nil {
-			b.Trials = append(b.Trials, t)
-		}
-	}
-	slices.SortStableFunc(b.Trials, func(x, y *iotax.Trial) int { return cmp.Compare(x.Seq, y.Seq) })
-	b.Trials = stat.SetAside(b.Trials)
-	for _, t := range b.Trials {
-		c := Cell{t.Target, t.Workload}
-		b.byCell[c] = append(b.byCell[c], t)
-		b.byWorkload[t.Workload] = append(b.byWorkload[t.Workload], t)
-		if t.Void != "" {
-			if b.void[t.Workload] == nil {
-				b.void[t.Workload] = map[int]bool{}
-			}
-			b.void[t.Workload][t.Block] = true
-		}
+	if err := b.read(src); err != nil {
+		return nil, err
 	}
 	b.targets, b.workloads = b.names()
 	if b.Baseline == "" && len(b.targets) > 0 {
@@ -178,16 +176,16 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
 		b.Layout = p.Layout
 	}
-	return b.Report
+	return b.Report, nil
 }
 
 type builder struct {
 	*Report
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
-	byCell    map[Cell][]*iotax.Trial
+	byCell    map[Cell][]*Trial
 
-	byWorkload map[string][]*iotax.Trial
+	byWorkload map[string][]*Trial
 	void       map[string]map[int]bool // void blocks by workload
 
 	notes map[noteKey]*Note
@@ -223,8 +221,8 @@ func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 			at[t.Workload] = i
 			workloads = append(workloads, iotax.WorkloadInfo{Name: t.Workload, Cold: t.Cold})
 		}
-		if len(workloads[i].Metrics) == 0 && len(t.Values) > 0 {
-			workloads[i].Metrics = []string{t.Values[0].Name}
+		if len(workloads[i].Metrics) == 0 && len(t.xs) > 0 {
+			workloads[i].Metrics = []string{t.value(0).Name}
 		}
 	}
 	slices.SortStableFunc(targets, func(x, y iotax.TargetInfo) int {

@@ -19,63 +19,65 @@ var quantiles = []struct {
 // is never averaged. A quantile with fewer than 100 observations beyond it stands there without its
 // value, and so it does not look as if nobody had measured it.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
-	trials := make([]*iotax.Trial, 0, len(b.byCell[Cell{target, w.Name}]))
+	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
 		if t.Err == "" && !b.void[w.Name][t.Block] {
 			trials = append(trials, t)
 		}
 	}
 	var figures []Figure
-	byName := map[string][]iotax.Histogram{}
-	var names []string
-	for _, t := range trials {
-		for _, h := range t.Histograms {
-			if byName[h.Name] == nil {
-				names = append(names, h.Name)
-				byName[h.Name] = make([]iotax.Histogram, 0, len(trials))
-			}
-			byName[h.Name] = append(byName[h.Name], h)
-		}
-	}
-	merged := map[string]bool{}
-	for _, name := range names {
-		h := stat.Merge(byName[name]...)
+	fromHistograms := map[string]bool{}
+	for _, h := range b.histograms[Cell{target, w.Name}] {
 		for _, q := range quantiles {
-			full := name + "." + q.name
-			merged[full] = true
-			v, ok := stat.Quantile(h, q.q)
+			full := h.Name + "." + q.name
+			fromHistograms[full] = true
+			v, ok := stat.Quantile(h.Histogram, q.q)
 			if !ok {
 				v = math.NaN()
 			}
 			figures = append(figures, Figure{Name: full, Label: b.latencyLabel(w.Name, full), Unit: h.Unit, Better: iotax.Down, Merged: true,
-				Beyond: stat.Beyond(h, q.q), Short: !ok,
-				Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: len(byName[name])}})
+				Beyond: stat.Beyond(h.Histogram, q.q), Short: !ok,
+				Value: stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: h.trials}})
 		}
 	}
 
-	values := map[string][]float64{}
+	// The numbers of each name, in the order in which the trials have them first.
 	var order []iotax.Value
-	add := func(v iotax.Value) {
+	var values [][]float64
+	column := func(v iotax.Value) int {
 		// The totals over the directions are those of the one direction, or stand under mixed.
-		if merged[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == "watch.cost" {
-			return
+		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == "watch.cost" {
+			return -1
 		}
-		if values[v.Name] == nil {
-			order = append(order, v)
-			values[v.Name] = make([]float64, 0, len(trials))
+		i := slices.IndexFunc(order, func(o iotax.Value) bool { return o.Name == v.Name })
+		if i < 0 {
+			i = len(order)
+			order, values = append(order, v), append(values, make([]float64, 0, len(trials)))
 		}
-		values[v.Name] = append(values[v.Name], v.Value)
+		return i
 	}
+	var of *outline // whose values stand in columns
+	var columns []int
 	for _, t := range trials {
-		for _, v := range t.Values {
-			add(v)
+		if t.shape != of {
+			of, columns = t.shape, columns[:0]
+			for v := range t.All() {
+				columns = append(columns, column(v))
+			}
+		}
+		for i, x := range t.xs {
+			if c := columns[i]; c >= 0 {
+				values[c] = append(values[c], x)
+			}
 		}
 		if v, ok := servingPerIO(t); ok {
-			add(v)
+			if c := column(v); c >= 0 {
+				values[c] = append(values[c], v.Value)
+			}
 		}
 	}
-	for _, v := range order {
-		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[v.Name])})
+	for i, v := range order {
+		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[i])})
 	}
 	return figures
 }
@@ -83,7 +85,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 // servingPerIO is the CPU time that the processes serving a guest spend on one I/O of it: what the
 // layer costs beside what it loses. The watch covers ramp and window, so the I/Os of both count, at the
 // rate of the window.
-func servingPerIO(t *iotax.Trial) (iotax.Value, bool) {
+func servingPerIO(t *Trial) (iotax.Value, bool) {
 	cpu, ok := t.Value("cpu.serving")
 	if !ok {
 		return iotax.Value{}, false

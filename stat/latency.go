@@ -24,19 +24,39 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 		return out
 	}
 	out.Name, out.Unit = hs[0].Name, hs[0].Unit
-	// Tools count on a grid of their own, so that the sum has few more bins than its parts.
-	var sum, next []iotax.Bin
 	for _, h := range hs {
-		bins := h.Bins
-		if !slices.IsSortedFunc(bins, byValue) {
+		out = Add(out, h)
+	}
+	return out
+}
+
+// Add adds b to a, a sum whose memory it uses: a has most of b's values already, since tools count on a grid of
+// their own.
+func Add(a, b iotax.Histogram) iotax.Histogram {
+	bins, sum := b.Bins, a.Bins
+	for i := 1; i < len(bins); i++ {
+		if !(bins[i-1].Value <= bins[i].Value) {
 			bins = slices.Clone(bins)
 			slices.SortStableFunc(bins, byValue)
+			break
 		}
-		next = addBins(next[:0], sum, bins)
-		sum, next = next, sum
 	}
-	out.Bins = sum
-	return out
+	var fresh []iotax.Bin
+	j := 0
+	for _, bin := range bins {
+		for j < len(sum) && sum[j].Value < bin.Value {
+			j++
+		}
+		if j < len(sum) && sum[j].Value == bin.Value {
+			sum[j].Count += bin.Count
+		} else if bin.Count > 0 {
+			fresh = append(fresh, bin)
+		}
+	}
+	if len(fresh) > 0 {
+		a.Bins = addBins(make([]iotax.Bin, 0, len(sum)+len(fresh)), sum, fresh)
+	}
+	return a
 }
 
 func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }

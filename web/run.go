@@ -71,12 +71,5 @@ func (s *Server) framed(w http.ResponseWriter, page []byte) {
 
 // report computes the report of a run from the store.
 func (s *Server) report(ctx context.Context, run *iotax.Run, depth store.Depth) (*report.Report, error) {
-	var trials []*iotax.Trial
-	for t, err := range s.Store.Each(ctx, run.ID, depth) {
-		if err != nil {
-			return nil, err
-		}
-		trials = append(trials, t)
-	}
-	return report.New(run, trials), nil
+	return report.From(run, s.Store.Parts(ctx, run.ID, "", depth))
 }

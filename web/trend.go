@@ -82,14 +82,7 @@ func (s *Server) point(ctx context.Context, c store.Cell, run *iotax.Run) (point
 func (s *Server) cellReport(ctx context.Context, c store.Cell, run *iotax.Run) (*report.Report, error) {
 	part := *run
 	part.Workloads = slices.DeleteFunc(slices.Clone(run.Workloads), func(w iotax.WorkloadInfo) bool { return w.Name != c.Workload })
-	var trials []*iotax.Trial
-	for t, err := range s.Store.Of(ctx, run.ID, c.Workload, store.Brief) {
-		if err != nil {
-			return nil, err
-		}
-		trials = append(trials, t)
-	}
-	return report.New(&part, trials), nil
+	return report.From(&part, s.Store.Parts(ctx, run.ID, c.Workload, store.Brief))
 }
 
 func pointOf(c store.Cell, rep *report.Report) point {

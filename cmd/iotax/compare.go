@@ -72,11 +72,10 @@ held against it.`,
 			open := &opener{ctx: c.Context(), in: a.in, url: a.store}
 			defer open.close()
 			for i, ref := range args {
-				r, trials, err := open.run(ref)
-				if err != nil {
+				var err error
+				if sides[i], err = open.run(ref); err != nil {
 					return err
 				}
-				sides[i] = report.New(r, trials)
 			}
 			cmp := report.Compare(sides[0], sides[1], o)
 			for _, path := range outputs {
@@ -132,16 +131,16 @@ func (o *opener) close() {
 	}
 }
 
-// run reads the run that ref means: a file where it looks like one ("-" is the standard input), else one of
+// run makes the report of the run that ref means: a file where it looks like one ("-" is the standard input), else one of
 // the store, else a file all the same.
-func (o *opener) run(ref string) (*iotax.Run, []*iotax.Trial, error) {
+func (o *opener) run(ref string) (*report.Report, error) {
 	if ref == "-" || strings.ContainsRune(ref, os.PathSeparator) || strings.HasSuffix(ref, ".json") {
 		return o.file(ref)
 	}
 	if o.db == nil {
 		db, err := openStore(o.ctx, o.url)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		o.db = db
 	}
@@ -152,21 +151,14 @@ func (o *opener) run(ref string) (*iotax.Run, []*iotax.Trial, error) {
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var trials []*iotax.Trial
-	for t, err := range o.db.Each(o.ctx, r.ID, store.Brief) { // nothing here asks for series or histograms
-		if err != nil {
-			return nil, nil, err
-		}
-		trials = append(trials, t)
-	}
-	return r, trials, nil
+	return report.From(r, o.db.Parts(o.ctx, r.ID, "", store.Brief)) // nothing here asks for series or histograms
 }
 
-func (o *opener) file(path string) (*iotax.Run, []*iotax.Trial, error) {
-	fail := func(err error, mend string) (*iotax.Run, []*iotax.Trial, error) {
-		return nil, nil, &iotax.Error{Op: "read export", On: path, Err: err, Mend: mend}
+func (o *opener) file(path string) (*report.Report, error) {
+	fail := func(err error, mend string) (*report.Report, error) {
+		return nil, &iotax.Error{Op: "read export", On: path, Err: err, Mend: mend}
 	}
 	in := o.in
 	if path == "-" {
@@ -190,5 +182,5 @@ func (o *opener) file(path string) (*iotax.Run, []*iotax.Trial, error) {
 	if err != nil {
 		return fail(err, "make one with `iotax export RUN -o FILE`")
 	}
-	return r, trials, nil
+	return report.New(r, trials), nil
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,11 +50,11 @@ func (a *app) reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trials, err := db.Trials(c.Context(), r.ID)
+			rep, err := reportOf(c.Context(), db, r)
 			if err != nil {
 				return err
 			}
-			rep := report.New(r, trials)
+			trials := db.Each(c.Context(), r.ID, store.Brief)
 			if err := rd.apply(rep); err != nil {
 				return err
 			}
@@ -116,7 +118,12 @@ func checkOutputOf(path string, endings []string) error {
 	return os.Remove(f.Name())
 }
 
-func writeReport(path string, rep *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
+// reportOf makes the report of a saved run. db must stay open until it is written: what only pictures show is read then.
+func reportOf(ctx context.Context, db *store.Store, r *iotax.Run) (*report.Report, error) {
+	return report.From(r, db.Parts(ctx, r.ID, "", store.Full))
+}
+
+func writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	return writeWhole(path, func(w io.Writer) error { return formats[formatOf(path)](w, rep, r, trials) })
 }
 

@@ -189,25 +189,35 @@ func (a *app) showCommand() *cobra.Command {
 					_, err = a.out.Write(b)
 					return err
 				}
-				trials, err := db.Trials(c.Context(), r.ID)
+				if c.Flags().Changed("trial") {
+					t, err := trialOf(c.Context(), db, r, seq)
+					if err != nil {
+						return err
+					}
+					if a.json {
+						return showJSON(a.out, r, []*iotax.Trial{t})
+					}
+					return showTrial(a.out, t)
+				}
+				if a.json {
+					trials, err := db.Trials(c.Context(), r.ID)
+					if err != nil {
+						return err
+					}
+					return showJSON(a.out, r, trials)
+				}
+				tally, err := db.Tallies(c.Context())
 				if err != nil {
 					return err
 				}
-				if c.Flags().Changed("trial") {
-					i := slices.IndexFunc(trials, func(t *iotax.Trial) bool { return t.Seq == seq })
-					if i < 0 {
-						return &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Mend: "iotax show " + r.ID}
+				trials := db.Each(c.Context(), r.ID, store.Brief)
+				if tally[r.ID].Trials == 1 {
+					for t, err := range trials {
+						if err != nil {
+							return err
+						}
+						return showTrial(a.out, t)
 					}
-					trials = trials[i : i+1]
-				}
-				if a.json {
-					return writeJSON(a.out, struct {
-						Run    *iotax.Run     `json:"run"`
-						Trials []*iotax.Trial `json:"trials"`
-					}{r, list(trials)})
-				}
-				if len(trials) == 1 {
-					return showTrial(a.out, trials[0])
 				}
 				return showTrials(a.out, r, trials)
 			})
@@ -220,11 +230,35 @@ func (a *app) showCommand() *cobra.Command {
 	return c
 }
 
-func showTrials(out io.Writer, r *iotax.Run, trials []*iotax.Trial) error {
+func showJSON(out io.Writer, r *iotax.Run, trials []*iotax.Trial) error {
+	return writeJSON(out, struct {
+		Run    *iotax.Run     `json:"run"`
+		Trials []*iotax.Trial `json:"trials"`
+	}{r, list(trials)})
+}
+
+// trialOf reads the trial of that number alone.
+func trialOf(ctx context.Context, db *store.Store, r *iotax.Run, seq int) (*iotax.Trial, error) {
+	for t, err := range db.After(ctx, r.ID, seq-1, store.Full) {
+		if err != nil {
+			return nil, err
+		}
+		if t.Seq == seq {
+			return t, nil
+		}
+		break // Seq ascends
+	}
+	return nil, &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Mend: "iotax show " + r.ID}
+}
+
+func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	fmt.Fprintf(out, "run %s  %s  %s  seed %d\n\n", r.ID, r.Name, r.Status, r.Seed)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TRIAL\tBLOCK\tWORKLOAD\tTARGET\tTOOK\tRESULT")
-	for _, t := range trials {
+	for t, err := range trials {
+		if err != nil {
+			return err
+		}
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Block, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
 	}
 	return w.Flush()

@@ -1,0 +1,227 @@
+package report
+
+import (
+	"iter"
+	"slices"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Source has the trials of a run in parts, since all of very many do not fit into memory. Each part may be asked
+// for again.
+type Source interface {
+	// Trials yields every trial; Values, Histograms and Series may be missing.
+	Trials() iter.Seq2[*iotax.Trial, error]
+	// Measured yields every trial again, in any order, of which Seq, Values and Histograms count alone. They need not
+	// outlast the step.
+	Measured() iter.Seq2[*iotax.Trial, error]
+	// Series yields the trials of these Seq, of which Seq and Series count alone.
+	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
+}
+
+// held is the source of trials that are in memory.
+type held []*iotax.Trial
+
+func (h held) Trials() iter.Seq2[*iotax.Trial, error] {
+	return func(yield func(*iotax.Trial, error) bool) {
+		for _, t := range h {
+			if t != nil && !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h held) Measured() iter.Seq2[*iotax.Trial, error] { return h.Trials() }
+
+func (h held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
+	wanted := make(map[int]bool, len(seqs))
+	for _, seq := range seqs {
+		wanted[seq] = true
+	}
+	return func(yield func(*iotax.Trial, error) bool) {
+		for t := range h.Trials() {
+			if wanted[t.Seq] && !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A Trial is what a report keeps of one: no series, no histograms, and the values in little room. Use Value and
+// All for those; the fields of that name say nothing.
+type Trial struct {
+	*iotax.Trial
+	shape *outline
+	xs    []float64
+}
+
+// An outline is what the values of many trials have in common: all but the numbers.
+type outline struct {
+	values []iotax.Value
+	at     map[string]int // the first of that name
+}
+
+// Value returns the value of that name, and whether the trial has it.
+func (t *Trial) Value(name string) (iotax.Value, bool) {
+	if t.shape == nil {
+		return iotax.Value{}, false
+	}
+	i, ok := t.shape.at[name]
+	if !ok {
+		return iotax.Value{}, false
+	}
+	return t.value(i), true
+}
+
+func (t *Trial) value(i int) iotax.Value {
+	v := t.shape.values[i]
+	v.Value = t.xs[i]
+	return v
+}
+
+// All yields the values in their order.
+func (t *Trial) All() iter.Seq[iotax.Value] {
+	return func(yield func(iotax.Value) bool) {
+		for i := range t.xs {
+			if !yield(t.value(i)) {
+				return
+			}
+		}
+	}
+}
+
+// A reader puts what a source yields into a report.
+type reader struct {
+	*builder
+	bySeq  map[int]*Trial
+	shapes map[string][]*outline // by the first name
+	last   *outline
+	room   []float64 // for values: one allocation for many trials
+}
+
+// read takes the trials of a source, decides which count, and then takes what they measured: that of a void block
+// must not come into the histograms, and that a block is void may be said by its last trial.
+func (b *builder) read(src Source) error {
+	var trials []*iotax.Trial
+	for t, err := range src.Trials() {
+		if err != nil {
+			return err
+		}
+		trials = append(trials, t)
+	}
+	slices.SortStableFunc(trials, func(x, y *iotax.Trial) int { return x.Seq - y.Seq })
+	trials = stat.SetAside(trials)
+	kept := make([]Trial, len(trials))
+	b.Trials = make([]*Trial, len(trials))
+	r := reader{builder: b, bySeq: make(map[int]*Trial, len(trials)), shapes: map[string][]*outline{}}
+	var twice map[int][]*Trial // results of others may share a number
+	for i, t := range trials {
+		kept[i].Trial = t
+		b.Trials[i] = &kept[i]
+		if r.bySeq[t.Seq] != nil {
+			if twice == nil {
+				twice = map[int][]*Trial{}
+			}
+			twice[t.Seq] = append(twice[t.Seq], &kept[i])
+		} else {
+			r.bySeq[t.Seq] = &kept[i]
+		}
+	}
+	for _, t := range b.Trials {
+		c := Cell{t.Target, t.Workload}
+		b.byCell[c] = append(b.byCell[c], t)
+		b.byWorkload[t.Workload] = append(b.byWorkload[t.Workload], t)
+		if t.Void != "" {
+			if b.void[t.Workload] == nil {
+				b.void[t.Workload] = map[int]bool{}
+			}
+			b.void[t.Workload][t.Block] = true
+		}
+	}
+	for m, err := range src.Measured() {
+		if err != nil {
+			return err
+		}
+		t := r.bySeq[m.Seq]
+		if t == nil {
+			continue // it came after the trials were read
+		}
+		if t.shape != nil && len(twice[m.Seq]) > 0 {
+			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
+		}
+		r.take(t, m.Values)
+		if t.Err == "" && !b.void[t.Workload][t.Block] {
+			c := Cell{t.Target, t.Workload}
+			for _, h := range m.Histograms {
+				b.merge(c, h)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) take(t *Trial, values []iotax.Value) {
+	t.shape = r.shape(values)
+	if len(r.room) < len(values) {
+		r.room = make([]float64, max(1<<14, len(values)))
+	}
+	t.xs, r.room = r.room[:len(values):len(values)], r.room[len(values):]
+	for i, v := range values {
+		t.xs[i] = v.Value
+	}
+}
+
+func (s *outline) fits(values []iotax.Value) bool {
+	if s == nil || len(s.values) != len(values) {
+		return false
+	}
+	for i := range values {
+		v, w := &s.values[i], &values[i]
+		if v.Name != w.Name || v.Unit != w.Unit || v.Better != w.Better {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *reader) shape(values []iotax.Value) *outline {
+	if r.last.fits(values) {
+		return r.last
+	}
+	first := ""
+	if len(values) > 0 {
+		first = values[0].Name
+	}
+	for _, s := range r.shapes[first] {
+		if s.fits(values) {
+			r.last = s
+			return s
+		}
+	}
+	s := &outline{values: slices.Clone(values), at: make(map[string]int, len(values))}
+	for i, v := range slices.Backward(values) {
+		s.at[v.Name] = i
+	}
+	r.shapes[first], r.last = append(r.shapes[first], s), s
+	return s
+}
+
+// A merged histogram is the sum of those of one name of a cell's trials that count.
+type merged struct {
+	iotax.Histogram
+	trials int
+}
+
+func (b *builder) merge(c Cell, h iotax.Histogram) {
+	of := b.histograms[c]
+	i := slices.IndexFunc(of, func(m *merged) bool { return m.Name == h.Name })
+	if i < 0 {
+		i = len(of)
+		of = append(of, &merged{Histogram: iotax.Histogram{Name: h.Name, Unit: h.Unit}})
+		b.histograms[c] = of
+	}
+	of[i].trials++
+	of[i].Histogram = stat.Add(of[i].Histogram, h)
+}
