@@ -29,8 +29,9 @@ type engine struct {
 	d      Deps
 	rig    *rig
 	lanes  []*lane
+	shard  Shard
 	trials []*iotax.Trial
-	seq    int
+	seq    int // of the next trial, as the shard counts
 	begun  time.Time
 }
 
@@ -39,7 +40,7 @@ type lane struct {
 	*load
 	index   int
 	trials  []*iotax.Trial
-	block   int            // index of the next block
+	block   int            // index of the next block, as the shard counts
 	took    time.Duration  // by the last block
 	inBlock int            // trials that the block at hand has already
 	done    int            // trials of this process, those before a resume left out
@@ -61,8 +62,8 @@ const (
 	laneShort           // stopped before that
 )
 
-func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Trial) *engine {
-	e := &engine{run: run, p: p, d: d, rig: r}
+func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlier []*iotax.Trial) *engine {
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -71,7 +72,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 			}
 		}
 		e.trials = append(e.trials, brief(t, metrics))
-		e.seq = max(e.seq, t.Seq+1)
+		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
 	}
 	for i, l := range r.loads {
 		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{}}
@@ -80,8 +81,9 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, earlier []*iotax.Tr
 		for _, t := range e.trials {
 			if t.Workload == l.plan.Name {
 				ln.trials = append(ln.trials, t)
-				byBlock[t.Block] = append(byBlock[t.Block], t)
-				ln.block = max(ln.block, t.Block+1)
+				b := shard.local(t.Block)
+				byBlock[b] = append(byBlock[b], t)
+				ln.block = max(ln.block, b+1)
 			}
 		}
 		for b := range ln.block {
@@ -160,7 +162,7 @@ func (e *engine) blockTime(ln *lane) time.Duration {
 
 // runBlock runs one trial of every target, in the order that the seed gives.
 func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error) {
-	block := ln.block
+	block := e.shard.block(ln.block)
 	ln.block++
 	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
 	var trials []*iotax.Trial
@@ -228,8 +230,8 @@ func brief(t *iotax.Trial, metrics []string) *iotax.Trial {
 func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
 	m := e.p.Measure
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
-		Block: block, Seq: e.seq, Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
-		Cold: m.Cold, Labels: target.Labels}
+		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
+		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
 	if _, ok := ln.w.(iotax.Completer); ok {
 		t.Ramp, t.Length = 0, 0
 	}
@@ -296,13 +298,20 @@ func (e *engine) judge(ln *lane) {
 // that is lost in one of these ways is run again, as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	metric := ln.w.Metrics()[0]
-	trials := stat.SetAside(ln.trials)
+	trials := map[string][]*iotax.Trial{} // by target: to look for each pair among all of them takes too long where there are many
+	var void []*iotax.Trial // a void trial voids its block for every pair
+	for _, t := range stat.SetAside(ln.trials) {
+		if trials[t.Target] = append(trials[t.Target], t); t.Void != "" {
+			void = append(void, t)
+		}
+	}
 	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
 	for _, t := range ln.targets {
 		if !e.compared(ln, t) {
 			continue
 		}
-		base, target, better := stat.Pairs(trials, ln.plan.Name, metric, e.reference(ln, t), t.Name)
+		ref := e.reference(ln, t)
+		base, target, better := stat.Pairs(slices.Concat(trials[ref], trials[t.Name], void), ln.plan.Name, metric, ref, t.Name)
 		d, err := stat.Pair(base, target, better)
 		r := stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), N: len(d)}
 		if err == nil && len(d) > 0 {
@@ -318,7 +327,7 @@ func (e *engine) tally(ln *lane) {
 	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
 		for _, t := range ln.targets {
 			if ln.failed[t.Name] < failuresInARow {
-				alone, _, _ := stat.Pairs(trials, ln.plan.Name, metric, t.Name, t.Name)
+				alone, _, _ := stat.Pairs(slices.Concat(trials[t.Name], void), ln.plan.Name, metric, t.Name, t.Name)
 				ln.valid = min(ln.valid, len(alone))
 			}
 		}

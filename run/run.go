@@ -69,6 +69,8 @@ type Options struct {
 
 	// Findings are what was found wrong with the plan before the run; the report tells them.
 	Findings []iotax.Finding
+
+	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
 }
 
 // EventKind says what an Event tells.
@@ -118,6 +120,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		d.Progress = func(Event) {}
 	}
 	if run, err = begin(p, d, o); err != nil {
+		return nil, err
+	}
+	if p, err = o.Shard.of(p); err != nil {
 		return nil, err
 	}
 	rig := newRig(p, d)
@@ -172,7 +177,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
 		err = d.Update(ctx, run)
 	}
-	e := newEngine(run, p, d, rig, o.Trials)
+	e := newEngine(run, p, d, rig, o.Shard, o.Trials)
 	if err == nil {
 		err = e.measure(ctx)
 	}
@@ -208,14 +213,20 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
 	}
-	seed := p.Measure.Seed
+	seed, level := p.Measure.Seed, alpha(p.Measure)
+	if o.Shard.Divided() {
+		level = stat.AlphaFixed
+		if seed == 0 {
+			seed = o.Shard.seed(o.ID)
+		}
+	}
 	for seed == 0 {
 		seed = rand.Uint64() >> 1 // SQLite keeps signed integers
 	}
 	return &iotax.Run{
 		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
 		Status: iotax.Running, Baseline: p.Baseline,
-		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: alpha(p.Measure),
+		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: level,
 		Findings: o.Findings, Presentation: presentation(p),
 	}, nil
 }

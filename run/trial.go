@@ -17,7 +17,9 @@ const slack = 90 * time.Second
 
 // runTrial runs w once on target and fills t. What goes wrong is written into t.
 func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
-	t.Facts = map[string]string{}
+	if t.Facts == nil {
+		t.Facts = map[string]string{}
+	}
 	t.Start = d.Now()
 	err := func() (err error) {
 		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {

@@ -751,10 +751,10 @@ func TestStore(t *testing.T) {
 	s := newStage(t)
 	junk := s.write("junk.db", "this is a text, and a long one at that, but no database of iotax or anyone else\n")
 	for store, want := range map[string][]string{
-		junk:                 {"open store " + junk, "not a database", "mend: name another file: --store"},
-		"/proc/nothing/x.db": {"open store /proc/nothing/x.db", "mend: name another file: --store"},
-		s.path("a"):          {"open store " + s.path("a"), "is a directory", "mend: name a file: --store"},
-		"postgres://host/x":  {"open store postgres://", "mend: use a file: --store"},
+		junk:                       {"open store " + junk, "not a database", "mend: name another file: --store"},
+		"/proc/nothing/x.db":       {"open store /proc/nothing/x.db", "mend: name another file: --store"},
+		s.path("a"):                {"open store " + s.path("a"), "is a directory", "mend: name a file: --store"},
+		"postgres://127.0.0.1:1/x": {"open store postgres://127.0.0.1:1/x", "refused", "mend: is the server up"},
 	} {
 		s.iotax(tiny("run", "dir:a", "--store", store)...).refuses(t, 1, want...)
 		s.iotax("list", "--store", store).refuses(t, 1, want...)

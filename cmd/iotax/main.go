@@ -18,6 +18,9 @@ import (
 	"iotax/plan"
 )
 
+// storeVariable names the store where --store does not: an address with a password is in no list of processes then.
+const storeVariable = "IOTAX_STORE"
+
 // Exit codes that scripts rely on.
 const (
 	exitOK          = 0
@@ -113,9 +116,14 @@ whether the comparison was fair.`,
 		Version: version(),
 	}
 	root.SetVersionTemplate(about() + "\n")
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		if a.store == "" {
+			a.store = os.Getenv(storeVariable)
+		}
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
-	f.StringVar(&a.store, "store", "", "where runs are kept: a file or sqlite://FILE (default: the user's state directory)")
+	f.StringVar(&a.store, "store", "", "where runs are kept: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", or the user's state directory)")
 	f.BoolVar(&a.json, "json", false, "print results as JSON")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	root.AddCommand(a.runCommand(), a.planCommand(), a.lintCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),

@@ -35,6 +35,7 @@ func (a *app) runCommand() *cobra.Command {
 	var resume string
 	var keepGoing bool
 	var destroy []string
+	var part shardFlags
 	calibration := "auto"
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
@@ -52,7 +53,8 @@ after Ctrl-C.`,
   iotax run shares.yaml -o report.html
   iotax run k8s://storageclass/local k8s://storageclass/fast
   iotax run randrw device:/dev/sdb dir:/mnt/data
-  iotax run --resume`,
+  iotax run --resume
+  iotax run shares.yaml --shard 0/4 --id nightly-7 --store postgres://db/iotax`,
 		RunE: func(c *cobra.Command, args []string) error {
 			resuming := c.Flags().Changed("resume")
 			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
@@ -66,7 +68,10 @@ after Ctrl-C.`,
 			if args, err = pf.command(c, args); err != nil {
 				return err
 			}
-			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, destroy, mode)
+			if err := part.check(resuming); err != nil {
+				return usageError{err}
+			}
+			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, destroy, mode, part)
 		},
 	}
 	pf.add(c)
@@ -76,12 +81,13 @@ after Ctrl-C.`,
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
 	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
+	part.add(f)
 	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
 	return c
 }
 
-func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, destroy []string, mode calibrating) error {
+func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, destroy []string, mode calibrating, part shardFlags) error {
 	for _, o := range outputs {
 		if err := checkOutput(o); err != nil {
 			return err
@@ -98,11 +104,16 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if resuming {
 		p, err = resumed(ctx, db, resume, args, &opts)
 	} else {
-		opts.ID = store.NewID(time.Now())
+		opts.ID, opts.Shard = cmp.Or(part.id, store.NewID(time.Now())), part.shard
 		p, err = pf.load(args, a.in)
 	}
 	if err != nil {
 		return err
+	}
+	if opts.Shard.Divided() {
+		if done, err := a.takeUp(ctx, db, &opts); done || err != nil {
+			return err
+		}
 	}
 
 	givenUp, err := devicesToDestroy(destroy, p)
@@ -126,11 +137,17 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	deps := a.deps(db, work, show)
 	deps.Prepare = givenUp.prepare(deps.Prepare, show.note)
 	deps.Calibrate = a.calibrator(mode, p, deps, show)
+	if opts.Shard.Divided() {
+		saveParts(&deps, db, opts.Shard)
+	}
 	r, runErr := run.Run(ctx, p, deps, opts)
 	heard()
 	show.end()
 	if r == nil {
 		return runErr
+	}
+	if opts.Shard.Divided() {
+		return a.finishPart(ctx, db, r, outputs, opts.Shard, runErr)
 	}
 	return a.finish(ctx, db, r, outputs, runErr)
 }
@@ -150,23 +167,23 @@ func beginWork(id string) (dir string, err error) {
 // status.
 func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs []string, runErr error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupted run still shows what it has
-	trials, err := db.Trials(ctx, r.ID)
+	rep, err := reportOf(ctx, db, r)
 	if err != nil {
 		return err
 	}
-	if len(trials) == 0 && r.Status == iotax.Interrupted {
+	n := len(rep.Trials)
+	if n == 0 && r.Status == iotax.Interrupted {
 		fmt.Fprintf(a.err, "iotax: interrupted before the first trial ended; begin anew with: iotax run --resume=%s\n", r.ID)
 		return exitCode(exitInterrupted)
 	}
-	if len(trials) == 0 && runErr != nil {
+	if n == 0 && runErr != nil {
 		return runErr
 	}
-	rep := report.New(r, trials)
 	if err := a.print(rep); err != nil {
 		return err
 	}
 	for _, o := range outputs {
-		if err := writeReport(o, rep, r, trials); err != nil {
+		if err := writeReport(o, rep, r, db.Each(ctx, r.ID, store.Brief)); err != nil {
 			return err
 		}
 		if !a.quiet {
@@ -175,8 +192,8 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	}
 	switch {
 	case r.Status == iotax.Interrupted:
-		saved := fmt.Sprintf("the %d finished trials are saved", len(trials))
-		if len(trials) == 1 {
+		saved := fmt.Sprintf("the %d finished trials are saved", n)
+		if n == 1 {
 			saved = "the one finished trial is saved"
 		}
 		fmt.Fprintf(a.err, "iotax: interrupted; %s; go on with: iotax run --resume=%s\n", saved, r.ID)
@@ -207,14 +224,23 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if r.Status == iotax.Done {
 		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
 	}
-	for t, err := range db.Each(ctx, r.ID, store.Brief) { // what goes on asks for values alone
-		if err != nil {
-			return nil, err
-		}
-		opts.Trials = append(opts.Trials, t)
+	if opts.Trials, err = measured(ctx, db, r.ID); err != nil {
+		return nil, err
 	}
 	opts.Resume = r
 	return plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+}
+
+// measured are the trials that a run has already, without what decides nothing.
+func measured(ctx context.Context, db *store.Store, id string) ([]*iotax.Trial, error) {
+	var trials []*iotax.Trial
+	for t, err := range db.Each(ctx, id, store.Brief) {
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, t)
+	}
+	return trials, nil
 }
 
 // deps wires the real world into a run.
@@ -309,30 +335,32 @@ func (a *app) print(rep *report.Report) error {
 }
 
 // formats are the report formats, by name and file ending.
-var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, trials []*iotax.Trial) error{
-	"html": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.HTML(w) },
-	"md":   func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Markdown(w) },
-	"json": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.JSON(w) },
-	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error {
+var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error{
+	"html": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.HTML(w)
+	},
+	"md": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.Markdown(w)
+	},
+	"json": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.JSON(w)
+	},
+	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
 		return rep.Text(w, report.TextOptions{Width: 100})
 	},
-	"png":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.PNG(w) },
-	"svg":      func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.SVG(w) },
-	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ []*iotax.Trial) error { return rep.Benchfmt(w) },
-	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
-		return store.WriteCSV(w, r, each(trials))
+	"png": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.PNG(w)
 	},
-	"parquet": func(w io.Writer, _ *report.Report, r *iotax.Run, trials []*iotax.Trial) error {
-		return store.WriteParquet(w, r, each(trials))
+	"svg": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.SVG(w)
 	},
-}
-
-func each(trials []*iotax.Trial) iter.Seq2[*iotax.Trial, error] {
-	return func(yield func(*iotax.Trial, error) bool) {
-		for _, t := range trials {
-			if !yield(t, nil) {
-				return
-			}
-		}
-	}
+	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
+		return rep.Benchfmt(w)
+	},
+	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+		return store.WriteCSV(w, r, trials)
+	},
+	"parquet": func(w io.Writer, _ *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+		return store.WriteParquet(w, r, trials)
+	},
 }

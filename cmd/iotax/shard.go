@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"iotax"
+	"iotax/run"
+	"iotax/store"
+)
+
+// shardFlags say which part of which run a process measures.
+type shardFlags struct {
+	text  string
+	id    string
+	shard run.Shard
+}
+
+func (s *shardFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.text, "shard", "", "measure this share of the blocks, as in 2/8 for the third of eight; all shards have one --id, and one --store")
+	f.StringVar(&s.id, "id", "", "the id of the run (default: made of the time)")
+}
+
+func (s *shardFlags) check(resuming bool) (err error) {
+	if resuming && (s.text != "" || s.id != "") {
+		return &iotax.Error{Op: "resume", Err: errors.New("--resume names the run and takes neither --shard nor --id"), Mend: "to go on with a shard, start it again as it was"}
+	}
+	if s.text == "" {
+		return nil
+	}
+	if s.id == "" {
+		return &iotax.Error{Op: "divide run", On: "shard " + s.text, Err: errors.New("the shards of a run must have its id in common"), Mend: "name it, as in --id nightly-7"}
+	}
+	if s.shard, err = run.ParseShard(s.text); err != nil {
+		return fmt.Errorf("--shard: %w", err)
+	}
+	return nil
+}
+
+// takeUp goes on with a shard that was begun before: a scheduler starts one again that failed. done says that there is nothing left to do.
+func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
+	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
+	if err != nil || part == nil {
+		return false, err
+	}
+	if part.Status == iotax.Done {
+		fmt.Fprintf(a.err, "iotax: shard %s of run %s is complete\n", opts.Shard, opts.ID)
+		return true, nil
+	}
+	trials, err := measured(ctx, db, opts.ID)
+	if err != nil {
+		return false, err
+	}
+	opts.Resume, opts.Trials = part, opts.Shard.Own(trials)
+	return false, nil
+}
+
+// saveParts makes a run save what it knows as one part of several.
+func saveParts(d *run.Deps, db *store.Store, s run.Shard) {
+	save := func(ctx context.Context, r *iotax.Run) error {
+		return db.SavePart(ctx, r, store.Part(s), func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, s.Count) })
+	}
+	d.Begin, d.Update = save, save
+}
+
+// finishPart prints the report once every shard has ended, and turns what became of this one into an exit status.
+func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, outputs []string, s run.Shard, runErr error) error {
+	ctx = context.WithoutCancel(ctx)
+	whole, err := db.Get(ctx, r.ID)
+	if err != nil {
+		return errors.Join(runErr, err) // it could not even begin
+	}
+	if whole.Status != iotax.Running {
+		if err := a.finish(ctx, db, whole, outputs, nil); err != nil && runErr == nil && r.Status == iotax.Done {
+			if _, code := err.(exitCode); !code {
+				return err
+			}
+		}
+	} else if !a.quiet {
+		fmt.Fprintf(a.err, "shard %s is %s; the report, once all %d have ended: iotax report %s\n", s, r.Status, s.Count, r.ID)
+	}
+	switch {
+	case r.Status == iotax.Interrupted:
+		return exitCode(exitInterrupted)
+	case runErr != nil:
+		return runErr
+	case r.Status != iotax.Done:
+		return exitCode(exitIncomplete)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"iotax/store/storetest"
+)
+
+// structure is what two reports of the same plan have in common, whatever was measured.
+func structure(t *testing.T, text string) string {
+	t.Helper()
+	var r struct {
+		Run   struct{ Baseline, Status string }
+		Cells []struct {
+			Target, Workload, Metric, Unit, Better string
+			Baseline                               bool
+			Value                                  struct{ N int }
+			Ratio                                  *struct{ N int }
+			Trials                                 struct{ Ran, Failed int }
+			Secondary                              []struct{ Name, Unit string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	out := fmt.Sprintf("%+v\n", r.Run)
+	for _, c := range r.Cells {
+		pairs := 0
+		if c.Ratio != nil {
+			pairs = c.Ratio.N
+		}
+		out += fmt.Sprintf("%s / %s %s %s %s baseline=%t n=%d pairs=%d ran=%d", c.Target, c.Workload, c.Metric, c.Unit, c.Better, c.Baseline, c.Value.N, pairs, c.Trials.Ran)
+		for _, s := range c.Secondary {
+			if !strings.Contains(s.Name, ".p99") { // few I/Os have none beyond
+				out += " " + s.Name
+			}
+		}
+		out += "\n"
+	}
+	return out
+}
+
+// Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
+// else that reads a store reads this one.
+func TestShards(t *testing.T) {
+	server, err := storetest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	url, err := server.Database()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t)
+	s.env[storeVariable] = url
+	plan := s.write("plan.yaml", `
+baseline: a
+targets: {a: {dir: a}, b: {dir: b}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}, write: {fio: {rw: randwrite, bs: 4k, size: 1MiB}}}
+measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
+`)
+	args := func(more ...string) []string {
+		return append([]string{"run", plan, "--calibrate", "no", "--id", "together"}, more...)
+	}
+	s.iotax(args("--shard", "4/4")...).refuses(t, exitUsage, "the last 3/4")
+	s.iotax("run", plan, "--shard", "0/4").refuses(t, exitUsage, "--id")
+	s.iotax(args("--shard", "8/9")...).refuses(t, exitError, "dealt two by two", "--blocks 18")
+
+	var shards []*running
+	for i := range 4 {
+		shards = append(shards, s.start(nil, args("--shard", fmt.Sprintf("%d/4", i))...))
+	}
+	var wg sync.WaitGroup
+	said := make([]string, len(shards))
+	for i, r := range shards {
+		wg.Go(func() { said[i] = r.wait().works(t, exitOK).String() })
+	}
+	wg.Wait()
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "×") }) {
+		t.Errorf("no shard printed the report:\n%s", strings.Join(said, "\n"))
+	}
+	s.iotax(args("--shard", "2/4")...).works(t, exitOK, "is complete")
+	s.iotax(args("--shard", "2/5")...).refuses(t, exitError, "divided into 4 shards")
+
+	together := structure(t, s.iotax("report", "together", "--json").works(t, exitOK).stdout)
+	for _, want := range []string{"Status:done", "a / read read.iops", "b / write write.iops", "pairs=8 ran=8"} {
+		if !strings.Contains(together, want) {
+			t.Errorf("the report of four has no %q:\n%s", want, together)
+		}
+	}
+	alone := s.iotax("run", plan, "--calibrate", "no", "--protocol", "fixed:8x200ms", "--id", "alone", "-q", "--json").works(t, exitOK)
+	if one := structure(t, alone.stdout); one != together {
+		t.Errorf("one process:\n%s\nfour:\n%s", one, together)
+	}
+
+	s.iotax("list").works(t, exitOK, "together", "alone", "done")
+	s.iotax("show", "together", "--trial", "5").works(t, exitOK, "shard", "1/4")
+	s.iotax("export", "together", "--format", "csv").works(t, exitOK, "read.iops")
+	if c := s.iotax("compare", "alone", "together"); c.code != exitOK && c.code != exitGate {
+		t.Error(c)
+	}
+	served(t, s, "together")
+	r := s.start(nil, args("--id", "cut", "--trial", "1s", "--blocks", "2")...)
+	r.said("block 1/")
+	r.send(os.Interrupt)
+	r.wait().works(t, exitInterrupted)
+	s.iotax("run", "--resume=cut").works(t, exitOK)
+	s.iotax("rm", "cut").works(t, exitOK)
+	if strings.Contains(s.iotax("list").stdout, "cut") {
+		t.Error("a removed run is listed")
+	}
+}
+
+// served fails unless `iotax serve` shows the run, from the store of the stage and without the words of its address.
+func served(t *testing.T, s *stage, id string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	r := s.start(nil, "serve", "--listen", address)
+	for _, path := range []string{"/", "/runs/" + id} {
+		var page []byte
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			res, err := http.Get("http://" + address + path)
+			if err == nil {
+				page, err = io.ReadAll(res.Body)
+				res.Body.Close()
+			}
+			if err == nil && res.StatusCode == http.StatusOK {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %v %s", path, err, page)
+			}
+		}
+		if !strings.Contains(string(page), id) || strings.Contains(string(page), "tester@") {
+			t.Errorf("%s does not show the run, or shows the user: %s", path, page)
+		}
+	}
+	r.send(os.Interrupt)
+	if end := r.wait(); !strings.Contains(end.stdout, "serving postgres://") || strings.Contains(end.stdout, "tester") {
+		t.Errorf("serve: %s", end)
+	}
+}
