@@ -299,7 +299,7 @@ func (e *engine) judge(ln *lane) {
 func (e *engine) tally(ln *lane) {
 	metric := ln.w.Metrics()[0]
 	trials := map[string][]*iotax.Trial{} // by target: to look for each pair among all of them takes too long where there are many
-	var void []*iotax.Trial // a void trial voids its block for every pair
+	var void []*iotax.Trial               // a void trial voids its block for every pair
 	for _, t := range stat.SetAside(ln.trials) {
 		if trials[t.Target] = append(trials[t.Target], t); t.Void != "" {
 			void = append(void, t)
