@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/store"
 )
 
 func (a *app) reportCommand() *cobra.Command {
