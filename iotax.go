@@ -95,6 +95,22 @@ type Restarter interface {
 	BootFiles() []string
 }
 
+// A Console is a Machine without a shell and without files that could be reached: a unikernel. Run answers an
+// error there, whatever it is given. RunOnConsole boots it for one command and returns when the guest has gone; a
+// command that ran and failed yields *ExitError. What was read until an error comes back with it.
+type Console interface {
+	Machine
+	RunOnConsole(ctx context.Context, args []string) (ConsoleRun, error)
+}
+
+// A ConsoleRun is what came of one command.
+type ConsoleRun struct {
+	Output []byte        // of the command, as its console showed it
+	Boot   time.Duration // as the guest told it; 0 where it does not
+	Took   time.Duration // from the start of the virtual machine to its end
+	CPU    time.Duration // that the virtual machine's process used
+}
+
 // A Root is the root file system that a machine goes on with once its kernel has booted, and the program
 // that it starts there.
 type Root struct {

@@ -52,6 +52,7 @@ type QEMU struct {
 	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3, or auto: as many as it has, from the last on; the load generator and the servers of shares get the others"`
 	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
 	Fresh       bool          `yaml:"fresh" doc:"boot the guest anew for each trial, with its places made and its files written anew; else one guest serves the whole run"`
+	Console     Console       `yaml:"console" doc:"of a guest without a shell: how it is given its command and tells its results"`
 	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
 }
 
@@ -70,7 +71,7 @@ func (s *QEMU) Validate() error {
 	switch {
 	case s.Memory%(1<<20) != 0:
 		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
-	case s.Image == "" && s.Memory < minMemory:
+	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
 		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "256MiB or more"}
 	case s.Memory <= 0:
 		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
@@ -78,6 +79,8 @@ func (s *QEMU) Validate() error {
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Accel != "auto" && s.Accel != "kvm" && s.Accel != "hvf" && s.Accel != "tcg":
 		return &plan.FieldError{Field: "accel", Msg: fmt.Sprintf("%q is not one of auto, kvm, hvf, tcg", s.Accel)}
+	case s.Console != (Console{}):
+		return s.validateConsole()
 	case s.Initrd != "" && (s.Image == "" || s.Kernel == ""):
 		return &plan.FieldError{Field: "initrd", Msg: "goes with an image and a kernel", Mend: "the micro-guest brings its own"}
 	case s.Append != "" && s.Image != "" && s.Kernel == "":
@@ -190,6 +193,13 @@ func openQEMU(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
 	s, ok := spec.(*QEMU)
 	if !ok {
 		return nil, specError("qemu", spec)
+	}
+	if s.Console.Command != "" {
+		if err := s.Validate(); err != nil {
+			return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err}
+		}
+		o.Name = cmp.Or(o.Name, "guest")
+		return openConsole(ctx, s, o)
 	}
 	return bootQEMU(ctx, s, o, again{})
 }

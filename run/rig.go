@@ -412,7 +412,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 		}
 	}
 	maps.Copy(target.Facts, place.Facts)
-	if !iotax.IsLocal(m) {
+	if _, mute := m.(iotax.Console); !mute && !iotax.IsLocal(m) {
 		env, err := r.environment(ctx, m)
 		if err != nil {
 			return nil, err

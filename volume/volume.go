@@ -36,6 +36,7 @@ func Kinds() []Kind {
 		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
 		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS},
 		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
+		{plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn},
 		{plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD},
 		{plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork},
 		{plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket},

@@ -171,8 +171,18 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 			Mend: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
 	args, err := s.args()
-	if err != nil || s.Shell {
+	if err != nil {
 		return err
+	}
+	if _, ok := t.Machine.(iotax.Console); ok {
+		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env) > 0 {
+			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no commands beside this one"),
+				Mend: "leave out shell, setup, prepare, conclude, cleanup and env"}
+		}
+		return nil
+	}
+	if s.Shell {
+		return nil
 	}
 	program := fillIn(args[0], t, 0, asItIs)
 	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: workDir(t)}); err != nil {
@@ -250,6 +260,9 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	out.Facts["command"] = iotax.QuoteAll(args)
 	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
+	if m, ok := t.Machine.(iotax.Console); ok {
+		return c.onConsole(ctx, m, args, t, out)
+	}
 	_, err = timed(ctx, t.Machine, out, func() (int, error) {
 		return 1, t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.env(), Dir: workDir(t), Stdout: stdout, Stderr: stderr})
 	})
@@ -263,8 +276,33 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if n := stdout.more + stderr.more; n > 0 {
 		out.Facts["output.dropped"] = plan.Size(n).String()
 	}
+	return c.take(t, out, stdout.Bytes(), stderr.Bytes())
+}
+
+// onConsole boots a guest without a shell for the command. The duration is that of the virtual machine, its start and
+// its end included, and boot.duration the part of it that the guest tells.
+func (c *command) onConsole(ctx context.Context, m iotax.Console, args []string, t *iotax.Target, out *iotax.Trial) error {
+	r, err := m.RunOnConsole(ctx, args)
+	out.Raw = r.Output
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return failed("run "+c.name+" on", t.Name, err, "")
+	}
+	out.Values = append(out.Values, iotax.Value{Name: "duration", Value: r.Took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count},
+		iotax.Value{Name: "cpu.host", Value: r.CPU.Seconds() / r.Took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
+	if r.Boot > 0 {
+		out.Values = append(out.Values, iotax.Value{Name: "boot.duration", Value: r.Boot.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
+	}
+	return c.take(t, out, r.Output, nil)
+}
+
+// take takes the values from what the command printed.
+func (c *command) take(t *iotax.Target, out *iotax.Trial, stdout, stderr []byte) error {
 	for _, x := range c.extracts {
-		v, err := x.take(stdout.Bytes(), stderr.Bytes())
+		v, err := x.take(stdout, stderr)
 		if err != nil {
 			return failed("read "+x.name+" from the output of "+c.name+" on", t.Name, err, "see what it prints: iotax show")
 		}

@@ -2,7 +2,9 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,25 @@ import (
 	"iotax/machine"
 	"iotax/plan"
 )
+
+// bootable are the parts of a micro-guest: kernel, initial RAM disk, and the disk with its tools.
+func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) {
+	t.Helper()
+	cache := guesttest.CacheDir(t)
+	k, err := guest.FindKernel(ctx, cache, t.Logf)
+	if err != nil {
+		if k, err = guest.FetchKernel(ctx, cache, t.Logf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if initrd, err = guest.Initramfs(ctx, cache, k, guesttest.Init(t)); err != nil {
+		t.Fatal(err)
+	}
+	if tools, err = guest.Tools(ctx, cache); err != nil {
+		t.Fatal(err)
+	}
+	return k.Image, initrd, tools
+}
 
 // A unikernel has no shell to log into: its command stands on its kernel's command line, and what it has to
 // say comes over the serial port. To the kind command it is a program of this host like any other. The
@@ -23,23 +44,9 @@ func TestUnikernel(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cache := guesttest.CacheDir(t)
-	kernel, err := guest.FindKernel(ctx, cache, t.Logf)
-	if err != nil {
-		if kernel, err = guest.FetchKernel(ctx, cache, t.Logf); err != nil {
-			t.Fatal(err)
-		}
-	}
-	initrd, err := guest.Initramfs(ctx, cache, kernel, guesttest.Init(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tools, err := guest.Tools(ctx, cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel, initrd, tools := bootable(t, ctx)
 	machineLine := []string{qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512M",
-		"-serial", "stdio", "-kernel", kernel.Image, "-initrd", initrd,
+		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
 		"-drive", "if=none,id=d,file=" + tools + ",format=raw,readonly=on", "-device", "virtio-blk-pci,drive=d,serial=" + guest.ToolsSerial}
 	boots := func(command string) string {
 		return iotax.QuoteAll(append(machineLine, "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check iotax.guest=1 IOTAX_GUEST=1 -- "+command))
@@ -64,5 +71,83 @@ func TestUnikernel(t *testing.T) {
 	s.Run = boots("fio --no-such-option")
 	if out, err := attempt(t, made(t, "command", s), target(machine.Local(), t.TempDir())); err == nil {
 		t.Errorf("a command that fails has values %v", out.Values)
+	}
+}
+
+// The same as a machine of its own: the kind qemu with console:, a place that is its own, and the workload
+// command. The boot line, the results between two lines, and the status come from the console.
+func TestConsole(t *testing.T) {
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip("needs qemu-system-x86_64")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	kernel, initrd, tools := bootable(t, ctx)
+	var kind machine.Kind
+	for _, k := range machine.Kinds() {
+		if k.Name == "qemu" {
+			kind = k
+		}
+	}
+	open := func(change func(*machine.QEMU)) iotax.Machine {
+		s := kind.New().(*machine.QEMU)
+		s.Memory, s.Accel, s.Kernel, s.Initrd = 512<<20, "tcg", kernel, initrd
+		s.Args = []string{"-drive", "if=none,id=d,file=" + tools + ",format=raw,readonly=on", "-device", "virtio-blk-pci,drive=d,serial=" + guest.ToolsSerial}
+		s.Console = machine.Console{Command: "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check iotax.guest=1 IOTAX_GUEST=1 -- {command}",
+			Boot: `iotax-boot: ready (?<s>[0-9.]+)`, Begin: `iotax-boot: ready`, End: `iotax-boot: exit`, Status: `iotax-boot: exit [0-9.]+ ([0-9]+)`}
+		if change != nil {
+			change(s)
+		}
+		m, err := machine.Open(ctx, plan.Machine{Name: "unikernel", Kind: "qemu", Spec: s}, machine.Options{CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Init: guesttest.Init(t), Log: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := m.Close(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+		})
+		return m
+	}
+	m := open(nil)
+	tgt := &iotax.Target{Name: "unikernel", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/", Facts: map[string]string{}}}
+	s := commandOf("fio --name=x --directory=/tmp --size=4m --rw=randread --bs=4k --ioengine=psync --minimal")
+	s.Values = map[string]string{"read.iops": `3;fio-[0-9.]+;x;0;0;\d+;\d+;(?<per_s>\d+);`}
+	s.Headline = "read.iops"
+	out, err := attempt(t, made(t, "command", s), tgt)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.Raw)
+	}
+	want(t, out, "read.iops", 1, 1e7)
+	boot, _ := out.Value("boot.duration")
+	d, _ := out.Value("duration")
+	if !(boot.Value > 0.05) || !(d.Value > 0) {
+		t.Errorf("booted in %v of %v", boot, d)
+	}
+	want(t, out, "cpu.host", 0.01, 64)
+	if strings.Contains(string(out.Raw), "iotax-boot:") {
+		t.Errorf("what stands around the results is among them:\n%s", out.Raw)
+	}
+
+	// A status other than 0 fails the trial; so does a console that lacks what is looked for.
+	var exit *iotax.ExitError
+	if out, err := attempt(t, made(t, "command", commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
+		t.Errorf("a command that fails: %v, %v", out.Values, err)
+	}
+	mute := open(func(s *machine.QEMU) { s.Console.Boot = `Booted up in (?<ms>[0-9.]+) ms` })
+	if _, err := attempt(t, made(t, "command", commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
+		t.Errorf("a console without the line: %v", err)
+	}
+
+	// Nothing but one command can be had there, which is said before anything is booted.
+	for _, change := range []func(*Command){func(c *Command) { c.Shell = true }, func(c *Command) { c.Setup = "true" }} {
+		c := commandOf("true")
+		change(c)
+		if err := made(t, "command", c).Check(ctx, tgt); err == nil || !strings.Contains(err.Error(), "no shell") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if err := m.Run(ctx, iotax.Command("sh", "-c", "true")); err == nil || !strings.Contains(err.Error(), "no shell") {
+		t.Errorf("a shell: %v", err)
 	}
 }

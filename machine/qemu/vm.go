@@ -192,6 +192,16 @@ func (v *VM) event(e Event) {
 // Pid is QEMU's process id.
 func (v *VM) Pid() int { return v.qemu.cmd.Process.Pid }
 
+// CPU is what QEMU has used in all, once it has ended; 0 before.
+func (v *VM) CPU() time.Duration {
+	select {
+	case <-v.qemu.done:
+		return v.qemu.cmd.ProcessState.UserTime() + v.qemu.cmd.ProcessState.SystemTime()
+	default:
+		return 0
+	}
+}
+
 // Done is closed when QEMU has ended.
 func (v *VM) Done() <-chan struct{} { return v.qemu.done }
 
