@@ -93,9 +93,9 @@ func samplePlan(targets, workloads int, m Measure) *Plan {
 	return p
 }
 
-type lasting time.Duration
+type lasting float64
 
-func (l lasting) Lasts() time.Duration { return time.Duration(l) }
+func (l lasting) Lasts() float64 { return float64(l) }
 
 func TestEstimate(t *testing.T) {
 	m := Defaults() // 12 s a trial
@@ -112,7 +112,7 @@ func TestEstimate(t *testing.T) {
 		{"work that ends by itself, at two targets, and a window of its own", func() *Plan {
 			p := samplePlan(4, 3, m)
 			p.Workloads[0].Assumed, p.Workloads[0].At = 5*time.Second, []string{"t0", "t1"}
-			p.Workloads[1].Spec = lasting(20 * time.Second)
+			p.Workloads[1].Spec = lasting(2) // 20 s
 			return p
 		}(), 6 * (2*6 + 4*23 + 4*13) * time.Second, 30 * (2*6 + 4*23 + 4*13) * time.Second},
 		{"huge", func() *Plan {

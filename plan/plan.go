@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"fmt"
+	"math"
 	"time"
 )
 
@@ -162,15 +164,23 @@ type Validator interface {
 	Validate() error
 }
 
-// A Laster is the spec of a workload whose trials may have a length of their own; 0 is the plan's.
+// A Laster is the spec of a workload whose trials may be longer or shorter than the plan's, by a factor; 0 is 1.
 type Laster interface {
-	Lasts() time.Duration
+	Lasts() float64
+}
+
+// CheckTimes says what is wrong with such a factor, as a *FieldError.
+func CheckTimes(x float64) error {
+	if x < 0 || x > 100 || math.IsNaN(x) {
+		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Mend: "write a factor up to 100, as in 2"}
+	}
+	return nil
 }
 
 // Length is how long the window of a trial of w is.
 func (m Measure) Length(w Workload) time.Duration {
 	if l, ok := w.Spec.(Laster); ok && l.Lasts() > 0 {
-		return l.Lasts()
+		return time.Duration(l.Lasts() * float64(m.Trial))
 	}
 	return time.Duration(m.Trial)
 }

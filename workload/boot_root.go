@@ -110,7 +110,7 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 		}
 		_ = pw.CloseWithError(err)
 	}()
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `rm -rf -- "$1" && mkdir -- "$1" && tar -xof - -C "$1"`, "sh", f.Name}, Dir: t.Place.Path, Stdin: pr})
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `rm -rf -- "$1" && mkdir -- "$1" && tar -xof - -C "$1" && sync`, "sh", f.Name}, Dir: t.Place.Path, Stdin: pr})
 	_ = pr.CloseWithError(io.ErrClosedPipe)
 	return err
 }

@@ -33,6 +33,7 @@ type Fio struct {
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
 	ScaleBy float64           `yaml:"scale" doc:"every size of the job is multiplied by this, as in 0.1 for a short try of a long protocol; 0 is 1"`
+	Times   float64           `yaml:"times" doc:"how many times as long its trials are as the plan's, as in 2 beside others; 0 is 1"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
 
 	settings []fio.Setting
@@ -40,6 +41,9 @@ type Fio struct {
 }
 
 func newFio() any { return &Fio{} }
+
+// Lasts is what a plan.Laster tells.
+func (f *Fio) Lasts() float64 { return f.Times }
 
 // Scale makes the job's files smaller or larger.
 func (f *Fio) Scale(by float64) {
@@ -214,6 +218,9 @@ func standardSizes(s string) string {
 
 // Validate fills the defaults that depend on other options.
 func (f *Fio) Validate() error {
+	if err := plan.CheckTimes(f.Times); err != nil {
+		return err
+	}
 	switch {
 	case f.ScaleBy < 0 || f.ScaleBy > 1000:
 		return &plan.FieldError{Field: "scale", Msg: fmt.Sprintf("%g is out of range", f.ScaleBy), Mend: "write a factor, as in 0.1"}

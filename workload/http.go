@@ -27,7 +27,7 @@ type HTTP struct {
 	Files   int       `yaml:"files" doc:"number of files; each is half as large as the next"`
 	Size    plan.Size `yaml:"size" doc:"size of the largest file"`
 
-	Time plan.Duration `yaml:"time" doc:"how long files are fetched in a trial; 0 is as long as other trials"`
+	Times float64 `yaml:"times" doc:"how many times as long its trials are as the plan's; 0 is 1"`
 }
 
 func newHTTP() any { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
@@ -59,14 +59,11 @@ func (s *HTTP) Validate() error {
 	if s.Size < 1 || s.Size > 1<<34 {
 		bad("size", "", "%v is not a size from 1B to 16GiB", s.Size)
 	}
-	if s.Time < 0 || time.Duration(s.Time) > time.Hour {
-		bad("time", "as in 10s", "%v is not a time up to an hour", s.Time)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, plan.CheckTimes(s.Times))...)
 }
 
-// Lasts is what a trial takes in place of the plan's own length.
-func (s *HTTP) Lasts() time.Duration { return time.Duration(s.Time) }
+// Lasts is what a plan.Laster tells.
+func (s *HTTP) Lasts() float64 { return s.Times }
 
 // Scale makes the files smaller or larger.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
@@ -158,6 +155,9 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 		if err == nil && have[n] != want[n] {
 			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, []string{strconv.FormatInt(want[n], 10), n}, nil)
 		}
+	}
+	if err == nil { // what is still to be written would be so during the first trial
+		err = runIn(ctx, t, "sync", nil, nil)
 	}
 	if err == nil {
 		have, err = fileSizes(ctx, t, names)
