@@ -43,7 +43,8 @@ func (a *app) printPlan(p *plan.Plan, found []lint.Finding) error {
 	}
 	least, most := p.Estimate()
 	if a.json {
-		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds()}, "schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
+		_, took := beside(p)
+		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds(), "beside": took.Seconds()}, "schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
 	}
 	if _, err := fmt.Fprintf(a.out, "%s\n", text); err != nil {
 		return err
@@ -86,7 +87,11 @@ func printSchedule(w io.Writer, p *plan.Plan, least, most time.Duration) error {
 			fmt.Fprintf(&b, "\n#   %s ends by itself: %s a trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
 		}
 	}
-	fmt.Fprint(&b, "\n# beside them: ", beside(p))
+	what, took := beside(p)
+	fmt.Fprintf(&b, "\n# beside them: %s: about %s, so that it takes about %s in all", what, elapsed(took), elapsed(least+took))
+	if most > least {
+		fmt.Fprint(&b, " or more")
+	}
 	if least >= worthCalibrating {
 		fmt.Fprint(&b, ",\n#   and 10 s once a week to calibrate the rig (--calibrate=no leaves that out)")
 	}
@@ -145,7 +150,7 @@ const (
 )
 
 // beside says what comes on top of the trials, and how long that is assumed to take.
-func beside(p *plan.Plan) string {
+func beside(p *plan.Plan) (text string, took time.Duration) {
 	var guests int
 	for _, m := range p.Machines {
 		if m.Kind == "qemu" {
@@ -154,7 +159,7 @@ func beside(p *plan.Plan) string {
 	}
 	bytes := testBytes(p)
 	trials := p.Trials() * p.Measure.Blocks.Min
-	took := time.Duration(guests)*assumedBoot + time.Duration(float64(bytes)/assumedWrite*float64(time.Second)) + time.Duration(trials)*assumedStart
+	took = time.Duration(guests)*assumedBoot + time.Duration(float64(bytes)/assumedWrite*float64(time.Second)) + time.Duration(trials)*assumedStart
 	what := []string{"opening"}
 	if guests > 0 {
 		what = append(what, "booting "+count(guests, "guest"))
@@ -162,7 +167,7 @@ func beside(p *plan.Plan) string {
 	if bytes > 0 {
 		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
 	}
-	return fmt.Sprintf("%s, starting %s: about %s", strings.Join(what, ", "), count(trials, "load generator"), elapsed(took.Round(time.Second)))
+	return fmt.Sprintf("%s, starting %s", strings.Join(what, ", "), count(trials, "load generator")), took.Round(time.Second)
 }
 
 // testBytes are the test files of all targets. A workload that cannot be made is told of when it is run.
