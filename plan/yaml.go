@@ -121,12 +121,17 @@ func (w *writer) spec(depth int, kind string, spec, fresh any) {
 		w.line(depth+1, o.Key, o.Value)
 	}
 	if w.b.Len() == body {
-		s := w.b.String()[:mark]
-		w.b.Reset()
-		w.b.WriteString(s)
+		w.truncate(mark)
 		w.indent(depth, kind)
 		w.b.WriteString(" {}\n")
 	}
+}
+
+// truncate takes back what was written since the text had n bytes.
+func (w *writer) truncate(n int) {
+	s := w.b.String()[:n]
+	w.b.Reset()
+	w.b.WriteString(s)
 }
 
 // fields writes a struct. What is empty is left out where it is empty in a fresh struct too, so that
@@ -201,8 +206,12 @@ func (w *writer) field(depth int, f field, v, fresh reflect.Value) {
 		}
 		w.strings(depth+1, it)
 	case v.Kind() == reflect.Struct:
+		mark := w.b.Len()
 		w.open(depth, f.name)
-		w.fields(depth+1, v, fresh)
+		body := w.b.Len()
+		if w.fields(depth+1, v, fresh); w.b.Len() == body {
+			w.truncate(mark) // a key without a value is none
+		}
 	}
 }
 
