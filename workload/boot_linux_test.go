@@ -53,6 +53,9 @@ func TestBoot(t *testing.T) {
 		last = v.Value
 	}
 	want(t, out, "mount.duration", 1e-6, 30)
+	if len(tgt.Serving) > 0 {
+		t.Errorf("a guest that has gone still serves: %v", tgt.Serving)
+	}
 	t.Log(out.Values)
 	if files := w.(iotax.ColdReader).ColdFiles(tgt); len(files) != 3 {
 		t.Errorf("it boots from %v", files)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/perf/benchunit"
 
 	"iotax"
 	"iotax/lint"
@@ -165,7 +166,7 @@ func beside(p *plan.Plan) (text string, took time.Duration) {
 		what = append(what, "booting "+count(guests, "guest"))
 	}
 	if bytes > 0 {
-		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
+		what = append(what, "writing "+benchunit.Scale(float64(bytes), benchunit.Binary)+"B of test files")
 	}
 	return fmt.Sprintf("%s, starting %s", strings.Join(what, ", "), count(trials, "load generator")), took.Round(time.Second)
 }
