@@ -534,3 +534,41 @@ func TestMergeEnv(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// What the archive holds of a program runs as the program does, and is smaller.
+func TestLoaded(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	src := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(src, []byte("package main\n\nfunc main() { println(\"here\") }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-o", whole, src)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := os.Open(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, size, err := loaded(f)
+	if err != nil || size == 0 || int64(size) >= st.Size() {
+		t.Fatalf("%d of %d bytes, %v", size, st.Size(), err)
+	}
+	b, err := io.ReadAll(io.NewSectionReader(r, 0, int64(size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	less := filepath.Join(t.TempDir(), "less")
+	if err := os.WriteFile(less, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(less).CombinedOutput(); err != nil || string(out) != "here\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -53,7 +53,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	if err != nil {
 		return fail(err, "")
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "3|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
+	sum := sha256.Sum256(fmt.Appendf(nil, "4|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
 		k.Release, k.Modules, kst.Size(), kst.ModTime().UnixNano()))
 	dir := filepath.Join(cacheDir, "guest")
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
@@ -83,13 +83,58 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	}
 	defer init.Close()
 	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(writeInitramfs(pw, k.Release, list, builtin, init, uint64(st.Size()))) }()
+	program, size, err := loaded(init)
+	if err != nil {
+		return fail(err, "")
+	}
+	go func() { pw.CloseWithError(writeInitramfs(pw, k.Release, list, builtin, program, size)) }()
 	if err := writeFile(path, pr, 0o644); err != nil {
 		pr.CloseWithError(err)
 		return fail(err, "")
 	}
 	prune(dir, "initramfs-*.cpio", 4)
 	return path, nil
+}
+
+// loaded is a program without what stands behind its segments (symbols, what debuggers read): no kernel loads
+// that, and the guest would hold it in memory twice while it unpacks the archive.
+func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
+	p, err := elf.NewFile(f)
+	if err != nil {
+		return nil, 0, err
+	}
+	var end uint64
+	for _, s := range p.Progs {
+		if s.Type == elf.PT_LOAD {
+			end = max(end, s.Off+s.Filesz)
+		}
+	}
+	var h headless
+	if p.Class != elf.ELFCLASS64 || end < uint64(len(h.head)) {
+		return nil, 0, errors.New("not a program for 64 bits")
+	}
+	h.all = io.NewSectionReader(f, 0, int64(end))
+	if _, err := h.all.ReadAt(h.head[:], 0); err != nil {
+		return nil, 0, err
+	}
+	// e_shoff, and e_shnum with e_shstrndx: the table of sections is gone.
+	clear(h.head[0x28:0x30])
+	clear(h.head[0x3c:0x40])
+	return &h, end, nil
+}
+
+// headless is a file with another ELF header.
+type headless struct {
+	head [64]byte
+	all  *io.SectionReader
+}
+
+func (h *headless) ReadAt(p []byte, off int64) (int, error) {
+	n, err := h.all.ReadAt(p, off)
+	if off >= 0 && off < int64(len(h.head)) {
+		copy(p[:n], h.head[off:])
+	}
+	return n, err
 }
 
 // writeInitramfs writes the archive.
