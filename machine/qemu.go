@@ -37,7 +37,7 @@ import (
 // QEMU is the spec of kind qemu: a guest that is started for the run and gone after it. Without an
 // image it is the built-in micro-guest.
 type QEMU struct {
-	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest runs in 256MiB"`
+	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 512MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
 	Accel       string        `yaml:"accel" doc:"auto takes kvm or hvf where a guest really boots with it, else tcg (emulation); kvm, hvf or tcg insist"`
 	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`

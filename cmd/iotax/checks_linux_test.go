@@ -222,7 +222,7 @@ measure: {trial: 1s, ramp: 100ms, blocks: 1}
 func TestFindsWrongClock(t *testing.T) {
 	s := newStage(t)
 	s.measured(`
-machines: {guest: {qemu: {memory: 256MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
+machines: {guest: {qemu: {memory: 512MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
 targets: {host: {dir: b}, guest: {on: guest, disk: {}}}
 baseline: host
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
@@ -237,7 +237,7 @@ measure: {trial: 300ms, ramp: 0s, blocks: 1}
 func TestFindsTheHostsCache(t *testing.T) {
 	s := newStage(t)
 	r := s.measured(`
-machines: {guest: {qemu: {memory: 256MiB}}}
+machines: {guest: {qemu: {memory: 512MiB}}}
 targets:
   host:   {dir: b}
   none:   {on: guest, disk: {cache: none}}

@@ -114,7 +114,7 @@ func TestDestroyInGuest(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", `
 baseline: host
-machines: {guest: {qemu: {memory: 256MiB}}}
+machines: {guest: {qemu: {memory: 512MiB}}}
 targets:
   host: {dir: a}
   disk: {on: guest, disk: {of: host}}

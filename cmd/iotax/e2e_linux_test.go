@@ -286,7 +286,7 @@ func tiny(args ...string) []string {
 func guestPlan(blocks int, qemu, target string) string {
 	return fmt.Sprintf(`
 baseline: host
-machines: {guest: {qemu: {memory: 256MiB%s}}}
+machines: {guest: {qemu: {memory: 512MiB%s}}}
 targets:
   host:  {dir: a}
   guest: {on: guest, %s}

@@ -12,7 +12,7 @@ func TestKnownRatioComesBack(t *testing.T) {
 	s := newStage(t)
 	plan := s.write("oracle.yaml", `
 baseline: fast
-machines: {guest: {qemu: {memory: 256MiB, cpus: 1}}}
+machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
 targets:
   host: {dir: a}
   fast: {on: guest, disk: {of: host, iops: 200}}
