@@ -41,8 +41,8 @@ func (h held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 		wanted[seq] = true
 	}
 	return func(yield func(*iotax.Trial, error) bool) {
-		for t := range h.Trials() {
-			if wanted[t.Seq] && !yield(t, nil) {
+		for t, err := range h.Trials() {
+			if (err != nil || wanted[t.Seq]) && !yield(t, err) {
 				return
 			}
 		}

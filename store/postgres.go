@@ -98,7 +98,9 @@ func (d *postgresDriver) ready(ctx context.Context, db *sql.DB) error {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
 		return err
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)) // closing does it, too
+	defer func() { // closing does it, too
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
+	}()
 	if version, err = d.version(ctx, db); err != nil || version == newest {
 		return err
 	}

@@ -101,8 +101,7 @@ func Start(settings ...string) (_ *Server, err error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			s.Stop()
-			return nil, err
+			return nil, errors.Join(err, s.Stop())
 		}
 	}
 }
