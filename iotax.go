@@ -256,9 +256,28 @@ type Target struct {
 	Labels  map[string]string // what the plan varied
 	Facts   map[string]string // what was found
 
+	// Together are the targets at which the work is done at the same moment, where this one stands for
+	// several; its Machine and Place are then the first's, and Noise what others do meanwhile. Nil is the
+	// target alone.
+	Together []*Target
+	Noise    *Noise
+
 	// Serving are what serves the place besides the machine: the servers of its volume, and of those
 	// that it stands on.
 	Serving []Accountant
+}
+
+// Noise is work that is done beside the measured work, to disturb it.
+type Noise struct {
+	Name string // of the workload
+	Work Workload
+	At   []*Target
+}
+
+// A Joiner is a Workload that can be done at several targets at the same moment (Target.Together).
+type Joiner interface {
+	// Joins says why it cannot in this case.
+	Joins() error
 }
 
 // Processes returns the processes of this host that serve the target, by label: those of its machine and
@@ -275,6 +294,15 @@ func (t *Target) Processes() map[string][]int {
 	}
 	for _, a := range t.Serving {
 		add(a)
+	}
+	for _, o := range t.Together {
+		for label, pids := range o.Processes() {
+			for _, pid := range pids {
+				if !slices.Contains(all[label], pid) { // of a machine that several are on
+					all[label] = append(all[label], pid)
+				}
+			}
+		}
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -527,11 +528,18 @@ func (r reading) reached() float64 {
 		}
 		flows = []stat.Flow{{Rate: rate, Latency: lat}}
 	}
-	if d := stat.Little(flows...); !math.IsNaN(d) {
+	d := stat.Little(flows...)
+	if n, err := strconv.Atoi(r.fact(factClients)); err == nil && n > 1 {
+		d /= float64(n) // each client has a queue of its own
+	}
+	if !math.IsNaN(d) {
 		return d
 	}
 	return 0
 }
+
+// factClients is how many did the work at the same moment.
+const factClients = "clients"
 
 // asked is iodepth × numjobs; a synchronous engine has a depth of 1 whatever the job says.
 func (r reading) asked() (float64, bool) {

@@ -73,6 +73,9 @@ func (p *Plan) Schedule(n int) []Slot {
 		for i, w := range p.Workloads {
 			s := Slot{Block: block, Workload: w.Name, Seed: BlockSeed(p.Measure.Seed, w.Name, block)}
 			at := p.targetsOf(&p.Workloads[i])
+			if len(at) == 0 {
+				continue // it is only done beside others
+			}
 			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), block) {
 				s.Targets = append(s.Targets, at[k])
 			}

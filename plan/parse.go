@@ -64,6 +64,7 @@ type entry struct {
 	where   *entry   // the machine of a target
 	held    *node    // what was written below against:
 	against []string
+	aside   bool // of a workload: only done beside others
 	section string
 	labels  []label           // axis values, the machine's first
 	own     map[string]string // labels written in the plan
@@ -139,6 +140,7 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	b.references(p.Baseline)
 	b.servers()
 	b.at()
+	b.gather()
 	b.against(p.Baseline)
 	if layers != nil && len(b.byTarget) > 0 {
 		p.Layers = b.layers(layers.val)
@@ -551,7 +553,7 @@ func (b *builder) baseline(n *node) string {
 		if len(b.targets) == 0 {
 			return ""
 		}
-		return b.targets[0].name
+		n = &node{text: b.first()}
 	}
 	if len(b.byTarget) == 0 {
 		return "" // that there are no targets has been said
@@ -638,6 +640,6 @@ func (b *builder) fill(p *Plan) {
 		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Section: e.section, Pos: e.key.pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Aside: e.aside, Section: e.section, Pos: e.key.pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
 	}
 }

@@ -63,6 +63,7 @@ type Workload struct {
 	Spec    any
 	Labels  map[string]string
 	At      []string // targets that it is done at; nil is all
+	Aside   bool     // it is only what others do beside the measured work (see Gatherer)
 	Section string   // heading of the report under which it stands
 	Pos     Pos
 

@@ -100,4 +100,6 @@ func (b *builder) at() {
 }
 
 // Done reports whether the workload is done at the target of that name.
-func (w *Workload) Done(target string) bool { return len(w.At) == 0 || slices.Contains(w.At, target) }
+func (w *Workload) Done(target string) bool {
+	return len(w.At) == 0 && !w.Aside || slices.Contains(w.At, target)
+}

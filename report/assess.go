@@ -34,6 +34,7 @@ const (
 	SaysUnsure  SentenceKind = "inconclusive" // more blocks are needed
 	SaysUnlike  SentenceKind = "not ranked"   // unlike things
 	SaysShare   SentenceKind = "share"        // of a line, or of another target than that of the ratio
+	SaysUneven  SentenceKind = "uneven"       // clients that do not share alike
 	SaysPath    SentenceKind = "fast path"    // whether the second of two like things was fast
 	SaysBest    SentenceKind = "best way"     // which of several ways to do the same is the fastest
 	SaysLazy    SentenceKind = "lazy"         // what using a volume at once gains beside copying it
@@ -43,7 +44,7 @@ const (
 	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
 
 // An AssessedFigure is a number that a sentence tells.
 type AssessedFigure struct {
@@ -106,6 +107,7 @@ func (b *builder) assess() {
 	a.unsure(cells)
 	a.unlike(cells)
 	a.lines(cells)
+	a.uneven()
 	a.paths()
 	a.fastestParts()
 	a.materialised()

@@ -336,6 +336,22 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
+// unevenBelow is the share of the fastest client's rate below which the slowest one's is told.
+const unevenBelow = 0.8
+
+// uneven tells of clients that surely do not share alike, at the largest number of them.
+func (a *assessing) uneven() {
+	for _, c := range a.Scalings {
+		p := c.Points[len(c.Points)-1]
+		if !finite(p.MinMax) || p.MinMax.Hi >= unevenBelow {
+			continue
+		}
+		s := Sentence{Kind: SaysUneven, Figures: []AssessedFigure{{Target: p.Target, Workload: c.Workload, Metric: "fairness.min-max", Ratio: &p.MinMax}}}
+		s.Text = fmt.Sprintf("The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", p.Clients, c.Target, c.Workload, percentage(p.MinMax))
+		a.say(s)
+	}
+}
+
 // same tells what lies inside the margin.
 func (a *assessing) same(cells []assessed) {
 	s := Sentence{Kind: SaysSame}

@@ -103,7 +103,7 @@ type pageView struct {
 	ID, Baseline, Margin          string
 	Script                        template.JS
 	Tiles                         []tileView
-	Assessment                    []sentenceView
+	Assessment, More              []sentenceView
 	Overview                      []overviewRow
 	Layout                        []layoutView
 	Waterfalls                    []chartView
@@ -264,13 +264,17 @@ func (r *Report) view() (pageView, error) {
 	for _, c := range r.Curves {
 		v.Curves = append(v.Curves, c.view(hues))
 	}
+	for _, c := range r.Scalings {
+		v.Curves = append(v.Curves, c.view(hues))
+	}
 	for _, w := range r.Waterfalls {
 		if c := w.chart(); c.SVG != "" {
 			v.Waterfalls = append(v.Waterfalls, c)
 		}
 	}
 	v.Layout = r.layoutViews()
-	v.Tiles, v.Assessment, v.Overview, v.Beside = r.tiles(), r.assessment(), r.overview(href), r.Beside.view()
+	v.Tiles, v.Overview, v.Beside = r.tiles(), r.overview(href), r.Beside.view()
+	v.Assessment, v.More = r.assessment()
 	for _, n := range slices.Concat(r.General, r.Common) {
 		nv := viewNote(n)
 		// The same said of several workloads is one note.

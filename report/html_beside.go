@@ -10,15 +10,22 @@ type sentenceView struct {
 	Notes      []int
 }
 
-// assessment is all of it but the first sentence, which is the page's heading.
-func (r *Report) assessment() []sentenceView {
-	var out []sentenceView
+// assessment is all of it but the first sentence, which is the page's heading, and the sum, which the tiles
+// tell: what a screen takes, and the rest.
+func (r *Report) assessment() (first, rest []sentenceView) {
+	const columns, lines = 90, 14 // below heading and tiles
+	n := r.Assessment.Fit(columns, lines)
 	for i, s := range r.Assessment.Sentences {
-		if i > 0 {
-			out = append(out, sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes})
+		v := sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes}
+		switch {
+		case i == 0 || s.Kind == SaysSum:
+		case i < n:
+			first = append(first, v)
+		default:
+			rest = append(rest, v)
 		}
 	}
-	return out
+	return first, rest
 }
 
 // besideView is the published figures beside this run's.

@@ -43,7 +43,7 @@ func (r *Report) tiles() []tileView {
 			continue
 		}
 		for _, row := range s.Rows {
-			if row.Baseline {
+			if row.Baseline || row.Verdict == stat.NoVerdict { // the last is compared with nothing
 				continue
 			}
 			total++
@@ -147,9 +147,9 @@ func (r *Report) sureTile(counts map[stat.Verdict]int, total, bounded int, narro
 	case bounded == 0:
 		t.Small = append(t.Small, "no judged ratio has an interval")
 	case percent(narrow) == percent(wide):
-		t.Small = append(t.Small, "95 % intervals of ± "+percent(wide))
+		t.Small = append(t.Small, unbroken("95 % intervals of ± "+percent(wide)))
 	default:
-		t.Small = append(t.Small, "95 % intervals of ± "+percent(narrow)+" to ± "+percent(wide))
+		t.Small = append(t.Small, unbroken("95 % intervals of ± "+percent(narrow)+" to ± "+percent(wide)))
 	}
 	if !r.Run.Imported() {
 		blocks := plural(r.Protocol.MostBlocks, "block")

@@ -78,7 +78,7 @@ func (r *Report) forest(shape forestShape) *forest {
 	for _, s := range r.Sections {
 		g := forestGroup{Label: subject(s.Workload, s.Label)}
 		for _, row := range s.Rows {
-			if row.Baseline {
+			if row.Baseline || row.Verdict == stat.NoVerdict {
 				continue
 			}
 			it := forestItem{Name: row.Target, Verdict: row.Verdict}
@@ -87,7 +87,9 @@ func (r *Report) forest(shape forestShape) *forest {
 			}
 			g.Items = append(g.Items, it)
 		}
-		groups = append(groups, g)
+		if len(g.Items) > 0 {
+			groups = append(groups, g)
+		}
 	}
 	lo, hi := r.ratioRange()
 	return drawForest(groups, "Ratio of each target to the baseline", r.Margin, lo, hi, shape)

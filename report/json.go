@@ -21,6 +21,7 @@ type jsonReport struct {
 	Assessment  []jsonSentence    `json:"assessment"`
 	Cells       []jsonCell        `json:"cells"`
 	Waterfalls  []jsonWaterfall   `json:"waterfalls,omitempty"`
+	Clients     []jsonScaling     `json:"clients,omitempty"`
 	Beside      *jsonBeside       `json:"beside,omitempty"`
 	Layout      *jsonLayout       `json:"layout,omitempty"`
 }
@@ -113,7 +114,7 @@ func toJSON(i stat.Interval) jsonValue {
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
 func (r *Report) JSON(w io.Writer) error {
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Waterfalls: r.jsonWaterfalls(), Beside: r.jsonBeside(), Layout: r.jsonLayout(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Waterfalls: r.jsonWaterfalls(), Clients: r.jsonScalings(), Beside: r.jsonBeside(), Layout: r.jsonLayout(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

@@ -57,6 +57,10 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
+	for _, c := range r.Scalings {
+		fmt.Fprintf(&b, "\n### %s\n\n", escapeMarkdown(c.title()))
+		c.words().markdown(&b)
+	}
 	r.markdownBeside(&b)
 	if about := slices.Concat(r.General, r.Common); len(about) > 0 {
 		b.WriteString("\n### About the run\n\n")

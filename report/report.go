@@ -25,9 +25,10 @@ type Report struct {
 	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
 	Sections []Section
 	Curves   []Curve // of workloads in an open loop, by load
-	Notes    []Note  // Notes[i] has number i+1
-	General  []Note  // about the run as a whole; no row refers to them
-	Common   []Note  // about every row alike: told once, under the number 0
+	Scalings []Scaling
+	Notes    []Note // Notes[i] has number i+1
+	General  []Note // about the run as a whole; no row refers to them
+	Common   []Note // about every row alike: told once, under the number 0
 	Protocol Protocol
 	Trials   []*Trial // in the order in which they ran
 
@@ -166,6 +167,7 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 	b.holm()
 	b.shares()
 	b.curves()
+	b.scalings()
 	for _, f := range run.Findings {
 		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
 	}

@@ -60,6 +60,11 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	t.tables()
 	t.waterfalls()
 	t.curves()
+	for _, c := range t.Scalings {
+		t.line("")
+		t.para(c.title(), "", "  ", t.pal.accent.Bold(t.color))
+		t.wordTable(c.words())
+	}
 	t.beside()
 	t.notes()
 	t.rest(left)

@@ -75,6 +75,9 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlie
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
 	}
 	for i, l := range r.loads {
+		if l.plan.Aside {
+			continue
+		}
 		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -21,6 +22,7 @@ type rig struct {
 
 	machines map[string]*openMachine
 	volumes  map[string]*volumeState // by target
+	opened   map[string]*opened      // targets by name, each once
 	targets  []*iotax.Target         // those that opened, in plan order; the baseline first
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
@@ -51,6 +53,12 @@ type openMachine struct {
 	busy bool // being opened: meeting it again is a cycle
 }
 
+// An opened is what came of opening a target.
+type opened struct {
+	target *iotax.Target
+	err    error
+}
+
 type volumeState struct {
 	id       string
 	vol      iotax.Volume
@@ -69,7 +77,7 @@ type undoStep struct {
 
 func newRig(p *plan.Plan, d Deps) *rig {
 	r := &rig{p: p, d: d,
-		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, infos: map[string]*iotax.TargetInfo{}}
+		machines: map[string]*openMachine{}, volumes: map[string]*volumeState{}, opened: map[string]*opened{}, infos: map[string]*iotax.TargetInfo{}}
 	r.machines["host"] = &openMachine{m: d.Host}
 	for i, t := range p.Targets {
 		r.volumes[t.Name] = &volumeState{id: fmt.Sprintf("t%d", i)}
@@ -158,12 +166,22 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return err
 }
 
+// check asks the workload, and before that whether it can be done at several targets at once.
 func (l *load) check(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		err := errors.New("it can only be done at one target at a time")
+		if j, ok := l.w.(iotax.Joiner); ok {
+			err = j.Joins()
+		}
+		if err != nil {
+			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Mend: "say at: with other targets, or do it by a fio job"}
+		}
+	}
 	return within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) })
 }
 
 func (l *load) ready(ctx context.Context, t *iotax.Target) error {
-	limit := readyTime + time.Duration(l.space/leastSpeed)*time.Second
+	limit := readyTime + time.Duration(int64(max(1, len(t.Together)))*l.space/leastSpeed)*time.Second
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
@@ -256,6 +274,9 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	}
 	run.Workloads = nil
 	for _, l := range r.loads {
+		if l.plan.Aside {
+			continue
+		}
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
 			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
 	}
@@ -365,7 +386,7 @@ func (r *rig) makeLoads() error {
 func (r *rig) need(t plan.Target) (bytes int64) {
 	sizes := map[int64]bool{}
 	for _, l := range r.loads {
-		if l.plan.Done(t.Name) && !sizes[l.space] { // workloads of one size share their file
+		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of one size share their file
 			sizes[l.space] = true
 			bytes += l.space
 		}
@@ -377,7 +398,7 @@ func (r *rig) need(t plan.Target) (bytes int64) {
 func (r *rig) files(t plan.Target) (all []iotax.File) {
 	for _, l := range r.loads {
 		for _, f := range l.files {
-			if l.plan.Done(t.Name) && !slices.Contains(all, f) { // workloads share files of one name
+			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files of one name
 				all = append(all, f)
 			}
 		}
@@ -395,8 +416,96 @@ func (r *rig) describe(run *iotax.Run) {
 	}
 }
 
-// openTarget attaches the target's volume to its machine.
+// worksAt reports whether l is done at a target, for itself or as a part of another one.
+func (r *rig) worksAt(l *load, name string) bool {
+	if l.plan.Done(name) {
+		return true
+	}
+	for _, t := range r.p.Targets {
+		if g, ok := t.Spec.(plan.Gatherer); ok {
+			work, at := g.Noise()
+			if l.plan.Done(t.Name) && slices.Contains(g.Together(), name) || work == l.plan.Name && slices.Contains(at, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// openTarget attaches the target's volume to its machine, or opens the targets that it is made of; once.
 func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+	o := r.opened[t.Name]
+	if o == nil {
+		o = &opened{}
+		r.opened[t.Name] = o
+		if g, ok := t.Spec.(plan.Gatherer); ok {
+			o.target, o.err = r.gather(ctx, t, g)
+		} else {
+			o.target, o.err = r.openOne(ctx, t)
+		}
+	}
+	return o.target, o.err
+}
+
+// gather makes one target of those that t is made of.
+func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iotax.Target, error) {
+	member := func(name string) (*iotax.Target, error) {
+		pt, ok := r.planTarget(name)
+		if !ok {
+			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", name)}
+		}
+		m, err := r.openTarget(ctx, pt)
+		if err != nil {
+			return nil, opError("open", t.Name, fmt.Errorf("%s is a part of it: %w", name, err), "")
+		}
+		return m, nil
+	}
+	target := &iotax.Target{Name: t.Name, Labels: t.Labels, Facts: map[string]string{}}
+	var machines []string
+	for i, name := range g.Together() {
+		m, err := member(name)
+		if err != nil {
+			return nil, err
+		}
+		if target.Together = append(target.Together, m); i == 0 {
+			target.Machine, target.Place = m.Machine, m.Place
+			target.Place.Facts = nil
+		}
+		if m.Place.Backing != target.Place.Backing {
+			target.Place.Backing = "" // no one device answers for all of them
+		}
+		if m.Place.Durability != target.Place.Durability {
+			target.Place.Durability = ""
+		}
+		if !slices.Contains(machines, m.Machine.String()) {
+			machines = append(machines, m.Machine.String())
+		}
+		target.Facts[fmt.Sprintf("client.%d", i+1)] = name
+	}
+	target.Facts["clients"] = fmt.Sprint(len(target.Together))
+	if work, at := g.Noise(); work != "" {
+		i := slices.IndexFunc(r.loads, func(l *load) bool { return l.plan.Name == work })
+		if i < 0 {
+			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no workload %q", work)}
+		}
+		target.Noise = &iotax.Noise{Name: work, Work: r.loads[i].w}
+		for _, name := range at {
+			m, err := member(name)
+			if err != nil {
+				return nil, err
+			}
+			target.Noise.At = append(target.Noise.At, m)
+		}
+		target.Place.Backing = "" // what the noise does there is no fault
+		target.Facts["noise"] = work + " at " + strings.Join(at, ", ")
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together(), ", "), target.Place.Durability, target.Facts
+	return target, nil
+}
+
+// openOne attaches the target's volume to its machine.
+func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	place, err := r.attach(ctx, t)
 	if err != nil {
 		return nil, err
@@ -595,7 +704,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	for _, l := range r.loads {
 		if s, ok := l.w.(iotax.Settler); ok {
 			err := within(ctx, readyTime, func(ctx context.Context) error {
-				found, err := s.Settle(ctx, r.at(l))
+				found, err := s.Settle(ctx, r.involved(l))
 				run.Findings = mergeFindings(run.Findings, found)
 				return err
 			})
@@ -648,6 +757,31 @@ func (r *rig) holder(t *iotax.Target) *rig {
 	return r.rigOf(pt.On)
 }
 
+// involved lists the targets at which l is done, those of which others are made in place of the others.
+func (r *rig) involved(l *load) (targets []*iotax.Target) {
+	add := func(t *iotax.Target) {
+		if !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	for _, t := range r.targets {
+		if l.plan.Done(t.Name) {
+			if len(t.Together) == 0 {
+				add(t)
+			}
+			for _, m := range t.Together {
+				add(m)
+			}
+		}
+		if t.Noise != nil && t.Noise.Name == l.plan.Name {
+			for _, m := range t.Noise.At {
+				add(m)
+			}
+		}
+	}
+	return targets
+}
+
 // at lists those of the open targets that l is done at.
 func (r *rig) at(l *load) (targets []*iotax.Target) {
 	for _, t := range r.targets {
@@ -661,12 +795,13 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 // pilot lets the workloads that need it look at all their targets. What a resumed run found before
 // stands: a block of it must not differ from the others.
 func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
-	for i, l := range r.loads {
+	for _, l := range r.loads {
 		p, ok := l.w.(iotax.Piloter)
 		if !ok || len(l.targets) == 0 {
 			continue
 		}
 		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
+		i := slices.IndexFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == l.plan.Name })
 		err := within(ctx, readyTime, func(ctx context.Context) (err error) {
 			run.Workloads[i].Facts, err = p.Pilot(ctx, l.targets, r.known[l.plan.Name])
 			return err

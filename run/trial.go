@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"iotax"
@@ -113,8 +114,16 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	if m.PrepareOn != "target" {
 		on = append(on, d.Host)
 	}
-	if m.PrepareOn != "host" && !(len(on) > 0 && iotax.IsLocal(target.Machine)) {
-		on = append(on, target.Machine)
+	machines := []iotax.Machine{target.Machine}
+	for _, o := range target.Together {
+		if !slices.Contains(machines, o.Machine) {
+			machines = append(machines, o.Machine)
+		}
+	}
+	for _, there := range machines {
+		if m.PrepareOn != "host" && !(len(on) > 0 && iotax.IsLocal(there)) {
+			on = append(on, there)
+		}
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
 	defer cancel()
@@ -134,8 +143,14 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 // file). Where it is not allowed the trial goes on, as a warm one, and says so.
 func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial) error {
 	var paths []string
-	if p := target.Place.Backing; p != "" {
-		paths = append(paths, p)
+	places := []*iotax.Target{target}
+	if len(target.Together) > 0 {
+		places = target.Together
+	}
+	for _, o := range places {
+		if p := o.Place.Backing; p != "" && !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
 	}
 	if r, ok := w.(iotax.ColdReader); ok {
 		paths = append(paths, r.ColdFiles(target)...)

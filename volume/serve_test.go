@@ -305,6 +305,12 @@ func TestKinds(t *testing.T) {
 		if _, ok := k.New().(plan.Validator); !ok || k.Doc == "" {
 			t.Errorf("%s: %T %q", k.Name, k.New(), k.Doc)
 		}
+		if _, ok := k.New().(plan.Gatherer); ok {
+			if len(k.On) != 1 || k.On[0] != plan.Host { // it says itself where it is done
+				t.Errorf("%s on %v", k.Name, k.On)
+			}
+			continue // it is made of others, which no one word names
+		}
 		s, ok := k.New().(interface{ SetScalar(string) error })
 		if !ok {
 			t.Errorf("%s has no short form", k.Name)
@@ -315,7 +321,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory own nbd network bucket" {
+	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory own nbd network group neighbours bucket" {
 		t.Errorf("kinds %s", got)
 	}
 }

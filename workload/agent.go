@@ -117,6 +117,8 @@ func ServeAgent(ctx context.Context, kind string, in io.Reader, out io.Writer) e
 	switch kind {
 	case agentObject:
 		return object.Serve(ctx, in, out)
+	case agentRelay:
+		return relay(ctx, in, out)
 	}
 	return errors.New("there is no such agent")
 }

@@ -308,7 +308,7 @@ func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
 	if !ok {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
 	}
-	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}}
+	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
 		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, ScaleBy: spec.ScaleBy} // Validate may not have been called
 		copied.fillDefaults()

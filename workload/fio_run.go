@@ -36,7 +36,9 @@ type fioJob struct {
 	file       string        // the file that the job file names, or ""
 	beside     []part        // jobs that run at the same time
 
-	states map[*iotax.Target]*fioState
+	states   map[*iotax.Target]*fioState
+	prepared map[*iotax.Target]int   // how often, less how often it was cleaned up
+	unready  map[*iotax.Target]error // what preparing it came to
 }
 
 // fioState is what is known of the job on one target.
@@ -375,6 +377,9 @@ true
 // Check tells what t lacks: fio, an engine, a place that can be written, options that the fio over
 // there knows, space.
 func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.checkTogether(ctx, t)
+	}
 	st, err := j.state(ctx, t)
 	if err != nil {
 		return err
@@ -501,6 +506,17 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 // Prepare writes the test files with random data, through a temporary name: what has the real name
 // and the right size is whole. Files that are there already are used as they are.
 func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
+	}
+	if j.prepared[t]++; j.prepared[t] > 1 {
+		return j.unready[t] // it is a part of several targets
+	}
+	j.unready[t] = j.prepare(ctx, t)
+	return j.unready[t]
+}
+
+func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
 		return err
@@ -660,6 +676,14 @@ func removeFiles(ctx context.Context, t *iotax.Target, names []string) error {
 
 // Cleanup removes the test files, unless another workload on the target still has a use for them.
 func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.each(t, false, func(p party) error { return p.job.Cleanup(ctx, p.target) })
+	}
+	if j.prepared[t] > 1 {
+		j.prepared[t]--
+		return nil
+	}
+	delete(j.prepared, t)
 	st := j.states[t]
 	if st == nil {
 		return nil
@@ -703,6 +727,9 @@ exit $rc
 
 // Run runs one fio process and fills out.
 func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if len(t.Together) > 0 {
+		return j.runTogether(ctx, t, out)
+	}
 	st, err := j.state(ctx, t)
 	if err != nil {
 		return err

@@ -105,7 +105,11 @@ func (l line) args() []string {
 	if l.onlyReads() {
 		args = append(args, "--readonly") // fio's own guard against writing
 	}
-	var jobs []fio.JobSpec
+	return append(append(args, fio.Args(l.jobs())...), "--output-format=json+", "--eta=never")
+}
+
+// jobs are the job and those that run beside it, with all their options.
+func (l line) jobs() (jobs []fio.JobSpec) {
 	for _, r := range l.job.all() {
 		name := l.name
 		if r.name != "" {
@@ -113,7 +117,7 @@ func (l line) args() []string {
 		}
 		jobs = append(jobs, fio.JobSpec{Name: jobName(name), Settings: l.settings(r)})
 	}
-	return append(append(args, fio.Args(jobs)...), "--output-format=json+", "--eta=never")
+	return jobs
 }
 
 // settings are the options of one job: its own, and iotax's.

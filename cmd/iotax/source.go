@@ -272,7 +272,7 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 				Mend: "it has: " + strings.Join(names, ", ")}}
 		}
 	}
-	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(pf.workloads, w.Name) })
+	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(pf.workloads, w.Name) && !w.Aside })
 	if p.Beside != nil {
 		maps.DeleteFunc(p.Beside.Workloads, func(name, _ string) bool { return !slices.Contains(pf.workloads, name) })
 	}

@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Gatherer is the spec of a target that is made of other targets: the work is done at several of them at
+// the same moment, and maybe other work beside it.
+type Gatherer interface {
+	// Together are the names of the targets that do the measured work.
+	Together() []string
+	// SetTogether gives the targets that the names in the plan stand for. A *FieldError says what is
+	// wrong with them.
+	SetTogether(targets []string) error
+	// Noise is the workload that is done meanwhile and the targets that do it; "" is none.
+	Noise() (workload string, at []string)
+	SetNoise(at []string)
+}
+
+// gather resolves the targets that others are made of, and the work that stands beside. Such targets and such
+// work are there for others: by themselves they are measured only where an `at:` says so.
+func (b *builder) gather() {
+	part, aside := map[string]bool{}, map[string]bool{}
+	for _, e := range b.targets {
+		g, ok := e.spec.(Gatherer)
+		if !ok || e.failed {
+			continue
+		}
+		resolve := func(key string, names []string) (out []string) {
+			at := e.at(e.val, key)
+			if at == nil {
+				at = e.kindKey
+			}
+			for _, name := range names {
+				group := b.byTarget[name]
+				if len(group) == 0 {
+					n := *at
+					n.text = name
+					t, ok := b.target(&n, key)
+					if !ok {
+						continue
+					}
+					group = []*entry{t}
+				}
+				for _, t := range group {
+					if _, nested := t.spec.(Gatherer); nested {
+						b.fail(at, "name the targets that it is made of", "%s is itself made of other targets", quote(t.name))
+						continue
+					}
+					out = append(out, t.name)
+				}
+			}
+			return out
+		}
+		before := len(b.errs)
+		of := resolve("of", g.Together())
+		work, at := g.Noise()
+		if work != "" {
+			at = resolve("noise", at)
+		}
+		if len(b.errs) > before {
+			continue
+		}
+		if err := g.SetTogether(of); err != nil {
+			b.explain(&e.variant, e.kindKey, nil, e.val, err)
+			continue
+		}
+		if work == "" {
+			for _, name := range of {
+				part[name] = true
+			}
+			continue
+		}
+		g.SetNoise(at)
+		for _, name := range at {
+			part[name] = true
+			if slices.Contains(of, name) {
+				b.fail(e.kindKey, "name another for the noise", "%s would be its own neighbour", quote(name))
+			}
+		}
+		if !slices.ContainsFunc(b.works, func(w *entry) bool { return w.name == work }) {
+			var names []string
+			for _, w := range b.works {
+				names = append(names, w.name)
+			}
+			n := e.at(e.val, "doing")
+			if n == nil {
+				n = e.kindKey
+			}
+			b.fail(n, didYouMean(work, names), "doing: there is no workload %s", quote(work))
+		}
+		aside[work] = true
+	}
+	for _, w := range b.works {
+		if len(w.places) > 0 || w.done != nil {
+			continue
+		}
+		if w.aside = aside[w.name]; w.aside || len(part) == 0 {
+			continue
+		}
+		for _, e := range b.targets {
+			if !part[e.name] {
+				w.places = append(w.places, e.name)
+			}
+		}
+		if len(w.places) == 0 {
+			b.fail(w.key, fmt.Sprintf("at: [%s]", b.targets[0].name), "%s is done nowhere: all targets are there for others", quote(w.name))
+		}
+	}
+}
+
+// first is the target that others are compared with when none is named: the first that is no mere part of
+// another.
+func (b *builder) first() string {
+	part := map[string]bool{}
+	for _, e := range b.targets {
+		if g, ok := e.spec.(Gatherer); ok {
+			if work, _ := g.Noise(); work == "" {
+				for _, name := range g.Together() {
+					for _, t := range b.byTarget[name] {
+						part[t.name] = true
+					}
+					part[name] = true
+				}
+			} else {
+				_, at := g.Noise()
+				for _, name := range at {
+					for _, t := range b.byTarget[name] {
+						part[t.name] = true
+					}
+					part[name] = true
+				}
+			}
+		}
+	}
+	for _, e := range b.targets {
+		if !part[e.name] {
+			return e.name
+		}
+	}
+	return b.targets[0].name
+}
