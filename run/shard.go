@@ -112,6 +112,12 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	return &part, nil
 }
 
+// Fits says why a plan cannot be divided so; nil where it can.
+func (s Shard) Fits(p *plan.Plan) error {
+	_, err := s.of(p)
+	return err
+}
+
 // seed is that of a run whose plan leaves it open: what all shards know is the id.
 func (s Shard) seed(id string) uint64 {
 	h := fnv.New64a()

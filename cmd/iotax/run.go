@@ -36,6 +36,7 @@ func (a *app) runCommand() *cobra.Command {
 	var keepGoing bool
 	var destroy []string
 	var part shardFlags
+	var fleet fleetFlags
 	calibration := "auto"
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
@@ -54,7 +55,8 @@ after Ctrl-C.`,
   iotax run k8s://storageclass/local k8s://storageclass/fast
   iotax run randrw device:/dev/sdb dir:/mnt/data
   iotax run --resume
-  iotax run shares.yaml --shard 0/4 --id nightly-7 --store postgres://db/iotax`,
+  iotax run shares.yaml --shard 0/4 --id nightly-7 --store postgres://db/iotax
+  iotax run shares.yaml --kubernetes --shards 8 --pod-image registry/iotax --store postgres://db/iotax`,
 		RunE: func(c *cobra.Command, args []string) error {
 			resuming := c.Flags().Changed("resume")
 			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
@@ -71,6 +73,16 @@ after Ctrl-C.`,
 			if err := part.check(resuming); err != nil {
 				return usageError{err}
 			}
+			if fleet.kubernetes {
+				if resuming || part.text != "" || len(destroy) > 0 {
+					return usageError{fmt.Errorf("--kubernetes takes none of --resume, --shard and --destroy")}
+				}
+				p, err := pf.load(args, a.in)
+				if err != nil {
+					return err
+				}
+				return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(part.id, store.NewID(time.Now())), []string{"--calibrate", calibration}, outputs)
+			}
 			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, destroy, mode, part)
 		},
 	}
@@ -82,6 +94,7 @@ after Ctrl-C.`,
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
 	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
 	part.add(f)
+	fleet.add(f)
 	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
 	return c

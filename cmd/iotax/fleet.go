@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"iotax"
+	"iotax/leftover"
+	"iotax/machine/kube"
+	"iotax/plan"
+	"iotax/run"
+	"iotax/store"
+)
+
+// fleetFlags make a cluster measure the run in place of this process.
+type fleetFlags struct {
+	kubernetes bool
+	shards     int
+	pod        string
+	image      string
+	context    string
+	namespace  string
+	detach     bool
+}
+
+func (k *fleetFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&k.kubernetes, "kubernetes", false, "let a Kubernetes cluster measure: an Indexed Job with a pod a shard, which save their trials in the PostgreSQL of --store")
+	f.IntVar(&k.shards, "shards", 1, "with --kubernetes: how many pods share the blocks")
+	f.StringVar(&k.image, "pod-image", "", "with --kubernetes: an image with iotax and fio in it")
+	f.StringVar(&k.pod, "pod", "", "with --kubernetes: a file with a pod template (YAML: metadata, spec), for claims, nodes, resources")
+	f.StringVar(&k.context, "kube-context", "", "with --kubernetes: the context of KUBECONFIG (default: the current one)")
+	f.StringVar(&k.namespace, "kube-namespace", "", "with --kubernetes: the namespace (default: that of the context)")
+	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
+}
+
+// template is what the pods are made from.
+func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
+	var t corev1.PodTemplateSpec
+	fail := func(err error, mend string) (corev1.PodTemplateSpec, error) {
+		return t, usageError{&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Mend: mend}}
+	}
+	if k.pod != "" {
+		text, err := os.ReadFile(k.pod)
+		if err != nil {
+			return fail(errors.Unwrap(err), "name a file that can be read")
+		}
+		if err := yaml.UnmarshalStrict(text, &t); err != nil {
+			return fail(err, "write what stands below template: in a Job: metadata and spec")
+		}
+	}
+	if len(t.Spec.Containers) == 0 {
+		t.Spec.Containers = []corev1.Container{{Name: "iotax"}}
+	}
+	c := &t.Spec.Containers[0]
+	if k.image != "" {
+		c.Image = k.image
+	}
+	if c.Image == "" {
+		return fail(errors.New("the pods have no image"), "name one that has iotax and fio in it: --pod-image (the Dockerfile in packaging/ makes one)")
+	}
+	return t, nil
+}
+
+// measureInCluster submits the plan, waits for the end and prints the report from the store.
+func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags, outputs []string) error {
+	if !strings.HasPrefix(a.store, "postgres://") && !strings.HasPrefix(a.store, "postgresql://") {
+		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Mend: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
+	}
+	last := run.Shard{Index: k.shards - 1, Count: k.shards}
+	if _, err := run.ParseShard(last.String()); err != nil {
+		return usageError{fmt.Errorf("--shards %d: %w", k.shards, err)}
+	}
+	if err := last.Fits(p); err != nil {
+		return usageError{err}
+	}
+	template, err := k.template()
+	if err != nil {
+		return err
+	}
+	text, err := p.YAML()
+	if err != nil {
+		return &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+	}
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := kube.Connect(kube.Config{Context: k.context, Namespace: k.namespace})
+	if err != nil {
+		return err
+	}
+	label, err := leftover.Begin(id)
+	if err != nil {
+		return err
+	}
+	j := kube.Job{Run: id, Plan: text, Store: a.store, Shards: k.shards, Flags: flags, Template: template,
+		Refusals: []int32{exitUsage, exitGate, exitIncomplete}}
+	if err := c.Submit(ctx, c.Namespace, j, kube.Labelled(label)); err != nil {
+		return err
+	}
+	where := "job " + c.Namespace + "/" + j.Name()
+	if !a.quiet {
+		fmt.Fprintf(a.err, "%s measures run %s in %s\n", where, id, count(k.shards, "pod"))
+	}
+	if k.detach {
+		return nil
+	}
+	if err := a.watchJob(ctx, c, j); err != nil {
+		// Whether interrupted or lost: what the pods have saved is kept, and they go.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return errors.Join(err, c.Withdraw(clean, c.Namespace, j))
+	}
+	r, err := db.Get(ctx, id)
+	if err != nil {
+		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Mend: "kubectl logs -n " + c.Namespace + " job/" + j.Name()}
+	}
+	return a.finish(ctx, db, r, outputs, nil)
+}
+
+const (
+	jobPause   = time.Second
+	jobSilence = 10 // looks at a cluster that does not answer, before it is given up
+)
+
+// watchJob waits until nothing more happens, and tells what changes.
+func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) error {
+	told, silent := "", 0
+	for {
+		p, err := c.Look(ctx, c.Namespace, j)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			if silent++; silent >= jobSilence {
+				return err
+			}
+		default:
+			silent = 0
+			text := fmt.Sprintf("%d of %s done, %d running", p.Done, count(j.Shards, "shard"), p.Running)
+			if p.Failed > 0 {
+				text += ", " + strconv.Itoa(p.Failed) + " pods failed"
+			}
+			if p.Why != "" {
+				text += ": " + p.Why
+			}
+			if text != told && !a.quiet {
+				fmt.Fprintln(a.err, text)
+			}
+			told = text
+			if p.Over {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(jobPause):
+		}
+	}
+}
