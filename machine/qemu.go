@@ -64,7 +64,7 @@ var qemuKind = Kind{
 
 // minMemory is what the micro-guest needs: the kernel may fill half of the memory while it unpacks the
 // initramfs, which it holds twice then.
-const minMemory = 256 << 20
+const minMemory = 384 << 20
 
 // Validate finds what is wrong without starting anything.
 func (s *QEMU) Validate() error {
@@ -72,7 +72,7 @@ func (s *QEMU) Validate() error {
 	case s.Memory%(1<<20) != 0:
 		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
 	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "256MiB or more"}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "384MiB or more"}
 	case s.Memory <= 0:
 		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
 	case s.CPUs < 1 || s.CPUs > 255:
