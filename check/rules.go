@@ -65,6 +65,8 @@ var told = []Rule{
 		Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget`, `--blocks`), longer trials (`--trial`) or a quieter machine"},
 	{ID: "cell-not-measured", Severity: iotax.Invalid, Scope: OfRunning, Title: "a workload could not run on a target",
 		Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
+	{ID: "shards-differ", Severity: iotax.Warning, Scope: OfRunning, Title: "the shards of a run found a target in different states",
+		Why: "Shards are blocks of one run that different processes measured, perhaps on different hosts. A target could not be opened by some of them, or a flush promises more in one than in another, so that its trials come from fewer hosts than the others' or are not alike.", Mend: "run the shards that failed again (`--shard I/N --id ID`), on hosts that are alike"},
 	{ID: "aa-not-one", Severity: iotax.Warning, Scope: OfRunning, Title: "the baseline differs from itself",
 		Why:  "The rig was calibrated: the baseline was measured against itself, as two arms, by the code that measures targets. The interval of that ratio does not contain 1, which happens by chance in one calibration of twenty. Else something favours one of two equal places: where a file lies, what ran before.",
 		Mend: "trust no difference of that size; calibrate again on a quieter machine or with longer trials (`iotax calibrate --trial 10s`)"},
