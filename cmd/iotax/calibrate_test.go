@@ -76,7 +76,7 @@ func TestVoidTrialIsTold(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, false, false, 80)
 	x := &iotax.Trial{Target: "a", Workload: "w", Void: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
-	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Blocks: 6, Trial: x})
+	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Blocks: 6, Trial: x, Metric: "read.iops"})
 	if !strings.Contains(b.String(), "1.000k IOPS; void, its block is run again: clock-insane: 3 %") {
 		t.Error(b.String())
 	}

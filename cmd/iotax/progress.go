@@ -245,6 +245,8 @@ func scaled(v iotax.Value) string {
 			return s + " IOPS"
 		}
 		return s + "/s"
+	case iotax.Seconds:
+		return benchunit.Scale(v.Value, benchunit.Decimal) + "s" // 483.5ms
 	}
 	return benchunit.Scale(v.Value, benchunit.Decimal) + " " + v.Unit
 }
