@@ -139,7 +139,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		rig.describe(run)
 		if cerr != nil {
 			run.Findings = append(run.Findings, iotax.Finding{Rule: leftBehind, Severity: iotax.Warning,
-				Evidence: cerr.Error(), Mend: "remove it by hand"})
+				Evidence: cerr.Error(), Mend: "`iotax clean --remote` lists what is left, and removes it with --yes"})
 			err = errors.Join(err, cerr)
 		}
 		run.End = d.Now()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ type fault struct {
 	setup  func(s *stage) (args []string) // words of two targets, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand)
 	codes  []int // exit status that it may end with
-	killed bool  // the runner cannot clean up: clean must
+	killed bool  // the runner, or its way over there, is gone: clean must do what it cannot
 	whole  bool  // the run goes on and needs no resuming
 	fails  bool  // trials fail of it: a run in which none does was not hit
 }
@@ -43,6 +44,9 @@ func remote(s *stage) []string {
 	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
 	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
 }
+
+// remoteForLong is remote with trials that last until somebody has found out what runs over there.
+func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
 // guested is a directory of this host, and a disk of it in a guest. What else the plan says is more.
 func guested(more string) func(*stage) []string {
@@ -177,7 +181,7 @@ func faults() []fault {
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				whileMeasuring(s, r, d, func() { s.signalEvery("fio", syscall.SIGKILL) })
 			}},
-		{name: "the connection's sshd killed", sample: 1, setup: remote, codes: []int{1, 4}, fails: true,
+		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{1, 4}, fails: true, killed: true,
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				r.afterTrials(1)
 				there := func() bool {
@@ -310,15 +314,18 @@ func (s *stage) namespaces(r *running) (names []string) {
 	return names
 }
 
-// killSessions kills what sshd started for connections, and not the one that listens.
+// killSessions kills what sshd started for connections, and not the one that listens. That one calls itself
+// "sshd: PATH -D …", so that its name is not the base of its first word.
 func (s *stage) killSessions() {
-	var servers []string
-	for _, p := range s.processes("sshd") {
-		pid, _, _ := strings.Cut(p, " ")
-		servers = append(servers, pid)
+	listens, err := exec.Command("pgrep", "-f", "^sshd: .* -f "+regexp.QuoteMeta(s.dir)+"/").Output()
+	if err != nil {
+		s.t.Errorf("no sshd of %s listens: %v", s.dir, err)
 	}
-	for _, pid := range servers {
-		out, _ := exec.Command("pgrep", "-P", pid).Output()
+	for _, pid := range strings.Fields(string(listens)) {
+		out, err := exec.Command("pgrep", "-P", pid).Output()
+		if err != nil {
+			s.t.Errorf("sshd %s has no connection: %v", pid, err)
+		}
 		for _, child := range strings.Fields(string(out)) {
 			if n, err := strconv.Atoi(child); err == nil {
 				syscall.Kill(n, syscall.SIGKILL)
@@ -415,11 +422,12 @@ func putTable(t *testing.T, doc, table string) {
 
 // try does f to one run.
 func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
-	args := append([]string{"run", "--calibrate=no"}, f.setup(s)...)
-	if !strings.HasSuffix(args[2], ".yaml") {
+	args := []string{"run", "--calibrate=no"}
+	words := f.setup(s)
+	if !strings.HasSuffix(words[0], ".yaml") {
 		args = append(args, "-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--blocks", "3")
 	}
-	r := s.start(nil, args...)
+	r := s.start(nil, append(args, words...)...)
 	f.inject(s, r, d)
 	got := r.wait()
 	ok := got.code == -1 && got.stderr == "" // before main had begun: nothing was made yet
