@@ -83,7 +83,7 @@ func (e *examiner) memory(context.Context) Check {
 	}
 	c := Check{Status: OK, Detail: fmt.Sprintf("%s available of %s", humanize.IBytes(free), humanize.IBytes(mem["MemTotal"]))}
 	if free < 1<<30 {
-		c.Status, c.Mend = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 384MiB)"
+		c.Status, c.Mend = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 256MiB)"
 	}
 	return c
 }

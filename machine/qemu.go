@@ -62,9 +62,8 @@ var qemuKind = Kind{
 	Open: openQEMU,
 }
 
-// minMemory is what the micro-guest needs: the kernel may fill half of the memory while it unpacks the
-// initramfs, which it holds twice then.
-const minMemory = 384 << 20
+// minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
+const minMemory = 256 << 20
 
 // Validate finds what is wrong without starting anything.
 func (s *QEMU) Validate() error {
@@ -72,7 +71,7 @@ func (s *QEMU) Validate() error {
 	case s.Memory%(1<<20) != 0:
 		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
 	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "384MiB or more"}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "256MiB or more"}
 	case s.Memory <= 0:
 		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
 	case s.CPUs < 1 || s.CPUs > 255:
@@ -460,7 +459,8 @@ func commandLine(accel string, boot guest.Boot) string {
 	}
 	// The self-tests of the crypto modules take a fifth of a second under emulation.
 	// panic=-1 with QEMU's -no-reboot ends a guest that panics at once.
-	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on", "cryptomgr.notests"}
+	// As a tmpfs the root might fill half of the memory only, which is too little for iotax in a guest of 256 MiB.
+	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on", "cryptomgr.notests", "rootfstype=ramfs"}
 	if accel == "tcg" {
 		// Defences against the CPU's own leaks are the emulator's matter, not its guest's.
 		w = append(w, "mitigations=off")

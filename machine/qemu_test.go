@@ -167,7 +167,7 @@ func restart(t *testing.T, g *qemuGuest) {
 // The smallest guest, with whatever accelerator there is, tells all about itself.
 func TestQEMUSmall(t *testing.T) {
 	s := qemuKind.New().(*QEMU)
-	s.Memory = 384 << 20
+	s.Memory = 256 << 20
 	work := t.TempDir()
 	m, err := Open(context.Background(), plan.Machine{Name: "little", Kind: "qemu", Spec: s},
 		Options{CacheDir: guesttest.CacheDir(t), WorkDir: work, Log: t.Logf, Init: guesttest.Init(t)})
@@ -184,7 +184,7 @@ func TestQEMUSmall(t *testing.T) {
 			t.Errorf("no fact %s", k)
 		}
 	}
-	if f["memory"] != "384MiB" {
+	if f["memory"] != "256MiB" {
 		t.Errorf("memory is %q", f["memory"])
 	}
 	t.Logf("%v, because %s; boot %v", f["accel"], f["accel.why"], g.Boot())

@@ -151,7 +151,7 @@ func (s standin) guest() (err error) {
 		return err
 	}
 	spec := qemuKind.New().(*QEMU)
-	spec.Accel, spec.Memory, spec.Append = "tcg", 384<<20, guest.KeyWord(signer.PublicKey())
+	spec.Accel, spec.Memory, spec.Append = "tcg", 256<<20, guest.KeyWord(signer.PublicKey())
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	m, err := qemuKind.Open(ctx, spec, Options{Name: name, CacheDir: os.Getenv("STANDIN_CACHE"), Init: os.Getenv("STANDIN_INIT"), WorkDir: s.at(name, "")})

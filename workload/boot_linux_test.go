@@ -25,7 +25,7 @@ func TestBoot(t *testing.T) {
 		}
 	}
 	s := kind.New().(*machine.QEMU)
-	s.Memory = 384 << 20
+	s.Memory = 256 << 20
 	g, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: s}, machine.Options{CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Init: guesttest.Init(t), Log: t.Logf,
 		Devices: []iotax.Device{{ID: "share", Share: &iotax.Share{Path: dir, Type: "9p", Security: "none"}}}})
 	if err != nil {
