@@ -403,7 +403,7 @@ func TestQEMUNoBoot(t *testing.T) {
 		device []iotax.Device
 		want   []string
 	}{
-		{"panic", func(s *QEMU) { s.Append = "rdinit=/none root=/dev/none" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "mend: read the console above"}},
+		{"panic", func(s *QEMU) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "mend: read the console above"}},
 		{"init gives up", func(s *QEMU) { s.Append = "iotax.key=%" }, nil, []string{"init gave up", "iotax.key"}},
 		{"hang", func(s *QEMU) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "mend: leave out append: and args:"}},
 		{"wrong argument", func(s *QEMU) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU said", "-no-such-thing"}},

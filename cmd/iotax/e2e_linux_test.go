@@ -420,7 +420,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 		append string
 		want   []string
 	}{
-		{"rdinit=/none root=/dev/none", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "mend: read the console above"}},
+		{"rdinit=/none root=/dev/none rootfstype=ext4", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "mend: read the console above"}},
 		{"iotax.key=%", []string{"start machine guest: its init gave up", "iotax.key", "last lines of its console"}},
 	} {
 		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
