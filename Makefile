@@ -33,10 +33,10 @@ test: build kubernetes
 # Those with real container engines, and those with a real cluster of one node.
 test-containers: build
 	@scripts/need test
-	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./machine ./cmd/iotax
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./machine ./machine/container ./cmd/iotax
 
 test-k8s: build kubernetes
-	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./machine/execx ./machine ./cmd/iotax
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./machine/execx ./machine/pod ./cmd/iotax
 
 # Kubernetes is built once, in some minutes, into the user's cache: nobody packages the parts that a cluster needs.
 kubernetes:

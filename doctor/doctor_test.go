@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 )
 
 // scripted answers commands by their first word or words; what it does not know is not found.
@@ -294,7 +294,7 @@ func TestAcceleration(t *testing.T) {
 func TestExamineHere(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Now()
-	got := Examine(context.Background(), Options{Host: machine.Local(), CacheDir: filepath.Join(dir, "cache"), TempDir: dir})
+	got := Examine(context.Background(), Options{Host: host.Local(), CacheDir: filepath.Join(dir, "cache"), TempDir: dir})
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %s", took)
 	}

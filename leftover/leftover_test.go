@@ -12,7 +12,7 @@ import (
 	"time"
 
 	. "iotax/leftover"
-	"iotax/machine"
+	"iotax/machine/host"
 )
 
 // TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits.
@@ -62,7 +62,7 @@ func TestFindAndRemove(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	dir := t.TempDir()
-	place := Place{Machine: machine.Local(), Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
+	place := Place{Machine: host.Local(), Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
 	cmd, made, child := runner(t, dir)
 	mine := func() (items []Item) {
 		t.Helper()
@@ -142,7 +142,7 @@ func TestRemoveIsNotFooled(t *testing.T) {
 	cmd, made, child := runner(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
-	items, err := Find(t.Context(), Place{Machine: machine.Local(), Dirs: []string{dir}})
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestRemoveIsNotFooled(t *testing.T) {
 				t.Error(err)
 			}
 		case "process":
-			if _, err := RunScript(t.Context(), machine.Local(), time.Minute, EndProcess, child, "1"); err != nil {
+			if _, err := RunScript(t.Context(), host.Local(), time.Minute, EndProcess, child, "1"); err != nil {
 				t.Errorf("a process of another start: %v", err)
 			}
 			if err := exec.Command("kill", "-0", child).Run(); err != nil {
@@ -196,7 +196,7 @@ func TestMountsAndLoops(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 
-	items, err := Find(t.Context(), Place{Machine: machine.Local(), Dirs: []string{dir}})
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

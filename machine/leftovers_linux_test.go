@@ -1,4 +1,4 @@
-package machine
+package machine_test
 
 import (
 	"os"
@@ -8,6 +8,9 @@ import (
 	"iotax/lab"
 	"iotax/lab/engine"
 	"iotax/leftover"
+	"iotax/machine"
+	"iotax/machine/container"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -25,7 +28,7 @@ func died(t *testing.T) leftover.Label {
 // left finds what carries the label.
 func left(t *testing.T, l leftover.Label, made ...plan.Machine) (items []leftover.Item) {
 	t.Helper()
-	all, err := leftover.Find(t.Context(), leftover.Place{Machine: Local(), Dirs: []string{"/var/tmp"}, Also: Leftovers(made)})
+	all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{"/var/tmp"}, Also: machine.Leftovers(made)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +85,11 @@ func TestLeftContainer(t *testing.T) {
 			e := start(t)
 			e.Load(t, "localhost/iotax-test:1", false)
 			l := died(t)
-			label := []string{"--label", runLabel + "=" + l.Run, "--label", runnerLabel + "=" + l.Runner.String()}
+			label := []string{"--label", "iotax.run=" + l.Run, "--label", "iotax.runner=" + l.Runner.String()}
 			e.CLI(t, append(append([]string{"volume", "create"}, label...), "left")...)
 			e.CLI(t, append(append([]string{"run", "-d", "--network", "none", "-v", "left:/mnt"}, label...), "localhost/iotax-test:1", "sleep", "300")...)
 			e.CLI(t, "run", "-d", "--name", "mine", "--network", "none", "localhost/iotax-test:1", "sleep", "300")
-			made := plan.Machine{Kind: name, Spec: &Container{Host: e.Host}}
+			made := plan.Machine{Kind: name, Spec: &container.Spec{Host: e.Host}}
 			items := left(t, l, made)
 			if len(items) != 2 || items[0].Kind != "container" || items[1].Kind != "volume" || items[1].Name != "left" {
 				t.Fatalf("found %+v", items)

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 )
 
 // here is this host; there is a machine that does not know that it is this host too.
 var (
-	here  iotax.Machine = localMachine{machine.Local()}
-	there iotax.Machine = remoteMachine{machine.Local()}
+	here  iotax.Machine = localMachine{host.Local()}
+	there iotax.Machine = remoteMachine{host.Local()}
 )
 
 type localMachine struct{ iotax.Machine }

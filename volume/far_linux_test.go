@@ -17,6 +17,7 @@ import (
 
 	"iotax"
 	"iotax/machine"
+	"iotax/machine/node"
 	"iotax/plan"
 )
 
@@ -29,7 +30,7 @@ func nodes(t *testing.T, names ...string) []iotax.Machine {
 	var out []iotax.Machine
 	work := fmt.Sprintf("/tmp/iotax-v%d", os.Getpid()%1e8)
 	for _, n := range names {
-		m, err := machine.Open(t.Context(), plan.Machine{Name: n, Kind: "node", Spec: &machine.Node{Name: n, Lab: "tnone", Rate: 1e9}}, machine.Options{WorkDir: work})
+		m, err := machine.Open(t.Context(), plan.Machine{Name: n, Kind: "node", Spec: &node.Spec{Name: n, Lab: "tnone", Rate: 1e9}}, machine.Options{WorkDir: work})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"iotax"
 	"iotax/guest/guesttest"
 	"iotax/machine"
+	"iotax/machine/vm"
 )
 
 // host makes a directory target on this host that guests' volumes stand on. It lies beside the test's
@@ -42,7 +43,7 @@ func bootGuest(t *testing.T, devices []iotax.Device) iotax.Machine {
 		if k.Name != "qemu" {
 			continue
 		}
-		spec := k.New().(*machine.QEMU)
+		spec := k.New().(*vm.Spec)
 		spec.Accel, spec.Memory = "tcg", 512<<20
 		m, err := k.Open(t.Context(), spec, machine.Options{Name: "guest", Devices: devices,
 			CacheDir: guesttest.CacheDir(t), Init: guesttest.Init(t), WorkDir: t.TempDir(), Log: t.Logf})

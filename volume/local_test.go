@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 	"iotax/probe"
 )
 
 // here is this host.
-var here = machine.Local()
+var here = host.Local()
 
 // prepare is the way of the program to a volume: by the kind's name and its filled spec.
 func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -20,14 +20,14 @@ func (mute) RunOnConsole(context.Context, []string) (iotax.ConsoleRun, error) {
 
 // What is a machine's own is taken only where no directory can be made: elsewhere it would be everybody's.
 func TestOwn(t *testing.T) {
-	v, err := Prepare(t.Context(), plan.Target{Name: "t", Kind: "own", Spec: &OwnSpec{}}, Env{Host: machine.Local(), ID: "t0"})
+	v, err := Prepare(t.Context(), plan.Target{Name: "t", Kind: "own", Spec: &OwnSpec{}}, Env{Host: host.Local(), ID: "t0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p, err := v.Attach(t.Context(), mute{}); err != nil || p.Kind != iotax.PlaceDir || p.Path != "/" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := v.Attach(t.Context(), machine.Local()); err == nil || !strings.Contains(err.Error(), "dir:") {
+	if p, err := v.Attach(t.Context(), host.Local()); err == nil || !strings.Contains(err.Error(), "dir:") {
 		t.Errorf("this host: %+v, %v", p, err)
 	}
 }

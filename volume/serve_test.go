@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/fake"
 	"iotax/plan"
 )
 
@@ -143,7 +143,7 @@ func TestDetachFromDeadGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &machine.Fake{Name: "guest", Under: &unix{}}
+	f := &fake.Machine{Name: "guest", Under: &unix{}}
 	if _, err := v.Attach(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}

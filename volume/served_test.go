@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/fake"
 )
 
 func nfsSpec(change func(*NFSSpec)) *NFSSpec {
@@ -275,7 +275,7 @@ func TestNFSRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.Attach(t.Context(), &machine.Fake{Name: "elsewhere", Under: here})
+	_, err = v.Attach(t.Context(), &fake.Machine{Name: "elsewhere", Under: here})
 	wantError(t, err, "cannot be reached", "dir:")
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)

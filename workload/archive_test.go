@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -55,7 +55,7 @@ func TestArchive(t *testing.T) {
 	for _, do := range []string{"extract", "create"} {
 		dir := t.TempDir()
 		w := made(t, "archive", smallArchive(do))
-		here := target(machine.Local(), dir)
+		here := target(host.Local(), dir)
 		ctx := ctxFor(t)
 		if err := w.Check(ctx, here); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestArchive(t *testing.T) {
 // Two workloads that use the same archive bring it once, and the last removes it.
 func TestArchiveIsShared(t *testing.T) {
 	dir := t.TempDir()
-	here, ctx := target(machine.Local(), dir), ctxFor(t)
+	here, ctx := target(host.Local(), dir), ctxFor(t)
 	x, c := made(t, "archive", smallArchive("extract")), made(t, "archive", smallArchive("create"))
 	for _, w := range []iotax.Workload{x, c} {
 		if err := w.Check(ctx, here); err != nil {
@@ -134,7 +134,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 		"printf x | dd conv=notrunc of=$(find iotax-tree -type f | head -n 1)": "not what is in the archive",
 	} {
 		w := made(t, "archive", smallArchive("extract"))
-		here, ctx := target(losing{machine.Local(), script}, t.TempDir()), ctxFor(t)
+		here, ctx := target(losing{host.Local(), script}, t.TempDir()), ctxFor(t)
 		if err := w.Check(ctx, here); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestArchiveOfAFile(t *testing.T) {
 	for file := range files {
 		s := newArchive().(*Archive)
 		s.File = file
-		out, err := attempt(t, made(t, "archive", s), target(machine.Local(), t.TempDir()))
+		out, err := attempt(t, made(t, "archive", s), target(host.Local(), t.TempDir()))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -218,7 +218,7 @@ func TestArchiveOfAFile(t *testing.T) {
 		s := newArchive().(*Archive)
 		s.File = file
 		w := made(t, "archive", s)
-		if err := w.(iotax.Looker).Look(ctxFor(t), machine.Local()); err == nil || !strings.Contains(err.Error(), why) {
+		if err := w.(iotax.Looker).Look(ctxFor(t), host.Local()); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestArchiveWithBusybox(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, do := range []string{"extract", "create"} {
-		if _, err := attempt(t, made(t, "archive", smallArchive(do)), target(busyboxed{machine.Local(), []string{"busybox", "env", "PATH=" + bin}}, t.TempDir())); err != nil {
+		if _, err := attempt(t, made(t, "archive", smallArchive(do)), target(busyboxed{host.Local(), []string{"busybox", "env", "PATH=" + bin}}, t.TempDir())); err != nil {
 			t.Error(err)
 		}
 	}
@@ -256,7 +256,7 @@ func TestArchiveWithBusybox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := attempt(t, made(t, "archive", smallArchive("extract")), target(busyboxed{machine.Local(), []string{"env", "PATH=" + bare}}, t.TempDir()))
+	_, err := attempt(t, made(t, "archive", smallArchive("extract")), target(busyboxed{host.Local(), []string{"env", "PATH=" + bare}}, t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), "it has no tar") {
 		t.Errorf("without tar: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"iotax"
 	"iotax/guest/guesttest"
 	"iotax/machine"
+	"iotax/machine/host"
+	"iotax/machine/vm"
 	"iotax/plan"
 )
 
@@ -24,7 +26,7 @@ func TestBoot(t *testing.T) {
 			kind = k
 		}
 	}
-	s := kind.New().(*machine.QEMU)
+	s := kind.New().(*vm.Spec)
 	s.Memory = 256 << 20
 	g, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: s}, machine.Options{CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Init: guesttest.Init(t), Log: t.Logf,
 		Devices: []iotax.Device{{ID: "share", Share: &iotax.Share{Path: dir, Type: "9p", Security: "none"}}}})
@@ -77,7 +79,7 @@ func TestBoot(t *testing.T) {
 	if err := w.Check(ctx, tgt); !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "ext4") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Check(ctx, target(machine.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Mend, "guests") {
+	if err := w.Check(ctx, target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Mend, "guests") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -92,7 +92,7 @@ func TestCommand(t *testing.T) {
 	if m := strings.Join(w.Metrics(), " "); m != "tps duration took" {
 		t.Errorf("metrics %s", m)
 	}
-	out, err := attempt(t, w, target(machine.Local(), dir))
+	out, err := attempt(t, w, target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := attempt(t, made(t, "command", s), target(machine.Local(), dir))
+	out, err := attempt(t, made(t, "command", s), target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	want(t, out, "lat", 2.99e-6, 3.01e-6)
 	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "no number"} {
 		s.Values = map[string]string{"x": path}
-		if _, err := attempt(t, made(t, "command", s), target(machine.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 
 // What a command did wrong is in the error, with its status and its standard error.
 func TestCommandThatFails(t *testing.T) {
-	here := target(machine.Local(), t.TempDir())
+	here := target(host.Local(), t.TempDir())
 	for _, tt := range []struct {
 		spec func(*Command)
 		want []string
@@ -168,7 +168,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	err := w.Run(ctx, target(machine.Local(), t.TempDir()), &iotax.Trial{})
+	err := w.Run(ctx, target(host.Local(), t.TempDir()), &iotax.Trial{})
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
@@ -231,7 +231,7 @@ func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
 
 // A machine that is far away puts its distance into the time of a short command; a long one bears it.
 func TestStartDominates(t *testing.T) {
-	m := far{machine.Local(), 50 * time.Millisecond}
+	m := far{host.Local(), 50 * time.Millisecond}
 	for run, found := range map[string]int{"true": 1, "sleep 3": 0} {
 		out, err := attempt(t, made(t, "command", commandOf(run)), target(m, t.TempDir()))
 		if err != nil {

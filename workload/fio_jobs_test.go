@@ -13,6 +13,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 	"iotax/volume"
 )
@@ -252,7 +253,7 @@ func TestUnknownOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.Check(ctxFor(t), target(machine.Local(), dir))
+		err = w.Check(ctxFor(t), target(host.Local(), dir))
 		var e *iotax.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Mend, want[1]) {
 			t.Errorf("%s: got %v, want %s", option, err, want)
@@ -292,7 +293,7 @@ func TestJointly(t *testing.T) {
 			t.Error(got, j.Space())
 		}
 		place := t.TempDir()
-		on, ctx := target(machine.Local(), place), ctxFor(t)
+		on, ctx := target(host.Local(), place), ctxFor(t)
 		if _, err := j.Settle(ctx, []*iotax.Target{on}); err != nil {
 			t.Fatal(err)
 		}

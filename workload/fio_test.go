@@ -17,7 +17,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 	for _, where := range []string{"/var/tmp", "/dev/shm"} {
 		t.Run(where, func(t *testing.T) {
 			w := open(t, "rw", "randrw", "size", "8MiB", "iodepth", "4", "numjobs", "2")
-			tg := target(machine.Local(), tempIn(t, where))
+			tg := target(host.Local(), tempIn(t, where))
 			prepared(t, w, tg)
 			if got := names(t, tg.Place.Path); !slices.Equal(got, []string{"iotax-8MiB.0.0.dat", "iotax-8MiB.1.0.dat"}) {
 				t.Error(got)
@@ -189,7 +189,7 @@ func TestRun(t *testing.T) {
 // The command that is shown can be pasted into a shell and does the same.
 func TestCommandCanBePasted(t *testing.T) {
 	w := open(t, "size", "4MiB")
-	tg := target(machine.Local(), onDisk(t))
+	tg := target(host.Local(), onDisk(t))
 	prepared(t, w, tg)
 	out := trial(300 * time.Millisecond)
 	if err := w.Run(ctxFor(t), tg, out); err != nil {
@@ -208,7 +208,7 @@ func TestCommandCanBePasted(t *testing.T) {
 // One seed gives the same offsets on every target, another seed others.
 func TestSeed(t *testing.T) {
 	w := open(t, "size", "64MiB", "ioengine", "null", "number_ios", "16", "write_iolog", filepath.Join(t.TempDir(), "iolog"))
-	tg := target(machine.Local(), t.TempDir())
+	tg := target(host.Local(), t.TempDir())
 	prepared(t, w, tg)
 	log := w.settings[slices.IndexFunc(w.settings, func(s fio.Setting) bool { return s.Key == "write_iolog" })].Value
 	offsets := func(seed uint64) string {
@@ -243,7 +243,7 @@ func TestSeed(t *testing.T) {
 func TestFiles(t *testing.T) {
 	ctx := ctxFor(t)
 	dir := onDisk(t)
-	tg := target(machine.Local(), dir)
+	tg := target(host.Local(), dir)
 	read, write := open(t, "size", "4MiB"), open(t, "rw", "randwrite", "size", "4MiB")
 	special := open(t, "rw", "randwrite", "size", "4MiB", "zero_buffers", "1")
 	for _, w := range []*fioJob{read, write, special} {
@@ -309,7 +309,7 @@ func TestFiles(t *testing.T) {
 
 func TestManyFiles(t *testing.T) {
 	w := open(t, "size", "20MiB", "nrfiles", "10", "bs", "64k", "rw", "read")
-	tg := target(machine.Local(), onDisk(t))
+	tg := target(host.Local(), onDisk(t))
 	prepared(t, w, tg)
 	if got := names(t, tg.Place.Path); len(got) != 10 || got[3] != "iotax-2MiB.0.3.dat" {
 		t.Error(got)
@@ -355,7 +355,7 @@ func TestCheckRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := open(t, c.options...)
-			tg := &iotax.Target{Name: "here", Machine: machine.Local(), Place: c.place}
+			tg := &iotax.Target{Name: "here", Machine: host.Local(), Place: c.place}
 			err := w.Check(ctxFor(t), tg)
 			var e *iotax.Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Mend, c.mend) {
@@ -371,7 +371,7 @@ func TestCheckRefuses(t *testing.T) {
 func TestPlaceFillsUpMeanwhile(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
-	tg := target(machine.Local(), tiny)
+	tg := target(host.Local(), tiny)
 	ctx := ctxFor(t)
 	if err := w.Check(ctx, tg); err != nil {
 		t.Fatal(err)
@@ -395,9 +395,9 @@ func TestPlaceFillsUpMeanwhile(t *testing.T) {
 // A read-only place works if the file is there: a share of a directory that was prepared.
 func TestReadOnlyPlace(t *testing.T) {
 	dir := onDisk(t)
-	tg := target(machine.Local(), dir)
+	tg := target(host.Local(), dir)
 	prepared(t, open(t, "size", "4MiB"), tg)
-	ro := target(machine.Local(), dir)
+	ro := target(host.Local(), dir)
 	ro.Place.ReadOnly = true
 	w := open(t, "size", "4MiB")
 	prepared(t, w, ro)
@@ -408,7 +408,7 @@ func TestReadOnlyPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The file is the place's own: it stays, whoever else still holds it.
-	alone := target(machine.Local(), onDisk(t))
+	alone := target(host.Local(), onDisk(t))
 	alone.Place.ReadOnly = true
 	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -443,7 +443,7 @@ func TestDevice(t *testing.T) {
 	path := strings.TrimSpace(string(dev))
 	defer exec.Command("losetup", "--detach", path).Run()
 	w := open(t, "size", "16MiB", "iodepth", "4")
-	tg := &iotax.Target{Name: "loop", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: path}}
+	tg := &iotax.Target{Name: "loop", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: path}}
 	prepared(t, w, tg)
 	out := trial(200 * time.Millisecond)
 	if err := w.Run(ctxFor(t), tg, out); err != nil {
@@ -458,7 +458,7 @@ func TestDevice(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	dir := onDisk(t)
 	w := open(t, "size", "4MiB")
-	tg := target(machine.Local(), dir)
+	tg := target(host.Local(), dir)
 	prepared(t, w, tg)
 	if err := os.Remove(filepath.Join(dir, "iotax-4MiB.0.0.dat")); err != nil {
 		t.Fatal(err)
@@ -486,7 +486,7 @@ func TestJobNames(t *testing.T) {
 	for _, name := range []string{"data", "global"} {
 		w := open(t, "size", "1MiB")
 		w.name = name
-		tg := target(machine.Local(), onDisk(t))
+		tg := target(host.Local(), onDisk(t))
 		prepared(t, w, tg)
 		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -497,7 +497,7 @@ func TestJobNames(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := open(t, "size", "4MiB", "numjobs", "2")
 	w.name = "iotax-cancelled-" + strconv.Itoa(os.Getpid())
-	tg := target(machine.Local(), onDisk(t))
+	tg := target(host.Local(), onDisk(t))
 	prepared(t, w, tg)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(700*time.Millisecond, cancel)
@@ -549,26 +549,26 @@ func (e *elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 // One engine for all, the best that works everywhere, and the report hears of it.
 func TestSettle(t *testing.T) {
 	ctx := ctxFor(t)
-	host := target(machine.Local(), onDisk(t))
-	host.Name = "host"
-	guest := target(&elsewhere{Machine: machine.Local(), name: "guest", without: []string{"io_uring"}}, onDisk(t))
+	here := target(host.Local(), onDisk(t))
+	here.Name = "host"
+	guest := target(&elsewhere{Machine: host.Local(), name: "guest", without: []string{"io_uring"}}, onDisk(t))
 	guest.Name = "guest"
-	broken := target(machine.Local(), "/no/such/place")
+	broken := target(host.Local(), "/no/such/place")
 	w := open(t, "size", "1MiB")
 
 	alone := open(t, "size", "1MiB")
-	if found, err := alone.Settle(ctx, []*iotax.Target{host}); err != nil || len(found) > 0 {
+	if found, err := alone.Settle(ctx, []*iotax.Target{here}); err != nil || len(found) > 0 {
 		t.Fatal(found, err)
 	}
-	if e := alone.states[host].engine; e != "io_uring" && e != "libaio" {
+	if e := alone.states[here].engine; e != "io_uring" && e != "libaio" {
 		t.Errorf("engine %q", e)
 	}
-	found, err := w.Settle(ctx, []*iotax.Target{host, guest, broken})
+	found, err := w.Settle(ctx, []*iotax.Target{here, guest, broken})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.states[host].engine != "libaio" || w.states[guest].engine != "libaio" {
-		t.Errorf("host %s, guest %s", w.states[host].engine, w.states[guest].engine)
+	if w.states[here].engine != "libaio" || w.states[guest].engine != "libaio" {
+		t.Errorf("host %s, guest %s", w.states[here].engine, w.states[guest].engine)
 	}
 	if len(found) != 1 || found[0].Rule != "engine-common" || !strings.Contains(found[0].Evidence, "io_uring on guest: Function not implemented") {
 		t.Errorf("%+v", found)
@@ -582,8 +582,8 @@ func TestSettle(t *testing.T) {
 	}
 
 	// Nothing in common: each takes its own, with a warning.
-	odd := target(&elsewhere{Machine: machine.Local(), name: "odd", without: []string{"io_uring", "posixaio", "psync"}}, onDisk(t))
-	other := target(&elsewhere{Machine: machine.Local(), name: "other", without: []string{"libaio", "posixaio", "psync"}}, onDisk(t))
+	odd := target(&elsewhere{Machine: host.Local(), name: "odd", without: []string{"io_uring", "posixaio", "psync"}}, onDisk(t))
+	other := target(&elsewhere{Machine: host.Local(), name: "other", without: []string{"libaio", "posixaio", "psync"}}, onDisk(t))
 	odd.Name, other.Name = "odd", "other"
 	w = open(t, "size", "1MiB")
 	found, err = w.Settle(ctx, []*iotax.Target{odd, other})
@@ -591,7 +591,7 @@ func TestSettle(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	// None at all: an error of Check that says why.
-	none := target(&elsewhere{Machine: machine.Local(), name: "none", without: candidates("linux")}, onDisk(t))
+	none := target(&elsewhere{Machine: host.Local(), name: "none", without: candidates("linux")}, onDisk(t))
 	w = open(t, "size", "1MiB")
 	if _, err := w.Settle(ctx, []*iotax.Target{none}); err != nil {
 		t.Fatal(err)
@@ -608,7 +608,7 @@ func TestSettle(t *testing.T) {
 func TestProbeIsRemembered(t *testing.T) {
 	cache := t.TempDir()
 	for i := range 2 {
-		tg := target(machine.Local(), onDisk(t))
+		tg := target(host.Local(), onDisk(t))
 		w := open(t, "size", "1MiB")
 		w.env.CacheDir = cache
 		if _, err := w.Settle(ctxFor(t), []*iotax.Target{tg}); err != nil {
@@ -644,7 +644,7 @@ func bare(t *testing.T, name string, leaveOut ...string) *elsewhere {
 			t.Fatal(err)
 		}
 	}
-	return &elsewhere{Machine: machine.Local(), name: name, env: []string{"PATH=" + bin, "XDG_CACHE_HOME=" + onDisk(t), "LD_LIBRARY_PATH="}}
+	return &elsewhere{Machine: host.Local(), name: name, env: []string{"PATH=" + bin, "XDG_CACHE_HOME=" + onDisk(t), "LD_LIBRARY_PATH="}}
 }
 
 func TestPush(t *testing.T) {
@@ -667,7 +667,7 @@ func TestPush(t *testing.T) {
 				t.Errorf("in the cache over there: %v", got)
 			}
 			// Another run finds it there.
-			again := &elsewhere{Machine: machine.Local(), name: "bare", env: m.env}
+			again := &elsewhere{Machine: host.Local(), name: "bare", env: m.env}
 			w = open(t, "size", "4MiB")
 			if err := w.Check(ctxFor(t), target(again, tg.Place.Path)); err != nil {
 				t.Fatal(err)
@@ -697,7 +697,7 @@ func TestPushFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := provide(ctxFor(t), machine.Local(), survey{os: "linux", shell: true}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Mend, "apt install fio") || !errors.Is(err, errNoFio) {
+	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux", shell: true}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Mend, "apt install fio") || !errors.Is(err, errNoFio) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -89,7 +89,7 @@ func TestImage(t *testing.T) {
 		return &s
 	}
 	for second, slow := range map[string]bool{"ln -s " + store + "/$NAME " + store + "/$NAME-2": false, "sleep 0.5": true} {
-		out, err := ran(t, "image", manager(second), &iotax.Target{Name: "here", Machine: machine.Local()})
+		out, err := ran(t, "image", manager(second), &iotax.Target{Name: "here", Machine: host.Local()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	}
-	if _, err := ran(t, "image", manager("echo it broke >&2; exit 3"), &iotax.Target{Name: "here", Machine: machine.Local()}); err == nil || !strings.Contains(err.Error(), "it broke") {
+	if _, err := ran(t, "image", manager("echo it broke >&2; exit 3"), &iotax.Target{Name: "here", Machine: host.Local()}); err == nil || !strings.Contains(err.Error(), "it broke") {
 		t.Errorf("a command that fails: %v", err)
 	}
 	half := *spec
@@ -135,7 +135,7 @@ func anExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 			t.Fatal("the export does not serve")
 		}
 	}
-	return &iotax.Target{Name: "export", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + socket}}, server
+	return &iotax.Target{Name: "export", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + socket}}, server
 }
 
 func TestMaterialise(t *testing.T) {
@@ -194,7 +194,7 @@ func TestMaterialise(t *testing.T) {
 			t.Fatal("nbdkit does not serve")
 		}
 	}
-	hangs := &iotax.Target{Name: "hangs", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + slow}}
+	hangs := &iotax.Target{Name: "hangs", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + slow}}
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)
 		spec.Stall = plan.Duration(2 * time.Second)
@@ -218,7 +218,7 @@ func TestMaterialise(t *testing.T) {
 	if left, _ := os.ReadDir(path); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
+	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestGuestSpec(t *testing.T) {
 	}
 	w := &guestOnTop{name: "guest"}
 	for _, p := range []iotax.Place{{Kind: iotax.PlaceDir, Path: "/x"}, {Kind: iotax.PlaceURL, Path: "nbd://x", ReadOnly: true}} {
-		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: machine.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "mend: ") {
+		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: host.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "mend: ") {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -64,7 +64,7 @@ func aStore(t testing.TB) (*iotax.Target, string) {
 	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = testaccess\naws_secret_access_key = testsecret-not-to-be-told\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &iotax.Target{Name: "store", Machine: machine.Local(), Place: iotax.Place{Kind: iotax.PlaceURL,
+	return &iotax.Target{Name: "store", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceURL,
 		Path: "s3://" + addr + "/bench?prefix=iotax-test/&region=us-east-1&style=path&tls=off&credentials=" + keys}}, filepath.Join(dir, "data", "bench")
 }
 

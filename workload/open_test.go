@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -65,7 +65,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 	if got := strings.Join(j.Metrics(), " "); got != "read.latency.mean" {
 		t.Errorf("metrics %s", got)
 	}
-	ctx, m := ctxFor(t), machine.Local()
+	ctx, m := ctxFor(t), host.Local()
 	disk, memory := target(m, onDisk(t)), target(m, tempIn(t, "/dev/shm"))
 	memory.Name = "memory"
 	targets := []*iotax.Target{disk, memory}

@@ -9,7 +9,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/stat"
 )
 
@@ -35,7 +35,7 @@ func measured(t testing.TB, raw []byte) rates {
 func alternate(t testing.TB, pairs int, length time.Duration, dir string, percentiles []string, options ...string) (hand, ours []rates) {
 	t.Helper()
 	w := open(t, options...)
-	tg := target(machine.Local(), dir)
+	tg := target(host.Local(), dir)
 	if strings.HasPrefix(dir, "nbd") {
 		tg.Place = iotax.Place{Kind: iotax.PlaceURL, Path: dir}
 	}
@@ -157,7 +157,7 @@ func BenchmarkAgainstByHand(b *testing.B) {
 // probe of the engine is known from the run before.
 func BenchmarkCheck(b *testing.B) {
 	dir := tempIn(b, "/var/tmp")
-	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{target(machine.Local(), dir)}); err != nil {
+	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{target(host.Local(), dir)}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -166,7 +166,7 @@ func BenchmarkCheck(b *testing.B) {
 		clear(shared.probes)
 		shared.mu.Unlock()
 		w := open(b, "size", "16MiB")
-		tg := target(machine.Local(), dir)
+		tg := target(host.Local(), dir)
 		if _, err := w.Settle(b.Context(), []*iotax.Target{tg}); err != nil {
 			b.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"iotax/guest"
 	"iotax/guest/guesttest"
 	"iotax/machine"
+	"iotax/machine/host"
+	"iotax/machine/vm"
 	"iotax/plan"
 )
 
@@ -59,7 +61,7 @@ func TestUnikernel(t *testing.T) {
 	}
 	s.Headline = "read.iops"
 	s.Timeout = plan.Duration(3 * time.Minute)
-	out, err := attempt(t, made(t, "command", s), target(machine.Local(), t.TempDir()))
+	out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)
 	}
@@ -69,7 +71,7 @@ func TestUnikernel(t *testing.T) {
 
 	// One that fails prints no result: the trial says what is missing.
 	s.Run = boots("fio --no-such-option")
-	if out, err := attempt(t, made(t, "command", s), target(machine.Local(), t.TempDir())); err == nil {
+	if out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir())); err == nil {
 		t.Errorf("a command that fails has values %v", out.Values)
 	}
 }
@@ -89,11 +91,11 @@ func TestConsole(t *testing.T) {
 			kind = k
 		}
 	}
-	open := func(change func(*machine.QEMU)) iotax.Machine {
-		s := kind.New().(*machine.QEMU)
+	open := func(change func(*vm.Spec)) iotax.Machine {
+		s := kind.New().(*vm.Spec)
 		s.Memory, s.Accel, s.Kernel, s.Initrd = 512<<20, "tcg", kernel, initrd
 		s.Args = []string{"-drive", "if=none,id=d,file=" + tools + ",format=raw,readonly=on", "-device", "virtio-blk-pci,drive=d,serial=" + guest.ToolsSerial}
-		s.Console = machine.Console{Command: "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check iotax.guest=1 IOTAX_GUEST=1 -- {command}",
+		s.Console = vm.Console{Command: "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check iotax.guest=1 IOTAX_GUEST=1 -- {command}",
 			Boot: `iotax-boot: ready (?<s>[0-9.]+)`, Begin: `iotax-boot: ready`, End: `iotax-boot: exit`, Status: `iotax-boot: exit [0-9.]+ ([0-9]+)`}
 		if change != nil {
 			change(s)
@@ -134,7 +136,7 @@ func TestConsole(t *testing.T) {
 	if out, err := attempt(t, made(t, "command", commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
 		t.Errorf("a command that fails: %v, %v", out.Values, err)
 	}
-	mute := open(func(s *machine.QEMU) { s.Console.Boot = `Booted up in (?<ms>[0-9.]+) ms` })
+	mute := open(func(s *vm.Spec) { s.Console.Boot = `Booted up in (?<ms>[0-9.]+) ms` })
 	if _, err := attempt(t, made(t, "command", commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
 		t.Errorf("a console without the line: %v", err)
 	}

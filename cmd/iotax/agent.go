@@ -19,6 +19,7 @@ import (
 	"iotax"
 	"iotax/guest"
 	"iotax/machine"
+	"iotax/machine/vm"
 	"iotax/plan"
 	"iotax/workload"
 )
@@ -102,7 +103,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	}
 	data := part(j.Root, j.Data)
 	data.Hot = true
-	spec := &machine.QEMU{Memory: plan.Size(j.Memory), CPUs: j.CPUs, Accel: j.Accel, User: "root"}
+	spec := &vm.Spec{Memory: plan.Size(j.Memory), CPUs: j.CPUs, Accel: j.Accel, User: "root"}
 	m, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: cacheDir(), WorkDir: work,
 		RootDisk: part(0, j.Root), Devices: []iotax.Device{{ID: dataSerial, Disk: data}}})
 	if err != nil {

@@ -15,7 +15,10 @@ import (
 	"iotax"
 	"iotax/leftover"
 	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/machine/kube"
+	"iotax/machine/pod"
+	"iotax/machine/ssh"
 	"iotax/plan"
 	"iotax/store"
 	"iotax/volume"
@@ -158,7 +161,7 @@ func temporary() []string {
 // whereRunsWere lists where the saved runs have made directories: on this host those of all runs, and
 // with remote those of unfinished ones over SSH. The machines are for the caller to close.
 func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.Machine, places []leftover.Place, err error) {
-	here := leftover.Place{Machine: machine.Local(), Dirs: temporary()}
+	here := leftover.Place{Machine: host.Local(), Dirs: temporary()}
 	runs, err := a.savedRuns(ctx)
 	var errs []error
 	if err != nil {
@@ -189,7 +192,7 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 			continue
 		}
 		for _, pm := range p.Machines {
-			spec, ok := pm.Spec.(*machine.SSH)
+			spec, ok := pm.Spec.(*ssh.Spec)
 			if !ok {
 				continue
 			}
@@ -227,7 +230,7 @@ func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error)
 			continue
 		}
 		for _, m := range p.Machines {
-			spec, ok := m.Spec.(*machine.Pod)
+			spec, ok := m.Spec.(*pod.Spec)
 			if !ok || spec.Pod != "" || asked[spec.Cluster()] {
 				continue
 			}

@@ -12,7 +12,9 @@ import (
 	"iotax/doctor"
 	"iotax/guest"
 	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/machine/qemu"
+	"iotax/machine/vm"
 	"iotax/volume"
 )
 
@@ -39,7 +41,7 @@ func (a *app) doctorCommand() *cobra.Command {
 // doctorOptions asks those who would use a thing whether they can.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
-		Host: machine.Local(), CacheDir: cacheDir(),
+		Host: host.Local(), CacheDir: cacheDir(),
 		Kernel: func(ctx context.Context) (string, error) {
 			k, err := guest.FindKernel(ctx, cacheDir(), nil)
 			if err != nil {
@@ -48,7 +50,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			return k.Release + " from " + k.Source, nil
 		},
 		Accel: func(ctx context.Context) (string, error) {
-			a, err := machine.Accelerator(ctx, machine.Options{CacheDir: cacheDir(), WorkDir: work})
+			a, err := vm.Accelerator(ctx, machine.Options{CacheDir: cacheDir(), WorkDir: work})
 			return a.Name + ": " + a.Why, err
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
@@ -59,7 +61,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			return v.Version + ", " + v.Path, nil
 		},
 		Store: func(ctx context.Context) (string, error) {
-			return volume.FindStore(ctx, machine.Local(), volume.DefaultStore)
+			return volume.FindStore(ctx, host.Local(), volume.DefaultStore)
 		},
 		Leftovers: a.leftovers,
 	}

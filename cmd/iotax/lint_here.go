@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"iotax/lint"
-	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 	"iotax/probe"
 )
@@ -63,7 +63,7 @@ func hereFacts(ctx context.Context) lint.Facts {
 
 // hereMemory is the memory of this machine in bytes, or what of it this container may use; 0 is unknown.
 func hereMemory(ctx context.Context) int64 {
-	env, err := probe.Environment(ctx, machine.Local())
+	env, err := probe.Environment(ctx, host.Local())
 	if err != nil {
 		return 0
 	}

@@ -20,6 +20,7 @@ import (
 	"iotax/leftover"
 	"iotax/lint"
 	"iotax/machine"
+	"iotax/machine/host"
 	"iotax/plan"
 	"iotax/probe"
 	"iotax/report"
@@ -259,11 +260,11 @@ func measured(ctx context.Context, db *store.Store, id string) ([]*iotax.Trial, 
 // deps wires the real world into a run.
 func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 	cache := cacheDir()
-	host := machine.Local()
+	here := host.Local()
 	var watcher probe.Watcher
 	settle := sync.OnceFunc(giveBack)
 	return run.Deps{
-		Host: host,
+		Host: here,
 		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
 			return machine.Open(ctx, m, machine.Options{Name: m.Name, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.note})
 		},
@@ -273,7 +274,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		},
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
 			e := workloadEnv()
-			e.Log, e.Host = show.note, host
+			e.Log, e.Host = show.note, here
 			return workload.New(w, e)
 		},
 		Environment: probe.Environment,
@@ -285,7 +286,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			}
 			return w.Stop, nil
 		},
-		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, host, path) },
+		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, here, path) },
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
 		Review:   check.Run,

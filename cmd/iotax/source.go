@@ -17,6 +17,9 @@ import (
 
 	"iotax"
 	"iotax/machine"
+	"iotax/machine/pod"
+	"iotax/machine/tool"
+	"iotax/machine/vm"
 	"iotax/plan"
 	"iotax/published"
 	"iotax/suite"
@@ -207,10 +210,10 @@ func (pf *planFlags) kinds() plan.Kinds {
 		}
 		ks.Machines[i].Spread = func(fields map[string]string) (string, []string, error) {
 			if fields["pod"] != "" || fields["node"] != "" {
-				return machine.SpreadNodes(fields)
+				return pod.SpreadNodes(fields)
 			}
 			fields["node"] = pf.nodes
-			key, nodes, err := machine.SpreadNodes(fields)
+			key, nodes, err := pod.SpreadNodes(fields)
 			if key == "" && err == nil {
 				key, nodes = "node", []string{pf.nodes}
 			}
@@ -222,7 +225,7 @@ func (pf *planFlags) kinds() plan.Kinds {
 
 // pinned refuses --nodes for a plan without a pod that it could be for.
 func (pf *planFlags) pinned(p *plan.Plan) error {
-	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*machine.Pod); return ok && s.Node != "" }) {
+	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*pod.Spec); return ok && s.Node != "" }) {
 		return nil
 	}
 	return &iotax.Error{Op: "read --nodes", On: pf.nodes, Err: errors.New("the plan makes no pod"), Mend: "leave it out, or add a target such as k8s://storageclass/NAME"}
@@ -365,9 +368,9 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	booted := false
 	for _, m := range p.Machines {
 		switch s := m.Spec.(type) {
-		case *machine.QEMU:
+		case *vm.Spec:
 			s.Image = pf.image
-		case *machine.Tart:
+		case *tool.Tart:
 			s.Image = pf.image
 		default:
 			continue

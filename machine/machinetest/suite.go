@@ -842,3 +842,12 @@ func (s *suite) death(t *testing.T, kill func(iotax.Machine) error) {
 	check(s.Machine.Run(t.Context(), iotax.Command("sh", "-c", ":")))
 	s.prompt(t, begin)
 }
+
+// WantMend fails t unless err is an *iotax.Error that tells the cause and the mend.
+func WantMend(t *testing.T, err error, cause, mend string) {
+	t.Helper()
+	var e *iotax.Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), cause) || !strings.Contains(err.Error(), mend) {
+		t.Errorf("got %v\nwant %s and the mend %s", err, cause, mend)
+	}
+}

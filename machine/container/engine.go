@@ -1,0 +1,154 @@
+package container
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/client"
+
+	"iotax"
+)
+
+// dialEngine connects to the engine as its own command line would: host, DOCKER_HOST (or CONTAINER_HOST),
+// the context, the usual sockets.
+func dialEngine(ctx context.Context, engine string, s *Spec) (api *client.Client, local bool, err error) {
+	where, tls, err := engineAddress(engine, s)
+	if err != nil {
+		return nil, false, err
+	}
+	fail := func(err error) (*client.Client, bool, error) {
+		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: err, Mend: engineMend(engine, where)}
+	}
+	if strings.HasPrefix(where, "ssh://") {
+		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: errors.New("an engine behind SSH is not reached yet"),
+			Mend: "forward its socket: ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, and give host: unix:///tmp/engine.sock"}
+	}
+	opts := []client.Opt{client.WithHost(where), client.WithAPIVersionFromEnv()}
+	switch {
+	case tls != "":
+		opts = append(opts, client.WithTLSClientConfig(filepath.Join(tls, "ca.pem"), filepath.Join(tls, "cert.pem"), filepath.Join(tls, "key.pem")))
+	case s.Context == "":
+		opts = append(opts, client.WithTLSClientConfigFromEnv())
+	}
+	if api, err = client.New(opts...); err != nil {
+		return fail(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	if _, err = api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		api.Close()
+		return fail(err)
+	}
+	return api, strings.HasPrefix(where, "unix://"), nil
+}
+
+func engineMend(engine, where string) string {
+	if file, ok := strings.CutPrefix(where, "unix://"); ok {
+		if _, err := os.Stat(file); errors.Is(err, os.ErrPermission) {
+			return "this user may not use the socket: join its group, or run as root"
+		}
+	}
+	if engine == "podman" {
+		return "start its service: podman system service --time=0 " + where
+	}
+	return "start Docker, or say where it listens: DOCKER_HOST, host: or context:"
+}
+
+// engineAddress finds where the engine listens and, for a context with TLS, the directory of its keys.
+func engineAddress(engine string, s *Spec) (where, tls string, err error) {
+	if s.Host != "" {
+		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {
+			return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Host, Err: errors.New("this is no URL"), Mend: "write unix:///path or tcp://host:port"}
+		}
+		return s.Host, "", nil
+	}
+	if s.Context == "" {
+		vars := []string{"DOCKER_HOST"}
+		if engine == "podman" {
+			vars = []string{"CONTAINER_HOST", "DOCKER_HOST"}
+		}
+		for _, v := range vars {
+			if h := os.Getenv(v); h != "" {
+				return h, "", nil
+			}
+		}
+	}
+	if engine == "podman" {
+		var at []string
+		if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+			at = append(at, filepath.Join(dir, "podman/podman.sock"))
+		}
+		at = append(at, "/run/podman/podman.sock")
+		for _, file := range at {
+			if _, err := os.Stat(file); err == nil {
+				return "unix://" + file, "", nil
+			}
+		}
+		return "unix://" + at[0], "", nil
+	}
+	dir := os.Getenv("DOCKER_CONFIG")
+	if dir == "" {
+		home, _ := os.UserHomeDir()
+		dir = filepath.Join(home, ".docker")
+	}
+	name := s.Context
+	if name == "" {
+		name = os.Getenv("DOCKER_CONTEXT")
+	}
+	if name == "" {
+		name = currentContext(dir)
+	}
+	if name == "" || name == "default" {
+		return client.DefaultDockerHost, "", nil
+	}
+	return dockerContext(dir, name)
+}
+
+// currentContext is what `docker context use` chose.
+func currentContext(dir string) string {
+	var c struct {
+		CurrentContext string `json:"currentContext"`
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil || json.Unmarshal(b, &c) != nil {
+		return ""
+	}
+	return c.CurrentContext
+}
+
+// dockerContext reads a context as Docker's own command keeps it: in a directory named by the SHA-256 of
+// the context's name.
+func dockerContext(dir, name string) (where, tls string, err error) {
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	fail := func(err error) (string, string, error) {
+		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Mend: "docker context ls lists those there are"}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "contexts/meta", id, "meta.json"))
+	if err != nil {
+		return fail(err)
+	}
+	var meta struct {
+		Endpoints map[string]struct{ Host string }
+	}
+	if err := json.Unmarshal(b, &meta); err != nil {
+		return fail(err)
+	}
+	where = meta.Endpoints["docker"].Host
+	if where == "" {
+		return fail(fmt.Errorf("it names no host"))
+	}
+	keys := filepath.Join(dir, "contexts/tls", id, "docker")
+	if _, err := os.Stat(keys); err == nil {
+		tls = keys
+	}
+	return where, tls, nil
+}

@@ -1,0 +1,13 @@
+//go:build unix && !linux && !darwin
+
+package host
+
+import "golang.org/x/sys/unix"
+
+// alive knows only the process group as a whole here.
+func (g *group) alive() []int {
+	if unix.Kill(-g.id, 0) != nil {
+		return nil
+	}
+	return []int{-g.id}
+}

@@ -1,0 +1,185 @@
+//go:build linux
+
+package tool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/machine/kind"
+	"iotax/machine/machinetest"
+	"iotax/plan"
+)
+
+// opened opens a machine of a kind through its stand-in.
+func opened(t *testing.T, k kind.Kind, spec any) (iotax.Machine, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	return k.Open(ctx, spec, kind.Options{Name: "a name", WorkDir: t.TempDir(), Log: t.Logf})
+}
+
+func mustOpen(t *testing.T, k kind.Kind, spec any) iotax.Machine {
+	t.Helper()
+	m, err := opened(t, k, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// suite is the machines' suite; when it returns, they are closed. Patience is for an emulated guest on a
+// busy host, behind two programs. It is whole for lima; wsl runs commands the same way, and tart over SSH.
+func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
+	t.Helper()
+	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
+}
+
+func TestLima(t *testing.T) {
+	s := standIn(t)
+	suite(t, false, func(t *testing.T) iotax.Machine {
+		m := mustOpen(t, LimaKind, &Lima{Template: "template://debian", VMType: "qemu", MountType: "9p", Mounts: []string{"/srv/a"}, CPUs: 2, Memory: 1536 << 20})
+		if b := m.(iotax.Booter).Boot(); len(b) != 2 || b[1].Name != "ready" || b[1].At <= b[0].At {
+			t.Errorf("boot %v", b)
+		}
+		if f := m.(iotax.Describer).Facts(); f["lima.version"] != "limactl version 1.2.1" || f["lima.mount_type"] != "9p" || !strings.HasPrefix(f["lima.instance"], "iotax-") {
+			t.Errorf("facts %v", f)
+		}
+		return m
+	})
+	s.left(t)
+	calls := s.calls(t)
+	if want := " --vm-type=qemu --mount-type=9p --mount=/srv/a:w --cpus=2 --memory=1.5 template://debian\n"; !strings.Contains(calls, want) {
+		t.Errorf("no%sin\n%s", want, calls[:min(len(calls), 2000)])
+	}
+}
+
+// An instance that is there is used as it is, and stays.
+func TestLimaInstance(t *testing.T) {
+	s := standIn(t)
+	_, err := opened(t, LimaKind, &Lima{Instance: "mine"})
+	machinetest.WantMend(t, err, "none of this name", "limactl list")
+	if err := s.create("mine"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = opened(t, LimaKind, &Lima{Instance: "mine"})
+	machinetest.WantMend(t, err, `"Stopped"`, "limactl start mine")
+	if err := s.start("mine"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop("mine")
+	m := mustOpen(t, LimaKind, &Lima{Instance: "mine"})
+	if _, made := m.(iotax.Booter); made {
+		t.Error("it claims to be made for the run")
+	}
+	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != "0\n/\n" {
+		t.Errorf("it said %q, %v", out, err)
+	}
+	// Its end shows as an error of the machine and not as the command's.
+	if err := s.stop("mine"); err != nil {
+		t.Fatal(err)
+	}
+	err = m.Run(t.Context(), iotax.Command("true"))
+	var exit *iotax.ExitError
+	if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "Stopped") {
+		t.Errorf("a command on an instance that was stopped: %v", err)
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.exists("mine"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWSL(t *testing.T) {
+	s := standIn(t)
+	if err := errors.Join(s.create("Debian"), s.start("Debian")); err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop("Debian")
+	suite(t, true, func(t *testing.T) iotax.Machine {
+		m := mustOpen(t, WSLKind, &WSL{Distribution: "Debian", User: "root"})
+		if f := m.(iotax.Describer).Facts(); f["wsl.kernel"] == "" {
+			t.Errorf("facts %v", f)
+		}
+		return m
+	})
+	_, err := opened(t, WSLKind, &WSL{Distribution: "Gentoo"})
+	machinetest.WantMend(t, err, "There is no distribution with the supplied name.", "wsl.exe --list")
+}
+
+func TestTart(t *testing.T) {
+	const ip = "127.88.0.22"
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for port 22 of a loopback address")
+	}
+	s := standIn(t)
+	t.Setenv("STANDIN_IP", ip)
+	suite(t, true, func(t *testing.T) iotax.Machine {
+		// The key is the clone's own: the stand-in makes it, and this waits for it.
+		key := filepath.Join(t.TempDir(), "key")
+		go func() {
+			for range 3000 {
+				if all, _ := filepath.Glob(filepath.Join(s.dir, "iotax-*", "key")); len(all) == 1 {
+					if b, err := os.ReadFile(all[0]); err == nil && len(b) > 0 {
+						os.WriteFile(key, b, 0o600)
+						return
+					}
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		m := mustOpen(t, TartKind, &Tart{Image: "ghcr.io/someone/image:latest", User: "root", Identity: key, RootDiskOpts: "sync=none,caching=cached", CPUs: 2, Memory: 2 << 30, Dirs: []string{"work:/srv"}})
+		if f := m.(iotax.Describer).Facts(); f["tart.root_disk_opts"] != "sync=none,caching=cached" || f["tart.version"] != "2.28.0" {
+			t.Errorf("facts %v", f)
+		}
+		return m
+	})
+	s.left(t)
+	calls := s.calls(t)
+	for _, want := range []string{"tart clone ghcr.io/someone/image:latest iotax-", " --cpu 2 --memory 2048\n",
+		"tart run --no-graphics --root-disk-opts=sync=none,caching=cached --dir=work:/srv iotax-", "tart ip --wait 300 iotax-", "tart stop --timeout 10 iotax-", "tart delete iotax-"} {
+		if !strings.Contains(calls, want) {
+			t.Errorf("no %q in\n%s", want, calls)
+		}
+	}
+}
+
+// What is missing is said, with what to do.
+func TestToolsMissing(t *testing.T) {
+	for _, c := range []struct {
+		kind kind.Kind
+		spec any
+		mend string
+	}{
+		{LimaKind, LimaKind.New(), "lima-vm.io"}, {TartKind, &Tart{Image: "x", User: "admin"}, "brew install"}, {WSLKind, WSLKind.New(), "wsl --install"},
+	} {
+		if _, err := exec.LookPath(map[string]string{"lima": "limactl", "tart": "tart", "wsl": "wsl.exe"}[c.kind.Name]); err == nil {
+			continue
+		}
+		_, err := opened(t, c.kind, c.spec)
+		machinetest.WantMend(t, err, "executable file not found", c.mend)
+	}
+	for field, spec := range map[string]plan.Validator{
+		"instance":       &Lima{Instance: "a", VMType: "vz"},
+		"template":       &Lima{Template: "-x"},
+		"mounts":         &Lima{Template: "x", Mounts: []string{"relative"}},
+		"distribution":   &WSL{Distribution: "--shutdown"},
+		"image":          &Tart{User: "admin"},
+		"root_disk_opts": &Tart{Image: "x", User: "admin", RootDiskOpts: "sync=sometimes"},
+		"memory":         &Tart{Image: "x", User: "admin", Memory: 100},
+	} {
+		var fe *plan.FieldError
+		if err := spec.Validate(); !errors.As(err, &fe) || fe.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

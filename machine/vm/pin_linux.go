@@ -1,0 +1,164 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A pinning keeps a guest on some CPUs of this host and everything that iotax runs beside it (load
+// generators, the servers of its shares, iotax itself) on the others.
+type pinning struct {
+	guest, rest, all unix.CPUSet
+	pid              int // of the guest
+}
+
+// pinned are the guests that are pinned now: they are left alone when everything else moves, and the last
+// of them gives the CPUs back.
+var pinned struct {
+	sync.Mutex
+	guests map[int]bool
+}
+
+// atStart is what this process could use before anything was pinned.
+var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
+	err = unix.SchedGetaffinity(0, &all)
+	return all, err
+})
+
+// newPinning checks that this process may use the CPUs, and that some are left.
+func newPinning(cpus []int) (*pinning, error) {
+	all, err := atStart()
+	if err != nil {
+		return nil, err
+	}
+	p := &pinning{all: all, rest: all}
+	for _, c := range cpus {
+		if !p.all.IsSet(c) {
+			return nil, fmt.Errorf("CPU %d is not one that may be used here (%s)", c, cpuList(&p.all))
+		}
+		p.guest.Set(c)
+		p.rest.Clear(c)
+	}
+	if p.rest.Count() == 0 {
+		return nil, errors.New("no CPU is left for the load generator and the servers")
+	}
+	return p, nil
+}
+
+// lastCPUs takes the last n CPUs that this process may use: interrupts and other programs are served by the
+// first ones as a rule.
+func lastCPUs(n int) (*pinning, error) {
+	all, err := atStart()
+	if err != nil {
+		return nil, err
+	}
+	var cpus []int
+	for c := range len(all) * 64 {
+		if all.IsSet(c) {
+			cpus = append(cpus, c)
+		}
+	}
+	if len(cpus) <= n {
+		return nil, fmt.Errorf("this host has %d CPUs, and the guest %d", len(cpus), n)
+	}
+	return newPinning(cpus[len(cpus)-n:])
+}
+
+// pin moves the guest's process to its CPUs, and this process with its other children to the rest. What
+// they start later stays where they are.
+func (p *pinning) pin(guest int) error {
+	pinned.Lock()
+	defer pinned.Unlock()
+	if pinned.guests == nil {
+		pinned.guests = map[int]bool{}
+	}
+	p.pid = guest
+	pinned.guests[guest] = true
+	if err := moveThreads(guest, &p.guest); err != nil {
+		return err
+	}
+	return moveRest(&p.rest)
+}
+
+// undo gives all CPUs back once the guest is gone and no other is pinned.
+func (p *pinning) undo() error {
+	pinned.Lock()
+	defer pinned.Unlock()
+	delete(pinned.guests, p.pid)
+	if len(pinned.guests) > 0 {
+		return nil
+	}
+	return moveRest(&p.all)
+}
+
+// moveRest moves this process and those below it, but not the guests.
+func moveRest(to *unix.CPUSet) error {
+	errs := []error{moveThreads(os.Getpid(), to)}
+	for _, pid := range children(os.Getpid()) {
+		if pinned.guests[pid] {
+			continue
+		}
+		if err := moveThreads(pid, to); err != nil && !errors.Is(err, os.ErrNotExist) { // it ended meanwhile
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func moveThreads(pid int, to *unix.CPUSet) error {
+	moved := map[string]bool{}
+	for again := true; again; { // a thread may start another meanwhile
+		again = false
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			if moved[t.Name()] {
+				continue
+			}
+			tid, _ := strconv.Atoi(t.Name())
+			if err := unix.SchedSetaffinity(tid, to); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("set the CPUs of thread %d: %w", tid, err)
+			}
+			moved[t.Name()], again = true, true
+		}
+	}
+	return nil
+}
+
+// children lists the processes below pid.
+func children(pid int) (all []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		for _, w := range strings.Fields(string(b)) {
+			if c, err := strconv.Atoi(w); err == nil && !slices.Contains(all, c) {
+				all = append(append(all, c), children(c)...)
+			}
+		}
+	}
+	return all
+}
+
+func cpuList(s *unix.CPUSet) string {
+	var names []string
+	for c := range len(s) * 64 {
+		if s.IsSet(c) {
+			names = append(names, strconv.Itoa(c))
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+func (p *pinning) facts() map[string]string {
+	return map[string]string{"pin.guest": cpuList(&p.guest), "pin.others": cpuList(&p.rest)}
+}
