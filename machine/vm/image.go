@@ -1,0 +1,156 @@
+package vm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kdomanski/iso9660"
+	"golang.org/x/crypto/ssh"
+
+	"iotax"
+	"iotax/machine/qemu"
+)
+
+// image makes ready to boot an image of the user's.
+func (b *booting) image(ctx context.Context) error {
+	s := b.spec
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+	}
+	image, err := filepath.Abs(s.Image)
+	if err != nil {
+		return fail(err, "")
+	}
+	format, err := imageFormat(image)
+	if err != nil {
+		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
+	}
+	// The image stays as it is: writes go to an overlay of this boot. QEMU's own snapshot=on would
+	// ignore flushes, and so report a durability that is not there.
+	overlay := filepath.Join(b.dir, "overlay.qcow2")
+	tool, err := exec.LookPath("qemu-img")
+	if err != nil {
+		return fail(err, "install it: apt install qemu-utils")
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", image, overlay).CombinedOutput(); err != nil {
+		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
+	}
+	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
+	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
+	b.facts["image"] = image
+	b.facts["device.iotax-root"] = root.Line()
+	if s.Identity != "" {
+		pem, err := os.ReadFile(s.Identity)
+		if err == nil {
+			b.signer, err = ssh.ParsePrivateKey(pem)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("%s: %w", s.Identity, err), "identity: must be a private key without a passphrase")
+		}
+	} else {
+		if err := b.key(); err != nil {
+			return fail(err, "")
+		}
+		seed := filepath.Join(b.dir, "seed.iso")
+		if err := writeSeed(seed, s.User, b.signer.PublicKey()); err != nil {
+			return fail(err, "")
+		}
+		b.config.Disks = append(b.config.Disks, qemu.Disk{ID: "iotax-seed",
+			Disk: iotax.Disk{Path: seed, Format: "raw", Cache: "writeback", AIO: "threads", ReadOnly: true}})
+	}
+	if s.Kernel != "" {
+		if err := firstErr(os.Stat(s.Kernel)); err != nil {
+			return fail(err, "kernel: must be the path of a kernel on this host")
+		}
+		b.config.Kernel, b.config.Initrd = s.Kernel, s.Initrd
+		b.config.Append = cmp.Or(s.Append, "root=/dev/vda console=ttyS0")
+		b.facts["cmdline"] = b.config.Append
+	}
+	b.config.Accel = s.Accel
+	b.facts["accel.why"] = "asked for"
+	if s.Accel == "auto" {
+		// The image itself cannot tell quickly whether an accelerator works; the micro-guest can.
+		a, err := b.probeForImage(ctx)
+		if err != nil {
+			return err
+		}
+		b.config.Accel, b.facts["accel.why"] = a.Name, a.Why
+	}
+	b.facts["accel"] = b.config.Accel
+	return nil
+}
+
+// imageFormat tells qcow2 from raw by its first bytes.
+func imageFormat(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if string(magic) == "QFI\xfb" {
+		return "qcow2", nil
+	}
+	return "raw", nil
+}
+
+// writeSeed writes the disk from which cloud-init (data source NoCloud) takes its orders.
+func writeSeed(path, user string, key ssh.PublicKey) error {
+	w, err := iso9660.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Cleanup() }()
+	id := make([]byte, 8)
+	_, _ = rand.Read(id)
+	for name, text := range seedFiles(user, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), hex.EncodeToString(id)) {
+		if err := w.AddFile(strings.NewReader(text), name); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.WriteTo(f, "cidata"), f.Close())
+}
+
+// seedFiles are the files of the seed disk. The instance is a new one at each boot, so that
+// cloud-init does its work again.
+func seedFiles(user, key, instance string) map[string]string {
+	var u strings.Builder
+	u.WriteString("#cloud-config\n")
+	if user == "root" {
+		u.WriteString("disable_root: false\nssh_authorized_keys:\n  - " + key + "\n")
+	} else {
+		fmt.Fprintf(&u, "users:\n  - name: %q\n    sudo: \"ALL=(ALL) NOPASSWD:ALL\"\n    shell: /bin/sh\n    lock_passwd: true\n    ssh_authorized_keys:\n      - %s\n", user, key)
+	}
+	u.WriteString("ssh_pwauth: false\npackage_update: false\npackage_upgrade: false\n")
+	return map[string]string{
+		"user-data":      u.String(),
+		"meta-data":      "instance-id: iotax-" + instance + "\nlocal-hostname: guest\n",
+		"network-config": "version: 2\nethernets:\n  all:\n    match: {name: \"e*\"}\n    dhcp4: true\n",
+	}
+}
+
+// settled waits until a user's image has booted, where it can tell. Whether all went well there is the
+// image's own matter.
+const settled = `if command -v cloud-init >/dev/null; then cloud-init status --wait; fi >/dev/null 2>&1
+if command -v systemctl >/dev/null; then systemctl is-system-running --wait; fi >/dev/null 2>&1
+true`
