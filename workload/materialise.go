@@ -147,6 +147,7 @@ end() { # a server whose own server is gone would wait for that
 	[ -s pid ] && read -r q <pid && kill "$q" || return
 	for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$q" || return; sleep 0.2; done
 	kill -9 "$q"
+	for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$q" || return; sleep 0.2; done
 }
 trap 'end 2>/dev/null' EXIT
 trap 'exit 143' HUP INT TERM
