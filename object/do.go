@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -60,9 +61,13 @@ func (c *client) look(ctx context.Context, r *Result) error {
 	} else if !there {
 		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Mend: mends["NoSuchBucket"]}
 	}
-	// A store that knows no versions answers with an error, and a key may lack the right to ask.
-	if v, err := c.GetBucketVersioning(ctx, c.e.Bucket); err == nil && v.Status != "" {
+	// A store that knows no versions answers with an error. Who may not ask does not know.
+	v, err := c.GetBucketVersioning(ctx, c.e.Bucket)
+	switch status := minio.ToErrorResponse(err).StatusCode; {
+	case err == nil && v.Status != "":
 		r.Facts["versioning"] = v.Status
+	case err != nil && (status == http.StatusForbidden || status == http.StatusUnauthorized):
+		r.Facts["versioning"] = Unknown
 	}
 	if lock, _, _, _, err := c.GetObjectLockConfig(ctx, c.e.Bucket); err == nil && lock != "" {
 		r.Facts["object lock"] = lock

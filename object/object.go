@@ -31,6 +31,9 @@ const (
 	OpGetFile = "getfile" // download Object to File
 )
 
+// Unknown is the fact "versioning" of a bucket whose key may not ask whether it keeps versions.
+const Unknown = "unknown"
+
 // An Endpoint is a bucket and how it is reached.
 type Endpoint struct {
 	Host   string `json:"host"` // with the port

@@ -150,7 +150,12 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 	if err == nil && r.Error != nil {
 		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Mend: r.Error.Mend}
 	}
-	if err == nil && op == object.OpLook && !s.versioned && (r.Facts["versioning"] != "" || r.Facts["object lock"] != "") {
+	switch {
+	case err != nil || op != object.OpLook || s.versioned:
+	case r.Facts["versioning"] == object.Unknown && r.Facts["object lock"] == "":
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("its key may not ask whether it keeps versions of objects, so that what is removed may stay"),
+			Mend: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
+	case r.Facts["versioning"] != "" || r.Facts["object lock"] != "":
 		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Mend: "use another bucket, or say versioned: true"}
 	}
 	return r, raw, err

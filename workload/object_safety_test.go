@@ -1,6 +1,10 @@
 package workload
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,7 +17,7 @@ import (
 )
 
 // What lies in a bucket beside the run's own prefix stays, under prefixes that begin alike, too; and a bucket that keeps
-// versions is refused unless the plan says that it may be used.
+// versions, or of which nobody may know whether it does, is refused unless the plan says that it may be used.
 func TestObjectsOfOthers(t *testing.T) {
 	target, _ := aStore(t)
 	u, err := url.Parse(target.Place.Path)
@@ -60,6 +64,27 @@ func TestObjectsOfOthers(t *testing.T) {
 	}
 	if got, want := strings.Join(there, " "), "iotax-other/x iotax-testament iotax-tests/x mine"; got != want {
 		t.Errorf("the bucket holds %q, want %q", got, want)
+	}
+
+	// A key that may not ask whether versions are kept: nobody knows whether what is removed goes.
+	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Has("versioning") || q.Has("object-lock") {
+			w.WriteHeader(http.StatusForbidden)
+			io.WriteString(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>`)
+			return
+		}
+		store.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	denied := *target
+	denied.Place.Path = strings.Replace(target.Place.Path, u.Host, strings.TrimPrefix(front.URL, "http://"), 1)
+	if err := w.Check(t.Context(), &denied); err == nil || !strings.Contains(err.Error(), "its key may not ask whether it keeps versions") || !strings.Contains(err.Error(), "s3:GetBucketVersioning") {
+		t.Errorf("a key that may not ask: %v", err)
+	}
+	denied.Place.Path += "&versioned=yes"
+	if err := w.Check(t.Context(), &denied); err != nil {
+		t.Errorf("a key that may not ask, and a plan that says that it may be used: %v", err)
 	}
 
 	if err := c.EnableVersioning(t.Context(), "bench"); err != nil {
