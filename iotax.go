@@ -135,6 +135,12 @@ type Accountant interface {
 	Processes() map[string][]int
 }
 
+// A Reconnecter is a Machine at the other end of a connection, which it makes again after that broke.
+type Reconnecter interface {
+	// Reconnected tells of the connections that were made again since it was asked last, a sentence each.
+	Reconnected() []string
+}
+
 // A Reacher is a Machine from which the ports of this host's loopback interface can be reached, under
 // another address.
 type Reacher interface {

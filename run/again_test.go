@@ -157,3 +157,44 @@ func TestStopsWhereTheRuleSays(t *testing.T) {
 		t.Errorf("the runs ended at %v: the test sees little", ends)
 	}
 }
+
+// A link is a machine whose connection broke and was made again.
+type link struct {
+	fakeMachine
+	broke []string
+}
+
+func (l *link) Reconnected() []string {
+	told := l.broke
+	l.broke = nil
+	return told
+}
+
+// The trial that met a broken connection says so, and no other.
+func TestReconnectedIsTold(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	guest := &link{fakeMachine: fakeMachine{w: w, name: "guest"}}
+	d.Open = func(context.Context, plan.Machine, []iotax.Device) (iotax.Machine, error) { return guest, nil }
+	w.value = func(x *iotax.Trial) (float64, error) {
+		if x.Block == 2 && x.Target == "share" {
+			guest.broke = []string{"guest: connection lost"}
+			return 0, errors.New("connection lost")
+		}
+		return 1000, nil
+	}
+	if _, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range w.saved {
+		told := slices.ContainsFunc(x.Findings, func(f iotax.Finding) bool {
+			return f.Rule == "connection-remade" && f.Evidence == "guest: connection lost"
+		})
+		if told != (x.Err == "connection lost") {
+			t.Errorf("block %d of %s, error %q: told %v", x.Block, x.Target, x.Err, told)
+		}
+	}
+	if guest.broke != nil {
+		t.Error("nobody asked")
+	}
+}

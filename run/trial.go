@@ -79,6 +79,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	if err != nil {
 		t.Err = err.Error()
 	}
+	t.Findings = append(t.Findings, reconnected(target)...)
 	found, void := d.Check(t, target)
 	t.Findings = append(t.Findings, found...)
 	if t.Void == "" {
@@ -101,6 +102,30 @@ func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	return series
 }
 
+// machinesOf are the machines that a trial at target runs on, each once.
+func machinesOf(target *iotax.Target) []iotax.Machine {
+	machines := []iotax.Machine{target.Machine}
+	for _, o := range target.Together {
+		if !slices.Contains(machines, o.Machine) {
+			machines = append(machines, o.Machine)
+		}
+	}
+	return machines
+}
+
+// reconnected tells of connections that broke and were made again, in the trial that met it.
+func reconnected(target *iotax.Target) (found []iotax.Finding) {
+	for _, m := range machinesOf(target) {
+		if r, ok := m.(iotax.Reconnecter); ok {
+			for _, said := range r.Reconnected() {
+				found = append(found, iotax.Finding{Rule: "connection-remade", Severity: iotax.Warning, Evidence: said,
+					Mend: "look at the network to that host, and at its SSH server's log"})
+			}
+		}
+	}
+	return found
+}
+
 // prepareTime is how long the plan's own command before each trial may take.
 const prepareTime = 10 * time.Minute
 
@@ -114,13 +139,7 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	if m.PrepareOn != "target" {
 		on = append(on, d.Host)
 	}
-	machines := []iotax.Machine{target.Machine}
-	for _, o := range target.Together {
-		if !slices.Contains(machines, o.Machine) {
-			machines = append(machines, o.Machine)
-		}
-	}
-	for _, there := range machines {
+	for _, there := range machinesOf(target) {
 		if m.PrepareOn != "host" && !(len(on) > 0 && iotax.IsLocal(there)) {
 			on = append(on, there)
 		}

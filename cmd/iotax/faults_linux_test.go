@@ -27,10 +27,11 @@ type fault struct {
 	sample int                            // tries in CI; IOTAX_FAULTS gives another number to all
 	setup  func(s *stage) (args []string) // words of two targets, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand)
-	codes  []int // exit status that it may end with
-	killed bool  // the runner, or its way over there, is gone: clean must do what it cannot
-	whole  bool  // the run goes on and needs no resuming
-	fails  bool  // trials fail of it: a run in which none does was not hit
+	codes  []int  // exit status that it may end with
+	killed bool   // the runner, or its way over there, is gone: clean must do what it cannot
+	whole  bool   // the run goes on and needs no resuming
+	fails  bool   // trials fail of it: a run in which none does was not hit
+	says   string // what the report tells of it
 }
 
 // local are the words of a small run on two directories.
@@ -181,7 +182,7 @@ func faults() []fault {
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				whileMeasuring(s, r, d, func() { s.signalEvery("fio", syscall.SIGKILL) })
 			}},
-		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{1, 4}, fails: true, killed: true,
+		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{0, 4}, fails: true, killed: true, says: "connection lost: the other side closed the connection; made again",
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				r.afterTrials(1)
 				there := func() bool {
@@ -479,6 +480,11 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	}
 	if f.fails && o.hit == 0 {
 		s.t.Errorf("no trial failed of it: %s", got)
+	}
+	if f.says != "" {
+		if got := s.iotax("report", "--format", "json"); !strings.Contains(got.stdout, f.says) {
+			s.t.Errorf("the report does not say %q: %s", f.says, got)
+		}
 	}
 	if run.Status == iotax.Running {
 		s.t.Errorf("the run still counts as running")

@@ -31,6 +31,9 @@ type Options struct {
 	// machine that dies under a command. It is called from another goroutine than Run's caller.
 	Kill func(m iotax.Machine) error
 
+	// Lasts says that what Kill killed is the way to the machine, which is found again by the next command.
+	Lasts bool
+
 	// Patience is how long anything may take that should be prompt: a cancelled command's end, the
 	// news of a death. 0 is 15 s; a guest under emulation may need more.
 	Patience time.Duration
@@ -124,7 +127,7 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 		}
 	}
 	if o.Kill != nil {
-		t.Run("death under a command", func(t *testing.T) { start(t).death(t, o.Kill) })
+		t.Run("death under a command", func(t *testing.T) { start(t).death(t, o.Kill, o.Lasts) })
 	}
 }
 
@@ -820,7 +823,7 @@ func (s *suite) deadline(t *testing.T) {
 }
 
 // death kills the machine under a command. That is no exit status, and it is known soon.
-func (s *suite) death(t *testing.T, kill func(iotax.Machine) error) {
+func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) {
 	_, err := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
 		if err := kill(s.Machine); err != nil {
 			t.Fatal(err)
@@ -839,7 +842,11 @@ func (s *suite) death(t *testing.T, kill func(iotax.Machine) error) {
 	}
 	check(err)
 	begin := time.Now()
-	check(s.Machine.Run(t.Context(), iotax.Command("sh", "-c", ":")))
+	if err := s.Machine.Run(t.Context(), iotax.Command("sh", "-c", ":")); !lasts {
+		check(err)
+	} else if err != nil {
+		t.Errorf("it is not found again: %v", err)
+	}
 	s.prompt(t, begin)
 }
 

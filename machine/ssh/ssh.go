@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -99,26 +100,29 @@ var Kind = kind.Of("ssh", "a host over SSH, as your ssh configuration knows it",
 
 // A remote is a host over SSH, with the connections through which it is reached.
 type remote struct {
-	*sshx.Client
-	way *way
+	*sshx.Lasting
+	way func() *way // the one that is open; a connection that is made again goes another
 }
 
 // Close closes the connection and then those under it.
 func (r *remote) Close(ctx context.Context) error {
-	err := r.Client.Close(ctx)
-	r.way.close()
+	err := r.Lasting.Close(ctx)
+	r.way().close()
 	return err
 }
 
 // Address is where the host is reached.
-func (r *remote) Address() string { return r.way.hops[len(r.way.hops)-1].host }
+func (r *remote) Address() string {
+	hops := r.way().hops
+	return hops[len(hops)-1].host
+}
 
 // Facts tells what answered, and over how many hosts.
 func (r *remote) Facts() map[string]string {
 	f := map[string]string{"ssh.server": string(r.SSH().ServerVersion())}
-	if len(r.way.hops) > 1 {
+	if hops := r.way().hops; len(hops) > 1 {
 		var via []string
-		for _, h := range r.way.hops[:len(r.way.hops)-1] {
+		for _, h := range hops[:len(hops)-1] {
 			via = append(via, h.address())
 		}
 		f["ssh.jump"] = strings.Join(via, ",")
@@ -127,23 +131,31 @@ func (r *remote) Facts() map[string]string {
 }
 
 // Open connects to the host that s describes.
-func Open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
+func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	cfg, err := readSSHConfig(ctx, s.Config)
 	if err != nil {
 		return nil, err
 	}
-	w := &way{spec: s, cfg: cfg, log: o.Logf}
-	defer func() {
+	name := "ssh://" + strings.TrimPrefix(strings.TrimSpace(s.Host), "ssh://")
+	var open atomic.Pointer[way]
+	dial := func(ctx context.Context) (*sshx.Client, error) {
+		if broken := open.Load(); broken != nil {
+			broken.close()
+		}
+		w := &way{spec: s, cfg: cfg, log: o.Logf}
+		conn, err := w.open(ctx)
 		if err != nil {
 			w.close()
+			return nil, err
 		}
-	}()
-	conn, err := w.open(ctx)
+		open.Store(w)
+		return sshx.New(conn, name, sshx.Watched()), nil
+	}
+	first, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	name := "ssh://" + strings.TrimPrefix(strings.TrimSpace(s.Host), "ssh://")
-	m := &remote{Client: sshx.New(conn, name, sshx.Watched()), way: w}
+	m := &remote{sshx.NewLasting(first, dial), open.Load}
 
 	// One command now, so that a login that runs none is known before anything is measured.
 	const word = "iotax is here"
@@ -153,7 +165,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 			Mend: "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"}
 	}
 	if err != nil {
-		m.Client.Close(ctx)
+		m.Close(ctx)
 		return nil, err
 	}
 	return m, nil

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -278,19 +279,72 @@ func TestSSH(t *testing.T) {
 		}
 		servers[m] = s
 		return m
-	}, machinetest.Options{Kill: func(m iotax.Machine) error {
+	}, machinetest.Options{Lasts: true, Kill: func(m iotax.Machine) error {
 		// The server's process for this connection dies, and then what it leaves behind.
 		all := descendants(servers[m].pid)
-		for _, p := range all {
-			if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); strings.HasPrefix(string(comm), "sshd") {
-				syscall.Kill(p, syscall.SIGKILL)
-			}
-		}
+		servers[m].dropSessions()
 		for _, p := range all {
 			syscall.Kill(p, syscall.SIGKILL)
 		}
 		return nil
 	}})
+}
+
+// dropSessions kills the server's processes for connections, and not the one that listens.
+func (s *sshd) dropSessions() {
+	for _, p := range descendants(s.pid) {
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); strings.HasPrefix(string(comm), "sshd") {
+			syscall.Kill(p, syscall.SIGKILL)
+		}
+	}
+}
+
+// A connection that broke is made again for the next command, and what is checked at first is checked again.
+func TestSSHAgain(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t)
+	spec := s.spec(t)
+	m := works(t, spec)
+	// broke kills the connection under a command, which must fail of it.
+	broke := func() {
+		t.Helper()
+		up, out := io.Pipe()
+		cmd := iotax.Command("sh", "-c", "echo up; exec sleep 1008")
+		cmd.Stdout = out
+		done := make(chan error, 1)
+		go func() {
+			err := m.Run(t.Context(), cmd)
+			out.Close()
+			done <- err
+		}()
+		if _, err := io.ReadFull(up, make([]byte, len("up\n"))); err != nil {
+			t.Fatal(err, <-done)
+		}
+		s.dropSessions()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "connection lost") {
+			t.Errorf("under a command: %v", err)
+		}
+	}
+	broke()
+	if out, err := iotax.Output(t.Context(), m, "echo", "again"); err != nil || string(out) != "again\n" {
+		t.Errorf("after it: %q, %v", out, err)
+	}
+	r := m.(iotax.Reconnecter)
+	if told := r.Reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
+		t.Errorf("told: %q", told)
+	}
+	if told := r.Reconnected(); len(told) > 0 {
+		t.Errorf("told twice: %q", told)
+	}
+	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["ssh.server"], "OpenSSH") {
+		t.Errorf("facts are %v", f)
+	}
+
+	write(t, spec.KnownHosts, knownhosts.Line([]string{fmt.Sprintf("[127.0.0.1]:%d", s.port)}, newKey(t, filepath.Join(t.TempDir(), "other"), ""))+"\n")
+	broke()
+	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "host key has changed") || !strings.Contains(err.Error(), "connection lost") {
+		t.Errorf("with another host key: %v", err)
+	}
 }
 
 func TestSSHFacts(t *testing.T) {

@@ -32,9 +32,10 @@ type Client struct {
 	slots chan struct{} // sessions that commands may hold at once
 	ender chan struct{} // one more, so that a command can be ended when all slots are taken
 
-	mu   sync.Mutex
-	open int // sessions held
-	lost error
+	mu    sync.Mutex
+	open  int // sessions held
+	lost  error
+	under []underway // commands that have not finished
 
 	gone   chan struct{} // closed when the connection is
 	closed sync.WaitGroup
@@ -249,6 +250,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	defer out.Shut()
 	defer errs.Shut()
 	rep := far.NewReport(tag, io.MultiWriter(&tail, errs))
+	defer c.begun(underway{cmd, tag})()
 	s.Stderr = rep
 	if cmd.Stdout != nil {
 		s.Stdout = out

@@ -201,6 +201,14 @@ type named struct {
 
 func (n named) String() string { return n.name }
 
+// Reconnected is what the machine under the other name tells.
+func (n named) Reconnected() []string {
+	if r, ok := n.Machine.(iotax.Reconnecter); ok {
+		return r.Reconnected()
+	}
+	return nil
+}
+
 // run starts tart run, which lasts as long as the machine.
 func (v *tartVM) run(ctx context.Context, s *Tart) {
 	var run context.Context
