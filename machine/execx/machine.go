@@ -32,7 +32,7 @@ type Exec func(ctx context.Context, args []string, s Streams) (code int, err err
 
 // A Machine runs commands through an Exec.
 type Machine struct {
-	name string
+	side far.Side
 	exec Exec
 	tag  string // the tags of its commands begin with it
 
@@ -44,10 +44,13 @@ type Machine struct {
 
 // New returns the machine behind exec; name is what String returns.
 func New(name string, exec Exec) *Machine {
-	return &Machine{name: name, exec: exec, tag: proc.NewTag() + "."}
+	m := &Machine{exec: exec, tag: proc.NewTag() + "."}
+	m.side = far.Side{Name: name, NoShell: "there is no sh to start it with", Mend: "use an image that has a POSIX shell (busybox will do)",
+		Script: m.script, Lost: func(string) error { return nil }}
+	return m
 }
 
-func (m *Machine) String() string { return m.name }
+func (m *Machine) String() string { return m.side.Name }
 
 // Close waits for what Run left to end, and refuses further commands.
 func (m *Machine) Close(ctx context.Context) error {
@@ -102,27 +105,22 @@ type outcome struct {
 // Run runs cmd through sh on the other side, as iotax.Machine promises. An exit status above 128 that
 // is the number of a signal is taken for that signal, as a shell would: such channels tell no more.
 func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
-	if err := proc.Check(cmd, m.name); err != nil {
+	if err := proc.Check(cmd, m.side.Name); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	op := "run " + proc.Name(cmd)
 	done, err := m.begin()
 	if err != nil {
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: err}
+		return &iotax.Error{Op: "run " + proc.Name(cmd), On: "on " + m.side.Name, Err: err}
 	}
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	tag := m.tag + proc.NewTag()
-	var tail proc.Tail
-	out, errs := proc.Gates(cmd, cancel)
-	defer out.Shut()
-	defer errs.Shut()
-	rep := far.NewReport(tag, io.MultiWriter(&tail, errs))
+	call := m.side.Call(cmd, m.tag+proc.NewTag(), cancel)
+	defer call.Shut()
 
 	// The channel outlives ctx: the command is ended through another one, and then this one ends with it.
 	hold, release := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,46 +129,39 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	finished := make(chan struct{})
 	var end outcome
 	go func() {
-		end.code, end.err = m.exec(hold, []string{"sh", "-c", far.Script}, Streams{In: in, Out: drain{out}, Err: drain{rep}})
+		end.code, end.err = m.exec(hold, []string{"sh", "-c", far.Script}, Streams{In: in, Out: drain{call.Out}, Err: drain{call.Report}})
 		in.CloseWithError(io.ErrClosedPipe) // wakes a Feed that writes to a command that is gone
 		close(finished)
 	}()
-	go func() {
-		if _, err := io.WriteString(feed, far.Prologue(cmd, tag)); err != nil {
-			return
-		}
-		proc.Feed(feed, cmd.Stdin, func(err error) { cancel(err); <-finished })
-	}()
+	go call.Feed(feed, far.Prologue(cmd, call.Tag), finished)
 
 	select {
 	case <-finished:
-		if stream := streamError(ctx); stream != nil {
-			return &iotax.Error{Op: op, On: "on " + m.name, Err: stream}
+		switch stream := call.Stream(ctx); {
+		case stream != nil:
+			return stream
+		case end.err == nil:
+			return call.Result(end.code, far.Signal(end.code))
+		case call.Begun(): // the channel is lost; the command may not be
+			return endLost(ctx, call, finished, call.Failed(end.err))
 		}
-		err := m.result(cmd, op, end, rep, &tail)
-		if pid, _, _ := rep.Get(); end.err != nil && pid != 0 { // the channel is lost; the command may not be
-			err = m.endLost(ctx, cmd, rep, tag, finished, err)
-		}
-		return err
+		return call.Failed(end.err)
 	case <-ctx.Done():
 	}
-	if err := m.end(ctx, cmd, rep, tag, finished); err != nil {
+	if err := call.End(ctx, finished); err != nil {
 		return err
 	}
 	select { // it ends with the command, unless something that is not the command's any more holds its output
 	case <-finished:
 	case <-time.After(time.Second):
 	}
-	if stream := streamError(ctx); stream != nil {
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: stream}
-	}
-	return context.Cause(ctx)
+	return call.Cause(ctx)
 }
 
 // endLost ends a command whose channel broke with err. When that cannot be done either because the other
 // side is gone, the command is gone with it.
-func (m *Machine) endLost(ctx context.Context, cmd *iotax.Cmd, rep *far.Report, tag string, finished <-chan struct{}, err error) error {
-	why := m.end(ctx, cmd, rep, tag, finished)
+func endLost(ctx context.Context, call *far.Call, finished <-chan struct{}, err error) error {
+	why := call.End(ctx, finished)
 	var a, b *iotax.Error
 	if errors.As(err, &a) && errors.As(why, &b) && a.Err.Error() == b.Err.Error() {
 		return err
@@ -178,65 +169,16 @@ func (m *Machine) endLost(ctx context.Context, cmd *iotax.Cmd, rep *far.Report, 
 	return errors.Join(err, why)
 }
 
-// streamError is what failed of the caller's own streams.
-func streamError(ctx context.Context) *proc.StreamError {
-	var stream *proc.StreamError
-	errors.As(context.Cause(ctx), &stream)
-	return stream
-}
-
-// result turns what the channel ended with into the error of Run.
-func (m *Machine) result(cmd *iotax.Cmd, op string, o outcome, rep *far.Report, tail *proc.Tail) error {
-	if o.err != nil {
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: o.err}
-	}
-	pid, state, said := rep.Get()
-	switch {
-	case pid == 0:
-		how := fmt.Sprintf("exit status %d", o.code)
-		if said != "" {
-			how += ": " + said
-		}
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: fmt.Errorf("there is no sh to start it with: %s", how),
-			Mend: "use an image that has a POSIX shell (busybox will do)"}
-	case state != "":
-		return far.Refused(cmd, op, m.name, state, said)
-	case o.code == 0:
-		return nil
-	}
-	return &iotax.ExitError{Args: cmd.Args, Code: o.code, Signal: far.Signal(o.code), Stderr: tail.String()}
-}
-
-// end ends the command over there and returns nil once it is gone.
-func (m *Machine) end(ctx context.Context, cmd *iotax.Cmd, rep *far.Report, tag string, finished <-chan struct{}) error {
-	op := "end " + proc.Name(cmd)
-	late := time.NewTimer(proc.Patience)
-	defer late.Stop()
-	select {
-	case <-rep.Seen:
-	case <-finished:
-		if pid, _, _ := rep.Get(); pid == 0 {
-			return nil // it never began
-		}
-	case <-late.C:
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience)}
-	}
-	pid, _, _ := rep.Get()
-	// The caller's context is done, and ending must go on; what bounds it is the script's own patience.
-	// And many that end at once on a small guest share its time.
-	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+6*proc.Patience)
-	defer cancel()
+// script runs a shell script and returns the rest of the line that starts with "left:".
+func (m *Machine) script(ctx context.Context, op, text string) (string, error) {
 	var out, said bytes.Buffer
-	_, err := m.exec(ectx, []string{"sh", "-c", far.EndScript(pid, tag)}, Streams{In: strings.NewReader(""), Out: &out, Err: &said})
+	_, err := m.exec(ctx, []string{"sh", "-c", text}, Streams{In: strings.NewReader(""), Out: &out, Err: &said})
 	_, left, ok := strings.Cut(out.String(), "left:")
-	switch {
-	case err != nil:
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: err}
-	case !ok:
-		return &iotax.Error{Op: op, On: "on " + m.name, Err: fmt.Errorf("the script that ends it failed: %s", strings.TrimSpace(said.String()))}
+	if err == nil && !ok {
+		err = fmt.Errorf("the script that ends it failed: %s", strings.TrimSpace(said.String()))
 	}
-	if left = strings.TrimSpace(left); left != "" {
-		return proc.Survivors(cmd, m.name, "process "+left, context.Cause(ctx))
+	if err != nil {
+		return "", &iotax.Error{Op: op, On: "on " + m.side.Name, Err: err}
 	}
-	return nil
+	return strings.TrimSpace(left), nil
 }

@@ -23,6 +23,7 @@ import (
 type Client struct {
 	conn *ssh.Client
 	name string
+	side far.Side
 
 	every, deadline time.Duration
 	silence         time.Duration // that is borne while a command is ended; 0 is deadline
@@ -77,6 +78,9 @@ func New(conn *ssh.Client, name string, opts ...Option) *Client {
 		ender: make(chan struct{}, 1),
 		gone:  make(chan struct{}),
 	}
+	c.side = far.Side{Name: name, NoShell: "the login shell did not start sh",
+		Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell",
+		Late: "look at what the login shell's start-up files do there", Script: c.script, Lost: c.goneFor}
 	for _, o := range opts {
 		o(c)
 	}
@@ -164,6 +168,14 @@ func (c *Client) isGone() bool {
 	}
 }
 
+// goneFor is dead when the connection has ended, else nil.
+func (c *Client) goneFor(op string) error {
+	if c.isGone() {
+		return c.dead(op)
+	}
+	return nil
+}
+
 // session opens a session within a slot; release gives both back.
 func (c *Client) session(ctx context.Context, slot chan struct{}, op string) (s *ssh.Session, release func(), err error) {
 	select {
@@ -237,23 +249,18 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	op := "run " + proc.Name(cmd)
-	s, release, err := c.session(ctx, c.slots, op)
+	call := c.side.Call(cmd, proc.NewTag(), cancel)
+	defer call.Shut()
+	s, release, err := c.session(ctx, c.slots, call.Op)
 	if err != nil {
 		return err
 	}
 	defer release()
 
-	tag := proc.NewTag()
-	var tail proc.Tail
-	out, errs := proc.Gates(cmd, cancel)
-	defer out.Shut()
-	defer errs.Shut()
-	rep := far.NewReport(tag, io.MultiWriter(&tail, errs))
-	defer c.begun(underway{cmd, tag})()
-	s.Stderr = rep
+	defer c.begun(underway{cmd, call.Tag})()
+	s.Stderr = call.Report
 	if cmd.Stdout != nil {
-		s.Stdout = out
+		s.Stdout = call.Out
 	}
 	stdin, err := s.StdinPipe()
 	if err == nil {
@@ -261,20 +268,15 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	if err != nil {
 		if c.isGone() {
-			return c.dead(op)
+			return c.dead(call.Op)
 		}
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err),
-			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
+		return &iotax.Error{Op: call.Op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err), Mend: c.side.Mend}
 	}
 	finished := make(chan struct{})
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		if _, err := io.WriteString(stdin, c.prologue(cmd, tag)); err != nil {
-			stdin.Close()
-			return
-		}
-		proc.Feed(stdin, cmd.Stdin, func(err error) { cancel(err); <-finished })
+		call.Feed(stdin, c.prologue(cmd, call.Tag), finished)
 	}()
 	var result error
 	go func() {
@@ -288,7 +290,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		if c.silence > 0 {
 			c.closed.Go(func() { c.signOfLife(c.silence) })
 		}
-		err := c.end(ctx, s, cmd, rep, tag, finished)
+		err := c.end(ctx, s, call, finished)
 		if err == nil {
 			// Its channel ends with it, unless something that is no longer to be recognised as the
 			// command's holds its output.
@@ -296,7 +298,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			case <-finished:
 			case <-time.After(time.Second):
 			}
-			err = c.wrap(op, context.Cause(ctx))
+			err = call.Cause(ctx)
 		}
 		release()
 		return err
@@ -306,102 +308,46 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	case <-fed:
 	case <-time.After(100 * time.Millisecond):
 	}
-	var stream *proc.StreamError
-	if errors.As(context.Cause(ctx), &stream) {
-		return c.wrap(op, stream)
+	if err := call.Stream(ctx); err != nil {
+		return err
 	}
-	return c.result(cmd, op, result, rep, &tail)
-}
-
-// wrap names the machine where a caller's own stream failed; other causes stay what they are.
-func (c *Client) wrap(op string, cause error) error {
-	var stream *proc.StreamError
-	if errors.As(cause, &stream) {
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: stream}
-	}
-	return cause
+	return c.result(call, result)
 }
 
 // result turns what the session ended with into the error of Run.
-func (c *Client) result(cmd *iotax.Cmd, op string, err error, rep *far.Report, tail *proc.Tail) error {
+func (c *Client) result(call *far.Call, err error) error {
 	var exit *ssh.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		if c.isGone() {
-			return c.dead(op)
-		}
-		var missing *ssh.ExitMissingError
-		if errors.As(err, &missing) {
-			err = errors.New("the server ended the session without an exit status")
-		}
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: err}
-	}
-	pid, state, said := rep.Get()
+	var missing *ssh.ExitMissingError
 	switch {
-	case pid == 0:
-		how := "it ended without an error"
-		if exit != nil {
-			how = fmt.Sprintf("exit status %d", exit.ExitStatus())
-		}
-		if said != "" {
-			how += ": " + said
-		}
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("the login shell did not start sh: %s", how),
-			Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell"}
-	case state != "":
-		return far.Refused(cmd, op, c.name, state, said)
-	case exit == nil:
-		return nil
+	case err == nil:
+		return call.Result(0, "")
+	case errors.As(err, &exit):
+		return call.Result(exit.ExitStatus(), exit.Signal())
+	case c.isGone():
+		return c.dead(call.Op)
+	case errors.As(err, &missing):
+		err = errors.New("the server ended the session without an exit status")
 	}
-	return &iotax.ExitError{Args: cmd.Args, Code: exit.ExitStatus(), Signal: exit.Signal(), Stderr: tail.String()}
+	return call.Failed(err)
 }
 
 // end ends the command over there and returns nil once it is gone.
-func (c *Client) end(ctx context.Context, s *ssh.Session, cmd *iotax.Cmd, rep *far.Report, tag string, finished <-chan struct{}) error {
-	op := "end " + proc.Name(cmd)
-	late := time.NewTimer(proc.Patience)
-	defer late.Stop()
-	select {
-	case <-rep.Seen:
-	case <-finished:
-		// Without a report it never began; with one, what it left behind is still to be ended.
-		if pid, _, _ := rep.Get(); pid == 0 {
-			if c.isGone() {
-				return c.dead(op)
-			}
+func (c *Client) end(ctx context.Context, s *ssh.Session, call *far.Call, finished <-chan struct{}) error {
+	err := call.End(ctx, finished)
+	if !errors.Is(err, errNoSession) {
+		return err
+	}
+	// A server with MaxSessions 1. What is left is to ask it to signal the group itself, which it may refuse, and to
+	// see the leader gone.
+	for _, sig := range []ssh.Signal{ssh.SIGTERM, ssh.SIGKILL} {
+		_ = s.Signal(sig)
+		select {
+		case <-finished:
 			return nil
+		case <-time.After(proc.Grace):
 		}
-	case <-c.gone:
-		return c.dead(op)
-	case <-late.C:
-		return &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience),
-			Mend: "look at what the login shell's start-up files do there"}
 	}
-	pid, _, _ := rep.Get()
-
-	// The caller's context is done, and ending must go on. What bounds it is the script's own
-	// patience, and the keep-alive when the machine does not answer.
-	ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proc.Grace+6*proc.Patience)
-	defer cancel()
-	left, err := c.script(ectx, op, far.EndScript(pid, tag))
-	switch {
-	case errors.Is(err, errNoSession):
-		// A server with MaxSessions 1. What is left is to ask it to signal the group itself, which it
-		// may refuse, and to see the leader gone.
-		for _, sig := range []ssh.Signal{ssh.SIGTERM, ssh.SIGKILL} {
-			_ = s.Signal(sig)
-			select {
-			case <-finished:
-				return nil
-			case <-time.After(proc.Grace):
-			}
-		}
-		return err
-	case err != nil:
-		return err
-	case left != "":
-		return proc.Survivors(cmd, c.name, "process "+left, context.Cause(ctx))
-	}
-	return nil
+	return err
 }
 
 // script runs a shell script in the session that is kept for it and returns the rest of the line
