@@ -407,23 +407,7 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 // With returns the newest runs that have a trial of cell c, at most limit of them, the newest first; name
 // is that of the runs, or "" for any.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
-	var runs []iotax.Run
-	err := s.read(ctx, "list runs of a cell", func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
-			AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)
-			ORDER BY r.started DESC, r.id DESC LIMIT $4) ORDER BY started DESC, id DESC`, c.Workload, c.Target, name, limit)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var r iotax.Run
-			if err := s.scanRun(rows, &r); err != nil {
-				return err
-			}
-			runs = append(runs, r)
-		}
-		return rows.Err()
-	})
-	return runs, err
+	return s.list(ctx, "list runs of a cell", `SELECT `+runColumns+` FROM runs WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
+		AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)
+		ORDER BY r.started DESC, r.id DESC LIMIT $4) ORDER BY started DESC, id DESC`, c.Workload, c.Target, name, limit)
 }

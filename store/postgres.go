@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"strings"
 	"time"
@@ -59,37 +58,17 @@ func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxIdleTime(2 * time.Second)
-	if err := d.ready(ctx, db); err != nil {
-		db.Close()
-		if e := (*iotax.Error)(nil); errors.As(err, &e) {
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, d.explain("open", err)
-	}
-	return db, nil
+	return opened(ctx, db, d)
+}
+
+func (d *postgresDriver) schema() (kind string, dialect goose.Dialect, on, another string) {
+	return "postgres", goose.DialectPostgres, d.on, "URL"
 }
 
 // migrationLock is the key of the advisory lock under which the schema is changed: "iotx" twice.
 const migrationLock = applicationID<<32 | applicationID
 
-func (d *postgresDriver) ready(ctx context.Context, db *sql.DB) error {
-	newest, err := newestMigration("postgres")
-	if err != nil {
-		return err
-	}
-	version, err := d.version(ctx, db)
-	for p := newPauses(); err != nil && d.again(err) && p.wait(ctx); {
-		version, err = d.version(ctx, db)
-	}
-	if err != nil || version == newest {
-		return err
-	}
-	if version > newest {
-		return &iotax.Error{Op: "open store", On: d.on, Err: fmt.Errorf("made by a newer iotax: its schema is version %d, this iotax knows %d", version, newest), Mend: "use the newer iotax, or another store: --store URL"}
-	}
+func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -101,22 +80,7 @@ func (d *postgresDriver) ready(ctx context.Context, db *sql.DB) error {
 	defer func() { // closing does it, too
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
 	}()
-	if version, err = d.version(ctx, db); err != nil || version == newest {
-		return err
-	}
-	if err := d.makeSchema(ctx, conn); err != nil {
-		return err
-	}
-	dir, err := fs.Sub(migrations, "migrations/postgres")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	_, err = p.Up(ctx)
-	return err
+	return change(func(int) error { return d.makeSchema(ctx, conn) })
 }
 
 // makeSchema makes the schema that the tables come into, where it is missing. CREATE … IF NOT EXISTS asks for the right to

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,9 +21,6 @@ import (
 
 	"iotax"
 )
-
-//go:embed migrations
-var migrations embed.FS
 
 // applicationID stands in the header of every store: "iotx".
 const applicationID = 0x696f7478
@@ -65,17 +60,11 @@ func (d *sqliteDriver) open(ctx context.Context) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(2)
-	if err := d.ready(ctx, db); err != nil {
-		db.Close()
-		if e := (*iotax.Error)(nil); errors.As(err, &e) {
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, d.explain("open", err)
-	}
-	return db, nil
+	return opened(ctx, db, d)
+}
+
+func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another string) {
+	return "sqlite", goose.DialectSQLite3, d.path, "PATH"
 }
 
 // makeFile makes the directory and an empty file, both for their owner only: plans name hosts and
@@ -106,21 +95,9 @@ func (d *sqliteDriver) notADatabase() error {
 	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Mend: "name another file: --store PATH"}
 }
 
-// ready brings the schema up to date.
-func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
-	newest, err := newestMigration("sqlite")
-	if err != nil {
-		return err
-	}
-	version, err := d.version(ctx, db)
-	if err != nil || version == newest {
-		return err
-	}
-	if version > newest {
-		return &iotax.Error{Op: "open store", On: d.path, Err: fmt.Errorf("made by a newer iotax: its schema is version %d, this iotax knows %d", version, newest), Mend: "use the newer iotax, or another store: --store PATH"}
-	}
-	// goose has no lock for SQLite, and two processes may start on a fresh store together. A lock
-	// on the database file itself would collide with SQLite's own on some systems.
+// alone: goose has no lock for SQLite, and two processes may start on a fresh store together. A lock
+// on the database file itself would collide with SQLite's own on some systems.
+func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
 	lock := flock.New(d.path+".lock", flock.SetPermissions(0o600))
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -131,26 +108,16 @@ func (d *sqliteDriver) ready(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if version, err = d.version(ctx, db); err != nil || version == newest {
-		return err
-	}
-	// auto_vacuum counts only before the first table, so that removed runs give space back later.
-	// The last one changes nothing; it finds a full disk before goose does, which tries for seconds.
-	for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
-		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
-			return err
+	return change(func(version int) error {
+		// auto_vacuum counts only before the first table, so that removed runs give space back later.
+		// The last one changes nothing; it finds a full disk before goose does, which tries for seconds.
+		for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
+			if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+				return err
+			}
 		}
-	}
-	dir, err := fs.Sub(migrations, "migrations/sqlite")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	_, err = p.Up(ctx)
-	return err
+		return nil
+	})
 }
 
 // version returns the schema version of the file; 0 is a file without tables.
@@ -165,16 +132,6 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 		return 0, &iotax.Error{Op: "open store", On: d.path, Err: errors.New("it is a database of another program"), Mend: "name another file: --store PATH"}
 	}
 	return version, nil
-}
-
-// newestMigration is the number of the last file for that kind of database.
-func newestMigration(kind string) (int, error) {
-	files, err := fs.ReadDir(migrations, "migrations/"+kind)
-	if err != nil || len(files) == 0 {
-		return 0, errors.Join(errors.New("no migrations"), err)
-	}
-	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
-	return strconv.Atoi(number)
 }
 
 // shrink returns free pages to the file system. It is best effort: they are used again otherwise.

@@ -410,9 +410,13 @@ func (s *Store) learn(fresh map[metric]int64) {
 
 // Runs returns every run, the oldest first.
 func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
-	var runs []iotax.Run
-	err := s.read(ctx, "list runs", func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs ORDER BY started, id`)
+	return s.list(ctx, "list runs", `SELECT `+runColumns+` FROM runs ORDER BY started, id`)
+}
+
+// list returns the runs that a query of runColumns finds.
+func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs []iotax.Run, err error) {
+	err = s.read(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
