@@ -52,11 +52,7 @@ type mount struct {
 }
 
 // prepareMount makes the directory of a bind mount; the engine makes the others.
-func prepareMount(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
-	sp, ok := spec.(*MountSpec)
-	if !ok {
-		return nil, specError("mount", spec)
-	}
+func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
 	m := &mount{spec: *sp, env: e, tag: "iotax-" + e.ID}
 	if sp.Type != "bind" {
 		return m, nil

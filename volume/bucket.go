@@ -90,11 +90,7 @@ func (s *BucketSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-func prepareBucket(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*BucketSpec)
-	if !ok {
-		return nil, specError("bucket", spec)
-	}
+func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error) {
 	return &bucket{spec: *s, env: e}, nil
 }
 

@@ -57,11 +57,7 @@ func (s *ClaimSpec) Device() string {
 // leastClaim is what is asked for at least: some provisioners refuse less.
 const leastClaim = 1 << 30
 
-func prepareClaim(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*ClaimSpec)
-	if !ok {
-		return nil, specError("claim", spec)
-	}
+func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
 	size := int64(s.Size)
 	if size == 0 { // the file system's own needs, and what dir keeps in reserve
 		size = max(e.Need+e.Need/4, leastClaim)

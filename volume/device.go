@@ -32,11 +32,7 @@ func (s *DeviceSpec) Device() string { return s.Path }
 // Validate refuses paths that a shell would have expanded.
 func (s *DeviceSpec) Validate() error { return checkPath("block device", s.Path) }
 
-func prepareDevice(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*DeviceSpec)
-	if !ok {
-		return nil, specError("device", spec)
-	}
+func prepareDevice(_ context.Context, s *DeviceSpec, e Env) (iotax.Volume, error) {
 	return &device{path: s.Path, destroy: slices.Contains(e.Destroy, s.Path), note: e.Note}, nil
 }
 

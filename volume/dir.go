@@ -52,11 +52,7 @@ func checkPath(what, path string) error {
 	return nil
 }
 
-func prepareDir(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*DirSpec)
-	if !ok {
-		return nil, specError("dir", spec)
-	}
+func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, network: s.Network}, nil
 }
 

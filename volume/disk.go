@@ -156,11 +156,7 @@ const tryDirect = `dd if="$1" of=/dev/null bs=4096 count=1 iflag=direct`
 // unwritten; the test file, which every workload writes once before it measures, turns those it
 // covers into written ones. A bare device (filesystem: none) has no such file, so that its image is
 // written in full here.
-func prepareDisk(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
-	s, ok := spec.(*DiskSpec)
-	if !ok {
-		return nil, specError("disk", spec)
-	}
+func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
 	}

@@ -47,11 +47,7 @@ type memory struct {
 	found    []iotax.Finding
 }
 
-func prepareMemory(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*MemorySpec)
-	if !ok {
-		return nil, specError("memory", spec)
-	}
+func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error) {
 	return &memory{spec: *s, env: e}, nil
 }
 

@@ -92,11 +92,7 @@ func (s *NBDSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-func prepareNBD(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*NBDSpec)
-	if !ok {
-		return nil, specError("nbd", spec)
-	}
+func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
 	return &nbd{spec: *s, env: e}, nil
 }
 

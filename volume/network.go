@@ -44,11 +44,7 @@ func checkAddress(address string, port int) error {
 	return nil
 }
 
-func prepareNetwork(_ context.Context, spec any, e Env) (iotax.Volume, error) {
-	s, ok := spec.(*NetworkSpec)
-	if !ok {
-		return nil, specError("network", spec)
-	}
+func prepareNetwork(_ context.Context, s *NetworkSpec, e Env) (iotax.Volume, error) {
 	return &network{spec: *s, env: e}, nil
 }
 

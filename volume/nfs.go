@@ -98,11 +98,7 @@ type nfs struct {
 }
 
 // prepareNFS makes the directory and starts the server.
-func prepareNFS(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
-	sp, ok := spec.(*NFSSpec)
-	if !ok {
-		return nil, specError("nfs", spec)
-	}
+func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
 	n := &nfs{spec: *sp, env: e}
 	defer func() {
 		if err != nil {

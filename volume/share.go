@@ -87,11 +87,7 @@ type share struct {
 }
 
 // prepareShare makes the directory on the host.
-func prepareShare(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
-	sp, ok := spec.(*ShareSpec)
-	if !ok {
-		return nil, specError("share", spec)
-	}
+func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, err error) {
 	if sp.DAX {
 		if err := hasDAX(ctx, e); err != nil {
 			return nil, err

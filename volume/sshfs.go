@@ -64,11 +64,7 @@ exit 41
 `
 
 // prepareSSHFS makes the directory and finds the server.
-func prepareSSHFS(ctx context.Context, spec any, e Env) (_ iotax.Volume, err error) {
-	sp, ok := spec.(*SSHFSSpec)
-	if !ok {
-		return nil, specError("sshfs", spec)
-	}
+func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, err error) {
 	s := &sshfs{spec: *sp, env: e}
 	defer func() {
 		if err != nil {

@@ -27,22 +27,33 @@ type Kind struct {
 // Kinds lists every kind of volume. A new kind is one file and one line here.
 func Kinds() []Kind {
 	return []Kind{
-		{plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir},
-		{plan.Kind{Name: "device", Doc: "a block device that exists, read only unless --destroy names it", New: newDeviceSpec}, prepareDevice},
-		{plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk},
-		{plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare},
-		{plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount},
-		{plan.Kind{Name: "claim", Doc: "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", New: newClaimSpec, On: []string{"k8s"}}, prepareClaim},
-		{plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS},
-		{plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS},
-		{plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory},
-		{plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn},
-		{plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD},
-		{plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork},
+		kind(plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir),
+		kind(plan.Kind{Name: "device", Doc: "a block device that exists, read only unless --destroy names it", New: newDeviceSpec}, prepareDevice),
+		kind(plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk),
+		kind(plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare),
+		kind(plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount),
+		kind(plan.Kind{Name: "claim", Doc: "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", New: newClaimSpec, On: []string{"k8s"}}, prepareClaim),
+		kind(plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS),
+		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
+		kind(plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory),
+		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
+		kind(plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD),
+		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
 		{plan.Kind{Name: "group", Doc: "several targets at which the work is done at the same moment, by fio", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
 		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while others do other work, by fio", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
-		{plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket},
+		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket),
 	}
+}
+
+// kind is k, whose volumes prepare makes. Each is handed a spec of its kind.
+func kind[S any](k plan.Kind, prepare func(ctx context.Context, s *S, e Env) (iotax.Volume, error)) Kind {
+	return Kind{k, func(ctx context.Context, spec any, e Env) (iotax.Volume, error) {
+		s, ok := spec.(*S)
+		if !ok {
+			return nil, &iotax.Error{Op: "prepare", On: k.Name, Err: fmt.Errorf("the spec is a %T", spec)}
+		}
+		return prepare(ctx, s, e)
+	}}
 }
 
 // PlanKinds lists the same kinds as package plan wants them.
@@ -108,11 +119,6 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 	sort.Strings(names)
 	return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("no kind of volume is called %q", t.Kind),
 		Mend: "use one of " + strings.Join(names, ", ")}
-}
-
-// specError is what a Prepare answers when it is handed a spec of another kind.
-func specError(kind string, spec any) error {
-	return &iotax.Error{Op: "prepare", On: kind, Err: fmt.Errorf("the spec is a %T", spec)}
 }
 
 // oneOf checks an enumerated field.

@@ -70,11 +70,7 @@ type app struct {
 	ready *regexp.Regexp
 }
 
-func openApp(w plan.Workload, _ Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*App)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openApp(w plan.Workload, s *App, _ Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}

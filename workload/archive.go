@@ -89,11 +89,7 @@ var (
 	_ iotax.Looker    = (*archive)(nil)
 )
 
-func openArchive(w plan.Workload, _ Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Archive)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
 	a := &archive{name: w.Name, spec: s, path: s.File}
 	if a.path != "" && !filepath.IsAbs(a.path) && w.Pos.File != "" {
 		a.path = filepath.Join(filepath.Dir(w.Pos.File), a.path)

@@ -58,11 +58,7 @@ var (
 	_ iotax.ColdReader = (*boot)(nil)
 )
 
-func openBoot(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Boot)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openBoot(w plan.Workload, s *Boot, e Env) (iotax.Workload, error) {
 	b := &boot{name: w.Name, spec: s}
 	if s.Root != "" {
 		b.root = &rootTree{from: s.Root, run: s.Run, env: e, frozen: map[*iotax.Target]bool{}}

@@ -131,11 +131,7 @@ var (
 	_ iotax.Sizer     = (*command)(nil)
 )
 
-func openCommand(w plan.Workload, _ Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Command)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openCommand(w plan.Workload, s *Command, _ Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}

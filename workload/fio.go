@@ -303,11 +303,7 @@ func (f *Fio) Options() []plan.Option {
 }
 
 // openFio makes the workload.
-func openFio(w plan.Workload, e Env) (iotax.Workload, error) {
-	spec, ok := w.Spec.(*Fio)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
 		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, ScaleBy: spec.ScaleBy} // Validate may not have been called

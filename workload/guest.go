@@ -84,11 +84,7 @@ const (
 	PhaseResult = "result"        // the jobs inside are done
 )
 
-func openGuest(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Guest)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openGuest(w plan.Workload, s *Guest, e Env) (iotax.Workload, error) {
 	return &guestOnTop{name: w.Name, spec: *s, env: e}, nil
 }
 

@@ -91,11 +91,7 @@ var (
 	_ iotax.Sizer    = (*httpLoad)(nil)
 )
 
-func openHTTP(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*HTTP)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openHTTP(w plan.Workload, s *HTTP, e Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
 

@@ -50,11 +50,7 @@ func (s *Image) Validate() error {
 	return errors.Join(errs...)
 }
 
-func openImage(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Image)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openImage(w plan.Workload, s *Image, e Env) (iotax.Workload, error) {
 	return &imagePath{name: w.Name, spec: *s, env: e, scratches: map[*iotax.Target]*scratch{}, verified: map[*iotax.Target]bool{}}, nil
 }
 

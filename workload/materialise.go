@@ -47,11 +47,7 @@ func (s *Materialise) Validate() error {
 	return nil
 }
 
-func openMaterialise(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Materialise)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openMaterialise(w plan.Workload, s *Materialise, e Env) (iotax.Workload, error) {
 	return &materialise{name: w.Name, spec: *s, verified: map[*iotax.Target]bool{}}, nil
 }
 

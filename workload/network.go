@@ -31,11 +31,7 @@ func (n *Network) Validate() error {
 	return nil
 }
 
-func openNetwork(w plan.Workload, _ Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Network)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openNetwork(w plan.Workload, s *Network, _ Env) (iotax.Workload, error) {
 	return &stream{name: w.Name, spec: *s}, nil
 }
 

@@ -59,11 +59,7 @@ func (o *Object) Validate() error {
 	return errors.Join(errs...)
 }
 
-func openObject(w plan.Workload, e Env) (iotax.Workload, error) {
-	s, ok := w.Spec.(*Object)
-	if !ok {
-		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
-	}
+func openObject(w plan.Workload, s *Object, e Env) (iotax.Workload, error) {
 	return &objects{name: w.Name, spec: *s, env: e}, nil
 }
 

@@ -386,7 +386,7 @@ func TestScale(t *testing.T) {
 		for _, by := range c.by {
 			spec.Scale(by)
 		}
-		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, Env{})
+		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, spec, Env{})
 		if err != nil {
 			t.Fatal(err)
 		}

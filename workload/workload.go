@@ -44,18 +44,29 @@ func (e Env) logf(format string, args ...any) {
 // Kinds lists every kind there is.
 func Kinds() []Kind {
 	return []Kind{
-		{plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio},
-		{plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand},
-		{plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork},
-		{plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive},
-		{plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP},
-		{plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot},
-		{plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp, Assumed: 3 * time.Second}, openApp},
-		{plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject, Assumed: 3 * time.Second}, openObject},
-		{plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage},
-		{plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise},
-		{plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest, Assumed: 30 * time.Second}, openGuest},
+		kind(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio),
+		kind(plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand),
+		kind(plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork),
+		kind(plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive),
+		kind(plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP),
+		kind(plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
+		kind(plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp, Assumed: 3 * time.Second}, openApp),
+		kind(plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject, Assumed: 3 * time.Second}, openObject),
+		kind(plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage),
+		kind(plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise),
+		kind(plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest, Assumed: 30 * time.Second}, openGuest),
 	}
+}
+
+// kind is k, whose workloads open makes. Each is handed a spec of its kind.
+func kind[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.Workload, error)) Kind {
+	return Kind{k, func(w plan.Workload, e Env) (iotax.Workload, error) {
+		s, ok := w.Spec.(*S)
+		if !ok {
+			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
+		}
+		return open(w, s, e)
+	}}
 }
 
 // PlanKinds lists the same kinds as package plan wants them.
