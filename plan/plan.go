@@ -131,7 +131,7 @@ type Kind struct {
 
 	// Spread may name a field for which several values are meant, as if they had been written as a list: all
 	// nodes of a cluster. It is given the fields that are written as words. A nil Spread, or an empty key,
-	// means what is written.
+	// means what is written. A *FieldError tells a mend, too.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -205,6 +205,11 @@ func (p *Plan) EachTrial(machine string) bool {
 // A Scaler is the spec of a workload whose amount of work can be made a share of itself.
 type Scaler interface {
 	Scale(by float64)
+}
+
+// An Imaged is the spec of a machine that boots an image, which can be named on the command line.
+type Imaged interface {
+	SetImage(image string)
 }
 
 // A Referrer is a volume spec that stands on another target ("share of host disk"). An empty

@@ -273,7 +273,11 @@ func (b *binder) spread(k Kind, val *node) {
 		where = val.entries[at].val
 	}
 	if err != nil {
-		b.fail(where, "", "%s: %v", k.Name, err)
+		msg, mend := err.Error(), ""
+		if fe := (*FieldError)(nil); errors.As(err, &fe) {
+			msg, mend = fe.Msg, fe.Mend
+		}
+		b.fail(where, mend, "%s: %s", k.Name, msg)
 		return
 	}
 	if key == "" {

@@ -18,8 +18,6 @@ import (
 	"iotax"
 	"iotax/machine"
 	"iotax/machine/pod"
-	"iotax/machine/tool"
-	"iotax/machine/vm"
 	"iotax/plan"
 	"iotax/published"
 	"iotax/suite"
@@ -198,26 +196,12 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds are all kinds, with --nodes for the pods that name none.
+// kinds are all kinds; pods are taken apart by their nodes, with --nodes for those that name none.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds()
-	if pf.nodes == "" {
-		return ks
-	}
 	for i := range ks.Machines {
-		if ks.Machines[i].Name != "k8s" {
-			continue
-		}
-		ks.Machines[i].Spread = func(fields map[string]string) (string, []string, error) {
-			if fields["pod"] != "" || fields["node"] != "" {
-				return pod.SpreadNodes(fields)
-			}
-			fields["node"] = pf.nodes
-			key, nodes, err := pod.SpreadNodes(fields)
-			if key == "" && err == nil {
-				key, nodes = "node", []string{pf.nodes}
-			}
-			return key, nodes, err
+		if ks.Machines[i].Name == pod.Kind.Name {
+			ks.Machines[i].Spread = pod.Spread(pf.nodes)
 		}
 	}
 	return ks
@@ -359,7 +343,6 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	return errors.Join(errs...)
 }
 
-// resize sets the size of the test file of every workload that has one.
 // boot puts --image into the machines that boot one.
 func (pf *planFlags) boot(p *plan.Plan) error {
 	if pf.image == "" {
@@ -367,14 +350,11 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	}
 	booted := false
 	for _, m := range p.Machines {
-		switch s := m.Spec.(type) {
-		case *vm.Spec:
-			s.Image = pf.image
-		case *tool.Tart:
-			s.Image = pf.image
-		default:
+		s, ok := m.Spec.(plan.Imaged)
+		if !ok {
 			continue
 		}
+		s.SetImage(pf.image)
 		booted = true
 		if err := m.Spec.(plan.Validator).Validate(); err != nil {
 			return fmt.Errorf("--image: machine %s: %w", m.Name, err)
@@ -411,6 +391,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	return nil
 }
 
+// resize sets the size of the test file of every workload that has one.
 func resize(p *plan.Plan, size string) error {
 	if _, err := plan.ParseSize(size); err != nil {
 		return fmt.Errorf("--size: %w", err)

@@ -92,19 +92,37 @@ const AllNodes = "all"
 var Kind = kind.Of("k8s", "a pod of Kubernetes: one that runs, or one that is made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// SpreadNodes asks the cluster what node: all stands for; several nodes can also be written with commas between.
-func SpreadNodes(fields map[string]string) (key string, nodes []string, err error) {
-	switch node := fields["node"]; {
-	case node == AllNodes:
-		api, err := kube.Connect(kube.Config{File: fields["kubeconfig"], Context: fields["context"]})
-		if err == nil {
-			nodes, err = api.Nodes(context.Background())
+// Spread is a plan.Kind's Spread, for plans that are to be run: it takes the nodes apart that are written with commas
+// between, and asks the cluster what `node: all` stands for. Pods that are made and name no node get the given ones.
+func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
+	return func(fields map[string]string) (string, []string, error) {
+		node := fields["node"]
+		if node == "" && fields["pod"] == "" {
+			node = given
 		}
-		return "node", nodes, err
-	case strings.Contains(node, ","):
-		return "node", strings.Split(node, ","), nil
+		switch {
+		case node == AllNodes:
+			nodes, err := allNodes(kube.Config{File: fields["kubeconfig"], Context: fields["context"]})
+			if e := (*iotax.Error)(nil); errors.As(err, &e) {
+				bare := *e
+				bare.Mend = ""
+				err = &plan.FieldError{Field: "node", Msg: bare.Error(), Mend: e.Mend}
+			}
+			return "node", nodes, err
+		case node != fields["node"] || strings.Contains(node, ","):
+			return "node", strings.Split(node, ","), nil
+		}
+		return "", nil, nil
 	}
-	return "", nil, nil
+}
+
+// allNodes are those of a cluster that take pods.
+func allNodes(c kube.Config) ([]string, error) {
+	api, err := kube.Connect(c)
+	if err != nil {
+		return nil, err
+	}
+	return api.Nodes(context.Background())
 }
 
 // A pod is a container in a pod that commands run in.

@@ -39,6 +39,9 @@ var TartKind = kind.Of("tart", "a virtual machine of Tart on macOS, cloned for t
 // SetScalar takes the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
 func (s *Tart) SetScalar(v string) error { s.Image = v; return nil }
 
+// SetImage is what a plan.Imaged does.
+func (s *Tart) SetImage(image string) { s.Image = image }
+
 // Validate finds what is wrong without asking Tart.
 func (s *Tart) Validate() error {
 	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }

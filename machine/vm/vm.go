@@ -75,6 +75,9 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
+// SetImage is what a plan.Imaged does.
+func (s *Spec) SetImage(path string) { s.Image = path }
+
 // EachTrial is what a plan.Renewer tells.
 func (s *Spec) EachTrial() bool { return s.Fresh }
 
