@@ -240,21 +240,7 @@ func (d *decoder) expect(want byte) error {
 
 // object calls f for each key; f reads the value.
 func (d *decoder) object(f func(key []byte) error) error {
-	if err := d.enter('{'); err != nil {
-		return err
-	}
-	for {
-		c, err := d.next()
-		switch {
-		case err != nil:
-			return err
-		case c == '}':
-			d.leave()
-			return nil
-		case c == ',':
-			d.pos++
-			continue
-		}
+	return d.each('{', '}', func() error {
 		key, err := d.str()
 		if err != nil {
 			return err
@@ -262,15 +248,16 @@ func (d *decoder) object(f func(key []byte) error) error {
 		if err := d.expect(':'); err != nil {
 			return err
 		}
-		if err := f(key); err != nil {
-			return err
-		}
-	}
+		return f(key)
+	})
 }
 
 // array calls f for each element; f reads it.
-func (d *decoder) array(f func() error) error {
-	if err := d.enter('['); err != nil {
+func (d *decoder) array(f func() error) error { return d.each('[', ']', f) }
+
+// each calls f for each item between the brackets.
+func (d *decoder) each(open, end byte, f func() error) error {
+	if err := d.enter(open); err != nil {
 		return err
 	}
 	for {
@@ -278,7 +265,7 @@ func (d *decoder) array(f func() error) error {
 		switch {
 		case err != nil:
 			return err
-		case c == ']':
+		case c == end:
 			d.leave()
 			return nil
 		case c == ',':
