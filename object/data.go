@@ -3,9 +3,10 @@ package object
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
+
+	"github.com/minio/crc64nvme"
 )
 
 // Stores find blocks that they have already, and keep them once. So every block of every object is unlike all others:
@@ -84,15 +85,13 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	return len(p), err
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sum is the CRC-32C of the whole content.
-func (c *content) sum() uint32 {
-	buf := make([]byte, 256<<10)
-	var s uint32
+// sum is the checksum of the whole content.
+func (c *content) sum() uint64 {
+	buf := make([]byte, buffer)
+	var s uint64
 	for off := int64(0); off < c.size; {
 		n, _ := c.ReadAt(buf, off) // only ever io.EOF
-		s = crc32.Update(s, castagnoli, buf[:n])
+		s = crc64nvme.Update(s, buf[:n])
 		off += int64(n)
 	}
 	return s

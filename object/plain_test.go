@@ -1,7 +1,6 @@
 package object
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/crc64nvme"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"iotax/stat"
 )
 
-// plainLoop is what anyone would write: clients that put and get with minio-go as it comes, in the payload mode of e.
+// plainLoop is what anyone would write: clients that put and get with minio-go as it comes, in the payload mode of e, and make the
+// checksum of what they get where the batch is verified. The content is made as iotax makes it, so that the loops are all that differs.
 func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 	b.Helper()
 	options := minio.PutObjectOptions{PartSize: uint64(batch.Part), NumThreads: uint(batch.Concurrency), DisableContentSha256: e.Payload != "default"}
@@ -34,12 +35,6 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 		b.Fatal(err)
 	}
 	pool := newPool(batch.Seed)
-	data := make([][]byte, batch.Count)
-	for i := range data {
-		if data[i], err = io.ReadAll(objectContent(pool, batch.Seed, i, batch.Size)); err != nil {
-			b.Fatal(err)
-		}
-	}
 	all := func(p *Phase, f func(i int, buf []byte) error) {
 		var clients sync.WaitGroup
 		next := make(chan int)
@@ -63,7 +58,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 	}
 	key := func(i int) string { return fmt.Sprintf("plain/%x-%d", batch.Seed, i) }
 	all(&put, func(i int, _ []byte) error {
-		_, err := c.PutObject(context.Background(), e.Bucket, key(i), bytes.NewReader(data[i]), batch.Size, options)
+		_, err := c.PutObject(context.Background(), e.Bucket, key(i), objectContent(pool, batch.Seed, i, batch.Size), batch.Size, options)
 		return err
 	})
 	all(&get, func(i int, buf []byte) error {
@@ -71,7 +66,11 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 		if err != nil {
 			return err
 		}
-		_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{o}, buf)
+		to := io.Discard
+		if batch.Verify {
+			to = crc64nvme.New()
+		}
+		_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{o}, buf)
 		return errors.Join(err, o.Close())
 	})
 	for i := range batch.Count {
@@ -113,18 +112,19 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 	return put, get
 }
 
-// BenchmarkAgainstOthers prints the throughput and the CPU time of batches under iotax, over a plain loop of minio-go in the same
-// payload mode and, in the default one, over rclone: medians of alternated pairs with their 95 % intervals. Throughput of
-// iotax includes its comparing of what came; the CPU time of that is left out, as it is of the loop, which compares nothing.
+// BenchmarkAgainstOthers prints the throughput of batches under iotax over that of a plain loop of minio-go in the same payload mode,
+// and the CPU time of iotax over that of the loop: both without comparing what came, both with a checksum of it ("verified", where the
+// CPU time holds the checksums on both sides), and iotax with it over the loop without ("verified over none"); in the default mode also over
+// rclone, whose CPU time holds its start. They are medians of alternated rounds with their 95 % intervals.
 // go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
 func BenchmarkAgainstOthers(b *testing.B) {
-	const pairs, rclones = 11, 3
+	const rounds, rclones = 31, 6
 	for _, size := range []struct {
 		name  string
 		batch Batch
 	}{
-		{"32x4MiB by 8", Batch{Size: 4 << 20, Count: 32, Clients: 8, Part: 16 << 20, Concurrency: 8, Verify: true}},
-		{"256MiB in parts", Batch{Size: 256 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8, Verify: true}},
+		{"32x4MiB by 8", Batch{Size: 4 << 20, Count: 32, Clients: 8, Part: 16 << 20, Concurrency: 8}},
+		{"256MiB in parts", Batch{Size: 256 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8}},
 	} {
 		for _, payload := range []string{"default", "unsigned", "checksum"} {
 			b.Run(size.name+", "+payload, func(b *testing.B) {
@@ -135,49 +135,73 @@ func BenchmarkAgainstOthers(b *testing.B) {
 				b.Cleanup(func() { _ = os.RemoveAll(dir) })
 				e := serve(b, dir)
 				e.Payload = payload
-				batch := size.batch
 				for b.Loop() {
-					ratios := map[string][]float64{}
-					for i := range pairs {
-						batch.Seed = uint64(i + 1)
-						var ours *Result
-						var plain, rclone [2]Phase
-						steps := []func(){
-							func() {
-								if ours, err = Do(b.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-bench/", Batch: batch}); err != nil {
-									b.Fatal(err)
-								}
-							},
-							func() { plain[0], plain[1] = plainLoop(b, e, batch) },
-						}
-						others := map[string]*[2]Phase{"plain": &plain}
-						if payload == "default" && i < rclones {
-							steps = append(steps, func() { rclone[0], rclone[1] = rcloneCopy(b, e, batch, dir) })
-							others["rclone"] = &rclone
-						}
-						for k := range steps {
-							if i%2 == 1 {
-								k = len(steps) - 1 - k
-							}
-							runtime.GC() // neither pays for what the other one left
-							steps[k]()
-						}
-						for j, mine := range []Phase{ours.Upload, ours.Download} {
-							way := []string{"put", "get"}[j]
-							for name, other := range others {
-								ratios[way+"/"+name+"-speed"] = append(ratios[way+"/"+name+"-speed"], other[j].Duration/mine.Duration)
-								ratios[way+"/"+name+"-cpu"] = append(ratios[way+"/"+name+"-cpu"], mine.CPU/other[j].CPU)
-							}
-						}
-					}
-					for _, name := range slices.Sorted(maps.Keys(ratios)) {
-						m := stat.Median(ratios[name])
-						b.Logf("%s: %.3f [%.3f, %.3f] of %d", name, m.Estimate, m.Lo, m.Hi, m.N)
-						b.ReportMetric(m.Estimate, name)
-					}
+					againstOthers(b, e, size.batch, dir, rounds, map[string]int{"default": rclones}[payload])
 				}
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, rclones int) {
+	under := func(verify bool) func() [2]Phase {
+		return func() [2]Phase {
+			mine := batch
+			mine.Verify = verify
+			r, err := Do(b.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-bench/", Batch: mine})
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Download.CPU += r.Download.Checking
+			return [2]Phase{r.Upload, r.Download}
+		}
+	}
+	plain := func(verify bool) func() [2]Phase {
+		return func() [2]Phase {
+			mine := batch
+			mine.Verify = verify
+			put, get := plainLoop(b, e, mine)
+			return [2]Phase{put, get}
+		}
+	}
+	type side struct {
+		name string
+		do   func() [2]Phase
+	}
+	sides := []side{{"iotax", under(false)}, {"plain", plain(false)}, {"plain verified", plain(true)}, {"iotax verified", under(true)}}
+	pairs := map[string][2]string{"plain": {"iotax", "plain"}, "plain, verified": {"iotax verified", "plain verified"}, "plain, verified over none": {"iotax verified", "plain"}}
+	ratios := map[string][]float64{}
+	for i := range rounds {
+		batch.Seed = uint64(i + 1)
+		round := slices.Clone(sides)
+		if i < rclones {
+			round = append(round, side{"rclone", func() [2]Phase {
+				put, get := rcloneCopy(b, e, batch, dir)
+				return [2]Phase{put, get}
+			}})
+			pairs["rclone"] = [2]string{"iotax verified", "rclone"}
+		} else {
+			delete(pairs, "rclone")
+		}
+		if i%2 == 1 {
+			slices.Reverse(round)
+		}
+		got := map[string][2]Phase{}
+		for _, s := range round {
+			runtime.GC() // none pays for what another one left
+			got[s.name] = s.do()
+		}
+		for name, pair := range pairs {
+			for j, way := range []string{"put", "get"} {
+				mine, other := got[pair[0]][j], got[pair[1]][j]
+				ratios[way+" over "+name+", speed"] = append(ratios[way+" over "+name+", speed"], other.Duration/mine.Duration)
+				ratios[way+" over "+name+", CPU"] = append(ratios[way+" over "+name+", CPU"], mine.CPU/other.CPU)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ratios)) {
+		m := stat.Median(ratios[name])
+		b.Logf("%s: %.3f [%.3f, %.3f] of %d", name, m.Estimate, m.Lo, m.Hi, m.N)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/crc64nvme"
 	"github.com/minio/minio-go/v7"
 )
 
@@ -283,7 +283,7 @@ func TestContentIsUnique(t *testing.T) {
 				t.Errorf("at %d: %v", r[0], err)
 			}
 		}
-		if c.sum() != crc32.Checksum(all, castagnoli) {
+		if c.sum() != crc64nvme.Checksum(all) {
 			t.Error("the sum is not that of the content")
 		}
 	}

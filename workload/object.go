@@ -30,7 +30,7 @@ type Object struct {
 	Concurrency int           `yaml:"concurrency" doc:"parts of an upload that are under way at the same time"`
 	Payload     string        `yaml:"payload" doc:"how the payload is protected: default is what minio-go does (signed chunk by chunk over http, with a checksum over https); unsigned; checksum is CRC-32C behind it" enum:"default,unsigned,checksum"`
 	Timeout     plan.Duration `yaml:"timeout" doc:"of every request, its body included"`
-	Verify      bool          `yaml:"verify" doc:"compare the CRC-32C of what comes back; its CPU time is counted by itself"`
+	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of what comes back; its CPU time is counted by itself"`
 }
 
 func newObject() any {
@@ -197,7 +197,7 @@ func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if s.Size > s.Part {
 		out.Facts["part"], out.Facts["concurrency"] = s.Part.String(), strconv.Itoa(s.Concurrency)
 	}
-	out.Facts["verified"] = map[bool]string{true: "CRC-32C", false: "no"}[s.Verify]
+	out.Facts["verified"] = map[bool]string{true: object.Checksum, false: "no"}[s.Verify]
 	if r != nil {
 		for k, v := range r.Facts {
 			out.Facts[k] = v

@@ -100,7 +100,7 @@ func TestObject(t *testing.T) {
 			n += b.Count
 		}
 	}
-	if n != 60 || out.Facts["payload"] != "signed chunk by chunk" || out.Facts["verified"] != "CRC-32C" || len(out.Raw) == 0 {
+	if n != 60 || out.Facts["payload"] != "signed chunk by chunk" || out.Facts["verified"] != "CRC-64/NVME" || len(out.Raw) == 0 {
 		t.Errorf("%d observations, facts %v", n, out.Facts)
 	}
 	if strings.Contains(string(out.Raw), "not-to-be-told") {
