@@ -222,8 +222,8 @@ var (
 		Why:  "The measured window is shorter than 5 s: caches, burst credit and background work have had no time to show. Fine for a first look, too short to quote.",
 		Mend: "give trials of 10 s or more (`--trial 10s`)"}
 	drainCounted = Rule{ID: "drain-counted", Severity: iotax.Warning, Scope: OfTrial, Title: "the end of the queue was counted as time",
-		Why: "At the end of its window fio waits for the I/Os in flight. It counts that time, and not those I/Os, so that its rate is too low by the share of the wait, about latency ÷ window. More than 1 % is told. " +
-			"Deep queues on slow targets in short trials suffer most, and the ratio of a slow target to a fast one is then too low as well.",
+		Why: "At the end of its window fio waits for the I/Os in flight. It counts that time, and not those I/Os, so that its IOPS are too low by the share of the wait, about latency ÷ window. More than 1 % is told. " +
+			"Its bandwidth is not: the bytes of those I/Os are counted (fio 3.33). Deep queues on slow targets in short trials suffer most, and the ratio of a slow target to a fast one is then too low as well.",
 		Mend: "use longer trials (`--trial 10s`), or a smaller `iodepth`"}
 	shortWindow = Rule{ID: "short-window", Severity: iotax.Warning, Scope: OfTrial, Title: "the trial ended before its time",
 		Why:  "The tool ran for less than 95 % of the window asked for, usually because its file was through.",

@@ -57,7 +57,7 @@ func (b *builder) unrelated(s *Section, r *Row) {
 		r.Verdict = stat.NoResult
 	case len(b.info(r.Target).Against) > 0:
 		b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info,
-			Evidence: "none of the targets that the plan compares it with does this work: " + strings.Join(b.info(r.Target).Against, ", ")},
+			Evidence: "no verdict, for what the plan holds it against does other work: " + strings.Join(b.info(r.Target).Against, ", ")},
 			Item{Cells: []Cell{{r.Target, s.Workload}}})
 	case s.row(b.Baseline) != nil:
 		r.Verdict = stat.Inconclusive
@@ -138,15 +138,17 @@ func bandwidthOf(metric string) string {
 	return of + ".bandwidth"
 }
 
-// kindOf is the kind of a workload.
-func (b *builder) kindOf(workload string) string {
+func (b *builder) workloadInfo(name string) iotax.WorkloadInfo {
 	for _, w := range b.workloads {
-		if w.Name == workload {
-			return w.Kind
+		if w.Name == name {
+			return w
 		}
 	}
-	return ""
+	return iotax.WorkloadInfo{Name: name}
 }
+
+// kindOf is the kind of a workload.
+func (b *builder) kindOf(workload string) string { return b.workloadInfo(workload).Kind }
 
 // bandwidths are those of the trials of a cell that count, in B/s.
 func (b *builder) bandwidths(target, workload, metric string) []float64 {

@@ -83,14 +83,18 @@ func (a *assessing) findReasons(c assessed) []reason {
 	worse := c.r.Ratio != nil && c.r.Ratio.Estimate < 1
 
 	if name, x, ok := a.lineShare(c); ok && worse {
+		x, copies := a.withCopies(c, x)
 		switch text, sure := ofLine(x); {
 		case !sure || text == "" || x.Lo > lineAtMost: // the last is no reason of a loss
 		default:
-			rule := "line-rate"
+			rule, with := "line-rate", ""
 			if x.Estimate <= lineIsNoLimit {
 				rule = "line-rate-unused"
 			}
-			add(rule, x.Estimate, share, func(f string) string { return "it is at " + f + " of " + name + ", so " + text })
+			if copies > 0 {
+				rule, with = rule+"-copies", "with the "+copiesText(copies)+" that the server sends on "
+			}
+			add(rule, x.Estimate, share, func(f string) string { return with + "it is at " + f + " of " + name + ", so " + text })
 		}
 	}
 	if !worse {
@@ -145,7 +149,8 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if here("throttle-step") && !there("throttle-step") {
 		plain("throttle-step", "a limit set in during its trials")
 	}
-	if here("drain-counted") && !there("drain-counted") {
+	// The bytes of those I/Os are counted, and only their number is not.
+	if strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") {
 		plain("drain-counted", "the end of its queue was counted as time, so that it looks slower than it is")
 	}
 	return out
@@ -244,6 +249,30 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
+// factCopies is of a store that keeps each block on several machines: how many, and which.
+const factCopies = "s3.copies"
+
+// withCopies is the share of its line that a server needs for what is written to it, when it sends every byte on to others that
+// keep a copy: the line carries them the other way, each anew. What it is given comes in once.
+func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
+	kept, _, _ := strings.Cut(a.info(c.r.Target).Facts[factCopies], ",")
+	n, err := strconv.Atoi(kept)
+	of, _, _ := strings.Cut(c.s.Metric, ".")
+	if err != nil || n < 2 || !slices.Contains([]string{"upload", "put", "write"}, of) {
+		return share, 0
+	}
+	by := float64(n - 1)
+	share.Estimate, share.Lo, share.Hi = by*share.Estimate, by*share.Lo, by*share.Hi
+	return share, n - 1
+}
+
+func copiesText(n int) string {
+	if n == 1 {
+		return "copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
 // lines tells the shares that no loss has told.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
@@ -263,7 +292,8 @@ func (a *assessing) lines(cells []assessed) {
 		}
 		for _, sh := range c.r.Shares {
 			network := a.kindOf(sh.Workload) == "network"
-			if text, sure := ofLine(sh.Ratio); c.r.Verdict == stat.Worse && network && text != "" && sure {
+			used, copies := a.withCopies(c, sh.Ratio)
+			if text, sure := ofLine(used); c.r.Verdict == stat.Worse && network && text != "" && sure {
 				continue
 			}
 			if vague(sh.Ratio) {
@@ -274,7 +304,10 @@ func (a *assessing) lines(cells []assessed) {
 			}
 			g := &group{target: c.r.Target, of: sh.Against + "'s " + subject(sh.Workload, Label(sh.Metric)), sure: true}
 			if network {
-				g.limit, g.sure = ofLine(sh.Ratio)
+				g.limit, g.sure = ofLine(used)
+			}
+			if network && copies > 0 {
+				g.limit = strings.TrimSuffix(percentage(used)+" with the "+copiesText(copies)+" that the server sends on: "+g.limit, ": ")
 			}
 			if i := slices.IndexFunc(groups, func(o *group) bool { return o.target == g.target && o.of == g.of && o.limit == g.limit }); i >= 0 {
 				g = groups[i]

@@ -38,7 +38,12 @@ func (a *assessing) noise() {
 	var parts []string
 	for _, n := range all {
 		s.Figures = append(s.Figures, AssessedFigure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
-		parts = append(parts, fmt.Sprintf("%s (%s)", n.c.name(), percent(n.sd)))
+		name := n.c.name()
+		// The figures of a job of fio are one figure in other units; those of other work are not.
+		if w := a.workloadInfo(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
+			name = n.c.r.Target + " / " + subject(n.c.s.Workload, n.c.s.Label)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, percent(n.sd)))
 	}
 	s.Text = fmt.Sprintf("Noisy, trials vary by more than %s: %s.", percent(noisySpread), enumerate(parts, listed, "cell"))
 	a.say(s)

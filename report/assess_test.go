@@ -47,6 +47,13 @@ func TestCauses(t *testing.T) {
 		return reads("export", 1000, func(c *cellSpec) { c.facts = map[string]string{"line.rate": rate} })
 	}
 	network := cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 1000 * 4096 / .93}}
+	replicated := func(metric string) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Workloads[0].Metrics, r.Workloads[1].Kind = []string{metric}, "network"
+			r.Targets[1].Facts = map[string]string{"s3.copies": "3, of which 2 must have a write"}
+			against(r, "three", "s3", "tcp")
+		}
+	}
 	depth := func(c *cellSpec) {
 		c.facts = map[string]string{"iodepth": "8", "numjobs": "4"}
 		c.values["read.latency.mean"] = .001 // 1.0 in flight at 1000/s
@@ -69,9 +76,13 @@ func TestCauses(t *testing.T) {
 			}},
 		"other work of no network": {cells: []cellSpec{disk, reads("export", 1000, nil), network}, without: "limit",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { against(r, "export", "disk", "tcp") }},
-		"line not used":           {cells: []cellSpec{disk, line("41000000")}, want: "; it is at 10 % of the line rate, so the network is not the limit"},
-		"line half used":          {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / .7))}, without: "network"},
-		"faster than the line":    {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / 1.2))}, without: "limit"},
+		"line not used":        {cells: []cellSpec{disk, line("41000000")}, want: "; it is at 10 % of the line rate, so the network is not the limit"},
+		"line half used":       {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / .7))}, without: "network"},
+		"faster than the line": {cells: []cellSpec{disk, line(fmt.Sprint(1000 * 4096 / 1.2))}, without: "limit"},
+		"copies on the line": {cells: []cellSpec{{target: "s3", workload: "put", values: map[string]float64{"upload.bandwidth": 1000}}, {target: "three", workload: "put", values: map[string]float64{"upload.bandwidth": 460}}, cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 1000}}},
+			want: "; with the 2 copies that the server sends on it is at 92 % of the measured line rate (tcp), so the network is the limit", without: "not the limit", change: replicated("upload.bandwidth")},
+		"reads are not sent on": {cells: []cellSpec{{target: "s3", workload: "put", values: map[string]float64{"download.bandwidth": 1000}}, {target: "three", workload: "put", values: map[string]float64{"download.bandwidth": 460}}, cellSpec{target: "tcp", workload: "network", values: map[string]float64{"bandwidth": 1000}}},
+			want: "; it is at 46 % of the measured line rate (tcp), so the network is not the limit", without: "copies", change: replicated("download.bandwidth")},
 		"no line":                 {cells: []cellSpec{disk, line("")}, without: "line"},
 		"blocking":                {cells: []cellSpec{disk, reads("share", 1000, func(c *cellSpec) { depth(c); c.findings = []iotax.Finding{warn("blocking-submit")} })}, want: "; submission blocks there, with 1 in flight where 32 were asked for"},
 		"blocking, depth unknown": {cells: []cellSpec{disk, finding("share", 1000, "blocking-submit")}, want: "; submission blocks there, whatever the queue depth"},
@@ -88,6 +99,8 @@ func TestCauses(t *testing.T) {
 		"steal":    {cells: []cellSpec{disk, finding("share", 1000, "steal")}, want: "; CPU time was stolen from it"},
 		"throttle": {cells: []cellSpec{disk, finding("share", 1000, "throttle-step")}, want: "; a limit set in during its trials"},
 		"drain":    {cells: []cellSpec{disk, finding("share", 1000, "drain-counted")}, want: "; the end of its queue was counted as time"},
+		"drain, bandwidth": {cells: []cellSpec{disk, finding("share", 1000, "drain-counted")}, want: "4k read bandwidth", without: "queue",
+			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Workloads[0].Metrics = []string{"read.bandwidth"} }},
 		"few trials said so": {cells: []cellSpec{disk, finding("share", 1000, "steal")}, without: "stolen",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts[:len(ts)-4] {
@@ -145,6 +158,17 @@ func TestSentences(t *testing.T) {
 			if r.Workloads[i].Name == "network" {
 				r.Workloads[i].Kind = "network"
 			}
+		}
+	}
+	s3put := func(bandwidth float64) []cellSpec {
+		out := s3(bandwidth)
+		out[2].values = map[string]float64{"upload.bandwidth": bandwidth}
+		return out
+	}
+	copied := func(copies string) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, ts []*iotax.Trial) {
+			line(r, ts)
+			r.Targets[2].Facts = map[string]string{"s3.copies": copies}
 		}
 	}
 	durability := func(d iotax.Durability) func(*iotax.Run, []*iotax.Trial) {
@@ -212,12 +236,16 @@ func TestSentences(t *testing.T) {
 		"nothing failed": {cells: []cellSpec{disk, loss}, kind: SaysFailed},
 		"takes no part": {cells: []cellSpec{disk, loss}, kind: SaysFailed,
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b"}) }},
-		"unsure":           {cells: []cellSpec{disk, loss, reads("b", 9500, func(c *cellSpec) { c.noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
-		"sure":             {cells: []cellSpec{disk, loss}, kind: SaysUnsure},
-		"unlike":           {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
-		"memory":           {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
-		"alike":            {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, change: durability(iotax.Durable)},
-		"noise":            {cells: []cellSpec{disk, loss, noisy("b", .3)}, kind: SaysNoise, want: "Noisy, trials vary by more than 10 %: b / 4k read ("},
+		"unsure": {cells: []cellSpec{disk, loss, reads("b", 9500, func(c *cellSpec) { c.noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
+		"sure":   {cells: []cellSpec{disk, loss}, kind: SaysUnsure},
+		"unlike": {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
+		"memory": {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
+		"alike":  {cells: []cellSpec{disk, loss, reads("b", 5000, nil)}, kind: SaysUnlike, change: durability(iotax.Durable)},
+		"noise":  {cells: []cellSpec{disk, loss, noisy("b", .3)}, kind: SaysNoise, want: "Noisy, trials vary by more than 10 %: b / 4k read ("},
+		"noise of one of several": {cells: append(both("disk", 1, 1), cellSpec{target: "a", workload: "vm", values: map[string]float64{"disk.attached": 1, "write.bandwidth": 1e9}, noise: .3}), kind: SaysNoise, want: "a / vm disk attached (",
+			change: func(r *iotax.Run, _ []*iotax.Trial) {
+				r.Workloads[2].Kind, r.Workloads[2].Metrics = "guest", []string{"disk.attached", "write.bandwidth"}
+			}},
 		"quiet":            {cells: []cellSpec{disk, loss, noisy("b", .05)}, kind: SaysNoise},
 		"share":            {cells: s3(9e5), kind: SaysShare, want: "s3 / get reaches 90", change: line},
 		"share, small":     {cells: s3(3e5), kind: SaysShare, want: "s3 / get reaches 30", change: line},
@@ -226,6 +254,9 @@ func TestSentences(t *testing.T) {
 		"fast path missed": {cells: append(both("disk", 1, 1), clone(17, 4)), kind: SaysPath, want: "a / clone: the second is 4.2"},
 		"best parts":       {cells: parts(.01, 30, 43, 36), kind: SaysBest, want: "s3: of 3 ways to upload 64MiB in parts, 16MiB × 4 uploads fastest, 42.9 [41.8, 43.9] MiB/s; the next, 32MiB × 4, reaches 83.9 %", change: kinds("multipart", "object")},
 		"parts alike":      {cells: parts(.05, 43, 43.2), kind: SaysBest, want: "that it is the fastest is not sure", change: kinds("multipart", "object")},
+		"parts the same":   {cells: parts(.005, 43, 43.2, 42.9), kind: SaysBest, want: "MiB/s; it makes no difference: all are within 5 % of it.", change: kinds("multipart", "object")},
+		"copies sent on":   {cells: s3put(4.6e5), kind: SaysShare, want: ": 92 % [90–95] with the 2 copies that the server sends on: the network is the limit.", change: copied("3, of which 2 must have a write")},
+		"no copies":        {cells: s3put(4.6e5), kind: SaysShare, want: "network bandwidth: the network is not the limit.", change: copied("")},
 		"one part size":    {cells: parts(.01, 43), kind: SaysBest, change: kinds("multipart", "object")},
 		"no object":        {cells: parts(.01, 30, 43), kind: SaysBest},
 		"other objects": {cells: parts(.01, 30, 43), kind: SaysBest, change: func(r *iotax.Run, ts []*iotax.Trial) {

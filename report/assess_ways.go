@@ -80,6 +80,7 @@ func (a *assessing) fastest(ways []way) {
 	var next string
 	var nearest stat.Interval
 	var maybe []string
+	alike := true // the fastest is no faster than any other by more than the margin
 	for _, w := range ways {
 		if w.r == best.r {
 			continue
@@ -92,14 +93,18 @@ func (a *assessing) fastest(ways []way) {
 		if next == "" || i.Estimate > nearest.Estimate {
 			next, nearest = pair(w), i
 		}
+		alike = alike && i.Bounded() && i.Lo >= 1/(1+a.Margin)
 		if !i.Bounded() || i.Hi >= 1 {
 			maybe = append(maybe, fmt.Sprintf("%s (%s)", pair(w), percentage(i)))
 		}
 	}
 	s.Text = fmt.Sprintf("%s: of %d ways to upload %s in parts, %s uploads fastest, %s", best.r.Target, len(ways), clean(best.facts["size"]), pair(best), bounds(best.r.Value, best.s.Unit))
-	if len(maybe) == 0 {
+	switch {
+	case alike && a.Margin > 0:
+		s.Text += fmt.Sprintf("; it makes no difference: all are within %s of it.", percent(a.Margin))
+	case len(maybe) == 0:
 		s.Text += fmt.Sprintf("; the next, %s, reaches %s of that.", next, percentage(nearest))
-	} else {
+	default:
 		s.Text += fmt.Sprintf("; that it is the fastest is not sure: %s.", enumerate(maybe, listed, "way"))
 	}
 	a.say(s)

@@ -444,7 +444,11 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 	cell := Cell{r.Target, s.Workload}
 	e, p, err := ratio(false)
-	if err != nil {
+	switch {
+	case err != nil && s.Better == iotax.Neither: // nothing is lost with it: a count that is 0 is none the worse
+		e = nil
+		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
+	case err != nil:
 		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error()}, Item{Cells: []Cell{cell}})
 		e = nil
 	}

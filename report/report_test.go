@@ -223,6 +223,7 @@ func TestVerdictRules(t *testing.T) {
 			}
 		}, iotax.Up, stat.Inconclusive, ""},
 		{"a zero", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 }, iotax.Up, stat.NotComparable, "no-ratio"},
+		{"a zero of what nothing is lost with", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 }, iotax.Neither, stat.NotRanked, ""},
 		{"not opened", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" }, iotax.Up, stat.NoResult, "target-not-opened"},
 		{"no directions known, one block", func(r *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
@@ -237,7 +238,7 @@ func TestVerdictRules(t *testing.T) {
 		if got.Verdict != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got.Verdict, c.want)
 		}
-		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) {
+		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) || c.rule != "no-ratio" && slices.Contains(rules(r, got), "no-ratio") {
 			t.Errorf("%s: notes %q, want %s", c.name, rules(r, got), c.rule)
 		}
 		for _, write := range []func(io.Writer) error{r.JSON, r.HTML, r.Markdown, func(w io.Writer) error { return r.Text(w, TextOptions{}) }} {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -253,17 +254,41 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	for _, w := range p.Workloads {
 		names = append(names, w.Name)
 	}
-	for _, want := range pf.workloads {
-		if !slices.Contains(names, want) {
-			return usageError{&iotax.Error{Op: "choose workload", On: want, Err: errors.New("the plan has no workload of this name"),
-				Mend: "it has: " + strings.Join(names, ", ")}}
-		}
+	chosen, err := choose(names, pf.workloads)
+	if err != nil {
+		return usageError{err}
 	}
-	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(pf.workloads, w.Name) && !w.Aside })
+	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(chosen, w.Name) && !w.Aside })
 	if p.Beside != nil {
-		maps.DeleteFunc(p.Beside.Workloads, func(name, _ string) bool { return !slices.Contains(pf.workloads, name) })
+		maps.DeleteFunc(p.Beside.Workloads, func(name, _ string) bool { return !slices.Contains(chosen, name) })
 	}
 	return nil
+}
+
+// choose finds the names that words mean. A name may hold commas, at which the words were parted: so as many words as together are
+// a name are that name.
+func choose(names, words []string) ([]string, error) {
+	var chosen []string
+	for i := 0; i < len(words); {
+		n := len(words) - i
+		for n > 0 && !slices.Contains(names, strings.TrimSpace(strings.Join(words[i:i+n], ","))) {
+			n--
+		}
+		if n == 0 {
+			var quoted []string
+			for _, name := range names {
+				if strings.Contains(name, ",") {
+					name = strconv.Quote(name)
+				}
+				quoted = append(quoted, name)
+			}
+			return nil, &iotax.Error{Op: "choose workload", On: strings.TrimSpace(words[i]), Err: errors.New("the plan has no workload of this name"),
+				Mend: "it has: " + strings.Join(quoted, ", ")}
+		}
+		chosen = append(chosen, strings.TrimSpace(strings.Join(words[i:i+n], ",")))
+		i += n
+	}
+	return chosen, nil
 }
 
 // apply writes the flags that were given into m.
