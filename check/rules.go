@@ -37,7 +37,7 @@ func Rules() []Rule {
 		noIO, clockInsane, clockDrift,
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
-		steal, generatorBound, blockingSubmit, depthNotReached,
+		steal, generatorBound, blockingSubmit, depthNotReached, hostMemory,
 		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline, blocksCorrelated, twoLevels,
 	}, told...)
 }
@@ -160,29 +160,30 @@ func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
 
 // Limits of the rules. Their sources are in docs/method.md.
 const (
-	servedBelow  = 0.95  // bytes at the device ÷ bytes of the workload
-	foreignAbove = 0.02  // share of the device's operations
-	accountShare = 0.01  // of the device's bytes: less is no account of the trial's own I/O
-	fewIOs       = 100   // fewer say nothing about how many of them a layer passes on
-	lineSlack    = 1.05  // bandwidth ÷ that of the line: it was measured too
-	stealAbove   = 0.02  // share of the host's CPU time
-	clockNote    = 0.001 // |rate of the guest's clock − 1|
-	clockWild    = 0.01
-	quickLook    = 5.0  // seconds
-	stallShare   = 0.01 // of the usual rate: less is nothing
-	stallRate    = 10.0 // 1/s: slower work has pauses of its own
-	stallAtEnd   = 3.0  // seconds without a line; fio leaves out the last one or two
-	drainNote    = 0.01 // share of the window's length by which it may be longer than asked for
-	windowShort  = 0.95 // window ÷ window asked for
-	busyThread   = 0.95 // CPU seconds of the generator ÷ thread seconds
-	busyShare    = 0.50 // the same, where the host has hardly any CPU left
-	busyHost     = 0.90 // share of the host's CPU time: it was watched for longer than the window
-	submitShare  = 0.80 // time of a thread spent in submission
-	submitBusy   = 0.75 // CPU share of a thread that really waits, at most
-	depthShort   = 0.80 // depth reached ÷ depth asked for
-	depthUnlike  = 1.5  // depth on one side ÷ depth on the other
-	mergeUnlike  = 1.25 // size of an I/O at the device, one side ÷ the other
-	noisySpread  = 0.10 // standard deviation of the logarithm over the baseline's trials
+	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
+	foreignAbove    = 0.02  // share of the device's operations
+	accountShare    = 0.01  // of the device's bytes: less is no account of the trial's own I/O
+	fewIOs          = 100   // fewer say nothing about how many of them a layer passes on
+	lineSlack       = 1.05  // bandwidth ÷ that of the line: it was measured too
+	stealAbove      = 0.02  // share of the host's CPU time
+	clockNote       = 0.001 // |rate of the guest's clock − 1|
+	clockWild       = 0.01
+	quickLook       = 5.0   // seconds
+	fasterThanFlash = 25e-6 // s, of one random read
+	stallShare      = 0.01  // of the usual rate: less is nothing
+	stallRate       = 10.0  // 1/s: slower work has pauses of its own
+	stallAtEnd      = 3.0   // seconds without a line; fio leaves out the last one or two
+	drainNote       = 0.01  // share of the window's length by which it may be longer than asked for
+	windowShort     = 0.95  // window ÷ window asked for
+	busyThread      = 0.95  // CPU seconds of the generator ÷ thread seconds
+	busyShare       = 0.50  // the same, where the host has hardly any CPU left
+	busyHost        = 0.90  // share of the host's CPU time: it was watched for longer than the window
+	submitShare     = 0.80  // time of a thread spent in submission
+	submitBusy      = 0.75  // CPU share of a thread that really waits, at most
+	depthShort      = 0.80  // depth reached ÷ depth asked for
+	depthUnlike     = 1.5   // depth on one side ÷ depth on the other
+	mergeUnlike     = 1.25  // size of an I/O at the device, one side ÷ the other
+	noisySpread     = 0.10  // standard deviation of the logarithm over the baseline's trials
 )
 
 var (
@@ -254,6 +255,11 @@ var (
 	depthNotReached = Rule{ID: "depth-not-reached", Severity: iotax.Warning, Scope: OfTrial, Title: "the queue was not as deep as asked",
 		Why:  "By Little's law, the sum of IOPS × mean latency is the number of I/Os in flight. It is less than 80 % of iodepth × numjobs.",
 		Mend: "see whether the engine blocks at submission or its CPU is the limit; compare targets at the depth they reach"}
+
+	hostMemory = Rule{ID: "host-memory", Severity: iotax.Info, Scope: OfTrial, Title: "the disk is the memory of the machine below",
+		Why: "One random read at a time took less than 25 µs on average, on the disk of a virtual machine (vda, xvda). To read a cell of flash alone takes longer (some 40 to 100 µs), and the way through a hypervisor comes on top: " +
+			"so the page cache of the machine below answered, which no one can drop from here. The numbers are right, as those of memory; and a ratio to such a baseline is harder on the others than one to a device.",
+		Mend: "use a machine with a device of its own, or a file larger than the memory below; else read the ratios with that in mind"}
 
 	unlikeFacts = Rule{ID: "unlike-facts", Severity: iotax.Warning, Scope: OfRun, Title: "targets differ in something the plan does not vary",
 		Why:  "A version of the tool, its engine or its job differ between targets (or between trials of one) and no label says so. The difference measured may be theirs.",

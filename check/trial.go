@@ -33,7 +33,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void st
 		findings = append(findings, *f)
 	}
 	for _, check := range []func() []iotax.Finding{
-		r.device, r.lineRate, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth,
+		r.device, r.lineRate, r.foreign, r.window, r.shape, r.cpu, r.submission, r.depth, r.memory,
 	} {
 		findings = append(findings, check()...)
 	}
@@ -508,6 +508,19 @@ func (r reading) depth() []iotax.Finding {
 		return nil
 	}
 	return []iotax.Finding{depthNotReached.finding("%.3g in flight of %.4g", got, asked)}
+}
+
+// memory tells a virtual disk that answers single random reads faster than flash can be read: then it is the memory of the machine
+// that hosts this one. A device that is passed through has a name of its own (nvme0n1), and may be that fast.
+func (r reading) memory() []iotax.Finding {
+	asked, ok := r.asked()
+	took, known := r.value("read.latency.mean")
+	disk := r.fact("device.disk")
+	virtual := strings.HasPrefix(disk, "vd") || strings.HasPrefix(disk, "xvd")
+	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil || r.tgt.Place.Backing != "" {
+		return nil
+	}
+	return []iotax.Finding{hostMemory.finding("a random read of %s took %s", r.fact("bs"), secondsText(took))}
 }
 
 // reached is the mean number of I/Os in flight, 0 when unknown.

@@ -44,6 +44,15 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
 }
 
+// single turns a trial into one of single reads on a disk of the machine's own.
+func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
+	t.Facts[factDepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
+	tgt.Facts, tgt.Place.Backing = map[string]string{"device.disk": disk}, ""
+	set(t, "read.latency.mean", took)
+	set(t, "read.latency.submission.mean", took/10)
+	set(t, "read.latency.completion.mean", took*9/10)
+}
+
 // written turns a trial of reads into one of writes.
 func written(t *iotax.Trial) {
 	for i := range t.Values {
@@ -283,6 +292,20 @@ var planted = []struct {
 			drop(t, "own.")
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
+		}},
+	{"host-memory", "a virtual disk that answers a read in 14 µs, and one in 80", iotax.Info,
+		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "vda", 14e-6) },
+		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "vda", 80e-6) }},
+	{"host-memory", "the same, and a disk that is passed through", iotax.Info,
+		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "xvda", 14e-6) },
+		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "nvme0n1", 14e-6) }},
+	{"host-memory", "the same, and 32 at a time", iotax.Info,
+		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "vda", 14e-6) },
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			single(t, tgt, "vda", 14e-6)
+			t.Facts[factDepth] = "32"
+			set(t, "read.iops", 32/14e-6)
+			set(t, "read.latency.submission.mean", 1e-7)
 		}},
 	{"short-trial", "1.5 s", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.15) },

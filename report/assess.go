@@ -28,6 +28,7 @@ type SentenceKind string
 const (
 	SaysNothing SentenceKind = "nothing"      // there is nothing to compare
 	SaysSum     SentenceKind = "sum"          // how many comparisons ended how, and whether checks object
+	SaysMemory  SentenceKind = "memory"       // what others are held against is no device
 	SaysLoss    SentenceKind = "loss"         // a target is surely worse
 	SaysInvalid SentenceKind = "invalid"      // numbers that must not be quoted
 	SaysFailed  SentenceKind = "failed"       // a target without a number
@@ -44,7 +45,7 @@ const (
 	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
 
 // An AssessedFigure is a number that a sentence tells.
 type AssessedFigure struct {
@@ -101,6 +102,7 @@ func (b *builder) assess() {
 	cells := a.cells()
 	head, first := a.answer(cells)
 	a.sum(cells)
+	a.memory(cells)
 	a.compared(cells, head)
 	a.invalid(cells)
 	a.failed(cells)

@@ -322,7 +322,11 @@ func (a *assessing) lines(cells []assessed) {
 		var names, shares []string
 		for i, c := range g.cells {
 			s.Figures = append(s.Figures, AssessedFigure{c.r.Target, c.s.Workload, c.s.Metric, g.shares[i].Against, &g.shares[i].Ratio})
-			names = append(names, c.s.Workload)
+			name := c.s.Workload
+			if strings.Contains(name, ",") && len(g.cells) > 1 {
+				name = strconv.Quote(name) // its comma is none of the list's
+			}
+			names = append(names, name)
 		}
 		if len(g.cells) == 1 {
 			s.Text = fmt.Sprintf("%s / %s reaches %s of %s", g.target, names[0], percentage(g.shares[0].Ratio), g.of)

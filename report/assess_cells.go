@@ -160,7 +160,7 @@ func (a *assessing) compared(cells []assessed, head *assessed) {
 				parts = append(parts, fmt.Sprintf("%s of its %s", percentage(ratio), what))
 			}
 		}
-		s.Text = enumerate(parts, listed, "of its workloads")
+		s.Text = enumerate(parts, listed, "workload")
 		if head != nil && head.r.Target == c.r.Target {
 			s.Text = strings.Replace(s.Text, c.r.Target+" keeps ", c.r.Target+" also keeps ", 1)
 		}

@@ -126,6 +126,31 @@ func (a *assessing) sum(cells []assessed) {
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
 
+// memory tells that a target which others are held against is the memory of the machine below, and no device.
+func (a *assessing) memory(cells []assessed) {
+	var told []string
+	for _, c := range cells {
+		base := c.s.row(c.r.Against)
+		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, "host-memory") {
+			continue
+		}
+		told = append(told, base.Target)
+		var took []float64
+		for _, t := range a.byCell[Cell{base.Target, c.s.Workload}] {
+			if v, ok := t.Value("read.latency.mean"); ok && t.Err == "" && !a.void[c.s.Workload][t.Block] {
+				took = append(took, v.Value)
+			}
+		}
+		by := ""
+		if len(took) > 0 {
+			by = fmt.Sprintf(" (%s: one at a time takes %s)", c.s.Workload, number(lone(stat.Median(took).Estimate), iotax.Seconds))
+		}
+		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
+		a.say(Sentence{Kind: SaysMemory, Figures: []AssessedFigure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
+			Causes: []Cause{{"host-memory", text}}, Notes: a.notes(base, "host-memory"), Text: text})
+	}
+}
+
 func (a *assessing) notesInOrder() []Note {
 	var out []Note
 	for _, n := range a.order {
