@@ -40,8 +40,11 @@ func versitygw(t testing.TB) string {
 
 const access, secret = "testaccess", "testsecret-not-to-be-told"
 
-// serve starts a store with an empty bucket.
-func serve(t testing.TB, dir string, args ...string) Endpoint {
+// serve starts a store with an empty bucket; args are of its backend.
+func serve(t testing.TB, dir string, args ...string) Endpoint { return serveAs(t, dir, nil, args...) }
+
+// serveAs is serve for a store that has arguments of its own.
+func serveAs(t testing.TB, dir string, own []string, args ...string) Endpoint {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +57,7 @@ func serve(t testing.TB, dir string, args ...string) Endpoint {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	c := exec.Command(versitygw(t), append(append([]string{"--port", addr, "--quiet", "--keep-alive", "posix"}, args...), data)...)
+	c := exec.Command(versitygw(t), slices.Concat([]string{"--port", addr, "--quiet", "--keep-alive"}, own, []string{"posix"}, args, []string{data})...)
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+access, "ROOT_SECRET_KEY="+secret)
 	c.Stdout, c.Stderr = &said, &said
 	if err := c.Start(); err != nil {

@@ -28,7 +28,7 @@ type Object struct {
 	Clients     int           `yaml:"clients" doc:"how many are under way at the same time"`
 	Part        plan.Size     `yaml:"part" doc:"size of the parts of a multipart upload; smaller objects go up whole"`
 	Concurrency int           `yaml:"concurrency" doc:"parts of an upload that are under way at the same time"`
-	Payload     string        `yaml:"payload" doc:"how the payload is protected: default is what minio-go does (signed chunk by chunk over http, with a checksum over https); unsigned; checksum is CRC-32C behind it" enum:"default,unsigned,checksum"`
+	Payload     string        `yaml:"payload" doc:"how the payload is protected: default is what minio-go does (signed chunk by chunk over http, unsigned over https); unsigned; checksum is CRC-32C behind it" enum:"default,unsigned,checksum"`
 	Timeout     plan.Duration `yaml:"timeout" doc:"of every request, its body included"`
 	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of what comes back; its CPU time is counted by itself"`
 }
