@@ -241,8 +241,9 @@ func (p *Phase) time(ctx context.Context, b Batch, f func(ctx context.Context, i
 	close(next)
 	clients.Wait()
 	p.Duration = time.Since(begun).Seconds()
+	used := CPUTime() - cpu
 	p.Checking = cost(checkers)
-	p.CPU = max(0, (CPUTime()-cpu).Seconds()-p.Checking)
+	p.CPU = max(0, used.Seconds()-p.Checking)
 	return context.Cause(ctx)
 }
 

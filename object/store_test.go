@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -289,6 +290,24 @@ func TestContentIsUnique(t *testing.T) {
 		if c.sum() != crc64nvme.Checksum(all) {
 			t.Error("the sum is not that of the content")
 		}
+	}
+}
+
+// A client that had to wait for a core in the middle of a piece has not needed the core for so long.
+func TestCostOfChecksums(t *testing.T) {
+	busy := []*checker{{bytes: 3000, costs: []float64{2e-9, 2e-9, 5e-6}}, {bytes: 1000, costs: []float64{2e-9, 1e-9}}, {}}
+	if got := cost(busy); math.Abs(got-8e-6) > 1e-9 {
+		t.Errorf("%v s for 4000 bytes at 2 ns", got)
+	}
+	if got := cost(nil); got != 0 {
+		t.Errorf("%v s for nothing", got)
+	}
+	k := &checker{}
+	for _, p := range []string{"1234", "", "56789"} {
+		k.add([]byte(p))
+	}
+	if k.sum != crc64nvme.Checksum([]byte("123456789")) || k.sum != 0xae8b14860a799888 || k.bytes != 9 || len(k.costs) != 2 {
+		t.Errorf("%+v", k)
 	}
 }
 
