@@ -38,7 +38,7 @@ func TestSignedRankTable(t *testing.T) {
 // The bounds are the k-th of all Walsh averages, however few of them were looked at.
 func TestWalshBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 45).Draw(t, "n")
+		n := rapid.OneOf(rapid.IntRange(1, 45), rapid.SampledFrom([]int{fewBlocks, fewBlocks + 1, 150})).Draw(t, "n")
 		d := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) float64 {
 			return float64(rapid.IntRange(-50, 50).Draw(t, "v")) / 7 // with ties
 		}), n, n).Draw(t, "d")
@@ -58,6 +58,19 @@ func TestWalshBounds(t *testing.T) {
 		}
 		if hl := hodgesLehmann(d); hl != (w[(len(w)-1)/2]+w[len(w)/2])/2 {
 			t.Fatalf("the median of the averages is %v", hl)
+		}
+		mu := rapid.OneOf(rapid.Just(0.), rapid.SampledFrom(w)).Draw(t, "mu")
+		below, above := 0, 0
+		for _, v := range w {
+			if v <= mu {
+				below++
+			}
+			if v >= mu {
+				above++
+			}
+		}
+		if p, want := walshP(d, mu), math.Min(1, 2*rankTail(n, min(below, above))); p != want {
+			t.Fatalf("p of %v is %v, want %v", mu, p, want)
 		}
 		if !slices.Equal(d, before) {
 			t.Fatal("the argument was changed")

@@ -189,19 +189,24 @@ func (p pairs) atMost(v float64) int {
 	return n
 }
 
-// kth is the k-th smallest difference, from 1. It halves the floating-point numbers between the least
-// and the largest, in their own order, and so ends on a difference exactly.
+// kth is the k-th smallest difference, from 1.
 func (p pairs) kth(k int) float64 {
-	lo, hi := ordered(p.y[0]-p.x[len(p.x)-1]), ordered(p.y[len(p.y)-1]-p.x[0])
-	for lo < hi {
-		mid := lo + int64(uint64(hi-lo)/2)
-		if p.atMost(float(mid)) >= k {
-			hi = mid
+	return leastWith(k, p.y[0]-p.x[len(p.x)-1], p.y[len(p.y)-1]-p.x[0], p.atMost)
+}
+
+// leastWith is the least number between lo and hi that at least k of something are at most. It halves the
+// floating-point numbers between the two, in their own order, and so ends on one of them exactly.
+func leastWith(k int, lo, hi float64, atMost func(v float64) int) float64 {
+	from, to := ordered(lo), ordered(hi)
+	for from < to {
+		mid := from + int64(uint64(to-from)/2)
+		if atMost(float(mid)) >= k {
+			to = mid
 		} else {
-			lo = mid + 1
+			from = mid + 1
 		}
 	}
-	return float(lo)
+	return float(from)
 }
 
 // median is the middle difference, or the mean of the two in the middle.

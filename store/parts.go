@@ -117,6 +117,7 @@ func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return func(yield func(*iotax.Trial, error) bool) {
 		t := &iotax.Trial{Run: p.run}
+		var ids []int64 // of the metrics of t.Values
 		histograms := "NULL"
 		if p.depth == Full {
 			histograms = "m.histograms"
@@ -140,7 +141,7 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 					continue
 				}
 				t.Seq = int(last)
-				if t.Values, err = p.s.readValues(vals, t.Values[:0]); err != nil {
+				if t.Values, err = p.s.readValues(vals, t.Values[:0], &ids); err != nil {
 					return 0, 0, fmt.Errorf("values of trial %d: %w", last, err)
 				}
 				if p.depth == Full && packed == nil {

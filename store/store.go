@@ -677,7 +677,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 				return nil, err
 			}
 		}
-		if t.Values, err = s.readValues(vals, nil); err != nil {
+		if t.Values, err = s.readValues(vals, nil, nil); err != nil {
 			return nil, fmt.Errorf("values of trial %d: %w", t.Seq, err)
 		}
 		if depth == Full {
@@ -698,19 +698,30 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 // errUnknownMetric says that another process added a metric since this one looked.
 var errUnknownMetric = errors.New("no metric has this id")
 
-// readValues appends the values in text to into.
-func (s *Store) readValues(text []byte, into []iotax.Value) ([]iotax.Value, error) {
+// readValues appends the values in text to into. In ids, unless it is nil, it keeps the metrics of the values for the
+// next call: trials after each other have mostly the same, and where the memory of into is used again, only the
+// numbers are new.
+func (s *Store) readValues(text []byte, into []iotax.Value, ids *[]int64) ([]iotax.Value, error) {
 	if into == nil && len(text) > 2 {
 		into = make([]iotax.Value, 0, bytes.Count(text, []byte("["))-1)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	err := readPairs(text, func(id int64, v float64) error {
+		n := len(into)
+		if ids != nil && n < len(*ids) && (*ids)[n] == id {
+			into = into[:n+1]
+			into[n].Value = v
+			return nil
+		}
 		m, ok := s.byID[id]
 		if !ok {
 			return fmt.Errorf("%w: %d", errUnknownMetric, id)
 		}
 		into = append(into, iotax.Value{Name: m.name, Value: v, Unit: m.unit, Better: m.better})
+		if ids != nil {
+			*ids = append((*ids)[:n], id)
+		}
 		return nil
 	})
 	return into, err
