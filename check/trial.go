@@ -346,7 +346,7 @@ func (r reading) window() []iotax.Finding {
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value("operations") // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
-		fs = append(fs, drainCounted.finding("the IOPS are %.2g %% low: %s of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+		fs = append(fs, drainCounted.finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
@@ -447,7 +447,7 @@ func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{"cpu.host.steal", "this host's"}, {"cpu.machine.steal", "the target machine's"}} {
 		if v, ok := r.value(c.name); ok && v > stealAbove {
-			fs = append(fs, steal.finding("cpu-bound: %s of %s CPU time was stolen", percent(v), c.whose))
+			fs = append(fs, steal.finding("%s of %s CPU time was stolen", percent(v), c.whose))
 		}
 	}
 	busy, ok := r.busy()
@@ -455,9 +455,9 @@ func (r reading) cpu() []iotax.Finding {
 	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
 	switch {
 	case ok && busy > busyThread:
-		fs = append(fs, generatorBound.finding("cpu-bound: its threads used %s of a CPU each", percent(busy)))
+		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each", percent(busy)))
 	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
-		fs = append(fs, generatorBound.finding("cpu-bound: its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
+		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
 	}
 	return fs
 }

@@ -43,7 +43,7 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 		r.Against = ""
 	} else if r.Against != b.Baseline {
 		b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info},
-			Item{Lead: "as the plan says, the ratio is not to the baseline but to", Detail: r.Against, Cells: []Cell{{Target: r.Target}}})
+			Item{Lead: "as the plan says, not compared with the baseline", Detail: "but with " + r.Against, Cells: []Cell{{Target: r.Target}}})
 	}
 	return base
 }
@@ -55,16 +55,14 @@ func (b *builder) unrelated(s *Section, r *Row) {
 	case r.Verdict != "":
 	case len(r.values()) == 0:
 		r.Verdict = stat.NoResult
-	case len(b.info(r.Target).Against) > 0:
-		b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info,
-			Evidence: "no verdict, for what the plan holds it against does other work: " + strings.Join(b.info(r.Target).Against, ", ")},
-			Item{Cells: []Cell{{r.Target, s.Workload}}})
+	case len(b.info(r.Target).Against) > 0: // see shares
 	case s.row(b.Baseline) != nil:
 		r.Verdict = stat.Inconclusive
 	}
 }
 
-// shares fills in what rows reach of the other targets that they are held against.
+// shares fills in what rows reach of the other targets that they are held against, and tells of those that have nothing
+// to be held against.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -77,6 +75,11 @@ func (b *builder) shares() {
 				if sh, ok := b.share(s, r, name); ok {
 					r.Shares = append(r.Shares, sh)
 				}
+			}
+			if len(b.info(r.Target).Against) > 0 && r.Against == "" && len(r.Shares) == 0 && len(r.values()) > 0 {
+				b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info,
+					Evidence: "no verdict, for what the plan holds it against does other work"},
+					Item{Cells: []Cell{{r.Target, s.Workload}}})
 			}
 		}
 	}

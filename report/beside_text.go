@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"iotax/stat"
@@ -19,8 +20,14 @@ func (b *Beside) title() string {
 	return s
 }
 
-func (b *Beside) table() wordTable {
-	g := wordTable{head: []string{"workload", "target", "ratio here", "published", "", "here", "published"}, wraps: []int{0, 1}, least: 4}
+// tables are a table of what has ratios, and one of figures that were published one by one, with nothing to
+// hold them against. Grouped by workload they are narrower: a terminal has room for all columns then.
+func (b *Beside) tables(grouped bool) []wordTable {
+	g := wordTable{head: []string{"workload", "target", "ratio here", "published", "", "here", "published"}, wraps: []int{0, 1}, right: []int{2, 3, 5, 6}, least: 4}
+	if grouped {
+		g.head, g.wraps, g.right = g.head[1:], []int{0}, []int{1, 2, 4, 5}
+	}
+	alone := wordTable{head: []string{"workload", "target", "here", "published"}, wraps: []int{0, 1}, right: []int{2, 3}, least: 4}
 	ratio := func(row BesideRow, i *stat.Interval) string {
 		switch {
 		case i != nil:
@@ -32,16 +39,29 @@ func (b *Beside) table() wordTable {
 	}
 	last := ""
 	for _, row := range b.Rows {
-		workload := subject(row.Workload, row.Label)
-		if workload == last {
-			workload = ""
-		} else {
-			last = workload
+		workload, target := clean(subject(row.Workload, row.Label)), clean(row.Target)
+		here, published := number(row.Value, row.Unit), number(row.TheirValue, row.Unit)
+		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
+			alone.rows = append(alone.rows, []string{workload, target, here, published})
+			continue
 		}
-		g.rows = append(g.rows, []string{clean(workload), clean(row.Target), ratio(row, row.Ratio), ratio(row, row.TheirRatio),
-			string(row.Agree), number(row.Value, row.Unit), number(row.TheirValue, row.Unit)})
+		again := workload == last
+		last = workload
+		cells := []string{target, ratio(row, row.Ratio), ratio(row, row.TheirRatio), string(row.Agree), here, published}
+		switch {
+		case !grouped && again:
+			cells = append([]string{""}, cells...)
+		case !grouped:
+			cells = append([]string{workload}, cells...)
+		case !again:
+			g.rows = append(g.rows, []string{workload})
+		}
+		if grouped {
+			cells[0] = "  " + cells[0]
+		}
+		g.rows = append(g.rows, cells)
 	}
-	return g
+	return slices.DeleteFunc([]wordTable{g, alone}, func(g wordTable) bool { return len(g.rows) == 0 })
 }
 
 // left are the sentences about what stands alone.
@@ -63,8 +83,11 @@ func (t *textWriter) beside() {
 	}
 	t.line("")
 	t.para(b.title(), "", "  ", t.pal.accent.Bold(t.color))
-	if len(b.Rows) > 0 {
-		t.wordTable(b.table())
+	for i, g := range b.tables(true) {
+		if i > 0 {
+			t.line("")
+		}
+		t.wordTable(g)
 	}
 	for _, s := range b.left() {
 		t.para(s, "  ", "  ", t.pal.dim)
@@ -77,9 +100,7 @@ func (r *Report) markdownBeside(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\n### %s\n\n", escapeMarkdown(b.title()))
-	if len(b.Rows) > 0 {
-		g := b.table()
-		g.right = []int{2, 3, 5, 6}
+	for _, g := range b.tables(false) {
 		g.markdown(w)
 		fmt.Fprintln(w)
 	}

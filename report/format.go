@@ -85,6 +85,14 @@ func fixed(x float64, p int) string {
 	return strconv.FormatFloat(x, 'f', max(0, -p), 64)
 }
 
+// shortest leaves out the zeros that end a decimal fraction.
+func shortest(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
 // finite reports whether the interval has bounds that can be printed.
 func finite(i stat.Interval) bool {
 	return i.Bounded() && !math.IsInf(i.Lo, 0) && !math.IsInf(i.Hi, 0)
@@ -131,11 +139,11 @@ func bounds(i stat.Interval, unit string) string {
 	if !finite(i) {
 		return number(i, unit)
 	}
-	if i.Lo == i.Hi {
-		return number(stat.Interval{Estimate: i.Estimate, Lo: math.NaN(), Hi: math.NaN(), N: i.N}, unit) // a constant, such as the window's length
-	}
 	sc := scaleOf(unit, i.Estimate)
 	x := i.Estimate / sc.factor
+	if i.Lo == i.Hi { // a constant, such as the window's length, or a rate that something holds
+		return withUnit(shortest(fixed(x, places(x, 0)))+sc.prefix, sc.unit)
+	}
 	p := places(x, half(i)/sc.factor)
 	return withUnit(fmt.Sprintf("%s [%s, %s]", fixed(x, p)+sc.prefix, fixed(i.Lo/sc.factor, p)+sc.prefix, fixed(i.Hi/sc.factor, p)+sc.prefix), sc.unit)
 }
@@ -159,7 +167,7 @@ func bound(x float64, exp int) string {
 	const most = 1000
 	least := math.Pow(10, float64(exp))
 	switch {
-	case x > most:
+	case x > most && x > most*least:
 		return fmt.Sprintf(">%d", most)
 	case x < least/2:
 		return "<" + fixed(least, exp)
@@ -184,6 +192,14 @@ func percent(x float64) string {
 // Label is a metric's name for people: "read IOPS", "read latency p99".
 func Label(metric string) string {
 	switch metric {
+	case "put.rate":
+		return "PUTs/s"
+	case "get.rate":
+		return "GETs/s"
+	case "http.requests":
+		return "HTTP requests/s"
+	case "archive.files":
+		return "archive files/s"
 	case "cpu.serving.per-io":
 		return "serving CPU per I/O"
 	case "cpu.serving":
@@ -207,7 +223,7 @@ func Label(metric string) string {
 			continue
 		}
 		switch words[i] {
-		case "iops", "cpu", "ios":
+		case "iops", "cpu", "ios", "http":
 			words[i] = strings.ToUpper(words[i])
 		case "mixed":
 			words[i] = "total"

@@ -58,8 +58,8 @@ func (b *builder) holm() {
 		}
 		r.Verdict = stat.Inconclusive
 		b.note(r, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info, Mend: "measure that workload again, alone or with more " + b.counted() + "s"},
-			Item{Lead: fmt.Sprintf("alone %s, but one such is no wonder among %d comparisons (Holm): p", a.Alone, len(family)),
-				Detail: fmt.Sprintf("%s, adjusted %s, above %s", pValue(a.P), pValue(q), pValue(b.Alpha)),
+			Item{Lead: fmt.Sprintf("alone it would be %s, but one such is no wonder among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
+				Detail: pValue(q),
 				Cells:  []Cell{{r.Target, family[i].s.Workload}}})
 	}
 }

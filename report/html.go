@@ -276,13 +276,7 @@ func (r *Report) view() (pageView, error) {
 	v.Tiles, v.Overview, v.Beside = r.tiles(), r.overview(href), r.Beside.view()
 	v.Assessment, v.More = r.assessment()
 	for _, n := range slices.Concat(r.General, r.Common) {
-		nv := viewNote(n)
-		// The same said of several workloads is one note.
-		if i := slices.IndexFunc(v.General, func(o noteView) bool { return o.Rule == nv.Rule && o.Severity == nv.Severity && o.Mend == nv.Mend }); i >= 0 {
-			v.General[i].Lines = append(v.General[i].Lines, nv.Lines...)
-			continue
-		}
-		v.General = append(v.General, nv)
+		v.General = append(v.General, viewNote(n))
 	}
 	for _, n := range r.Notes {
 		v.Notes = append(v.Notes, viewNote(n))

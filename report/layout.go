@@ -198,12 +198,22 @@ func (r *Report) repetitionTables() []LayoutTable {
 
 // repetition prints one trial; brackets say that it does not count.
 func repetition(d Dot, unit string) string {
-	s := number(stat.Interval{Estimate: d.Value, Lo: d.Value, Hi: d.Value}, unit)
+	sc := scaleOf(unit, d.Value)
+	s := withUnit("0", sc.unit)
+	if x := d.Value / sc.factor; x != 0 { // three digits: enough to see which one stands out
+		s = withUnit(fixed(x, places(x, math.NaN())-1)+sc.prefix, sc.unit)
+	}
 	if d.Void {
 		return "(" + s + ")"
 	}
 	return s
 }
+
+// of stands between a share and what it is a share of, where that is not the baseline.
+const of = " of "
+
+// ofAnother is the head of the column behind that of shares of the baseline.
+const ofAnother = "of another"
 
 // sectionTables are one table for each section of the plan: what was measured, what share of its right
 // baseline that is, and the verdict. Workloads of no section stand together under "Results".
@@ -221,7 +231,7 @@ func (r *Report) sectionTables() []LayoutTable {
 		}
 		k := slices.IndexFunc(out, func(t LayoutTable) bool { return t.Title == title })
 		if k < 0 {
-			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "verdict"}, Right: []int{2, 3}, Wraps: []int{0, 1, 3}, Grouped: true})
+			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", ofAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
 			k = len(out) - 1
 		}
 		for j := range s.Rows {
@@ -241,19 +251,44 @@ func (r *Report) sectionTables() []LayoutTable {
 			case row.Ratio != nil:
 				share = percentage(row.Ratio.Interval)
 				if row.Against != r.Baseline {
-					share += " of " + clean(row.Against)
+					share += of + clean(row.Against)
 				}
 			}
+			var shares []string
 			for _, sh := range row.Shares {
-				if share != "" {
-					share += ", "
-				}
-				share += percentage(sh.Ratio) + " of " + clean(sh.Against)
+				shares = append(shares, percentage(sh.Ratio)+of+clean(sh.Against))
 			}
-			out[k].Rows = append(out[k].Rows, []string{clean(name), clean(row.Target), value, share, strings.TrimSpace(verdictWord(row.Verdict, true) + " " + marks(row.Notes))})
+			out[k].Rows = append(out[k].Rows, []string{clean(name), clean(row.Target), value, share, strings.Join(shares, ", "), strings.TrimSpace(verdictWord(row.Verdict, true) + " " + marks(row.Notes))})
 		}
 	}
+	for i := range out {
+		out[i].leaveOut(ofAnother)
+	}
 	return out
+}
+
+// leaveOut leaves out the column of that head where nothing stands in it.
+func (t *LayoutTable) leaveOut(head string) {
+	k := slices.Index(t.Head, head)
+	if slices.ContainsFunc(t.Rows, func(r []string) bool { return r[k] != "" }) {
+		return
+	}
+	t.Head = slices.Delete(t.Head, k, k+1)
+	for i, r := range t.Rows {
+		t.Rows[i] = slices.Delete(r, k, k+1)
+	}
+	without := func(columns []int) []int {
+		var out []int
+		for _, c := range columns {
+			if c < k {
+				out = append(out, c)
+			} else if c > k {
+				out = append(out, c-1)
+			}
+		}
+		return out
+	}
+	t.Right, t.Wraps = without(t.Right), without(t.Wraps)
 }
 
 // generated says when, with what and on what a report by sections was made.

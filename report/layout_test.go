@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax"
+	"iotax/published"
 )
 
 // laidOut is the fixture with sections and a layout.
@@ -33,6 +34,51 @@ func TestGoldenLayouts(t *testing.T) {
 		for name, write := range map[string]func(io.Writer) error{"-80.txt": r.text(80), "-120.txt": r.text(120), "-60.txt": r.text(60), ".md": r.Markdown} {
 			t.Run(layout+name, func(t *testing.T) { golden(t, "layout-"+layout+name, write) })
 		}
+	}
+}
+
+// throughALine is a run by sections as a cluster's is: some of it is held against the line that it comes over, some
+// stands alone, and published figures stand beside it.
+func throughALine() *Report {
+	short := func(cell string) []iotax.Finding {
+		return []iotax.Finding{{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of " + cell, Mend: "give trials of 10 s or more (`--trial 10s`)"}}
+	}
+	const mib = 1 << 20
+	run, trials := runOf(8, nil,
+		cellSpec{target: "local disk", workload: "write", values: map[string]float64{"write.bandwidth": 6000 * mib}, findings: short("2 s")},
+		cellSpec{target: "controller export", workload: "write", values: map[string]float64{"write.bandwidth": 43 * mib}, findings: short("3 s")},
+		cellSpec{target: "node export", workload: "write", values: map[string]float64{"write.bandwidth": 3000 * mib}},
+		cellSpec{target: "tcp node04 to node01", workload: "network", values: map[string]float64{"bandwidth": 43.7 * mib}},
+		cellSpec{target: "s3", workload: "large object", values: map[string]float64{"upload.bandwidth": 43 * mib}},
+		cellSpec{target: "s3", workload: "32 objects of 4 MiB, 8 clients at once", values: map[string]float64{"download.bandwidth": 43.5 * mib}},
+		cellSpec{target: "s3", workload: "image", values: map[string]float64{"first.duration": 6}},
+	)
+	run.Workloads[1].Kind = "network"
+	run.Presentation = &iotax.Presentation{Layout: "generated"}
+	for i, section := range []string{"Block", "Network", "Object store", "Object store", "Object store"} {
+		run.Workloads[i].Section, run.Workloads[i].At = section, []string{"s3"}
+	}
+	run.Workloads[0].At, run.Workloads[1].At = []string{"local disk", "controller export", "node export"}, []string{"tcp node04 to node01"}
+	run.Version = "0.1.0"
+	against(run, "controller export", "local disk", "tcp node04 to node01")
+	against(run, "s3", "tcp node04 to node01")
+	for _, workload := range []string{"write", "read"} {
+		run.Findings = append(run.Findings, iotax.Finding{Rule: "noisy-baseline", Severity: iotax.Warning, Evidence: workload + ": trials of local disk vary by 20 %", Mend: "use longer trials"})
+	}
+	r := New(run, trials)
+	fig := func(target, workload, metric string, v float64) published.Figure {
+		return published.Figure{Source: "a lab", Workload: workload, Target: target, Rep: 1, Metric: metric, Value: v, Unit: iotax.BytesPerSecond}
+	}
+	r.HoldBeside([]published.Figure{fig("local", "write", "write.bandwidth", 700*mib), fig("remote", "write", "write.bandwidth", 30*mib), fig("minio", "put", "bw", 18*mib)},
+		iotax.Beside{Published: "a-lab", Targets: map[string]string{"local disk": "local", "controller export": "remote"},
+			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, "")
+	return r
+}
+
+func TestGoldenSections(t *testing.T) {
+	r := throughALine()
+	for name, write := range map[string]func(io.Writer) error{"sections-60.txt": r.text(60), "sections-100.txt": r.text(100), "sections-120.txt": r.text(120), "sections.md": r.Markdown} {
+		t.Run(name, func(t *testing.T) { golden(t, name, write) })
 	}
 }
 

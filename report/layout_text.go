@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // A chunk is a part of a table that has a heading of its own, or none.
@@ -16,7 +17,7 @@ type chunk struct {
 func (t LayoutTable) chunks(width int) []chunk {
 	switch g := t.words(); {
 	case t.Grouped:
-		return t.groups()
+		return t.groups(width)
 	case t.Head[0] == "machine" && len(g.fit(width)) < len(g.head):
 		return t.besideEachOther(width)
 	default:
@@ -24,41 +25,90 @@ func (t LayoutTable) chunks(width int) []chunk {
 	}
 }
 
-// groups are the rows of each value of the first column, without the columns in which nothing stands.
-func (t LayoutTable) groups() []chunk {
-	var out []chunk
-	for i, r := range t.Rows {
-		if i == 0 || r[0] != "" && r[0] != out[len(out)-1].heading {
-			out = append(out, chunk{heading: r[0]})
+// groups are the rows of each value of the first column. Values of one row each stand below each other.
+func (t LayoutTable) groups(width int) []chunk {
+	var groups [][][]string
+	for _, r := range t.Rows {
+		if n := len(groups); n == 0 || r[0] != "" && r[0] != groups[n-1][0][0] {
+			groups = append(groups, nil)
 		}
-		c := &out[len(out)-1].table
-		c.rows = append(c.rows, r)
+		n := len(groups) - 1
+		groups[n] = append(groups[n], r)
 	}
-	for i := range out {
-		c := &out[i].table
-		var keep []int
-		for k := 1; k < len(t.Head); k++ {
-			if slices.ContainsFunc(c.rows, func(r []string) bool { return r[k] != "" && r[k] != dash }) {
-				if slices.Contains(t.Right, k) {
-					c.right = append(c.right, len(keep))
-				}
-				if slices.Contains(t.Wraps, k) {
-					c.wraps = append(c.wraps, len(keep))
-				}
-				keep = append(keep, k)
-				c.head = append(c.head, t.Head[k])
-			}
+	var out []chunk
+	for len(groups) > 0 {
+		n := 0
+		for n < len(groups) && len(groups[n]) == 1 && groups[n][0][1] == groups[0][0][1] {
+			n++
 		}
-		for y, r := range c.rows {
-			var row []string
-			for _, k := range keep {
-				row = append(row, r[k])
-			}
-			c.rows[y] = row
+		if n < 2 {
+			out = append(out, chunk{groups[0][0][0], t.fitting(groups[0], 0, width)})
+			groups = groups[1:]
+			continue
 		}
-		c.least = len(c.head)
+		out = append(out, chunk{groups[0][0][1], t.fitting(slices.Concat(groups[:n]...), 1, width)})
+		groups = groups[n:]
 	}
 	return out
+}
+
+// fitting is part with what rows are a share of in one column where there is no room for two.
+func (t LayoutTable) fitting(rows [][]string, without, width int) wordTable {
+	p := t.part(rows, without)
+	k := slices.Index(t.Head, ofAnother)
+	if k < 0 || p.fit(width) != nil {
+		return p
+	}
+	joined := make([][]string, len(rows))
+	for i, r := range rows {
+		joined[i] = slices.Clone(r)
+		joined[i][k-1], joined[i][k] = strings.Trim(r[k-1]+", "+r[k], ", "), ""
+	}
+	return t.part(joined, without)
+}
+
+// part is a table of some rows without one of the first columns, which is its heading, and those in which nothing
+// stands. What all cells of a column are a share of stands in its head.
+func (t LayoutTable) part(rows [][]string, without int) wordTable {
+	var c wordTable
+	c.rows = make([][]string, len(rows))
+	for k := range t.Head {
+		if k == without || !slices.ContainsFunc(rows, func(r []string) bool { return r[k] != "" && r[k] != dash }) {
+			continue
+		}
+		if slices.Contains(t.Right, k) {
+			c.right = append(c.right, len(c.head))
+		}
+		if slices.Contains(t.Wraps, k) {
+			c.wraps = append(c.wraps, len(c.head))
+		}
+		head, end := t.Head[k], ""
+		if shared := sharedWhole(rows, k); shared != "" {
+			head, end = strings.TrimSpace(shared), shared
+		}
+		c.head = append(c.head, head)
+		for y, r := range rows {
+			c.rows[y] = append(c.rows[y], strings.TrimSuffix(r[k], end))
+		}
+	}
+	c.least = len(c.head)
+	return c
+}
+
+// sharedWhole is how all shares in a column end, " of tcp node04 to node01"; "" where they are of different things.
+func sharedWhole(rows [][]string, k int) string {
+	shared := ""
+	for _, r := range rows {
+		_, whole, found := strings.Cut(r[k], of)
+		switch {
+		case r[k] == "":
+		case !found || strings.Contains(r[k], ", ") || shared != "" && shared != of+whole:
+			return ""
+		default:
+			shared = of + whole
+		}
+	}
+	return shared
 }
 
 // besideEachOther are as many repetitions beside each other as there is room for, the others below.

@@ -126,7 +126,7 @@ func (r *Report) markdownSections(b io.Writer) {
 
 func markdownNote(b *strings.Builder, n Note) {
 	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), escapeMarkdown(string(n.Severity)))
-	b.WriteString(": " + escapeMarkdown(strings.Join(n.sentences(0), "; ")))
+	b.WriteString(": " + escapeMarkdown(strings.Join(n.sentences(shownItems), "; ")))
 	if n.Mend != "" {
 		b.WriteString(". *Mend:* " + escapeMarkdown(n.Mend))
 	}

@@ -20,6 +20,18 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 }
 
+// general puts what was found of the run as a whole into notes: the same rule about several workloads is one.
+func (b *builder) general(findings []iotax.Finding) {
+	for _, f := range findings {
+		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Mend, n.Severity} == noteKey{f.Rule, f.Mend, f.Severity} })
+		if i < 0 {
+			i = len(b.General)
+			b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend})
+		}
+		b.General[i].Items = append(b.General[i].Items, Item{Evidence: f.Evidence})
+	}
+}
+
 // note attaches a finding to r. Findings of one rule, severity and mend share a note; in it, equal
 // evidence shares an item. A row's sections repeat what its cell said, so an item counts a cell's
 // trials once.

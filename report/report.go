@@ -168,9 +168,7 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 	b.shares()
 	b.curves()
 	b.scalings()
-	for _, f := range run.Findings {
-		b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
-	}
+	b.general(run.Findings)
 	b.number()
 	b.waterfalls()
 	b.assess()

@@ -19,6 +19,7 @@ import (
 
 	"iotax"
 	"iotax/stat"
+	"iotax/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -37,11 +38,24 @@ func TestGolden(t *testing.T) {
 		"report.html":      bare(r.HTML),
 		"report.svg":       r.SVG,
 		"report.benchfmt":  r.Benchfmt,
+		"report.csv":       twoBlocks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			golden(t, name, write)
 		})
 	}
+}
+
+// twoBlocks are the trials of two blocks, failed and void ones among them, as --format csv writes them.
+func twoBlocks(w io.Writer) error {
+	run, trials := fixture()
+	return store.WriteCSV(w, run, func(yield func(*iotax.Trial, error) bool) {
+		for _, t := range trials {
+			if (t.Block == 2 || t.Block == 3) && !yield(t, nil) {
+				return
+			}
+		}
+	})
 }
 
 // bare leaves out the page's style and script, which have files of their own.

@@ -553,10 +553,38 @@ func (t *textWriter) note(label string, n Note) {
 	}
 }
 
+// alike puts items together that say the same of different cells but for the figures: a reader who is not told all
+// of them wants to know where.
+func alike(items []Item) []Item {
+	var out []Item
+	for _, it := range items {
+		i := -1
+		if it.Lead == "" && len(it.Cells) > 0 {
+			i = slices.IndexFunc(out, func(o Item) bool { return o.Lead == "" && len(o.Cells) > 0 && shape(o.Evidence) == shape(it.Evidence) })
+		}
+		if i < 0 {
+			it.Cells = slices.Clone(it.Cells)
+			out = append(out, it)
+			continue
+		}
+		o := &out[i]
+		o.Trials, o.Varies = o.Trials+it.Trials, true
+		for _, c := range it.Cells {
+			if !slices.Contains(o.Cells, c) {
+				o.Cells = append(o.Cells, c)
+			}
+		}
+	}
+	return out
+}
+
 // sentences tells the items of a note, at most limit of them (0 is all), those that share a lead
 // together.
 func (n Note) sentences(limit int) []string {
 	var out []string
+	if limit > 0 {
+		n.Items = alike(n.Items)
+	}
 	told := map[string]bool{}
 	for _, it := range n.Items {
 		if it.Lead == "" {
@@ -596,11 +624,13 @@ func (n Note) sentences(limit int) []string {
 		if len(workloads) == 1 && it.Cells[0].Workload != "" {
 			s = it.Cells[0].Workload + ": " + it.Lead + ": "
 		}
-		if len(parts) == 1 {
-			s = it.Cells[0].String() + ": " + it.Lead + " "
-			parts = []string{it.Detail}
+		if len(parts) == 1 && len(it.Cells) == 1 {
+			out = append(out, it.Cells[0].String()+": "+it.Lead+" "+it.Detail)
+		} else if len(parts) == 1 {
+			out = append(out, it.Lead+" "+it.Detail+" ("+it.where(limit)+")")
+		} else {
+			out = append(out, s+strings.Join(parts, ", "))
 		}
-		out = append(out, s+strings.Join(parts, ", "))
 	}
 	if limit > 0 && len(out) > limit+1 {
 		out = append(out[:limit], fmt.Sprintf("and %d more like it", len(out)-limit))
@@ -641,7 +671,7 @@ func (it Item) where(limit int) string {
 
 func (t *textWriter) foot() {
 	t.line("")
-	if s := t.environmentLine(); s != "" {
+	if s := t.environmentLine(); s != "" && t.Layout != "generated" { // that one begins with it
 		t.para(s, "", "  ", t.pal.dim)
 	}
 	t.para(t.protocolLine()+". "+t.methodLine(), "", "  ", t.pal.dim)

@@ -14,10 +14,10 @@ import (
 // from the right down to least; what does not fit even so is stacked, a heading a line.
 type wordTable struct {
 	head  []string
-	rows  [][]string
-	wraps []int // columns whose words may go on in the next line
-	least int   // columns that are never left out
-	right []int // columns of numbers that stand at the right
+	rows  [][]string // one of a single cell is a heading of those below it
+	wraps []int      // columns whose words may go on in the next line
+	least int        // columns that are never left out
+	right []int      // columns of numbers that stand at the right
 }
 
 const narrowest = 12 // columns that a name keeps
@@ -25,6 +25,9 @@ const narrowest = 12 // columns that a name keeps
 func (g wordTable) widths() (ws []int, total int) {
 	ws = make([]int, len(g.head))
 	for _, r := range append([][]string{g.head}, g.rows...) {
+		if len(r) < len(g.head) {
+			continue
+		}
 		for i, c := range r {
 			ws[i] = max(ws[i], ansi.StringWidth(c))
 		}
@@ -42,6 +45,9 @@ func (g wordTable) fit(width int) []int {
 	for _, i := range g.wraps {
 		least[i] = narrowest
 		for _, r := range g.rows { // a figure keeps its interval beside it
+			if i >= len(r) {
+				continue
+			}
 			for _, m := range together.FindAllString(r[i], -1) {
 				least[i] = max(least[i], ansi.StringWidth(m)+1) // and a comma
 			}
@@ -79,12 +85,20 @@ func (t *textWriter) wordTable(g wordTable) {
 		return
 	}
 	for i, r := range append([][]string{g.head}, g.rows...) {
+		if len(r) < len(g.head) {
+			t.para(r[0], "  ", "    ", t.pal.bold)
+			continue
+		}
 		cells := make([][]string, len(ws))
 		height := 1
 		for k, w := range ws {
 			cells[k] = []string{r[k]}
 			if ansi.StringWidth(r[k]) > w {
-				cells[k] = Wrap(r[k], w)
+				indent := r[k][:len(r[k])-len(strings.TrimLeft(r[k], " "))]
+				cells[k] = Wrap(r[k], w-len(indent))
+				for y := range cells[k] {
+					cells[k][y] = indent + cells[k][y]
+				}
 			}
 			height = max(height, len(cells[k]))
 		}
