@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"iotax"
@@ -46,6 +47,19 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 			Item{Lead: "as the plan says, not compared with the baseline", Detail: "but with " + r.Against, Cells: []Cell{{Target: r.Target}}})
 	}
 	return base
+}
+
+// others are the targets that ratios are to and that are not the baseline: "node-local export or guest ext4".
+func (r *Report) others() string {
+	var names []string
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if row.Ratio != nil && row.Against != r.Baseline && !slices.Contains(names, row.Against) {
+				names = append(names, row.Against)
+			}
+		}
+	}
+	return strings.Join(cut(names, listed, "target"), " or ")
 }
 
 // unrelated gives a verdict to a row that is compared with nothing under its workload: none, unless there

@@ -253,3 +253,12 @@ func clean(s string) string {
 	}, ansi.Strip(s))
 	return strings.Join(strings.Fields(s), " ")
 }
+
+// upperFirst begins s with a capital letter.
+func upperFirst(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	return string(unicode.ToUpper(r)) + s[n:]
+}

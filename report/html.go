@@ -100,7 +100,7 @@ type pageView struct {
 	Top                           template.HTML
 	Answer, When, Status          string
 	Environment, Protocol, Method string
-	ID, Baseline, Margin          string
+	ID, Baseline, Others, Margin  string // Others: what rows are held against instead
 	Script                        template.JS
 	Tiles                         []tileView
 	Assessment, More              []sentenceView
@@ -142,6 +142,7 @@ type sectionView struct {
 
 type rowView struct {
 	Target, Value, Bounds, Ratio, RatioBounds, Verdict, Class, Err, Trials string
+	To                                                                     string // what the ratio is to, where that is not the baseline
 	ValueOrder, RatioOrder                                                 string // what a script sorts by
 	Baseline, HasValue                                                     bool
 	Notes                                                                  []int
@@ -224,7 +225,7 @@ func (r *Report) view() (pageView, error) {
 		headView: newHead(r.Run.Version, r.Run.Name, ""), Script: template.JS(pageJS), // ours, from the binary
 		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
 		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(clean(r.environmentLine())), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()),
-		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Margin: unbroken(percent(r.Margin)),
+		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Others: clean(r.others()), Margin: unbroken(percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}
 	if !r.Run.Start.IsZero() {
@@ -313,7 +314,7 @@ func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*Trial, tl *Tim
 				g.Times = append(g.Times, c)
 			}
 		}
-		g.Steady = fmt.Sprintf("%s second by second, a line for each trial. The shaded band is the mean ± %s: a trial whose five parts stay that close together is in a steady state (SNIA).", clean(tl.Label), percent(stat.SteadyRange/2))
+		g.Steady = fmt.Sprintf("%s second by second, a line for each trial. The shaded band is the mean ± %s: a trial whose five parts stay that close together is in a steady state (SNIA).", upperFirst(clean(tl.Label)), unbroken(percent(stat.SteadyRange/2)))
 	}
 }
 

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"strings"
+
 	"iotax/stat"
 )
 
@@ -36,10 +38,10 @@ type besideView struct {
 }
 
 type besideRowView struct {
-	Workload, Target, TheirWorkload, TheirTarget string
-	Value, TheirValue, Ratio, TheirRatio         string
-	Bounds, TheirBounds                          string
-	Agree, Class                                 string
+	Workload, Target, As                 string // As: how the publication calls the two, where that is another name
+	Value, TheirValue, Ratio, TheirRatio string
+	Bounds, TheirBounds                  string
+	Agree, Class                         string
 }
 
 func (b *Beside) view() *besideView {
@@ -55,10 +57,20 @@ func (b *Beside) view() *besideView {
 		return splitBounds(formatRatio(*i))
 	}
 	for _, r := range b.Rows {
-		row := besideRowView{Workload: clean(subject(r.Workload, r.Label)), Target: clean(r.Target), TheirWorkload: clean(r.TheirWorkload), TheirTarget: clean(r.TheirTarget),
+		row := besideRowView{Workload: clean(subject(r.Workload, r.Label)), Target: clean(r.Target),
 			Value: number(r.Value, r.Unit), TheirValue: number(r.TheirValue, r.Unit), Agree: clean(string(r.Agree))}
+		var as []string
+		for _, names := range [][2]string{{r.Target, r.TheirTarget}, {r.Workload, r.TheirWorkload}} {
+			if fold(names[0]) != fold(names[1]) {
+				as = append(as, clean(names[1]))
+			}
+		}
+		row.As = strings.Join(as, ", ")
 		row.Ratio, row.Bounds = ratio(r.Ratio)
 		row.TheirRatio, row.TheirBounds = ratio(r.TheirRatio)
+		if r.Target == b.Reference {
+			row.Ratio, row.TheirRatio = "1", "1"
+		}
 		switch r.Agree {
 		case Overlap:
 			row.Class = "same"

@@ -59,6 +59,9 @@ func (r *Report) sectionView(s Section) sectionView {
 		if row.Ratio != nil {
 			rv.Ratio, rv.RatioBounds = splitBounds(formatRatio(row.Ratio.Interval))
 			rv.RatioOrder = order(row.Ratio.Estimate)
+			if row.Against != r.Baseline {
+				rv.To = clean(row.Against)
+			}
 		}
 		if row.Baseline {
 			rv.RatioOrder = "1"

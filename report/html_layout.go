@@ -1,11 +1,14 @@
 package report
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // layoutView is a table of a classic layout.
 type layoutView struct {
 	Title string
-	Head  []string
+	Head  []layoutCell
 	Rows  [][]layoutCell
 }
 
@@ -14,16 +17,28 @@ type layoutCell struct{ Text, Class string }
 func (r *Report) layoutViews() []layoutView {
 	var out []layoutView
 	for _, t := range r.LayoutTables() {
-		v := layoutView{Title: clean(t.Title), Head: cleaned(t.Head)}
+		v := layoutView{Title: clean(t.Title)}
+		class := make([]string, len(t.Head))
+		for k, head := range t.Head {
+			if slices.Contains(t.Right, k) {
+				class[k] = "right"
+			}
+			v.Head = append(v.Head, layoutCell{clean(head), class[k]})
+			if slices.Contains(t.Wraps, k) {
+				class[k] = strings.TrimSpace(class[k] + " long")
+			}
+		}
+		name := "" // of the rows below it: where rows are sorted or filtered, each needs its own
 		for _, row := range t.Rows {
 			var cells []layoutCell
 			for k, text := range row {
-				c := layoutCell{Text: unbroken(clean(text))}
-				switch {
-				case slices.Contains(t.Right, k):
-					c.Class = "right"
-				case slices.Contains(t.Wraps, k):
-					c.Class = "long"
+				c := layoutCell{unbroken(clean(text)), class[k]}
+				if k == 0 && t.Grouped {
+					if c.Text == "" || c.Text == name {
+						c.Class = "long again"
+						c.Text = name
+					}
+					name = c.Text
 				}
 				cells = append(cells, c)
 			}

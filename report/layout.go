@@ -212,8 +212,11 @@ func repetition(d Dot, unit string) string {
 // of stands between a share and what it is a share of, where that is not the baseline.
 const of = " of "
 
-// ofAnother is the head of the column behind that of shares of the baseline.
-const ofAnother = "of another"
+// The heads of the columns of shares.
+const (
+	ofBaseline = "of its baseline"
+	ofAnother  = "of another"
+)
 
 // sectionTables are one table for each section of the plan: what was measured, what share of its right
 // baseline that is, and the verdict. Workloads of no section stand together under "Results".
@@ -231,7 +234,7 @@ func (r *Report) sectionTables() []LayoutTable {
 		}
 		k := slices.IndexFunc(out, func(t LayoutTable) bool { return t.Title == title })
 		if k < 0 {
-			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", "of its baseline", ofAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
+			out = append(out, LayoutTable{Title: title, Head: []string{"workload", "target", "value", ofBaseline, ofAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
 			k = len(out) - 1
 		}
 		for j := range s.Rows {
@@ -262,7 +265,18 @@ func (r *Report) sectionTables() []LayoutTable {
 		}
 	}
 	for i := range out {
-		out[i].leaveOut(ofAnother)
+		t := &out[i]
+		for _, head := range []string{ofBaseline, ofAnother, "verdict"} {
+			t.leaveOut(head)
+		}
+		if k := slices.Index(t.Head, ofAnother); k >= 0 {
+			if shared := sharedWhole(t.Rows, k); shared != "" {
+				t.Head[k] = strings.TrimSpace(shared)
+				for _, r := range t.Rows {
+					r[k] = strings.TrimSuffix(r[k], shared)
+				}
+			}
+		}
 	}
 	return out
 }

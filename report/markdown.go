@@ -3,9 +3,21 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+var inCode = regexp.MustCompile("`[^`]+`")
+
+// withCode is escapeMarkdown for sentences with commands in backticks, which stay code: nothing in there is markup.
+func withCode(s string) string {
+	out := escapeMarkdown(s)
+	for _, code := range inCode.FindAllString(clean(s), -1) {
+		out = strings.Replace(out, escapeMarkdown(code), code, 1)
+	}
+	return out
+}
 
 // escapeMarkdown keeps a string of a target from being read as markup, a table's cell border included.
 func escapeMarkdown(s string) string {
@@ -80,7 +92,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	if env := r.environmentLine(); env != "" {
 		fmt.Fprintf(&b, "%s  \n", escapeMarkdown(env))
 	}
-	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(r.protocolLine()), escapeMarkdown(r.noiseLine()), escapeMarkdown(r.methodLine()))
+	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(r.protocolLine()), withCode(r.noiseLine()), escapeMarkdown(r.methodLine()))
 	if r.Run.ID != "" {
 		fmt.Fprintf(&b, "\n<sub>iotax %s, run %s</sub>\n", escapeMarkdown(r.Run.Version), escapeMarkdown(r.Run.ID))
 	}
@@ -128,7 +140,7 @@ func markdownNote(b *strings.Builder, n Note) {
 	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), escapeMarkdown(string(n.Severity)))
 	b.WriteString(": " + escapeMarkdown(strings.Join(n.sentences(shownItems), "; ")))
 	if n.Mend != "" {
-		b.WriteString(". *Mend:* " + escapeMarkdown(n.Mend))
+		b.WriteString(". *Mend:* " + withCode(n.Mend))
 	}
 	b.WriteByte('\n')
 }
