@@ -2,10 +2,15 @@ package report
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/xml"
 	"errors"
 	"io"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,6 +72,62 @@ func TestBenchfmtMedians(t *testing.T) {
 			sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(xs, &benchmath.DefaultThresholds), .95)
 			if math.Abs(sum.Center/row.Value.Estimate-1) > 1e-12 {
 				t.Errorf("%s / %s %s: benchstat's median is %v, the report's %v", row.Target, s.Workload, unit, sum.Center, row.Value.Estimate)
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d medians compared", checked)
+	}
+}
+
+// The program itself reads the file as it is, and its medians are the report's.
+func TestBenchstat(t *testing.T) {
+	dir := t.TempDir()
+	tool, path := filepath.Join(dir, "benchstat"), filepath.Join(dir, "run.benchfmt")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "golang.org/x/perf/cmd/benchstat").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := New(fixture())
+	var b bytes.Buffer
+	if err := r.Benchfmt(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), tool, "-format", "csv", "-col", "/target", "-row", "/workload,/io", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	medians := map[[3]string]float64{} // by target, workload with direction, and unit
+	for table := range strings.SplitSeq(string(out), "\n\n") {
+		in := csv.NewReader(strings.NewReader(table))
+		in.FieldsPerRecord = -1
+		rows, err := in.ReadAll()
+		if err != nil || len(rows) < 3 {
+			t.Fatalf("%v: %q", err, table)
+		}
+		targets, units := rows[0], rows[1]
+		for _, row := range rows[2:] {
+			for k := 1; k < len(row); k++ {
+				if x, err := strconv.ParseFloat(row[k], 64); err == nil && k < len(targets) && targets[k] != "" {
+					medians[[3]string{targets[k], row[0], units[k]}] = x
+				}
+			}
+		}
+	}
+	checked := 0
+	for _, s := range r.Sections {
+		op, _, _ := strings.Cut(s.Metric, ".")
+		_, unit := benchUnit(iotax.Value{Name: s.Metric})
+		for _, row := range s.Rows {
+			if row.Value.N == 0 {
+				continue
+			}
+			checked++
+			got, ok := medians[[3]string{word(row.Target), word(s.Workload) + " " + op, unit}]
+			if !ok || math.Abs(got/row.Value.Estimate-1) > 1e-12 {
+				t.Errorf("%s / %s %s: benchstat prints %v, the report has %v", row.Target, s.Workload, unit, got, row.Value.Estimate)
 			}
 		}
 	}

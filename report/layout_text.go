@@ -86,6 +86,9 @@ func (t LayoutTable) part(rows [][]string, without int) wordTable {
 		if shared := sharedWhole(rows, k); shared != "" {
 			head, end = strings.TrimSpace(shared), shared
 		}
+		if head == "verdict" && !slices.ContainsFunc(rows, func(r []string) bool { return !onlyMarks(r[k]) }) {
+			head = ""
+		}
 		c.head = append(c.head, head)
 		for y, r := range rows {
 			c.rows[y] = append(c.rows[y], strings.TrimSuffix(r[k], end))

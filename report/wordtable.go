@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
@@ -128,11 +129,13 @@ func (t *textWriter) stackedTable(g wordTable) {
 		t.para(r[0], "  ", "    ", t.pal.bold)
 		line := ""
 		for k := 1; k < len(r); k++ {
-			part := strings.TrimSpace(g.head[k] + " " + r[k])
+			part := spoken(g.head[k], r[k])
 			switch {
 			case r[k] == "" || r[k] == dash:
 			case line == "":
 				line = part
+			case onlyMarks(part) && ansi.StringWidth("    "+line+" "+part) <= t.width:
+				line += " " + part
 			case ansi.StringWidth("    "+line+", "+part) <= t.width:
 				line += ", " + part
 			default:
@@ -144,6 +147,20 @@ func (t *textWriter) stackedTable(g wordTable) {
 			t.para(line, "    ", "      ", lipgloss.NewStyle())
 		}
 	}
+}
+
+// onlyMarks reports whether a cell has no word but marks of notes.
+func onlyMarks(cell string) bool { return !strings.ContainsFunc(cell, unicode.IsLetter) }
+
+// spoken is a cell with its heading, as it would be said: "0.7 % [0.5–1.1] of its baseline", "worse".
+func spoken(head, cell string) string {
+	switch {
+	case head == "value" || head == "verdict" || cell == "baseline" || strings.Contains(cell, of):
+		return cell
+	case strings.HasPrefix(head+" ", strings.TrimPrefix(of, " ")):
+		return cell + " " + head
+	}
+	return strings.TrimSpace(head + " " + cell)
 }
 
 // markdown writes g as a table.
