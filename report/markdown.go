@@ -92,7 +92,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	if env := r.environmentLine(); env != "" {
 		fmt.Fprintf(&b, "%s  \n", escapeMarkdown(env))
 	}
-	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(r.protocolLine()), withCode(r.noiseLine()), escapeMarkdown(r.methodLine()))
+	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(r.protocolLine()), strings.ReplaceAll(escapeMarkdown(r.noiseLine()), "\\`iotax calibrate\\`", "`iotax calibrate`"), escapeMarkdown(r.methodLine()))
 	if r.Run.ID != "" {
 		fmt.Fprintf(&b, "\n<sub>iotax %s, run %s</sub>\n", escapeMarkdown(r.Run.Version), escapeMarkdown(r.Run.ID))
 	}
