@@ -22,6 +22,9 @@ const (
 // comparedFacts must be the same on all targets, or be what the plan varies.
 var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "bs", "rw", "size"}
 
+// RunFacts are the facts of trials that Run asks for.
+func RunFacts() []string { return comparedFacts }
+
 // limits are the options of a job that is told not to go as fast as it can.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 

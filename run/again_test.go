@@ -198,3 +198,43 @@ func TestReconnectedIsTold(t *testing.T) {
 		t.Error("nobody asked")
 	}
 }
+
+// What a run holds does not grow with what its trials said: the review gets the facts and the rules that it asks
+// for, and equal facts are held once.
+func TestKeepsLittleOfATrial(t *testing.T) {
+	w := newWorld()
+	w.value = func(x *iotax.Trial) (float64, error) {
+		x.Facts["engine"], x.Facts["command"] = "psync", strings.Repeat("x", x.Seq)
+		x.Raw, x.Series, x.Histograms = make([]byte, 1000), make([]iotax.Series, 3), make([]iotax.Histogram, 3)
+		x.Values = append(x.Values, iotax.Value{Name: "read.latency", Value: 1})
+		return 1000, nil
+	}
+	d := w.deps()
+	d.Check = func(*iotax.Trial, *iotax.Target) ([]iotax.Finding, string) {
+		return []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "10 %", Mend: "be alone"}}, ""
+	}
+	var seen []*iotax.Trial
+	d.ReviewFacts = []string{"engine", "direct"}
+	d.Review = func(_ *iotax.Run, trials []*iotax.Trial) []iotax.Finding { seen = trials; return nil }
+	if _, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) < 18 {
+		t.Fatalf("%d trials", len(seen))
+	}
+	one := seen[0].Facts
+	for _, x := range seen {
+		one["shared"] = "" // a second map would not have it
+		if x.Raw != nil || x.Series != nil || x.Histograms != nil || len(x.Values) != 1 || len(x.Findings) != 1 || x.Findings[0] != (iotax.Finding{Rule: "steal", Severity: iotax.Warning}) {
+			t.Errorf("kept: %+v", x)
+		}
+		if _, ok := x.Facts["shared"]; !ok || x.Facts["engine"] != "psync" || len(x.Facts) != 2 {
+			t.Errorf("facts: %v", x.Facts)
+		}
+	}
+	for _, x := range w.saved {
+		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 2 || x.Findings[0].Evidence == "" {
+			t.Errorf("saved: %+v", x)
+		}
+	}
+}

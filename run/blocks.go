@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -31,7 +32,8 @@ type engine struct {
 	lanes  []*lane
 	shard  Shard
 	trials []*iotax.Trial
-	seq    int // of the next trial, as the shard counts
+	facts  []map[string]string // of the trials, each once
+	seq    int                 // of the next trial, as the shard counts
 	begun  time.Time
 }
 
@@ -71,7 +73,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlie
 				metrics = l.w.Metrics()
 			}
 		}
-		e.trials = append(e.trials, brief(t, metrics))
+		e.trials = append(e.trials, e.brief(t, metrics))
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
 	}
 	for i, l := range r.loads {
@@ -189,7 +191,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		if left != nil {
 			return nil, left
 		}
-		kept := brief(t, ln.w.Metrics())
+		kept := e.brief(t, ln.w.Metrics())
 		e.trials, ln.trials = append(e.trials, kept), append(ln.trials, kept)
 		trials = append(trials, kept)
 		ln.inBlock = len(trials)
@@ -218,15 +220,31 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 }
 
 // brief is what a run remembers of a trial that is saved: what the stop rule and the review of the run ask for. With
-// the output, the series, the histograms and the other values a long run would grow without end.
-func brief(t *iotax.Trial, metrics []string) *iotax.Trial {
+// all of it a long run would grow without end.
+func (e *engine) brief(t *iotax.Trial, metrics []string) *iotax.Trial {
 	kept := *t
-	kept.Raw, kept.Series, kept.Histograms, kept.Values = nil, nil, nil, nil
+	kept.Raw, kept.Series, kept.Histograms, kept.Values, kept.Facts, kept.Findings = nil, nil, nil, nil, nil, nil
 	for _, v := range t.Values {
 		if slices.Contains(metrics, v.Name) {
 			kept.Values = append(kept.Values, v)
 		}
 	}
+	for _, f := range t.Findings {
+		kept.Findings = append(kept.Findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
+	}
+	facts := map[string]string{}
+	for _, name := range e.d.ReviewFacts {
+		if v, ok := t.Facts[name]; ok {
+			facts[name] = v
+		}
+	}
+	for _, same := range e.facts { // a few for a whole run
+		if maps.Equal(same, facts) {
+			kept.Facts = same
+			return &kept
+		}
+	}
+	e.facts, kept.Facts = append(e.facts, facts), facts
 	return &kept
 }
 

@@ -40,8 +40,10 @@ type Deps struct {
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial; a void trial voids its block.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
-	// Review judges the whole run.
-	Review func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
+	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the ReviewFacts, and of
+	// findings the rule and the severity.
+	Review      func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
+	ReviewFacts []string
 
 	// Begin is called once, before the first trial; Save after each; Update when the run changed.
 	Begin  func(ctx context.Context, r *iotax.Run) error

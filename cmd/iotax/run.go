@@ -289,10 +289,10 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, here, path) },
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
-		Review:   check.Run,
-		Begin:    func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
-		Save:     db.Append,
-		Update:   func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
+		Review:   check.Run, ReviewFacts: check.RunFacts(),
+		Begin:  func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
+		Save:   db.Append,
+		Update: func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
 		Progress: func(e run.Event) {
 			show.event(e)
 			if a.debug {
