@@ -27,11 +27,12 @@ type fault struct {
 	sample int                            // tries in CI; IOTAX_FAULTS gives another number to all
 	setup  func(s *stage) (args []string) // words of two targets, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand)
-	codes  []int  // exit status that it may end with
-	killed bool   // the runner, or its way over there, is gone: clean must do what it cannot
-	whole  bool   // the run goes on and needs no resuming
-	fails  bool   // trials fail of it: a run in which none does was not hit
-	says   string // what the report tells of it
+	codes  []int                                  // exit status that it may end with
+	killed bool                                   // the runner, or its way over there, is gone: clean must do what it cannot
+	whole  bool                                   // the run goes on and needs no resuming
+	fails  bool                                   // trials fail of it: a run in which none does was not hit
+	says   string                                 // what the report tells of it
+	do     func(s *stage, d *rand.Rand) aftermath // all of a try, where iotax does not run on this host
 }
 
 // local are the words of a small run on two directories.
@@ -201,6 +202,7 @@ func faults() []fault {
 			}},
 		{name: "the guest's clock set an hour ahead", sample: 1, setup: guested(`jump: {command: {shell: true, run: "date -s @$(($(date +%s) + 3600))"}, at: [guest]}, `), codes: []int{0}, whole: true,
 			inject: func(s *stage, r *running, d *rand.Rand) { r.wait() }},
+		{name: "iotax's own clock set an hour ahead and two back (iotax in a guest)", sample: 1, do: jumpOwnClock},
 		{name: "SIGKILL of the S3 server", sample: 1, setup: stored, codes: []int{4}, fails: true,
 			inject: func(s *stage, r *running, d *rand.Rand) {
 				r.afterTrials(1 + d.IntN(3))
@@ -343,6 +345,16 @@ type aftermath struct {
 	resumed, notResumed int
 }
 
+func (a *aftermath) add(o aftermath) {
+	a.tries += o.tries
+	a.hit += o.hit
+	a.finished += o.finished
+	a.lost += o.lost
+	a.left += o.left
+	a.resumed += o.resumed
+	a.notResumed += o.notResumed
+}
+
 // TestFaults does to small real runs what happens to runs. A trial that was told of must be in the store, what
 // is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
 // IOTAX_FAULTS_DOC=FILE the table of docs/reliability.md is written there.
@@ -366,21 +378,20 @@ func TestFaults(t *testing.T) {
 					o := f.try(newStage(t), rand.New(rand.NewPCG(uint64(i), uint64(n))))
 					mu.Lock()
 					defer mu.Unlock()
-					r := &results[i]
-					r.tries++
-					r.hit += o.hit
-					r.finished += o.finished
-					r.lost += o.lost
-					r.left += o.left
-					r.resumed += o.resumed
-					r.notResumed += o.notResumed
+					results[i].add(o)
 				})
 			}
 		}
 	})
+	tabulate(t, faults(), results)
+}
+
+// tabulate tells what came of faults, and writes it into the document that IOTAX_FAULTS_DOC names.
+func tabulate(t *testing.T, all []fault, results []aftermath) {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString("| fault | tried | of these while it ran | trials that had finished | of these lost | left behind after `clean` | gone on with |\n|---|---|---|---|---|---|---|\n")
-	for i, f := range faults() {
+	for i, f := range all {
 		if r := results[i]; r.tries > 0 {
 			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d of %d |\n", f.name, r.tries, r.hit, r.finished, r.lost, r.left, r.resumed, r.resumed+r.notResumed)
 		}
@@ -423,6 +434,10 @@ func putTable(t *testing.T, doc, table string) {
 
 // try does f to one run.
 func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
+	if f.do != nil {
+		return f.do(s, d)
+	}
+	o.tries = 1
 	args := []string{"run", "--calibrate=no"}
 	words := f.setup(s)
 	if !strings.HasSuffix(words[0], ".yaml") {

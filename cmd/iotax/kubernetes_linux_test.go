@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -287,14 +288,26 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		}
 	})
 
-	t.Run("the pod is deleted", func(t *testing.T) {
-		r := s.start(nil, long...)
-		measuring(t, r)
-		c.Kubectl(t, "", "delete", "pods", "--all", "-n", "iotax", "--grace-period=1")
-		if r := r.wait(); r.code == 0 {
-			t.Errorf("the pod was deleted and all was well: %s", r)
+	// The pod's rows of the table in docs/reliability.md.
+	t.Run("faults", func(t *testing.T) {
+		rows := []fault{{name: "the pod deleted while it measures", codes: []int{1, 4}, fails: true,
+			setup: func(*stage) []string {
+				return []string{"dir:a", "k8s://storageclass/fast", "--trial", "2s", "--blocks", "2"}
+			},
+			inject: func(s *stage, r *running, _ *rand.Rand) {
+				measuring(t, r)
+				c.Kubectl(t, "", "delete", "pods", "--all", "-n", "iotax", "--grace-period=1")
+			}}}
+		results := make([]aftermath, len(rows))
+		for i, f := range rows {
+			results[i] = f.try(s, rand.New(rand.NewPCG(1, uint64(i))))
+			if left := pods(); left != "" || fios() > 0 {
+				results[i].left++
+				t.Errorf("%s: left: %s", f.name, left)
+			}
 		}
 		told(t, "the pod is")
+		tabulate(t, rows, results)
 	})
 
 	t.Run("the connection breaks", func(t *testing.T) {
