@@ -246,6 +246,7 @@ func TestSaveDrawings(t *testing.T) {
 	}
 	for _, kind := range []string{"ratios", "latency", "cost", "time", "layers", "trials", "boot"} {
 		for k, ending := range []string{"svg", "png"} {
+			time.Sleep(120 * time.Millisecond) // Chromium drops, without a word, every download of a page beyond ten in a second
 			v.Eval(fmt.Sprintf(`document.querySelectorAll("[data-save=%s] .save button")[%d].click(); ""`, kind, k))
 			data := arrives(t, filepath.Join(dir, "iotax-"+kind+"."+ending))
 			if ending == "png" {

@@ -74,8 +74,14 @@ func TestKilledWriter(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The first rounds kill while the store itself is being made.
-		kill := time.AfterFunc(time.Duration(round)*4*time.Millisecond+rand.N(10*time.Millisecond), func() { cmd.Process.Kill() })
+		// The first rounds kill while the store itself is being made, the others while trials are saved, however
+		// long it takes until then.
+		const making = 6
+		wait := time.Duration(round) * 4 * time.Millisecond
+		if round >= making {
+			wait = 2 * time.Minute
+		}
+		kill := time.AfterFunc(wait+rand.N(10*time.Millisecond), func() { cmd.Process.Kill() })
 		saved[id] = -1
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			seq, err := strconv.Atoi(lines.Text())
@@ -83,7 +89,9 @@ func TestKilledWriter(t *testing.T) {
 				t.Error(lines.Text())
 				break
 			}
-			saved[id] = seq
+			if saved[id] = seq; seq == round-making {
+				kill.Reset(rand.N(10 * time.Millisecond))
+			}
 		}
 		kill.Stop()
 		cmd.Process.Kill()
