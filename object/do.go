@@ -139,13 +139,20 @@ func (c *client) batch(ctx context.Context, j Job, r *Result) (err error) {
 		}
 	}()
 	r.Upload.Bytes, r.Download.Bytes = b.Size*int64(b.Count), b.Size*int64(b.Count)
-	err = r.Upload.time(ctx, b, func(ctx context.Context, i int, _ []byte, _ *checker) (time.Duration, error) {
-		return 0, c.put(ctx, key(i), objects[i], b.Size, b.Part, b.Concurrency)
-	})
-	if err != nil {
+	if err = c.upload(ctx, b, key, objects, &r.Upload); err != nil {
 		return err
 	}
-	return r.Download.time(ctx, b, func(ctx context.Context, i int, buf []byte, check *checker) (time.Duration, error) {
+	return c.download(ctx, b, key, sums, &r.Download)
+}
+
+func (c *client) upload(ctx context.Context, b Batch, key func(int) string, objects []*content, p *Phase) error {
+	return p.time(ctx, b, func(ctx context.Context, i int, _ []byte, _ *checker) (time.Duration, error) {
+		return 0, c.put(ctx, key(i), objects[i], b.Size, b.Part, b.Concurrency)
+	})
+}
+
+func (c *client) download(ctx context.Context, b Batch, key func(int) string, sums []uint64, p *Phase) error {
+	return p.time(ctx, b, func(ctx context.Context, i int, buf []byte, check *checker) (time.Duration, error) {
 		take := func([]byte) {}
 		if b.Verify {
 			check.sum = 0

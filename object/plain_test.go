@@ -22,9 +22,15 @@ import (
 	"iotax/stat"
 )
 
+// A loop is what moves a batch: iotax, or what anyone would write.
+type loop struct {
+	put, get func() Phase // the objects stay for more of get
+	end      func()
+}
+
 // plainLoop is what anyone would write: clients that put and get with minio-go as it comes, in the payload mode of e, and make the
 // checksum of what they get where the batch is verified. The content is made as iotax makes it, so that the loops are all that differs.
-func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
+func plainLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	b.Helper()
 	options := minio.PutObjectOptions{PartSize: uint64(batch.Part), NumThreads: uint(batch.Concurrency), DisableContentSha256: e.Payload != "default"}
 	if e.Payload == "checksum" {
@@ -35,7 +41,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 		b.Fatal(err)
 	}
 	pool := newPool(batch.Seed)
-	all := func(p *Phase, f func(i int, buf []byte) error) {
+	all := func(f func(i int, buf []byte) error) (p Phase) {
 		var clients sync.WaitGroup
 		next := make(chan int)
 		cpu, begun := CPUTime(), time.Now()
@@ -55,28 +61,72 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) (put, get Phase) {
 		close(next)
 		clients.Wait()
 		p.Duration, p.CPU = time.Since(begun).Seconds(), (CPUTime() - cpu).Seconds()
+		return p
 	}
-	key := func(i int) string { return fmt.Sprintf("plain/%x-%d", batch.Seed, i) }
-	all(&put, func(i int, _ []byte) error {
-		_, err := c.PutObject(context.Background(), e.Bucket, key(i), objectContent(pool, batch.Seed, i, batch.Size), batch.Size, options)
-		return err
-	})
-	all(&get, func(i int, buf []byte) error {
-		o, err := c.GetObject(context.Background(), e.Bucket, key(i), minio.GetObjectOptions{})
-		if err != nil {
-			return err
-		}
-		to := io.Discard
+	key := func(i int) string { return fmt.Sprintf("plain/%x-%v-%d", batch.Seed, batch.Verify, i) }
+	return loop{
+		put: func() Phase {
+			return all(func(i int, _ []byte) error {
+				_, err := c.PutObject(context.Background(), e.Bucket, key(i), objectContent(pool, batch.Seed, i, batch.Size), batch.Size, options)
+				return err
+			})
+		},
+		get: func() Phase {
+			return all(func(i int, buf []byte) error {
+				o, err := c.GetObject(context.Background(), e.Bucket, key(i), minio.GetObjectOptions{})
+				if err != nil {
+					return err
+				}
+				to := io.Discard
+				if batch.Verify {
+					to = crc64nvme.New()
+				}
+				_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{o}, buf)
+				return errors.Join(err, o.Close())
+			})
+		},
+		end: func() {
+			for i := range batch.Count {
+				_ = c.RemoveObject(context.Background(), e.Bucket, key(i), minio.RemoveObjectOptions{})
+			}
+		},
+	}
+}
+
+// ourLoop is what Do does with a batch.
+func ourLoop(b *testing.B, e Endpoint, batch Batch) loop {
+	b.Helper()
+	c, err := newClient(e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool := newPool(batch.Seed)
+	objects, sums := make([]*content, batch.Count), make([]uint64, batch.Count)
+	for i := range objects {
+		objects[i] = objectContent(pool, batch.Seed, i, batch.Size)
 		if batch.Verify {
-			to = crc64nvme.New()
+			sums[i] = objects[i].sum()
 		}
-		_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{o}, buf)
-		return errors.Join(err, o.Close())
-	})
-	for i := range batch.Count {
-		_ = c.RemoveObject(context.Background(), e.Bucket, key(i), minio.RemoveObjectOptions{})
 	}
-	return put, get
+	key := func(i int) string { return fmt.Sprintf("iotax-bench/%x-%v-%d", batch.Seed, batch.Verify, i) }
+	timed := func(f func(p *Phase) error) func() Phase {
+		return func() (p Phase) {
+			if err := f(&p); err != nil {
+				b.Fatal(err)
+			}
+			p.CPU += p.Checking
+			return p
+		}
+	}
+	return loop{
+		put: timed(func(p *Phase) error { return c.upload(b.Context(), batch, key, objects, p) }),
+		get: timed(func(p *Phase) error { return c.download(b.Context(), batch, key, sums, p) }),
+		end: func() {
+			if err := c.remove(b.Context(), batch.Count, key); err != nil {
+				b.Error(err)
+			}
+		},
+	}
 }
 
 // rcloneCopy copies the same objects up and down by rclone.
@@ -115,10 +165,11 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // BenchmarkAgainstOthers prints the throughput of batches under iotax over that of a plain loop of minio-go in the same payload mode,
 // and the CPU time of iotax over that of the loop: both without comparing what came, both with a checksum of it ("verified", where the
 // CPU time holds the checksums on both sides), and iotax with it over the loop without ("verified over none"); in the default mode also over
-// rclone, whose CPU time holds its start. They are medians of alternated rounds with their 95 % intervals.
+// rclone, whose CPU time holds its start. They are medians of alternated rounds with their 95 % intervals; in each round the objects go up
+// once and come down several times.
 // go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
 func BenchmarkAgainstOthers(b *testing.B) {
-	const rounds, rclones = 31, 6
+	const rounds, rclones = 12, 6
 	for _, size := range []struct {
 		name  string
 		batch Batch
@@ -145,59 +196,45 @@ func BenchmarkAgainstOthers(b *testing.B) {
 }
 
 func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, rclones int) {
-	under := func(verify bool) func() [2]Phase {
-		return func() [2]Phase {
-			mine := batch
-			mine.Verify = verify
-			r, err := Do(b.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-bench/", Batch: mine})
-			if err != nil {
-				b.Fatal(err)
-			}
-			r.Download.CPU += r.Download.Checking
-			return [2]Phase{r.Upload, r.Download}
-		}
-	}
-	plain := func(verify bool) func() [2]Phase {
-		return func() [2]Phase {
-			mine := batch
-			mine.Verify = verify
-			put, get := plainLoop(b, e, mine)
-			return [2]Phase{put, get}
-		}
-	}
-	type side struct {
-		name string
-		do   func() [2]Phase
-	}
-	sides := []side{{"iotax", under(false)}, {"plain", plain(false)}, {"plain verified", plain(true)}, {"iotax verified", under(true)}}
+	const downloads = 10
 	pairs := map[string][2]string{"plain": {"iotax", "plain"}, "plain, verified": {"iotax verified", "plain verified"}, "plain, verified over none": {"iotax verified", "plain"}}
 	ratios := map[string][]float64{}
+	note := func(way, over string, mine, other Phase) {
+		ratios[way+" over "+over+", speed"] = append(ratios[way+" over "+over+", speed"], other.Duration/mine.Duration)
+		ratios[way+" over "+over+", CPU"] = append(ratios[way+" over "+over+", CPU"], mine.CPU/other.CPU)
+	}
+	order := []string{"iotax", "plain", "plain verified", "iotax verified"}
 	for i := range rounds {
 		batch.Seed = uint64(i + 1)
-		round := slices.Clone(sides)
-		if i < rclones {
-			round = append(round, side{"rclone", func() [2]Phase {
-				put, get := rcloneCopy(b, e, batch, dir)
-				return [2]Phase{put, get}
-			}})
-			pairs["rclone"] = [2]string{"iotax verified", "rclone"}
-		} else {
-			delete(pairs, "rclone")
-		}
-		if i%2 == 1 {
-			slices.Reverse(round)
-		}
-		got := map[string][2]Phase{}
-		for _, s := range round {
-			runtime.GC() // none pays for what another one left
-			got[s.name] = s.do()
-		}
-		for name, pair := range pairs {
-			for j, way := range []string{"put", "get"} {
-				mine, other := got[pair[0]][j], got[pair[1]][j]
-				ratios[way+" over "+name+", speed"] = append(ratios[way+" over "+name+", speed"], other.Duration/mine.Duration)
-				ratios[way+" over "+name+", CPU"] = append(ratios[way+" over "+name+", CPU"], mine.CPU/other.CPU)
+		verified := batch
+		verified.Verify = true
+		sides := map[string]loop{"iotax": ourLoop(b, e, batch), "plain": plainLoop(b, e, batch), "plain verified": plainLoop(b, e, verified), "iotax verified": ourLoop(b, e, verified)}
+		each := func(do func(loop) Phase) map[string]Phase {
+			slices.Reverse(order)
+			got := map[string]Phase{}
+			for _, name := range order {
+				runtime.GC() // none pays for what another one left
+				got[name] = do(sides[name])
 			}
+			return got
+		}
+		put := each(func(l loop) Phase { return l.put() })
+		note("put", "plain", put["iotax"], put["plain"])
+		note("put", "plain", put["iotax verified"], put["plain verified"]) // the same: what goes up is not verified
+		var get map[string]Phase
+		for range downloads {
+			get = each(func(l loop) Phase { return l.get() })
+			for over, pair := range pairs {
+				note("get", over, get[pair[0]], get[pair[1]])
+			}
+		}
+		if i < rclones {
+			up, down := rcloneCopy(b, e, batch, dir)
+			note("put", "rclone", put["iotax verified"], up)
+			note("get", "rclone", get["iotax verified"], down)
+		}
+		for _, l := range sides {
+			l.end()
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ratios)) {
