@@ -19,7 +19,7 @@ type Difference struct {
 }
 
 // passing are facts that differ between any two runs, or repeat another fact.
-var passing = []string{"runner", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
+var passing = []string{"runner", "runners", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
 	"filesystem.mount"}
 
 // work are the facts of a trial without which it is other work: a verdict across them would be about

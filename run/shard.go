@@ -13,6 +13,14 @@ import (
 	"iotax/plan"
 )
 
+// Facts of a run's environment about who measures it.
+const (
+	RunnerKey  = "runner"  // the process, where it is one
+	ShardKey   = "shard"   // of that process, where it is one of several; a fact of its trials, too
+	ShardsKey  = "shards"  // into how many shards it is divided, where it is
+	RunnersKey = "runners" // the processes of the shards that have begun and not ended: words SHARD=PROCESS
+)
+
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
 // under all workloads, and of each workload its share of the blocks: they are dealt two by two, because the targets of
 // a block are compared with each other and the second block of two mirrors the order of the first. A shard knows nothing
@@ -130,7 +138,7 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 	if !s.Divided() {
 		return map[string]string{}
 	}
-	facts := map[string]string{"shard": s.String()}
+	facts := map[string]string{ShardKey: s.String()}
 	if host := r.Environment["hostname"]; host != "" {
 		facts["shard.host"] = host
 	}
@@ -144,6 +152,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
 	var environments []map[string]string
+	var runners []string
 	seen := map[iotax.Status]int{}
 	for _, p := range parts {
 		seen[p.Status]++
@@ -154,6 +163,9 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 			out.End = p.End
 		}
 		environments = append(environments, p.Environment)
+		if who := p.Environment[RunnerKey]; who != "" && p.Status == iotax.Running {
+			runners = append(runners, p.Environment[ShardKey]+"="+who)
+		}
 		out.Findings = mergeFindings(out.Findings, p.Findings)
 		// The noise of the worst rig is that of all.
 		if c := p.Calibration; c != nil && (out.Calibration == nil || c.Floor() > out.Calibration.Floor()) {
@@ -176,7 +188,12 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 		out.Status = iotax.Incomplete
 	}
 	out.Environment = joined(environments)
-	out.Environment["shards"] = strconv.Itoa(count)
+	delete(out.Environment, RunnerKey)
+	delete(out.Environment, ShardKey)
+	out.Environment[ShardsKey] = strconv.Itoa(count)
+	if len(runners) > 0 {
+		out.Environment[RunnersKey] = strings.Join(runners, " ")
+	}
 	out.Targets = mergeTargets(parts)
 	return &out
 }

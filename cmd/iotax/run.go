@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -187,7 +188,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	}
 	n := len(rep.Trials)
 	if n == 0 && r.Status == iotax.Interrupted {
-		fmt.Fprintf(a.err, "iotax: interrupted before the first trial ended; begin anew with: iotax run --resume=%s\n", r.ID)
+		fmt.Fprintf(a.err, "iotax: interrupted before the first trial ended; begin anew with: %s\n", goOn(r))
 		return exitCode(exitInterrupted)
 	}
 	if n == 0 && runErr != nil {
@@ -210,7 +211,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 		if n == 1 {
 			saved = "the one finished trial is saved"
 		}
-		fmt.Fprintf(a.err, "iotax: interrupted; %s; go on with: iotax run --resume=%s\n", saved, r.ID)
+		fmt.Fprintf(a.err, "iotax: interrupted; %s; go on with: %s\n", saved, goOn(r))
 		return exitCode(exitInterrupted)
 	case runErr != nil:
 		return runErr
@@ -219,6 +220,17 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	}
 	return nil
 }
+
+// goOn is the command that goes on with a run that was cut off.
+func goOn(r *iotax.Run) string {
+	if divided(r) {
+		return "iotax run … --id " + r.ID + ", with the words that its shards were started with"
+	}
+	return "iotax run --resume=" + r.ID
+}
+
+// divided reports whether several processes measure the run.
+func divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
 
 // resumed finds the run to go on with, its plan and its trials.
 func resumed(ctx context.Context, db *store.Store, id string, args []string, opts *run.Options) (*plan.Plan, error) {
@@ -234,6 +246,9 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	}
 	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running && who.State() == leftover.Alive {
 		return nil, &iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("it still runs, as process %d", who.PID), Mend: "wait for its end, or interrupt it"}
+	}
+	if divided(r) {
+		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Mend: goOn(r)}}
 	}
 	if r.Status == iotax.Done {
 		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}

@@ -61,6 +61,7 @@ func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (d
 // saveParts makes a run save what it knows as one part of several.
 func saveParts(d *run.Deps, db *store.Store, s run.Shard) {
 	save := func(ctx context.Context, r *iotax.Run) error {
+		signed(r).Environment[run.ShardKey] = s.String()
 		return db.SavePart(ctx, r, store.Part(s), func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, s.Count) })
 	}
 	d.Begin, d.Update = save, save

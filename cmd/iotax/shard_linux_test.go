@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,22 +51,28 @@ func structure(t *testing.T, text string) string {
 	return out
 }
 
-// Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
-// else that reads a store reads this one.
-func TestShards(t *testing.T) {
+// postgres starts a server that ends with the test, and makes a database.
+func postgres(t *testing.T) (_ *storetest.Server, url string) {
+	t.Helper()
 	server, err := storetest.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
 		}
-	}()
-	url, err := server.Database()
-	if err != nil {
+	})
+	if url, err = server.Database(); err != nil {
 		t.Fatal(err)
 	}
+	return server, url
+}
+
+// Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
+// else that reads a store reads this one.
+func TestShards(t *testing.T) {
+	_, url := postgres(t)
 	s := newStage(t)
 	s.env[storeVariable] = url
 	plan := s.write("plan.yaml", `
@@ -121,6 +128,20 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 	r.wait().works(t, exitInterrupted)
 	s.iotax("run", "--resume=cut").works(t, exitOK)
 	s.iotax("rm", "cut").works(t, exitOK)
+
+	// A shard that was killed is told, and is started again as it was.
+	part := func(shard string) []string { return args("--id", "killed", "--blocks", "4", "--shard", shard) }
+	r = s.start(nil, part("0/2")...)
+	r.said("block 1/")
+	r.send(syscall.SIGKILL)
+	r.wait()
+	s.iotax(part("1/2")...).works(t, exitOK)
+	s.iotax("report", "killed").works(t, exitOK, "runner-died", "shard 0/2, was killed", "--shard 0/2 --id killed")
+	s.iotax("list", "--status", "interrupted").works(t, exitOK, "killed")
+	s.iotax("run", "--resume=killed").refuses(t, exitUsage, "several processes measure it")
+	s.iotax(part("0/2")...).works(t, exitOK)
+	s.iotax("report", "killed").works(t, exitOK)
+	s.iotax("clean", "--yes")
 	if strings.Contains(s.iotax("list").stdout, "cut") {
 		t.Error("a removed run is listed")
 	}
