@@ -37,7 +37,7 @@ var floors = map[string]string{
 	"machine/host":        "iotax machine/kind machine/internal/proc",
 	"machine/ssh":         "iotax plan machine/kind machine/host machine/sshx machine/internal/proc",
 	"machine/vm":          "iotax plan leftover guest machine/kind machine/qemu machine/sshx",
-	"machine/container":   "iotax plan leftover machine/kind machine/execx machine/internal/made",
+	"machine/container":   "iotax plan leftover machine/kind machine/execx machine/ssh machine/internal/made",
 	"machine/pod":         "iotax plan leftover machine/kind machine/kube machine/execx machine/internal/made",
 	"machine/node":        "iotax plan leftover lab machine/kind machine/host",
 	"machine/tool":        "iotax plan machine/kind machine/host machine/ssh machine/execx machine/internal/made",

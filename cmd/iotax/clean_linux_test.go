@@ -90,9 +90,7 @@ func TestRunnerKilled(t *testing.T) {
 func TestRunnerKilledOverSSH(t *testing.T) {
 	s := newStage(t)
 	d := s.sshd(os.Getenv("PATH"))
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
-	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.knows(d)
 	r := s.start(nil, "run", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("a")), fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b")),
 		"-w", "randread-4k", "--size", "8MiB", "--trial", "60s", "--ramp", "0s", "--blocks", "1", "--calibrate=no")
 	measuring := func() (found []string) {

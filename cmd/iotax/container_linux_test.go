@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -71,8 +72,9 @@ measure: {protocol: "fixed:2x1s", ramp: 300ms}
 				if !ok || tr.Err != "" {
 					t.Errorf("%s: %s: no value: %s", tr.Target, tr.Workload, tr.Err)
 				}
-				// A machine that is busy may not reach a limit; nothing gets beyond it.
-				if tr.Target == "capped" && (v.Value > 1.05*400 || v.Value < 0.3*400) {
+				// A machine that is busy may not reach a limit; nothing gets beyond it by more than the two slices of a
+				// tenth of a second by which the kernel's throttle counts.
+				if tr.Target == "capped" && (v.Value > 1.25*400 || v.Value < 0.3*400) {
 					t.Errorf("the container that may do 400 reads a second did %g", v.Value)
 				}
 				if own, ok := tr.Value("own.read.bytes"); tr.Target == "bind" && (!ok || own.Value < v.Value*4096/2) {
@@ -154,6 +156,18 @@ func TestContainerFaults(t *testing.T) {
 		t.Errorf("left in the container: %s", out)
 	}
 	e.CLI(t, "rm", "-f", "mine")
+
+	// The engine of another host, by the way that Docker's own client takes.
+	d := s.sshd(os.Getenv("PATH"))
+	s.knows(d)
+	there := fmt.Sprintf("ssh://127.0.0.1:%d", d.port)
+	s.env["DOCKER_HOST"] = there + strings.TrimPrefix(e.Host, "unix://")
+	s.iotax("run", "dir:"+s.path("a"), "docker:volume,pull=never,image="+boxImage, "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no").works(t, 0, "docker:volume")
+	if left := e.CLI(t, "ps", "-aq") + e.CLI(t, "volume", "ls", "-q"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	s.env["DOCKER_HOST"] = there + s.path("nothing.sock")
+	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "mend: log in there by hand", "docker system dial-stdio")
 
 	// An engine that does not answer.
 	s.env["DOCKER_HOST"] = "unix://" + s.path("nothing.sock")

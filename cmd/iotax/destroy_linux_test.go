@@ -86,9 +86,7 @@ func TestDestroy(t *testing.T) {
 
 	// Over SSH, by the name of the machine in the plan.
 	d := s.sshd(os.Getenv("PATH"))
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
-	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.knows(d)
 	s.write("plan.yaml", fmt.Sprintf(`
 baseline: host
 machines: {there: {ssh: {host: 127.0.0.1, port: %d}}}

@@ -646,6 +646,14 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 	}
 }
 
+// knows gives the user's ssh the key that d lets in, and the host key of d.
+func (s *stage) knows(d *sshd) {
+	s.t.Helper()
+	s.mkdir("home/.ssh")
+	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+}
+
 // newKey writes a private key and returns the line of its public half.
 func (s *stage) newKey(name string) string {
 	s.t.Helper()

@@ -41,9 +41,7 @@ func local(*stage) []string { return []string{"dir:a", "dir:b"} }
 // remote is a directory of this host and one over SSH.
 func remote(s *stage) []string {
 	d := s.sshd(os.Getenv("PATH"))
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
-	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.knows(d)
 	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
 }
 

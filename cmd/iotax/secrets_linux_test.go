@@ -26,9 +26,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	password := s.write("home/password", next()+"\n")
 
 	d := s.sshd(os.Getenv("PATH"))
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
-	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.knows(d)
 
 	// Command lines are looked at all the time, of every process there is.
 	stop, seen := make(chan struct{}), make(chan map[string]bool)

@@ -103,7 +103,7 @@ func of(engine, doc string) kind.Kind {
 // A box is a container that commands run in.
 type box struct {
 	*execx.Machine
-	api     *client.Client
+	api     *link
 	id      string
 	user    string
 	local   bool // its engine is on this host
@@ -166,7 +166,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 }
 
 // resolve says which of the two the ref of s is.
-func resolve(ctx context.Context, api *client.Client, engine string, s *Spec) (*Spec, error) {
+func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil
 	}
@@ -184,7 +184,7 @@ func resolve(ctx context.Context, api *client.Client, engine string, s *Spec) (*
 }
 
 // fetchImage makes sure that the image is there.
-func fetchImage(ctx context.Context, api *client.Client, engine string, s *Spec, o kind.Options) error {
+func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.Options) error {
 	if s.Pull != "always" {
 		_, err := api.ImageInspect(ctx, s.Image)
 		switch {
@@ -254,7 +254,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		HostConfig: host,
 	})
 	if err != nil {
-		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err}
+		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err, Mend: "change what it names in the plan; " + engine + " run refuses the same"}
 	}
 	b.id, b.ours = created.ID, true
 	for _, w := range created.Warnings {

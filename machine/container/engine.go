@@ -19,35 +19,41 @@ import (
 
 // dialEngine connects to the engine as its own command line would: host, DOCKER_HOST (or CONTAINER_HOST),
 // the context, the usual sockets.
-func dialEngine(ctx context.Context, engine string, s *Spec) (api *client.Client, local bool, err error) {
+func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {
 		return nil, false, err
 	}
-	fail := func(err error) (*client.Client, bool, error) {
+	fail := func(err error) (*link, bool, error) {
 		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: err, Mend: engineMend(engine, where)}
 	}
-	if strings.HasPrefix(where, "ssh://") {
-		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: errors.New("an engine behind SSH is not reached yet"),
-			Mend: "forward its socket: ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, and give host: unix:///tmp/engine.sock"}
-	}
+	l := &link{}
 	opts := []client.Opt{client.WithHost(where), client.WithAPIVersionFromEnv()}
 	switch {
+	case isSSH(where):
+		var argv []string
+		if l.way, argv, err = behind(ctx, engine, where); err != nil {
+			return fail(err)
+		}
+		opts = []client.Opt{client.WithHost("tcp://engine"), client.WithDialContext(dialer(l.way, argv)), client.WithAPIVersionFromEnv()} // the name is not looked up
 	case tls != "":
 		opts = append(opts, client.WithTLSClientConfig(filepath.Join(tls, "ca.pem"), filepath.Join(tls, "cert.pem"), filepath.Join(tls, "key.pem")))
 	case s.Context == "":
 		opts = append(opts, client.WithTLSClientConfigFromEnv())
 	}
-	if api, err = client.New(opts...); err != nil {
+	if l.Client, err = client.New(opts...); err != nil {
+		if l.way != nil {
+			err = errors.Join(err, l.way.Close(ctx))
+		}
 		return fail(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
-	if _, err = api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
-		api.Close()
+	if _, err = l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		l.Close()
 		return fail(err)
 	}
-	return api, strings.HasPrefix(where, "unix://"), nil
+	return l, strings.HasPrefix(where, "unix://"), nil
 }
 
 func engineMend(engine, where string) string {
@@ -55,6 +61,9 @@ func engineMend(engine, where string) string {
 		if _, err := os.Stat(file); errors.Is(err, os.ErrPermission) {
 			return "this user may not use the socket: join its group, or run as root"
 		}
+	}
+	if isSSH(where) {
+		return "log in there by hand, and see that this works: " + engine + " system dial-stdio"
 	}
 	if engine == "podman" {
 		return "start its service: podman system service --time=0 " + where

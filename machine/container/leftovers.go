@@ -54,7 +54,7 @@ type engineAt struct {
 }
 
 // ask connects for one question: what is found and what is removed may be minutes apart.
-func (e engineAt) ask(ctx context.Context, do func(context.Context, *client.Client) error) error {
+func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
 	api, _, err := dialEngine(ctx, e.name, e.spec)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]lef
 }
 
 func leftContainers(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
-	err = e.ask(ctx, func(ctx context.Context, api *client.Client) error {
+	err = e.ask(ctx, func(ctx context.Context, api *link) error {
 		all, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", runnerLabel)})
 		if err != nil {
 			return &iotax.Error{Op: "list containers", On: e.name, Err: err}
@@ -126,7 +126,7 @@ func leftContainers(ctx context.Context, e engineAt) (items []leftover.Item, err
 				continue
 			}
 			items = append(items, leftover.Item{Name: made.ShortID(c.ID), Detail: e.name + " " + c.Image + " " + c.Status, Label: label, End: func(ctx context.Context) error {
-				return e.ask(ctx, func(ctx context.Context, api *client.Client) error {
+				return e.ask(ctx, func(ctx context.Context, api *link) error {
 					_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 					if cerrdefs.IsNotFound(err) {
 						return nil
@@ -141,7 +141,7 @@ func leftContainers(ctx context.Context, e engineAt) (items []leftover.Item, err
 }
 
 func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
-	err = e.ask(ctx, func(ctx context.Context, api *client.Client) error {
+	err = e.ask(ctx, func(ctx context.Context, api *link) error {
 		all, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", runnerLabel)})
 		if err != nil {
 			return &iotax.Error{Op: "list volumes", On: e.name, Err: err}
@@ -152,7 +152,7 @@ func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err er
 				continue
 			}
 			items = append(items, leftover.Item{Name: v.Name, Detail: e.name, Label: label, End: func(ctx context.Context) error {
-				return e.ask(ctx, func(ctx context.Context, api *client.Client) error {
+				return e.ask(ctx, func(ctx context.Context, api *link) error {
 					_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
 					if cerrdefs.IsNotFound(err) {
 						return nil
