@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax/plan"
 )
@@ -108,6 +111,104 @@ func TestClientsTogether(t *testing.T) {
 	if running := commandsWith(t, dir); len(running) > 0 {
 		t.Errorf("still running: %q", running)
 	}
+}
+
+// Two machines are reached over SSH; what fio's client and servers say to each other goes the same way.
+func TestClientsOverSSH(t *testing.T) {
+	s := newStage(t)
+	bin := s.mkdir("there")
+	d := s.sshd(bin + ":" + os.Getenv("PATH"))
+	s.knows(d)
+	s.write("plan.yaml", fmt.Sprintf(`
+machines:
+  n1: {ssh: {host: 127.0.0.1, port: %[1]d}}
+  n2: {ssh: {host: 127.0.0.1, port: %[1]d}}
+targets:
+  client: {on: [n1, n2], dir: %[2]s}
+  together: {group: {of: client, clients: [1, 2]}}
+workloads: {4k random read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 4MiB}}}
+measure: {protocol: fixed:2x300ms, ramp: 100ms}
+`, d.port, s.path("b")))
+	id := fmt.Sprintf("over-ssh-%d", os.Getpid())
+	run := func(more ...string) []string {
+		return append([]string{"run", "plan.yaml", "--calibrate=no", "--id", id}, more...)
+	}
+	// over lists what runs over there, for the run, once its servers have had time to end.
+	over := func() (found []string) {
+		all, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			b, err := os.ReadFile(f)
+			name, cerr := os.ReadFile(filepath.Dir(f) + "/cmdline")
+			if err == nil && cerr == nil && bytes.Contains(b, []byte("IOTAX_RUN="+id)) && bytes.Contains(name, []byte("--server=sock:")) {
+				found = append(found, strings.ReplaceAll(string(name), "\x00", " "))
+			}
+		}
+		return found
+	}
+	gone := func() {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); len(over()) > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("still runs over there: %q", over())
+			}
+		}
+	}
+	s.iotax(run()...).works(t, exitOK, "Clients · together", "copying iotax to ssh://127.0.0.1")
+	_, trials := s.trials()
+	both := 0
+	for _, tr := range trials {
+		_, first := tr.Value("client.1.read.iops")
+		_, second := tr.Value("client.2.read.iops")
+		if tr.Err != "" || tr.Facts["clients"] == "2" && !(first && second) {
+			t.Errorf("%s: %s %v", tr.Target, tr.Err, tr.Values)
+		}
+		if first && second {
+			both++
+		}
+	}
+	if len(trials) != 4 || both != 2 {
+		t.Errorf("%d trials, %d of two clients", len(trials), both)
+	}
+	gone()
+
+	// The way there is lost.
+	id += "-lost"
+	r := s.start(nil, run("--protocol", "fixed:1x3s")...)
+	for end := time.Now().Add(time.Minute); len(over()) == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no server begins over there")
+		}
+	}
+	s.killSessions()
+	r.wait()
+	lost := 0
+	if _, trials = s.trials(); len(trials) > 0 {
+		for _, tr := range trials {
+			if tr.Err != "" {
+				lost++
+			}
+		}
+	}
+	if lost == 0 {
+		t.Errorf("the connections were cut, and of %d trials none failed", len(trials))
+	}
+	gone()
+	s.iotax("clean", "--remote", "--yes").works(t, exitOK) // what could not be removed without a connection
+
+	// A client and a server of different versions do not understand each other.
+	id += "-old"
+	fio, err := exec.LookPath("fio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("there/fio", "#!/bin/sh\nif [ \"$1\" = --version ]; then echo fio-3.1; exit; fi\nexec "+fio+" \"$@\"\n")
+	if err := os.Chmod(s.path("there/fio"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.iotax(run()...).refuses(t, exitError, "ssh://127.0.0.1", "has fio-3.1", "must be of one version", "mend: install the same version")
 }
 
 // commandsWith lists the processes of this host whose command line has a word of that path.
