@@ -186,6 +186,7 @@ type Claim struct {
 	Class  string // storage class; "" is the cluster's default
 	Size   int64  // bytes
 	Device string // path in the pod at which it is a raw block device; "" makes it a file system
+	NFS    string // SERVER:/PATH of an export that the node mounts in place of a claim; "" is none
 }
 
 // A Disk is a file or block device of the host, given to a guest as a disk.

@@ -16,6 +16,7 @@ import (
 type ClaimSpec struct {
 	Class string    `yaml:"class" doc:"storage class; empty is the cluster's default"`
 	Size  plan.Size `yaml:"size" doc:"size to ask for; 0 fits what the workloads put there, and is 1 GiB at least"`
+	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, in place of a claim"`
 	Mode  string    `yaml:"mode" doc:"filesystem, or block for a raw device, which is only read unless run --destroy names it (MACHINE:DEVICE)" enum:"filesystem,block"`
 	Path  string    `yaml:"device" doc:"mode block only: where the pod has the device; empty is /dev/claim- and the class"`
 }
@@ -27,12 +28,18 @@ func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
 
 var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
+var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
+
 // Validate finds what no cluster would take.
 func (s *ClaimSpec) Validate() error {
 	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
 	switch {
 	case s.Class != "" && (len(s.Class) > 253 || !className.MatchString(s.Class)):
 		return bad("class", fmt.Sprintf("%q is no name of a storage class", s.Class), "kubectl get storageclass lists them")
+	case s.NFS != "" && !exportName.MatchString(s.NFS):
+		return bad("nfs", fmt.Sprintf("%q is not SERVER:/PATH", s.NFS), "as in 10.0.0.5:/srv/bench")
+	case s.NFS != "" && (s.Class != "" || s.Size != 0 || s.Mode != "filesystem"):
+		return bad("nfs", "is an export that exists: it has neither class nor size, and is a file system", "leave the others out, or leave nfs: out")
 	case s.Size < 0:
 		return bad("size", "is negative", "as in 10GiB")
 	case s.Path != "" && s.Mode != "block":
@@ -74,7 +81,7 @@ type claim struct {
 }
 
 func (c *claim) Devices() []iotax.Device {
-	return []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device()}}}
+	return []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}
 }
 
 // Attach makes a directory on the file system that the pod was started with, or looks at the raw device. A

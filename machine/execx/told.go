@@ -18,6 +18,9 @@ import (
 const tell = `iotax_m=$1; shift; exec 3>&2 2>/dev/null; "$@" 2>&3 3>&-; iotax_c=$?; ` +
 	`printf '\001%s %d\n' "$iotax_m" "$iotax_c"; printf '\001%s %d\n' "$iotax_m" "$iotax_c" >&3`
 
+// ErrBroke says that what became of a command is not known.
+var ErrBroke = errors.New("the connection broke before the command's end was told")
+
 // partTime is how long a channel may take to end once the program has.
 const partTime = time.Second
 
@@ -56,7 +59,7 @@ func Told(exec Exec) Exec {
 			return said, nil // how the channel ends after that of the program is no news
 		}
 		if err == nil && code == 0 {
-			err = errors.New("the connection broke before the command's end was told")
+			err = ErrBroke
 		}
 		return code, err
 	}

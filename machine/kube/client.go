@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -104,8 +106,20 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		if errors.As(err, &exit) {
 			return exit.Code, nil
 		}
+		if lost(err) {
+			return 0, fmt.Errorf("%w (%w)", execx.ErrBroke, err)
+		}
 		return 0, Plain(err)
 	})
+}
+
+// lost reports whether a connection that there was is no more, in one of the forms that this takes.
+func lost(err error) bool {
+	var network net.Error
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return false // there was none
+	}
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "websocket: close ")
 }
 
 // noticeTime is how long the end of a pod may take to show.
@@ -217,7 +231,7 @@ func (c *Client) Events(ctx context.Context, ns, name string) string {
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return at(a).Compare(at(b)) })
 	var said []string
 	for _, e := range list.Items {
-		line := e.Reason + ": " + strings.TrimSpace(e.Message)
+		line := e.Reason + ": " + strings.ReplaceAll(strings.TrimSpace(e.Message), "\n", " ")
 		if e.Type == corev1.EventTypeWarning && !slices.Contains(said, line) {
 			said = append(said, line)
 		}

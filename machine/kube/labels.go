@@ -55,8 +55,12 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 			continue
 		}
 		names[p.Name] = true
+		remove, name := c.Remove, p.Name
+		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" { // which would make another
+			remove, name = c.RemoveJob, o.Name
+		}
 		items = append(items, leftover.Found("pod", p.Name, p.Spec.NodeName+" "+p.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
-			return c.Remove(ctx, ns, p.Name)
+			return remove(ctx, ns, name)
 		}))
 	}
 	claims, err := c.Core.PersistentVolumeClaims(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -131,17 +135,20 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	switch s := v.Spec.PersistentVolumeSource; {
 	case s.CSI != nil:
 		f["claim.type"], f["claim.provisioner"] = "csi", s.CSI.Driver
+		if a := s.CSI.VolumeAttributes; a["server"] != "" { // csi-driver-nfs, and others of its kind
+			f["claim.server"] = a["server"] + ":" + a["share"]
+		}
 	case s.NFS != nil:
 		f["claim.type"], f["claim.server"] = "nfs", s.NFS.Server+":"+s.NFS.Path
-		if len(v.Spec.MountOptions) > 0 {
-			f["claim.options"] = strings.Join(v.Spec.MountOptions, ",")
-		}
 	case s.Local != nil:
 		f["claim.type"], f["claim.path"] = "local", s.Local.Path
 	case s.HostPath != nil:
 		f["claim.type"], f["claim.path"] = "hostPath", s.HostPath.Path
 	default:
 		f["claim.type"] = "another"
+	}
+	if len(v.Spec.MountOptions) > 0 {
+		f["claim.options"] = strings.Join(v.Spec.MountOptions, ",")
 	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,9 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 						said = strings.TrimPrefix(said+"; claim "+v.Name+": "+more, "; ")
 					}
 				}
+			}
+			if strings.Contains(said, "FailedMount") && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
+				fatal.Mend = "the node mounts NFS: it needs the kernel's client and mount.nfs (package nfs-common), and must reach the server"
 			}
 			if said != "" {
 				fatal.Err = fmt.Errorf("%w (events: %s)", fatal.Err, said)
@@ -123,11 +127,23 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	return "it is " + strings.ToLower(cmp.Or(string(p.Status.Phase), "pending")), nil
 }
 
+// lastWords are the end of what a container has said: the message of an iotax in it, or the last lines.
+func lastWords(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	from := max(0, len(lines)-3)
+	for i, l := range lines {
+		if strings.HasPrefix(l, "iotax: ") {
+			from = i
+		}
+	}
+	return strings.Join(lines[from:], " ")
+}
+
 // ended is the error of a container that is no more.
 func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	how := fmt.Sprintf("%s, exit status %d", cmp.Or(t.Reason, "ended"), t.ExitCode)
 	if t.Message != "" {
-		how += ": " + strings.TrimSpace(t.Message)
+		how += ": " + lastWords(t.Message)
 	}
 	e := &iotax.Error{Err: errors.New("its container ended: " + how)}
 	switch {

@@ -37,6 +37,7 @@ type Spec struct {
 	Context   string `yaml:"context" doc:"context of that file to use instead of the current one"`
 	Namespace string `yaml:"namespace" doc:"namespace of the pod that is made; empty is the context's"`
 
+	Job      bool          `yaml:"job" doc:"let a Job of the cluster make the pod, where only Jobs are let in or queued"`
 	Node     string        `yaml:"node" doc:"node to run on; all makes one target a node; empty leaves it to the scheduler"`
 	CPUs     float64       `yaml:"cpus" doc:"CPUs that it asks for, and may use at most; 0 is no limit"`
 	Memory   plan.Size     `yaml:"memory" doc:"memory that it asks for, and may use at most; 0 is no limit"`
@@ -72,7 +73,7 @@ func (s *Spec) Validate() error {
 		return nil
 	}
 	for field, set := range map[string]bool{"namespace": s.Namespace != "", "node": s.Node != "", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "user": s.User != 0,
-		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "privileged": s.Wide} {
+		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "job": s.Job, "privileged": s.Wide} {
 		if set {
 			return bad(field, "is for a pod that iotax makes", "leave it out, or leave pod: out")
 		}
@@ -130,6 +131,7 @@ type pod struct {
 	*execx.Machine
 	api       *kube.Client
 	ns, name  string
+	job       string // that the pod is of; "" is none
 	container string
 	began     string
 	ours      bool
@@ -170,6 +172,16 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	if !p.ours {
 		limit = 0
 	}
+	if p.job != "" {
+		if p.name, err = api.OfJob(ctx, p.ns, p.job, limit); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range o.Devices {
+		if d.Claim != nil && d.Claim.NFS == "" {
+			p.claims = append(p.claims, p.name+"-"+d.ID)
+		}
+	}
 	found, err := api.Await(ctx, p.ns, p.name, limit, o.Logf)
 	if err != nil {
 		return nil, err
@@ -188,9 +200,31 @@ func (p *pod) gone(ctx context.Context) error {
 // create makes the pod. Its claims are its own: Kubernetes makes them with it and removes them after it,
 // also when nobody else can.
 func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
+	spec, err := s.pod(o)
+	if err != nil {
+		return err
+	}
 	p.ns, p.name = p.api.Namespace, made.Name()
 	meta := kube.Labelled(leftover.Current())
 	meta.Name = p.name
+	p.ours = true // also when the answer is lost
+	if s.Job {
+		p.job = p.name
+		o.Logf("Kubernetes starts the job %s/%s of %s", p.ns, p.job, s.Image)
+		err = p.api.MakeJob(ctx, p.ns, meta, spec)
+	} else {
+		o.Logf("Kubernetes starts the pod %s/%s of %s", p.ns, p.name, s.Image)
+		_, err = p.api.Core.Pods(p.ns).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		p.ours = !kube.NotMade(err)
+		return kube.Refused("make pod", "in namespace "+p.ns, err)
+	}
+	return nil
+}
+
+// pod is what the cluster is asked for.
+func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	pull := map[string]corev1.PullPolicy{"missing": corev1.PullIfNotPresent, "never": corev1.PullNever, "always": corev1.PullAlways}[s.Pull]
 	no, grace := false, int64(1)
 	c := corev1.Container{
@@ -212,13 +246,12 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 		switch {
 		case d.Claim != nil:
 			v.VolumeSource = claimSource(d.Claim)
-			p.claims = append(p.claims, p.name+"-"+d.ID)
 		case d.Share != nil && d.Share.Type == "volume":
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		case d.Share != nil && d.Share.Type == "tmpfs":
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 		default:
-			return &iotax.Error{Op: "make pod", On: o.Name, Err: errors.New("a pod has neither virtual disks nor directories of this host"),
+			return spec, &iotax.Error{Op: "make pod", On: o.Name, Err: errors.New("a pod has neither virtual disks nor directories of this host"),
 				Mend: "use claim: with a storage class, or mount: with type volume or tmpfs"}
 		}
 		spec.Volumes = append(spec.Volumes, v)
@@ -229,13 +262,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 		}
 	}
 	spec.Containers = []corev1.Container{c}
-	o.Logf("Kubernetes starts the pod %s/%s of %s", p.ns, p.name, s.Image)
-	p.ours = true // also when the answer is lost
-	if _, err := p.api.Core.Pods(p.ns).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{}); err != nil {
-		p.ours = !kube.NotMade(err)
-		return kube.Refused("make pod", "in namespace "+p.ns, err)
-	}
-	return nil
+	return spec, nil
 }
 
 // resources are what the pod asks for, which is also its limit: what may differ from trial to trial is no
@@ -273,6 +300,9 @@ func security(s *Spec) *corev1.SecurityContext {
 }
 
 func claimSource(c *iotax.Claim) corev1.VolumeSource {
+	if server, path, ok := cutExport(c.NFS); ok {
+		return corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}}
+	}
 	mode := corev1.PersistentVolumeFilesystem
 	if c.Device != "" {
 		mode = corev1.PersistentVolumeBlock
@@ -286,6 +316,12 @@ func claimSource(c *iotax.Claim) corev1.VolumeSource {
 		spec.StorageClassName = &c.Class
 	}
 	return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{ObjectMeta: meta, Spec: spec}}}
+}
+
+// cutExport takes SERVER:/PATH apart; the server may be an address of IPv6 in brackets.
+func cutExport(text string) (server, path string, ok bool) {
+	server, path, ok = strings.Cut(text, ":/")
+	return strings.Trim(server, "[]"), "/" + path, ok
 }
 
 // inspect reads what the cluster tells of the running pod. What it does not tell this user is left out.
@@ -343,7 +379,10 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 	maps.Copy(f, p.api.Around(ctx, found.Spec.NodeName))
 	p.facts = f
 	for _, d := range o.Devices {
-		if d.Claim != nil {
+		switch {
+		case d.Claim != nil && d.Claim.NFS != "":
+			p.volumes[d.ID] = map[string]string{"claim.type": "nfs", "claim.server": d.Claim.NFS}
+		case d.Claim != nil:
 			p.volumes[d.ID] = p.api.ClaimFacts(ctx, p.ns, p.name+"-"+d.ID)
 		}
 	}
@@ -378,7 +417,11 @@ func (p *pod) remove(ctx context.Context) error {
 	if !p.ours {
 		return nil
 	}
-	if err := p.api.Remove(ctx, p.ns, p.name); err != nil {
+	remove, name := p.api.Remove, p.name
+	if p.job != "" {
+		remove, name = p.api.RemoveJob, p.job
+	}
+	if err := remove(ctx, p.ns, name); err != nil {
 		return err
 	}
 	var errs []error

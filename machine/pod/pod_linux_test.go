@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/lab/kube"
+	"iotax/machine/execx"
 	"iotax/machine/kind"
 	"iotax/machine/machinetest"
 	"iotax/plan"
@@ -29,7 +30,7 @@ func pods(t *testing.T, c *kube.Cluster, change func(*Spec)) (iotax.Machine, err
 // TestPods runs the suite of all machines in a pod, and loses pods and connections in the ways in which
 // that happens.
 func TestPods(t *testing.T) {
-	c := kube.Start(t, kube.Image{Name: testImage})
+	c := kube.Start(t, 1, kube.Image{Name: testImage})
 	open := func(t *testing.T) iotax.Machine {
 		m, err := pods(t, c, nil)
 		if err != nil {
@@ -68,7 +69,7 @@ func TestPods(t *testing.T) {
 		err := <-ended
 		var exit *iotax.ExitError
 		var e *iotax.Error
-		if errors.As(err, &exit) || !errors.As(err, &e) {
+		if errors.As(err, &exit) || !errors.As(err, &e) || !errors.Is(err, execx.ErrBroke) {
 			t.Errorf("the connection broke, and it says %v", err)
 		}
 		awaitSleeps(t, m, 0)
