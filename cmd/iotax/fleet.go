@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,12 @@ type fleetFlags struct {
 	image      string
 	context    string
 	namespace  string
+	store      string
 	detach     bool
 }
+
+// podStoreVariable names the store for pods, where --pod-store does not.
+const podStoreVariable = "IOTAX_POD_STORE"
 
 func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&k.kubernetes, "kubernetes", false, "let a Kubernetes cluster measure: an Indexed Job with a pod a shard, which save their trials in the PostgreSQL of --store")
@@ -39,6 +44,7 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&k.pod, "pod", "", "with --kubernetes: a file with a pod template (YAML: metadata, spec), for claims, nodes, resources")
 	f.StringVar(&k.context, "kube-context", "", "with --kubernetes: the context of KUBECONFIG (default: the current one)")
 	f.StringVar(&k.namespace, "kube-namespace", "", "with --kubernetes: the namespace (default: that of the context)")
+	f.StringVar(&k.store, "pod-store", "", "with --kubernetes: the address of the store as the pods reach it (default: $"+podStoreVariable+", or that of --store)")
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
@@ -70,16 +76,26 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
+func isPostgres(address string) bool {
+	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
+}
+
 // measureInCluster submits the plan, waits for the end and prints the report from the store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags, outputs []string) error {
-	if !strings.HasPrefix(a.store, "postgres://") && !strings.HasPrefix(a.store, "postgresql://") {
+	for _, o := range outputs {
+		if err := checkOutput(o); err != nil {
+			return err
+		}
+	}
+	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
+	if !isPostgres(a.store) || !isPostgres(inside) {
 		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Mend: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
 	}
-	last := run.Shard{Index: k.shards - 1, Count: k.shards}
-	if _, err := run.ParseShard(last.String()); err != nil {
+	every := run.Shard{Index: k.shards - 1, Count: k.shards}
+	if _, err := run.ParseShard(every.String()); err != nil {
 		return usageError{fmt.Errorf("--shards %d: %w", k.shards, err)}
 	}
-	if err := last.Fits(p); err != nil {
+	if err := every.Fits(p); err != nil {
 		return usageError{err}
 	}
 	template, err := k.template()
@@ -103,7 +119,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if err != nil {
 		return err
 	}
-	j := kube.Job{Run: id, Plan: text, Store: a.store, Shards: k.shards, Flags: flags, Template: template,
+	j := kube.Job{Run: id, Plan: text, Store: inside, Shards: k.shards, Flags: flags, Template: template,
 		Refusals: []int32{exitUsage, exitGate, exitIncomplete}}
 	if err := c.Submit(ctx, c.Namespace, j, kube.Labelled(label)); err != nil {
 		return err
@@ -115,17 +131,37 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if k.detach {
 		return nil
 	}
-	if err := a.watchJob(ctx, c, j); err != nil {
-		// Whether interrupted or lost: what the pods have saved is kept, and they go.
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		return errors.Join(err, c.Withdraw(clean, c.Namespace, j))
+	last, runErr := a.watchJob(ctx, c, j)
+	ctx = context.WithoutCancel(ctx)
+	over := last.Over
+	if runErr != nil { // interrupted, or the cluster was lost: the pods go, and what they have saved is kept
+		fmt.Fprintln(a.err, "removing the job; its pods save what they have")
+		err := c.Withdraw(ctx, c.Namespace, j)
+		over, runErr = err == nil, errors.Join(runErr, err)
+	}
+	logs := "kubectl logs -n " + c.Namespace + " job/" + j.Name()
+	if last.Lost {
+		runErr = &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New(last.Why), Mend: logs + " tells more; the same command with --id " + id + " goes on"}
 	}
 	r, err := db.Get(ctx, id)
-	if err != nil {
-		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Mend: "kubectl logs -n " + c.Namespace + " job/" + j.Name()}
+	switch {
+	case errors.Is(err, store.ErrNotFound) && runErr != nil:
+		return runErr
+	case errors.Is(err, store.ErrNotFound):
+		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Mend: logs + "; do they reach the store (--pod-store)?"}
+	case err != nil:
+		return errors.Join(runErr, err)
 	}
-	return a.finish(ctx, db, r, outputs, nil)
+	if r.Status == iotax.Running && over { // some shards never began, or were killed: nobody else says so
+		r.Status, r.End = iotax.Interrupted, time.Now()
+		if err := db.Update(ctx, r); err != nil {
+			return errors.Join(runErr, err)
+		}
+	}
+	if len(last.Exits) == 1 && last.Exits[0] == exitIncomplete {
+		runErr = nil // the report says what is missing
+	}
+	return a.finish(ctx, db, r, outputs, runErr)
 }
 
 const (
@@ -133,20 +169,20 @@ const (
 	jobSilence = 10 // looks at a cluster that does not answer, before it is given up
 )
 
-// watchJob waits until nothing more happens, and tells what changes.
-func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) error {
+// watchJob waits until nothing more happens, tells what changes, and returns what was seen last.
+func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
 	told, silent := "", 0
 	for {
 		p, err := c.Look(ctx, c.Namespace, j)
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return last, context.Cause(ctx)
 		case err != nil:
 			if silent++; silent >= jobSilence {
-				return err
+				return last, err
 			}
 		default:
-			silent = 0
+			silent, last = 0, p
 			text := fmt.Sprintf("%d of %s done, %d running", p.Done, count(j.Shards, "shard"), p.Running)
 			if p.Failed > 0 {
 				text += ", " + strconv.Itoa(p.Failed) + " pods failed"
@@ -159,12 +195,12 @@ func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) error {
 			}
 			told = text
 			if p.Over {
-				return nil
+				return last, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return last, context.Cause(ctx)
 		case <-time.After(jobPause):
 		}
 	}

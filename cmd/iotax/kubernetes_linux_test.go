@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/lab/engine"
 	"iotax/lab/kube"
 )
 
@@ -22,7 +24,7 @@ const defaultPodImage = "docker.io/library/busybox:stable"
 // podStage makes a stage beside a cluster with storage classes: local, made beforehand by hand as local volumes;
 // fast, made on demand; raw, a loop device. iotax runs as the service account of the documented manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
-	c := kube.Start(t, kube.Image{Name: defaultPodImage, Fio: true}, kube.Image{Name: boxImage})
+	c := kube.Start(t, 2, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}}, kube.Image{Name: boxImage}, kube.Image{Name: fleetImage, Content: fleetContent(t)})
 	s := newStage(t)
 	manifest, err := filepath.Abs("../../packaging/kubernetes/rbac.yaml")
 	if err != nil {
@@ -118,7 +120,7 @@ func TestKubernetes(t *testing.T) {
 	short := []string{"-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
 	run := func(args ...string) result { return s.iotax(append(append([]string{"run"}, args...), short...)...) }
 	pods := func() string {
-		return strings.TrimSpace(c.Kubectl(t, "", "get", "pods,pvc", "-n", "iotax", "-o", "name"))
+		return strings.TrimSpace(c.Kubectl(t, "", "get", "pods,pvc,jobs", "-n", "iotax", "-o", "name"))
 	}
 
 	t.Run("two storage classes in one line", func(t *testing.T) {
@@ -219,9 +221,19 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 	})
 
 	t.Run("one target a node", func(t *testing.T) {
-		r := run("dir:"+s.path("a"), "k8s:tmpfs", "--nodes", "all").works(t, 0, "node="+kube.Node)
-		if _, trials := s.trials(); len(trials) != 4 || trials[0].Labels["node"]+trials[1].Labels["node"] != kube.Node {
-			t.Errorf("%d trials, labels %v: %s", len(trials), trials[0].Labels, r)
+		r := run("dir:"+s.path("a"), "k8s:tmpfs", "--nodes", "all").works(t, 0, "node="+kube.Node, "node=node2")
+		info, trials := s.trials()
+		nodes := map[string]int{}
+		for _, tr := range trials {
+			nodes[tr.Labels["node"]]++
+		}
+		if len(trials) != 6 || nodes[kube.Node] != 2 || nodes["node2"] != 2 {
+			t.Errorf("%d trials, by node %v: %s", len(trials), nodes, r)
+		}
+		for _, target := range info.Targets { // each where its name says
+			if want := target.Labels["node"]; target.Facts["node"] != want {
+				t.Errorf("%s is on %s", target.Name, target.Facts["node"])
+			}
 		}
 		run("dir:"+s.path("a"), "dir:"+s.path("b"), "--nodes", "all").refuses(t, 2, "the plan makes no pod")
 	})
@@ -234,11 +246,19 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
+		run(host, "k8s:tmpfs,job=true,namespace=tight,start_timeout=3s,kubeconfig="+c.Config).refuses(t, 1, "it has no pod after 3s", "FailedCreate", "exceeded quota")
 		run(host, "k8s:tmpfs,namespace=strict,kubeconfig="+c.Config).refuses(t, 1, "violates PodSecurity", "user: 1000")
 		run(host, "k8s:volume,namespace=strict,user=1000,image="+boxImage+",pull=never,kubeconfig="+c.Config).works(t, 0, "copying fio")
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
+		// Nobody serves NFS there, or the kernel has no client for it: the node's own words say which.
+		s.write("nfs.yaml", `
+machines: {pod: {k8s: {start_timeout: 8s}}}
+targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}
+workloads: {read: {fio: {size: 1MiB}}}
+`)
+		s.iotax("run", "nfs.yaml", "--calibrate=no").refuses(t, 1, "FailedMount", "-t nfs", "mend: the node mounts NFS: it needs the kernel's client")
 		run(host, "k8s:bind").refuses(t, 1, "neither virtual disks nor directories of this host")
 		c.Proxy.Deaf(true)
 		run(host, "k8s:tmpfs").refuses(t, 1, "make pod", "kubectl version")
@@ -247,6 +267,9 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 			t.Errorf("left: %s", left)
 		}
 	})
+
+	t.Run("measured by the cluster", func(t *testing.T) { measuredByCluster(t, s, c) })
+	t.Run("four pods at the same moment", func(t *testing.T) { podsTogether(t, s, c) })
 
 	long := []string{"run", "dir:" + s.path("a"), "k8s://storageclass/fast", "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
 	fios := func() (n int) {
@@ -278,8 +301,10 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		t.Errorf("no trial tells %q: %d trials", text, len(trials))
 	}
 
+	byJob := slices.Clone(long)
+	byJob[2] += "?job=true"
 	t.Run("interrupted", func(t *testing.T) {
-		r := s.start(nil, long...)
+		r := s.start(nil, byJob...)
 		measuring(t, r)
 		r.send(os.Interrupt)
 		r.wait().works(t, 130, "interrupted")
@@ -317,13 +342,14 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		if r := r.wait(); !strings.Contains(r.stdout+r.stderr, "fail") {
 			t.Errorf("the connection broke, and nothing is said: %s", r)
 		}
+		told(t, "the connection broke before the command's end was told")
 		if fios() > 0 || pods() != "" {
 			t.Errorf("left: %s", pods())
 		}
 	})
 
 	t.Run("the runner is killed", func(t *testing.T) {
-		r := s.start(nil, long...)
+		r := s.start(nil, byJob...)
 		measuring(t, r)
 		r.send(syscall.SIGKILL)
 		r.wait()

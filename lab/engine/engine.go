@@ -167,7 +167,7 @@ func unmountBelow(t *testing.T, dir string) {
 func (e *Engine) Load(t *testing.T, name string, fio bool) {
 	t.Helper()
 	file := filepath.Join(e.Dir, "image.tar")
-	must(t, WriteImage(file, name, fio))
+	must(t, WriteImage(file, name, Content{Fio: fio}))
 	e.CLI(t, "load", "-i", file)
 	must(t, os.Remove(file))
 }

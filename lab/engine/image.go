@@ -18,10 +18,15 @@ import (
 	"strings"
 )
 
-// WriteImage writes an image of one layer as docker save would: a static busybox under all its names and,
-// if asked, this host's fio with the libraries it needs. Its containers run command, or a shell. Docker, Podman
-// and containerd load it.
-func WriteImage(file, name string, fio bool, command ...string) error {
+// Content is what an image has beside a static busybox under all its names.
+type Content struct {
+	Fio      bool              // this host's fio, with the libraries it needs
+	Programs map[string]string // static programs of this host, by their path in the image, which has no leading slash
+	Command  []string          // that its containers run; empty is a shell
+}
+
+// WriteImage writes an image of one layer as docker save would. Docker, Podman and containerd load it.
+func WriteImage(file, name string, has Content) error {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		return fmt.Errorf("%w: scripts/need test", err)
@@ -45,18 +50,21 @@ func WriteImage(file, name string, fio bool, command ...string) error {
 			w.link("bin/"+applet, "/bin/busybox")
 		}
 	}
-	if fio {
+	if has.Fio {
 		if err := w.program("usr/bin/fio"); err != nil {
 			return err
 		}
 	}
+	for at, from := range has.Programs {
+		w.copy(at, from)
+	}
 	if err := errors.Join(w.err, w.w.Close()); err != nil {
 		return err
 	}
-	if len(command) == 0 {
-		command = []string{"sh"}
+	if len(has.Command) == 0 {
+		has.Command = []string{"sh"}
 	}
-	return writeArchive(file, name, layer.Bytes(), command)
+	return writeArchive(file, name, layer.Bytes(), has.Command)
 }
 
 // writeArchive puts the layer into an archive of the form that docker save writes.

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,10 +33,12 @@ import (
 	"iotax/lab/engine"
 )
 
-// A Cluster is Kubernetes on one node, in namespaces of its own (network, processes, mounts): it adds
+// A Cluster is Kubernetes on some nodes, in namespaces of its own (network, processes, mounts): it adds
 // nothing to this machine's network, and when its first process ends all others and their mounts go with it.
+// A node is a kubelet with a containerd; what lies on this machine is on all nodes.
 type Cluster struct {
 	Config string // kubeconfig of the administrator
+	Server string // where the cluster itself reaches its API
 	Proxy  *Proxy // between this machine and the cluster
 	Dir    string // all its state; the node sees it under the same path
 
@@ -46,18 +49,18 @@ type Cluster struct {
 }
 
 const (
-	// Node is the name of the only node.
+	// Node is the name of the first node; the next is node2.
 	Node = "node1"
 
-	address = "10.210.0.2" // of the node, in its own network
+	address = "10.210.0.2" // of the first node, in the cluster's own network
 	token   = "admin-of-the-tests"
 
 	// startTime is how long a part may take to answer on a machine that is busy.
 	startTime = 4 * time.Minute
 )
 
-// Start starts a cluster that has the images; it ends with the test.
-func Start(t *testing.T, images ...Image) *Cluster {
+// Start starts a cluster of so many nodes that have the images; it ends with the test.
+func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("starting Kubernetes needs root")
@@ -83,24 +86,45 @@ func Start(t *testing.T, images ...Image) *Cluster {
 	// On a disk, and not below /tmp, which is the cluster's own.
 	dir, err := os.MkdirTemp("/var/tmp", "iotax-kube-")
 	must(t, err)
-	c := &Cluster{Dir: dir, dir: programs, Config: dir + "/kubeconfig"}
+	c := &Cluster{Dir: dir, dir: programs, Config: dir + "/kubeconfig", Server: net.JoinHostPort(address, "6443")}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 		removeGroups(t)
 	})
-	for _, d := range []string{"log", "tmp", "sysctl", "cni", "manifests", "images"} {
+	for _, d := range []string{"log", "tmp", "sysctl", "images"} {
 		must(t, os.Mkdir(c.path(d), 0o777))
 	}
 	must(t, os.Chmod(c.path("tmp"), 0o1777))
-	c.begin(t)
+	var all []node
+	for i := range nodes {
+		all = append(all, node{fmt.Sprintf("node%d", i+1), fmt.Sprintf("10.210.0.%d", i+2), i})
+	}
+	c.begin(t, all)
 	c.secrets(t)
-	c.containers(t, images)
+	files := c.images(t, images)
+	for _, n := range all {
+		c.containers(t, n, files)
+	}
 	c.control(t)
-	c.node(t)
+	for _, n := range all {
+		c.kubelet(t, n)
+	}
+	for _, n := range all {
+		c.ready(t, n)
+	}
 	return c
 }
+
+// A node of the cluster.
+type node struct {
+	name, address string
+	index         int
+}
+
+// at is the path of something that the node n has for itself.
+func (c *Cluster) at(n node, name string) string { return c.path(n.name + "/" + name) }
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 
@@ -117,7 +141,7 @@ var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": 
 
 // begin starts the first process of the cluster's namespaces. It ends when this process closes its input,
 // however that comes about.
-func (c *Cluster) begin(t *testing.T) {
+func (c *Cluster) begin(t *testing.T, nodes []node) {
 	script := `set -e
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -129,7 +153,8 @@ for f in "$1"/sysctl/*; do
 done
 ip link set lo up
 ip link add eth0 type veth peer name eth1
-ip addr add ` + address + `/24 dev eth0
+shift
+for a; do ip addr add "$a/24" dev eth0; done
 ip link set eth0 up
 ip link set eth1 up
 ip route add default dev eth0
@@ -140,7 +165,11 @@ cat >/dev/null
 	for name, v := range sysctls {
 		must(t, os.WriteFile(c.path("sysctl/"+strings.ReplaceAll(name, "/", ".")), []byte(v+"\n"), 0o644))
 	}
-	cmd := exec.Command("sh", "-c", script, "sh", c.Dir)
+	args := []string{"-c", script, "sh", c.Dir}
+	for _, n := range nodes {
+		args = append(args, n.address)
+	}
+	cmd := exec.Command("sh", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Setpgid: true}
 	in, err := cmd.StdinPipe()
 	must(t, err)
@@ -169,7 +198,51 @@ cat >/dev/null
 	if n, err := out.Read(line); err != nil || strings.TrimSpace(string(line[:n])) != "ready" {
 		t.Fatalf("the namespaces of the cluster: %v %s", err, &said)
 	}
-	c.Proxy = newProxy(t, cmd.Process.Pid, net.JoinHostPort(address, "6443"))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	c.Proxy = newProxy(t, l, func() (there net.Conn, err error) {
+		err = c.within(func() error { there, err = net.Dial("tcp", c.Server); return err })
+		return there, err
+	})
+}
+
+// Lead makes an address of this machine one that pods reach: it returns where, in their network, connections lead
+// to it.
+func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
+	t.Helper()
+	var l net.Listener
+	must(t, c.within(func() (err error) { l, err = net.Listen("tcp", net.JoinHostPort(address, "0")); return err }))
+	return newProxy(t, l, func() (net.Conn, error) { return net.Dial(network, to) }).Address
+}
+
+// within calls f on a thread that is in the network of the cluster.
+func (c *Cluster) within(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		// The thread goes back and lives on: a program that it has started may be one that ends with it.
+		runtime.LockOSThread()
+		done <- func() error {
+			var spaces [2]int
+			for i, path := range []string{"/proc/thread-self/ns/net", fmt.Sprintf("/proc/%d/ns/net", c.init.Process.Pid)} {
+				fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				spaces[i] = fd
+			}
+			if err := unix.Setns(spaces[1], unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			err := f()
+			if back := unix.Setns(spaces[0], unix.CLONE_NEWNET); back != nil {
+				return errors.Join(err, back) // and it stays locked, which ends it
+			}
+			runtime.UnlockOSThread()
+			return err
+		}()
+	}()
+	return <-done
 }
 
 // inside returns a command in the cluster's namespaces.
@@ -180,10 +253,12 @@ func (c *Cluster) inside(args ...string) *exec.Cmd {
 	return cmd
 }
 
+func (c *Cluster) log(part string) string { return c.path("log/" + strings.ReplaceAll(part, "/", "-")) }
+
 // run starts a part, which goes on until the cluster ends.
 func (c *Cluster) run(t *testing.T, name string, args ...string) {
 	t.Helper()
-	log, err := os.Create(c.path("log/" + name))
+	log, err := os.Create(c.log(name))
 	must(t, err)
 	defer log.Close()
 	cmd := c.inside(args...)
@@ -201,7 +276,7 @@ func (c *Cluster) await(t *testing.T, part string, ready func() error) {
 			return
 		}
 	}
-	said, _ := os.ReadFile(c.path("log/" + part))
+	said, _ := os.ReadFile(c.log(part))
 	t.Fatalf("%s is not ready: %v; its log ends:\n%s", part, err, said[max(0, len(said)-3000):])
 }
 
@@ -237,7 +312,7 @@ func (c *Cluster) secrets(t *testing.T) {
 	write("accounts.pub", "PUBLIC KEY", der)
 	must(t, os.WriteFile(c.path("tokens.csv"), []byte(token+`,admin,admin,"system:masters"`+"\n"), 0o600))
 	must(t, os.WriteFile(c.Config, c.ConfigFor("https://"+c.Proxy.Address, token), 0o600))
-	must(t, os.WriteFile(c.path("inside"), c.ConfigFor("https://"+net.JoinHostPort(address, "6443"), token), 0o600))
+	must(t, os.WriteFile(c.path("inside"), c.ConfigFor("https://"+c.Server, token), 0o600))
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	pemCA, err := os.ReadFile(c.path("ca.crt"))
@@ -282,17 +357,30 @@ func (c *Cluster) get(path string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// An Image is one that the node has: busybox and, if asked, fio.
+// An Image is one that the node has.
 type Image struct {
 	Name string
-	Fio  bool
+	engine.Content
 }
 
 const pauseImage = "localhost/iotax-pause:1"
 
-// containers starts containerd and gives it the images.
-func (c *Cluster) containers(t *testing.T, images []Image) {
-	must(t, os.WriteFile(c.path("containerd.toml"), fmt.Appendf(nil, `version = 2
+// images writes the images to files.
+func (c *Cluster) images(t *testing.T, images []Image) (files []string) {
+	for i, im := range append([]Image{{pauseImage, engine.Content{Command: []string{"sleep", "2147483647"}}}}, images...) {
+		file := c.path(fmt.Sprintf("images/%d.tar", i))
+		must(t, engine.WriteImage(file, im.Name, im.Content))
+		files = append(files, file)
+	}
+	return files
+}
+
+// containers starts a node's containerd and gives it the images.
+func (c *Cluster) containers(t *testing.T, n node, images []string) {
+	for _, d := range []string{"", "cni", "manifests"} {
+		must(t, os.Mkdir(c.at(n, d), 0o777))
+	}
+	must(t, os.WriteFile(c.at(n, "containerd.toml"), fmt.Appendf(nil, `version = 2
 root = %[1]q
 state = %[2]q
 oom_score = 0
@@ -310,29 +398,23 @@ oom_score = 0
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = %[5]q
-`, c.path("containerd"), c.path("containerd-state"), c.path("containerd.sock"), pauseImage, c.path("cni")), 0o600))
-	must(t, os.WriteFile(c.path("cni/10-tests.conflist"), fmt.Appendf(nil, `{"cniVersion": "0.4.0", "name": "tests", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
- "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.211.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": %q}}]}`, c.path("ipam")), 0o600))
-	c.run(t, "containerd", "containerd", "-c", c.path("containerd.toml"))
+`, c.at(n, "containerd"), c.at(n, "containerd-state"), c.at(n, "containerd.sock"), pauseImage, c.at(n, "cni")), 0o600))
+	must(t, os.WriteFile(c.at(n, "cni/10-tests.conflist"), fmt.Appendf(nil, `{"cniVersion": "0.4.0", "name": "tests", "plugins": [{"type": "bridge", "bridge": "cni%[1]d", "isGateway": true,
+ "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.211.%[1]d.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": %[2]q}}]}`, n.index, c.at(n, "ipam")), 0o600))
+	c.run(t, n.name+"/containerd", "containerd", "-c", c.at(n, "containerd.toml"))
 	ctr := func(args ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), startTime)
 		defer cancel()
-		cmd := c.inside(append([]string{"ctr", "-a", c.path("containerd.sock"), "-n", "k8s.io"}, args...)...)
+		cmd := c.inside(append([]string{"ctr", "-a", c.at(n, "containerd.sock"), "-n", "k8s.io"}, args...)...)
 		cmd = withContext(ctx, cmd)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 		return nil
 	}
-	c.await(t, "containerd", func() error { return ctr("version") })
-	pause := c.path("images/pause.tar")
-	must(t, engine.WriteImage(pause, pauseImage, false, "sleep", "2147483647"))
-	must(t, ctr("images", "import", pause))
-	for i, im := range images {
-		file := c.path(fmt.Sprintf("images/%d.tar", i))
-		must(t, engine.WriteImage(file, im.Name, im.Fio))
+	c.await(t, n.name+"/containerd", func() error { return ctr("version") })
+	for _, file := range images {
 		must(t, ctr("images", "import", file))
-		must(t, os.Remove(file))
 	}
 }
 
@@ -358,14 +440,21 @@ func (c *Cluster) control(t *testing.T) {
 	c.run(t, "kube-scheduler", program("kube-scheduler"), "--kubeconfig="+c.path("inside"), "--leader-elect=false", "--bind-address=127.0.0.1", "--profiling=false")
 }
 
-// node starts kubelet and waits until the node takes pods.
-func (c *Cluster) node(t *testing.T) {
-	must(t, os.WriteFile(c.path("kubelet.yaml"), fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+// kubelet starts the kubelet of a node.
+func (c *Cluster) kubelet(t *testing.T, n node) {
+	groups := ""
+	if n.index > 0 { // a kubelet removes the groups of pods beside its own that it does not know
+		groups = groupRoot + "/" + n.name
+		makeGroups(t, groups)
+	}
+	must(t, os.WriteFile(c.at(n, "kubelet.yaml"), fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: %[1]s
+healthzPort: 0
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
+cgroupRoot: %[3]q
 failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
@@ -382,17 +471,21 @@ imageGCLowThresholdPercent: 99
 enforceNodeAllocatable: [pods]
 readOnlyPort: 0
 syncFrequency: 2s
-`, address, c.Dir), 0o600))
-	c.run(t, "kubelet", filepath.Join(c.dir, "kubelet"), "--config="+c.path("kubelet.yaml"), "--kubeconfig="+c.path("inside"), "--root-dir="+c.path("kubelet"),
-		"--cert-dir="+c.path("kubelet-pki"), "--hostname-override="+Node, "--node-ip="+address)
-	c.await(t, "kubelet", func() error {
+`, n.address, c.path(n.name), groups), 0o600))
+	c.run(t, n.name+"/kubelet", filepath.Join(c.dir, "kubelet"), "--config="+c.at(n, "kubelet.yaml"), "--kubeconfig="+c.path("inside"), "--root-dir="+c.at(n, "kubelet"),
+		"--cert-dir="+c.at(n, "kubelet-pki"), "--hostname-override="+n.name, "--node-ip="+n.address)
+}
+
+// ready waits until the node takes pods, and looks at the end of the test for what is left.
+func (c *Cluster) ready(t *testing.T, node node) {
+	c.await(t, node.name+"/kubelet", func() error {
 		var n struct {
 			Spec   struct{ Taints []struct{ Key string } }
 			Status struct {
 				Conditions []struct{ Type, Status, Message string }
 			}
 		}
-		if err := c.get("/api/v1/nodes/"+Node, &n); err != nil {
+		if err := c.get("/api/v1/nodes/"+node.name, &n); err != nil {
 			return err
 		}
 		if len(n.Spec.Taints) > 0 {
@@ -405,6 +498,9 @@ syncFrequency: 2s
 		}
 		return errors.New("the node is not ready")
 	})
+	if node.index > 0 {
+		return
+	}
 	c.await(t, "kube-controller-manager", func() error { return c.get("/api/v1/namespaces/default/serviceaccounts/default", nil) })
 	t.Cleanup(func() { // while all parts run: the kubelet takes networks and mounts apart
 		for _, kind := range []string{"pods", "persistentvolumeclaims"} {
@@ -443,11 +539,45 @@ func (c *Cluster) Kubectl(t *testing.T, input string, args ...string) string {
 	return out.String()
 }
 
-// removeGroups removes the control groups that kubelet made, once their processes are gone.
+// groupRoot is the control group that those of all nodes but the first are below.
+const groupRoot = "/iotax-kube"
+
+// makeGroups makes a control group in every hierarchy.
+func makeGroups(t *testing.T, group string) {
+	const unified = "/sys/fs/cgroup"
+	list, err := os.ReadFile(unified + "/cgroup.controllers")
+	if err != nil { // version 1: a tree for each controller
+		trees, err := filepath.Glob(unified + "/*/cgroup.procs")
+		must(t, err)
+		for _, tree := range trees {
+			must(t, os.MkdirAll(filepath.Dir(tree)+group, 0o755))
+		}
+		return
+	}
+	must(t, os.MkdirAll(unified+group, 0o755))
+	for dir := filepath.Dir(group); ; dir = filepath.Dir(dir) {
+		defer func() { // from the root down
+			for controller := range strings.FieldsSeq(string(list)) {
+				if err := os.WriteFile(filepath.Join(unified, dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
+					t.Logf("%s: %v", dir, err)
+				}
+			}
+		}()
+		if dir == "/" {
+			return
+		}
+	}
+}
+
+// removeGroups removes the control groups that the kubelets made, once their processes are gone.
 func removeGroups(t *testing.T) {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*/kubepods")
-	must(t, err)
-	for _, root := range append(roots, "/sys/fs/cgroup/kubepods") {
+	var roots []string
+	for _, name := range []string{"/kubepods", groupRoot} {
+		trees, err := filepath.Glob("/sys/fs/cgroup/*" + name)
+		must(t, err)
+		roots = append(append(roots, trees...), "/sys/fs/cgroup"+name)
+	}
+	for _, root := range roots {
 		var dirs []string
 		filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {

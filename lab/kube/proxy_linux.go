@@ -1,18 +1,14 @@
 package kube
 
 import (
-	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
-// A Proxy carries connections from this machine's loopback into the network of a cluster. It can cut them, as
-// a network does that fails.
+// A Proxy carries connections between this machine and the network of a cluster. It can cut them, as a network
+// does that fails.
 type Proxy struct {
 	Address string // where it listens
 
@@ -21,11 +17,8 @@ type Proxy struct {
 	deaf  bool
 }
 
-// newProxy leads to an address as the process pid sees it; it ends with the test.
-func newProxy(t *testing.T, pid int, to string) *Proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+// newProxy leads from l to where dial does; it ends with the test.
+func newProxy(t *testing.T, l net.Listener, dial func() (net.Conn, error)) *Proxy {
 	p := &Proxy{Address: l.Addr().String(), conns: map[net.Conn]bool{}}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -34,7 +27,7 @@ func newProxy(t *testing.T, pid int, to string) *Proxy {
 			if err != nil {
 				return
 			}
-			all.Go(func() { p.carry(here, pid, to) })
+			all.Go(func() { p.carry(here, dial) })
 		}
 	})
 	t.Cleanup(func() {
@@ -45,13 +38,13 @@ func newProxy(t *testing.T, pid int, to string) *Proxy {
 	return p
 }
 
-func (p *Proxy) carry(here net.Conn, pid int, to string) {
+func (p *Proxy) carry(here net.Conn, dial func() (net.Conn, error)) {
 	defer here.Close()
 	if !p.keep(here) {
 		return
 	}
 	defer p.drop(here)
-	there, err := dialInside(pid, to)
+	there, err := dial()
 	if err != nil {
 		return
 	}
@@ -95,24 +88,4 @@ func (p *Proxy) Deaf(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deaf = yes
-}
-
-// dialInside connects in the network namespace of a process.
-func dialInside(pid int, to string) (c net.Conn, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never back: a thread in another namespace ends with its goroutine
-		fd, oerr := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if oerr != nil {
-			err = oerr
-			return
-		}
-		defer unix.Close(fd)
-		if err = unix.Setns(fd, unix.CLONE_NEWNET); err == nil {
-			c, err = net.Dial("tcp", to)
-		}
-	}()
-	<-done
-	return c, err
 }

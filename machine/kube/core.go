@@ -1,9 +1,11 @@
 package kube
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
@@ -19,17 +21,24 @@ var (
 )
 
 func newCore(conf *rest.Config) (Core, error) {
-	c := rest.CopyConfig(conf)
-	c.APIPath, c.GroupVersion = "/api", &corev1.SchemeGroupVersion
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(c)
+	client, err := groupClient(conf, "/api", corev1.SchemeGroupVersion)
 	return Core{client}, err
+}
+
+// groupClient is the client of one group of the cluster's objects.
+func groupClient(conf *rest.Config, path string, version schema.GroupVersion) (rest.Interface, error) {
+	c := rest.CopyConfig(conf)
+	c.APIPath, c.GroupVersion = path, &version
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(c)
 }
 
 func init() {
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(err) // of types that the library was built with
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // of types that the library was built with
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -13,9 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"iotax"
@@ -43,8 +41,9 @@ const (
 	planFile    = "plan.yaml"
 	indexLabel  = "batch.kubernetes.io/job-completion-index"
 	nameLabel   = "batch.kubernetes.io/job-name"
-	attempts    = 2         // of a shard, after the first
-	keptSeconds = 24 * 3600 // that a Job is there after its end, so that its logs can be read
+	attempts    = 2           // of a shard, after the first
+	graceTime   = time.Minute // that iotax has, when its pod is removed, to end what it measures and to save it
+	keptSeconds = 24 * 3600   // that a Job is there after its end, so that its logs can be read
 )
 
 // Name is that of all that the Job has in the cluster.
@@ -68,6 +67,13 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 	}
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
+	if c.TerminationMessagePolicy == "" { // the last words of a shard that fails stand in its state, where no right to read logs is needed
+		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	}
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		grace := int64(graceTime / time.Second)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: planVolume, MountPath: planDir, ReadOnly: true})
 	if pod.Spec.Affinity == nil {
 		// Two shards that measure on one node at the same time measure each other.
@@ -95,31 +101,14 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// jobScheme knows the objects of a Job. The clientsets of the library bring those of all groups along.
-var jobScheme = runtime.NewScheme()
-
-func init() {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
-		if err := add(jobScheme); err != nil {
-			panic(err) // of types that the library was built with
-		}
-	}
-}
-
-// group is the client of one group of the cluster's objects.
-func (c *Client) group(path string, version schema.GroupVersion) (rest.Interface, error) {
-	conf := rest.CopyConfig(c.REST)
-	conf.APIPath, conf.GroupVersion = path, &version
-	conf.NegotiatedSerializer = serializer.NewCodecFactory(jobScheme).WithoutConversion()
-	client, err := rest.RESTClientFor(conf)
+// batch is the client of the group of Jobs.
+func (c *Client) batch() (rest.Interface, error) {
+	client, err := groupClient(c.REST, "/apis", batchv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, &iotax.Error{Op: "reach the cluster", On: c.Server, Err: err}
 	}
 	return client, nil
 }
-
-func (c *Client) core() (rest.Interface, error)  { return c.group("/api", corev1.SchemeGroupVersion) }
-func (c *Client) batch() (rest.Interface, error) { return c.group("/apis", batchv1.SchemeGroupVersion) }
 
 // Submit makes the Job, and what it needs as its own. After a failure nothing of it is left.
 func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.ObjectMeta) (err error) {
@@ -127,16 +116,26 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	defer cancel()
 	on := ns + "/" + j.Name()
 	job, plan, secret := j.Objects(meta)
-	core, err := c.core()
-	if err != nil {
-		return err
-	}
 	batch, err := c.batch()
 	if err != nil {
 		return err
 	}
 	made := &batchv1.Job{}
-	if err := batch.Post().Namespace(ns).Resource("jobs").Body(job).Do(ctx).Into(made); err != nil {
+	create := func() error { return batch.Post().Namespace(ns).Resource("jobs").Body(job).Do(ctx).Into(made) }
+	err = create()
+	if apierrors.IsAlreadyExists(err) { // the run goes on: what its Job of before has saved counts
+		before, lerr := c.Look(ctx, ns, j)
+		switch {
+		case lerr != nil:
+			return lerr
+		case !before.Over:
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Mend: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
+		}
+		if err = c.Withdraw(ctx, ns, j); err == nil {
+			err = create()
+		}
+	}
+	if err != nil {
 		return Refused("submit job", on, err)
 	}
 	defer func() {
@@ -148,36 +147,104 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	}()
 	owner := []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: made.Name, UID: made.UID}}
 	plan.OwnerReferences, secret.OwnerReferences = owner, owner
-	if err := core.Post().Namespace(ns).Resource("configmaps").Body(plan).Do(ctx).Error(); err != nil {
+	if err := c.Core.rest.Post().Namespace(ns).Resource("configmaps").Body(plan).Do(ctx).Error(); err != nil {
 		return Refused("submit the plan of job", on, err)
 	}
-	if err := core.Post().Namespace(ns).Resource("secrets").Body(secret).Do(ctx).Error(); err != nil {
+	if err := c.Core.rest.Post().Namespace(ns).Resource("secrets").Body(secret).Do(ctx).Error(); err != nil {
 		return Refused("submit the store's address of job", on, err)
 	}
 	return nil
 }
 
-// Withdraw removes a Job with its pods, its plan and its secret.
+// Withdraw removes a Job with its pods, its plan and its secret, and waits until the pods have ended: iotax in them
+// saves what it has.
 func (c *Client) Withdraw(ctx context.Context, ns string, j Job) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	return c.RemoveJob(ctx, ns, j.Name())
+}
+
+// RemoveJob removes a Job, and waits until its pods are gone.
+func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()
+	on := ns + "/" + name
 	batch, err := c.batch()
 	if err != nil {
 		return err
 	}
 	now := metav1.DeletePropagationBackground
-	err = batch.Delete().Namespace(ns).Resource("jobs").Name(j.Name()).Body(&metav1.DeleteOptions{PropagationPolicy: &now}).Do(ctx).Error()
+	err = batch.Delete().Namespace(ns).Resource("jobs").Name(name).Body(&metav1.DeleteOptions{PropagationPolicy: &now}).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Refused("remove job", ns+"/"+j.Name(), err)
+		return Refused("remove job", on, err)
 	}
-	return nil
+	for {
+		pods, err := c.podsOf(ctx, ns, name)
+		switch {
+		case err != nil:
+			return err
+		case len(pods) == 0:
+			return nil
+		}
+		select {
+		case <-time.After(pollTime):
+		case <-ctx.Done():
+			return &iotax.Error{Op: "remove job", On: on, Err: fmt.Errorf("%d of its pods are still there", len(pods)), Mend: "look at them: kubectl get pods -n " + ns + " -l " + nameLabel + "=" + name}
+		}
+	}
+}
+
+func (c *Client) podsOf(ctx context.Context, ns, job string) ([]corev1.Pod, error) {
+	list, err := c.Core.Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: nameLabel + "=" + job})
+	if err != nil {
+		return nil, Refused("look at the pods of job", ns+"/"+job, err)
+	}
+	return list.Items, nil
+}
+
+// MakeJob makes a Job of one pod, which is not tried again. Its error is the cluster's own.
+func (c *Client) MakeJob(ctx context.Context, ns string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
+	batch, err := c.batch()
+	if err != nil {
+		return err
+	}
+	never, kept := int32(0), int32(keptSeconds)
+	pod := metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations}
+	return batch.Post().Namespace(ns).Resource("jobs").Body(&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{BackoffLimit: &never, TTLSecondsAfterFinished: &kept,
+		Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec}}}).Do(ctx).Error()
+}
+
+// OfJob waits for the pod that a Job makes, and returns its name. That none comes within limit is an error, with what
+// the events of the Job say.
+func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration) (string, error) {
+	for begin := time.Now(); ; {
+		pods, err := c.podsOf(ctx, ns, job)
+		switch {
+		case err != nil:
+			return "", err
+		case len(pods) > 0:
+			return pods[0].Name, nil
+		case time.Since(begin) > limit:
+			why := "it has no pod after " + limit.String()
+			if said := c.Events(ctx, ns, job); said != "" {
+				why += " (events: " + said + ")"
+			}
+			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Mend: "kubectl describe job tells more; start_timeout: waits longer"}
+		}
+		select {
+		case <-time.After(pollTime):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // Progress is how far a Job has come.
 type Progress struct {
-	Running, Done, Failed int  // shards
-	Over                  bool // nothing more will happen
-	Why                   string
+	Running, Done int     // shards
+	Failed        int     // pods: a shard is tried more than once
+	Over          bool    // nothing more will happen
+	Lost          bool    // and not every shard has ended well
+	Exits         []int32 // statuses that failed pods have ended with, each once
+	Why           string
 }
 
 // Look asks how far a Job has come. Why tells what keeps shards from running, or why they failed, in the cluster's
@@ -186,35 +253,40 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var p Progress
-	core, err := c.core()
-	if err != nil {
-		return p, err
-	}
 	batch, err := c.batch()
 	if err != nil {
 		return p, err
 	}
-	job, pods := &batchv1.Job{}, &corev1.PodList{}
+	job := &batchv1.Job{}
 	if err := batch.Get().Namespace(ns).Resource("jobs").Name(j.Name()).Do(ctx).Into(job); err != nil {
 		return p, Refused("look at job", ns+"/"+j.Name(), err)
 	}
 	p.Running, p.Done, p.Failed = int(job.Status.Active), int(job.Status.Succeeded), int(job.Status.Failed)
+	if job.Status.Ready != nil { // the active ones count those that wait for a node, too
+		p.Running = int(*job.Status.Ready)
+	}
 	for _, x := range job.Status.Conditions {
 		if x.Status == corev1.ConditionTrue && (x.Type == batchv1.JobComplete || x.Type == batchv1.JobFailed) {
 			p.Over = true
 			if x.Type == batchv1.JobFailed {
-				p.Why = strings.TrimSpace(x.Reason + ": " + x.Message)
+				p.Lost, p.Why = true, strings.TrimSpace(x.Reason+": "+x.Message)
 			}
 		}
 	}
-	if err := core.Get().Namespace(ns).Resource("pods").Param("labelSelector", nameLabel+"="+j.Name()).Do(ctx).Into(pods); err != nil {
-		return p, Refused("look at the pods of job", ns+"/"+j.Name(), err)
+	pods, err := c.podsOf(ctx, ns, j.Name())
+	if err != nil {
+		return p, err
 	}
 	var said []string
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for i := range pods {
+		pod := &pods[i]
 		if pod.Status.Phase == corev1.PodSucceeded {
 			continue
+		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if t := s.State.Terminated; t != nil && t.ExitCode != 0 && !slices.Contains(p.Exits, t.ExitCode) {
+				p.Exits = append(p.Exits, t.ExitCode)
+			}
 		}
 		late, fatal := trouble(pod)
 		switch {
@@ -222,13 +294,14 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 			said = append(said, fmt.Sprintf("shard %s: %v", pod.Labels[indexLabel], fatal.Err))
 		case late != "" && time.Since(pod.CreationTimestamp.Time) > noteTime:
 			line := fmt.Sprintf("shard %s: %s", pod.Labels[indexLabel], late)
-			if events := c.Events(ctx, ns, pod.Name); events != "" {
+			if events := c.Events(ctx, ns, pod.Name); events != "" && !strings.Contains(events, strings.TrimPrefix(late, unschedulable+": ")) {
 				line += " (events: " + events + ")"
 			}
 			said = append(said, line)
 		}
 	}
 	slices.Sort(said)
+	said = slices.Compact(said) // a shard that was tried again failed as before
 	if len(said) > 3 {
 		said = append(said[:3], fmt.Sprintf("and %d others", len(said)-3))
 	}

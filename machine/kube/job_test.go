@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -89,6 +90,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		meta := o["metadata"].(map[string]any)
+		if a.objects[r.URL.Path+"/"+meta["name"].(string)] != nil {
+			fail(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+			return
+		}
 		meta["uid"] = "uid-of-" + resource
 		a.objects[r.URL.Path+"/"+meta["name"].(string)] = o
 		answer(http.StatusCreated, o)
@@ -98,6 +103,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		delete(a.objects, r.URL.Path)
+		for at, o := range a.objects {
+			if owners, ok := o["metadata"].(map[string]any)["ownerReferences"].([]any); ok && owners[0].(map[string]any)["name"] == path.Base(r.URL.Path) {
+				delete(a.objects, at)
+			}
+		}
 		answer(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	case http.MethodGet:
 		if o := a.objects[r.URL.Path]; o != nil {
@@ -209,5 +219,65 @@ func TestLook(t *testing.T) {
 		Status: batchv1.JobStatus{Succeeded: 3, Failed: 1, Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "FailedIndexes", Message: "1 index failed"}}}})
 	if p, err := c.Look(ctx, "n", j); err != nil || !p.Over || p.Done != 3 || p.Failed != 1 || !strings.Contains(p.Why, "FailedIndexes: 1 index failed") {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// A Job of one pod is found by its pod, and the absence of one is explained.
+func TestJobOfOnePod(t *testing.T) {
+	ctx := t.Context()
+	c, a := cluster(t)
+	meta := Labelled(leftover.Label{Run: "r"})
+	meta.Name = "iotax-1"
+	if err := c.MakeJob(ctx, "n", meta, corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}); err != nil {
+		t.Fatal(err)
+	}
+	a.put(t, "/api/v1/namespaces/n/events/e", &corev1.Event{Type: corev1.EventTypeWarning, Reason: "FailedCreate", Message: "exceeded quota"})
+	if _, err := c.OfJob(ctx, "n", "iotax-1", 0); err == nil || !strings.Contains(err.Error(), "it has no pod after 0s (events: FailedCreate: exceeded quota)") {
+		t.Errorf("a job without a pod: %v", err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "iotax-1-x7", Labels: map[string]string{nameLabel: "iotax-1"}}}
+	a.put(t, "/api/v1/namespaces/n/pods/iotax-1-x7", pod)
+	if name, err := c.OfJob(ctx, "n", "iotax-1", time.Minute); err != nil || name != pod.Name {
+		t.Errorf("%q, %v", name, err)
+	}
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := c.RemoveJob(short, "n", "iotax-1"); err == nil || a.has("/apis/batch/v1/namespaces/n/jobs/iotax-1") {
+		t.Errorf("the job is removed, and its pod is there: %v", err)
+	}
+}
+
+// A run that goes on takes the place of its job that has ended, and of no other.
+func TestSubmitAgain(t *testing.T) {
+	ctx := t.Context()
+	c, a := cluster(t)
+	j := exampleJob()
+	at := "/apis/batch/v1/namespaces/n/jobs/" + j.Name()
+	meta := Labelled(leftover.Label{Run: j.Run})
+	if err := c.Submit(ctx, "n", j, meta); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "is there already, and measures") || !a.has(at) {
+		t.Errorf("a job that measures: %v", err)
+	}
+	a.put(t, at, &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}, ObjectMeta: metav1.ObjectMeta{Name: j.Name()},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}})
+	if err := c.Submit(ctx, "n", j, meta); err != nil {
+		t.Errorf("a job that has ended: %v", err)
+	}
+	if p, err := c.Look(ctx, "n", j); err != nil || p.Over {
+		t.Errorf("it is the old one: %+v, %v", p, err)
+	}
+}
+
+func TestLastWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"exec: \"sh\": executable file not found": "exec: \"sh\": executable file not found",
+		"a\nb\nc\nd\n": "b c d",
+		"table\niotax: run: it broke\nmend: do\n": "iotax: run: it broke mend: do",
+	} {
+		if got := lastWords(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
 	}
 }

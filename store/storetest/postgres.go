@@ -140,6 +140,9 @@ func (s *Server) URL(user, password, database string) string {
 	return u.String()
 }
 
+// Socket is where the server listens.
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+
 // Database makes an empty database, which every user may make a schema in, and returns its address.
 func (s *Server) Database() (string, error) {
 	name := fmt.Sprintf("test%d", s.next.Add(1))

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax/lab/engine"
+	"iotax/lab/kube"
+	"iotax/store"
+	"iotax/store/storetest"
+)
+
+// fleetImage holds the iotax of these tests, and fio.
+const fleetImage = "localhost/iotax:1"
+
+func fleetContent(t *testing.T) engine.Content {
+	t.Helper()
+	exe, err := exec.LookPath("iotax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
+}
+
+// measuredByCluster runs a plan as an Indexed Job whose pods save in a PostgreSQL that they reach by another way
+// than this host, and with a password.
+func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
+	server, address := postgres(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	s.env[storeVariable] = server.URL(storetest.Guarded, storetest.Password, database)
+	s.env[podStoreVariable] = fmt.Sprintf("postgres://%s:%s@%s/%s", storetest.Guarded, storetest.Password, c.Lead(t, "unix", server.Socket()), database)
+	defer func() { delete(s.env, storeVariable); delete(s.env, podStoreVariable) }()
+
+	const text = `
+baseline: overlay
+targets: {overlay: {dir: %s}, volume: {dir: %s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}, write: {fio: {rw: randwrite, bs: 4k, size: 1MiB}}}
+measure: {trial: 300ms, ramp: 20ms, blocks: {min: 2, max: 4}, cold: false}
+`
+	plan := s.write("fleet.yaml", fmt.Sprintf(text, "/var/tmp", "/data"))
+	template := s.write("pod.yaml", `
+metadata: {labels: {team: storage}}
+spec:
+  volumes: [{name: data, emptyDir: {}}]
+  containers: [{name: iotax, imagePullPolicy: Never, volumeMounts: [{name: data, mountPath: /data}]}]
+`)
+	fleet := func(id string, more ...string) []string {
+		return append([]string{"run", plan, "--kubernetes", "--pod", template, "--pod-image", fleetImage, "--calibrate=no", "--id", id}, more...)
+	}
+	// gone waits until nothing of a run is in the cluster; its pods have ended before iotax does.
+	gone := func(id, kinds string) {
+		t.Helper()
+		var left string
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+			if left = strings.TrimSpace(c.Kubectl(t, "", "get", kinds, "-n", "iotax", "-l", "iotax.run="+id, "-o", "name")); left == "" {
+				return
+			}
+		}
+		t.Errorf("left of %s: %s", id, left)
+	}
+	remove := func(id string) {
+		t.Helper()
+		c.Kubectl(t, "", "delete", "job", "-n", "iotax", "iotax-"+id, "--cascade=foreground")
+		gone(id, "jobs,pods,configmaps,secrets")
+	}
+	db, err := store.Open(t.Context(), s.env[storeVariable])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+
+	// Interrupted, what was measured is kept, and the same words go on.
+	r := s.start(nil, fleet("together", "--shards", "2")...)
+	r.said("job iotax/iotax-together measures run together in 2 pods")
+	trials := 0
+	for end := time.Now().Add(time.Minute); trials == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		tally, err := db.Tallies(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trials = tally["together"].Trials
+	}
+	s.iotax(fleet("together", "--shards", "2")...).refuses(t, exitError, "it is there already, and measures")
+	r.send(os.Interrupt)
+	r.wait().works(t, exitInterrupted, "removing the job", "saved; go on with: iotax run … --id together")
+	if left := strings.TrimSpace(c.Kubectl(t, "", "get", "pods", "-n", "iotax", "-l", "iotax.run=together", "-o", "name")); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	gone("together", "jobs,configmaps,secrets")
+	s.iotax("list").works(t, exitOK, "interrupted")
+	s.iotax("run", "--resume=together").refuses(t, exitUsage, "several processes measure it", "--id together")
+
+	// Two shards are never on one node.
+	done := s.iotax(append(fleet("together", "--shards", "2"), "-o", "fleet.json")...).works(t, exitOK, "2 of 2 shards done")
+	if strings.Contains(done.String()+c.Kubectl(t, "", "get", "jobs,pods,configmaps,events", "-n", "iotax", "-o", "yaml"), storetest.Password) {
+		t.Error("the password of the store is told")
+	}
+	if on := strings.Fields(c.Kubectl(t, "", "get", "pods", "-n", "iotax", "-l", "iotax.run=together", "-o", "jsonpath={.items[*].spec.nodeName}")); len(on) != 2 || on[0] == on[1] {
+		t.Errorf("the shards were on %v", on)
+	}
+	alone := s.iotax("run", s.write("alone.yaml", fmt.Sprintf(text, "a", "b")), "--calibrate=no", "--protocol", "fixed:4x300ms", "--id", "alone", "-q", "--json").works(t, exitOK)
+	whole, err := os.ReadFile(s.path("fleet.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The block that was cut off is told too, and pairs nothing.
+	all := regexp.MustCompile(` n=[4-6] `)
+	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
+		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)
+	}
+	again := s.iotax(fleet("together", "--shards", "2", "--quiet")...).works(t, exitOK)
+	if again.stderr != "" {
+		t.Errorf("a complete run is not quiet: %s", again)
+	}
+	hosts, shards := map[string]bool{}, map[string]int{}
+	saved, err := db.Trials(t.Context(), "together")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range saved {
+		hosts[tr.Facts["shard.host"]] = true
+		shards[tr.Facts["shard"]]++
+	}
+	if len(saved) < 16 || shards["0/2"] < 8 || shards["1/2"] < 8 || len(hosts) < 2 {
+		t.Errorf("%d trials, by shard %v, on %v", len(saved), shards, hosts)
+	}
+	remove("together")
+
+	// A shard makes pods of its own, as the service account that its pod runs as.
+	s.write("inside.yaml", `
+targets: {here: {dir: /var/tmp}, pod: {on: pod, mount: tmpfs}}
+machines: {pod: {k8s: {pull: never}}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
+measure: {protocol: "fixed:2x300ms", ramp: 20ms}
+`)
+	host, port, err := net.SplitHostPort(c.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := s.write("inside-pod.yaml", fmt.Sprintf(`
+spec:
+  serviceAccountName: iotax
+  # The cluster of the tests has nothing that leads the address of a service anywhere.
+  containers: [{name: iotax, imagePullPolicy: Never, env: [{name: KUBERNETES_SERVICE_HOST, value: %q}, {name: KUBERNETES_SERVICE_PORT, value: %q}]}]
+`, host, port))
+	s.iotax("run", "inside.yaml", "--kubernetes", "--pod", account, "--pod-image", fleetImage, "--calibrate=no", "--id", "inside").works(t, exitOK, "pod", "1 of 1 shard done")
+	remove("inside")
+
+	// What a shard says last is in the error.
+	broken := s.write("broken.yaml", `spec: {containers: [{name: iotax, imagePullPolicy: Never, command: [iotax, nonsense]}]}`)
+	s.iotax(append(fleet("broken"), "--pod", broken)...).refuses(t, exitError, "measure in the cluster job iotax/iotax-broken: FailedIndexes",
+		"shard 0: its container ended: Error, exit status 2: iotax: unknown command \"nonsense\"", "kubectl logs -n iotax job/iotax-broken")
+	remove("broken")
+	r = s.start(nil, append(fleet("nowhere"), "--pod-image", "localhost/none:1")...)
+	r.said("shard 0: the image localhost/none:1 cannot be had: ErrImageNeverPull")
+	r.send(os.Interrupt)
+	r.wait().refuses(t, exitInterrupted, "removing the job")
+	gone("nowhere", "jobs,pods,configmaps,secrets")
+}
+
+// podsTogether measures one and four pods that work at the same moment.
+func podsTogether(t *testing.T, s *stage, c *kube.Cluster) {
+	s.write("contention.yaml", `
+machines: {p1: {k8s: {}}, p2: {k8s: {}}, p3: {k8s: {}}, p4: {k8s: {image: "`+boxImage+`", pull: never}}}
+targets:
+  client: {on: [p1, p2, p3, p4], mount: volume}
+  store:  {group: {of: client, clients: [1, 4]}}
+workloads: {4k random read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 4MiB}}}
+measure: {protocol: "fixed:2x300ms", ramp: 100ms}
+`)
+	s.iotax("run", "contention.yaml", "--calibrate=no").works(t, exitOK, "Clients · store")
+	_, trials := s.trials()
+	four := 0
+	for _, tr := range trials {
+		if tr.Err != "" {
+			t.Errorf("%s: %s", tr.Target, tr.Err)
+		}
+		jain, ok := tr.Value("fairness.jain")
+		if !ok {
+			continue
+		}
+		four++
+		_, last := tr.Value("client.4.read.iops")
+		if j := jain.Value; !last || j < 1./4-1e-9 || j > 1+1e-9 || tr.Facts["clients"] != "4" {
+			t.Errorf("four clients: %v %v", tr.Values, tr.Facts)
+		}
+	}
+	if len(trials) != 4 || four != 2 {
+		t.Errorf("%d trials, %d of four clients", len(trials), four)
+	}
+	if left := strings.TrimSpace(c.Kubectl(t, "", "get", "pods", "-n", "iotax", "-o", "name")); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	if running := c.Inside(t, "ps", "-e", "-o", "args"); strings.Contains(running, "--server=sock:") {
+		t.Errorf("a server of fio goes on:\n%s", running)
+	}
+}
