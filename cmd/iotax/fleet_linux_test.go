@@ -172,7 +172,7 @@ spec:
 // podsTogether measures one and four pods that work at the same moment.
 func podsTogether(t *testing.T, s *stage, c *kube.Cluster) {
 	s.write("contention.yaml", `
-machines: {p1: {k8s: {}}, p2: {k8s: {}}, p3: {k8s: {}}, p4: {k8s: {image: "`+boxImage+`", pull: never}}}
+machines: {p1: {k8s: {}}, p2: {k8s: {}}, p3: {k8s: {}}, p4: {k8s: {}}}
 targets:
   client: {on: [p1, p2, p3, p4], mount: volume}
   store:  {group: {of: client, clients: [1, 4]}}
