@@ -1,4 +1,4 @@
-// Package kube builds Kubernetes from its published modules, and starts a cluster of one node on this
+// Package kube builds Kubernetes from its published modules, and starts clusters of a few nodes on this
 // machine for tests.
 package kube
 
