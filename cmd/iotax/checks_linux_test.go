@@ -55,7 +55,7 @@ func (s *stage) loop(name, dir string, size int) string {
 	s.t.Cleanup(func() { must("losetup", "-d", d) })
 	must("mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", d)
 	must("mount", d, point)
-	s.t.Cleanup(func() { must("umount", point) })
+	s.t.Cleanup(func() { s.unmount(point) })
 	return point
 }
 
@@ -73,6 +73,20 @@ func (s *stage) measured(plan string, flags ...string) result {
 		s.t.Fatal(r)
 	}
 	return r
+}
+
+// thrice tries up to three times, until there is nothing odd: what else this machine does for a moment may look like a
+// planted fault, or hide one.
+func thrice(t *testing.T, try func() (odd string)) {
+	t.Helper()
+	var odd string
+	for range 3 {
+		if odd = try(); odd == "" {
+			return
+		}
+		t.Log(odd)
+	}
+	t.Error(odd)
 }
 
 // first is the first trial of the latest run.
@@ -121,10 +135,13 @@ targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
 measure: {trial: 1s, ramp: 200ms, blocks: 1}
 `, dir)
-	s.measured(plan)
-	if got := s.found("foreign-io"); len(got) > 0 {
-		t.Errorf("nobody else is there: %q\n%+v", got, first(s).Findings)
-	}
+	thrice(t, func() string {
+		s.measured(plan)
+		if got := s.found("foreign-io"); len(got) > 0 {
+			return fmt.Sprintf("nobody else is there: %q\n%+v", got, first(s).Findings)
+		}
+		return ""
+	})
 	other := exec.Command("fio", "--name=other", "--directory="+dir, "--rw=randread", "--bs=64k", "--size=32m", "--direct=1", "--time_based", "--runtime=60", "--output=/dev/null")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -133,10 +150,13 @@ measure: {trial: 1s, ramp: 200ms, blocks: 1}
 		other.Process.Signal(syscall.SIGINT)
 		other.Wait()
 	}()
-	s.measured(plan)
-	if got := s.found("foreign-io"); !slices.Equal(got, []string{"disk / read"}) {
-		t.Errorf("foreign-io in %q: %+v", got, first(s).Values)
-	}
+	thrice(t, func() string {
+		s.measured(plan)
+		if got := s.found("foreign-io"); !slices.Equal(got, []string{"disk / read"}) {
+			return fmt.Sprintf("foreign-io in %q: %+v", got, first(s).Values)
+		}
+		return ""
+	})
 }
 
 // awaitFio waits until fio measures, and returns its processes.
@@ -163,30 +183,33 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 func TestFindsStall(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
-	r := s.start(nil, "run", s.write("checks.yaml", fmt.Sprintf(`
+	plan := s.write("checks.yaml", fmt.Sprintf(`
 targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
 measure: {trial: 5s, ramp: 0s, blocks: 2}
-`, dir)))
-	pids := r.awaitFio()
-	time.Sleep(1500 * time.Millisecond)
-	s.signalAll(pids, syscall.SIGSTOP)
-	time.Sleep(2500 * time.Millisecond)
-	s.signalAll(pids, syscall.SIGCONT)
-	r.wait().works(t, 0)
-	_, trials := s.trials()
-	for i, want := range []bool{true, false} {
-		if got := slices.ContainsFunc(trials[i].Findings, func(f iotax.Finding) bool { return f.Rule == "stall" }); got != want {
-			t.Errorf("stall in block %d: %v\n%+v\n%+v", i, got, trials[i].Findings, trials[i].Series)
+`, dir))
+	thrice(t, func() (odd string) {
+		r := s.start(nil, "run", plan)
+		pids := r.awaitFio()
+		time.Sleep(1500 * time.Millisecond)
+		s.signalAll(pids, syscall.SIGSTOP)
+		time.Sleep(2500 * time.Millisecond)
+		s.signalAll(pids, syscall.SIGCONT)
+		r.wait().works(t, 0)
+		_, trials := s.trials()
+		for i, want := range []bool{true, false} {
+			if got := slices.ContainsFunc(trials[i].Findings, func(f iotax.Finding) bool { return f.Rule == "stall" }); got != want {
+				odd += fmt.Sprintf("stall in block %d: %v\n%+v\n%+v\n", i, got, trials[i].Findings, trials[i].Series)
+			}
 		}
-	}
+		return odd
+	})
 }
 
 // The null engine is all CPU; one I/O every millisecond is not.
 func TestFindsGeneratorBound(t *testing.T) {
 	s := newStage(t)
-	var got []string
-	for range 3 { // what others take of the CPUs meanwhile may lie just below what counts
+	thrice(t, func() string {
 		s.measured(`
 targets: {host: {dir: b}}
 workloads:
@@ -194,11 +217,11 @@ workloads:
   idle: {fio: {rw: randread, bs: 4k, ioengine: psync, size: 32MiB, rate_iops: 1000}}
 measure: {trial: 1500ms, ramp: 0s, blocks: 1}
 `)
-		if got = s.found("generator-bound"); slices.Equal(got, []string{"host / spin"}) {
-			return
+		if got := s.found("generator-bound"); !slices.Equal(got, []string{"host / spin"}) {
+			return fmt.Sprintf("generator-bound in %q: %+v", got, first(s).Values)
 		}
-	}
-	t.Errorf("generator-bound in %q: %+v", got, first(s).Values)
+		return ""
+	})
 }
 
 // libaio on a buffered file does its I/O while it submits.
@@ -236,7 +259,9 @@ measure: {trial: 300ms, ramp: 0s, blocks: 1}
 // One guest with two disks that lie on the same directory, and the host's cache warm.
 func TestFindsTheHostsCache(t *testing.T) {
 	s := newStage(t)
-	r := s.measured(`
+	var r result
+	thrice(t, func() (odd string) {
+		r = s.measured(`
 machines: {guest: {qemu: {memory: 512MiB}}}
 targets:
   host:   {dir: b}
@@ -249,18 +274,20 @@ workloads:
   write:         {fio: {rw: randwrite, bs: 4k, iodepth: 4, size: 16MiB}}
 measure: {trial: 600ms, ramp: 0s, blocks: 1, cold: false}
 `, "--json")
-	for rule, want := range map[string][]string{
-		"cache-served":    {"unsafe / direct read"},
-		"device-did-less": {"unsafe / buffered read"},
-		"clock-insane":    nil,
-	} {
-		if got := s.found(rule); !slices.Equal(got, want) {
-			t.Errorf("%s in %q, want %q", rule, got, want)
+		for rule, want := range map[string][]string{
+			"cache-served":    {"unsafe / direct read"},
+			"device-did-less": {"unsafe / buffered read"},
+			"clock-insane":    nil,
+		} {
+			if got := s.found(rule); !slices.Equal(got, want) {
+				odd += fmt.Sprintf("%s in %q, want %q; ", rule, got, want)
+			}
 		}
-	}
-	if got := s.found("write-absorbed"); !slices.Contains(got, "unsafe / write") || slices.Contains(got, "none / write") || slices.Contains(got, "host / write") {
-		t.Errorf("write-absorbed in %q", got)
-	}
+		if got := s.found("write-absorbed"); !slices.Contains(got, "unsafe / write") || slices.Contains(got, "none / write") || slices.Contains(got, "host / write") {
+			odd += fmt.Sprintf("write-absorbed in %q", got)
+		}
+		return odd
+	})
 	var rep struct {
 		Cells []struct {
 			Target, Verdict string

@@ -325,16 +325,21 @@ func (s *stage) mount(name, options string) string {
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir).CombinedOutput(); err != nil {
 		s.t.Skipf("needs mount: %s", out)
 	}
-	s.t.Cleanup(func() { // before the stage's own look at mounts
-		out, err := exec.Command("umount", dir).CombinedOutput()
-		for end := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			out, err = exec.Command("umount", dir).CombinedOutput() // a loop device lets go of its file a moment after it went
-		}
-		if err != nil {
-			s.t.Errorf("umount: %s", out)
-		}
-	})
+	s.t.Cleanup(func() { s.unmount(dir) }) // before the stage's own look at mounts
 	return dir
+}
+
+// unmount waits for those who still use it: a loop device lets go of its file a moment after it went, and a busy machine
+// makes that long.
+func (s *stage) unmount(dir string) {
+	s.t.Helper()
+	out, err := exec.Command("umount", dir).CombinedOutput()
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		out, err = exec.Command("umount", dir).CombinedOutput()
+	}
+	if err != nil {
+		s.t.Errorf("umount: %s", out)
+	}
 }
 
 func TestMissingFio(t *testing.T) {

@@ -22,16 +22,16 @@ func TestCostDuringATrial(t *testing.T) {
 	var rss int64
 	for range 3 { // what else this machine does may fall into the window
 		share, rss = s.costDuringATrial()
-		t.Logf("%.3f %% of a core, %d MiB resident", 100*share, rss>>20)
-		if share <= 0.01 && rss <= 40<<20 {
+		t.Logf("%.3f %% of a core, %d MiB resident without the pages of the program", 100*share, rss>>20)
+		if share <= 0.01 && rss <= 20<<20 {
 			return
 		}
 	}
 	if share > 0.01 {
 		t.Errorf("iotax used %.2f %% of a core during a trial, want 1 %% at most", 100*share)
 	}
-	if rss > 40<<20 {
-		t.Errorf("iotax held %d MiB during a trial, want 40 at most", rss>>20)
+	if rss > 20<<20 {
+		t.Errorf("iotax held %d MiB during a trial, want 20 at most", rss>>20)
 	}
 }
 
@@ -81,17 +81,24 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
+// residentSet is the memory that a process holds, in B, without the pages of its program's file: here that is the test
+// binary, which is larger than what is shipped.
 func residentSet(t *testing.T, pid int) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	f := strings.Fields(string(b))
+	resident, err := strconv.ParseInt(f[1], 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pages * int64(os.Getpagesize())
+	shared, err := strconv.ParseInt(f[2], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (resident - shared) * int64(os.Getpagesize())
 }
 
 // BenchmarkStart is the time from the start of the program to the first trial of a local target,
