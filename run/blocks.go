@@ -32,9 +32,13 @@ type engine struct {
 	lanes  []*lane
 	shard  Shard
 	trials []*iotax.Trial
-	facts  []map[string]string // of the trials, each once
-	seq    int                 // of the next trial, as the shard counts
-	begun  time.Time
+	seq    int // of the next trial, as the shard counts
+
+	// Of the trials, each once.
+	facts    []map[string]string
+	findings [][]iotax.Finding
+
+	begun time.Time
 }
 
 // A lane is the progress of one workload: its blocks, and whether it needs more.
@@ -229,8 +233,9 @@ func (e *engine) brief(t *iotax.Trial, metrics []string) *iotax.Trial {
 			kept.Values = append(kept.Values, v)
 		}
 	}
+	var findings []iotax.Finding
 	for _, f := range t.Findings {
-		kept.Findings = append(kept.Findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
+		findings = append(findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
 	}
 	facts := map[string]string{}
 	for _, name := range e.d.ReviewFacts {
@@ -238,14 +243,19 @@ func (e *engine) brief(t *iotax.Trial, metrics []string) *iotax.Trial {
 			facts[name] = v
 		}
 	}
-	for _, same := range e.facts { // a few for a whole run
-		if maps.Equal(same, facts) {
-			kept.Facts = same
-			return &kept
-		}
-	}
-	e.facts, kept.Facts = append(e.facts, facts), facts
+	// Most trials are alike in these.
+	kept.Findings = once(&e.findings, findings, slices.Equal[[]iotax.Finding])
+	kept.Facts = once(&e.facts, facts, maps.Equal[map[string]string, map[string]string])
 	return &kept
+}
+
+// once returns the one of known that equals v, which is kept if there is none.
+func once[T any](known *[]T, v T, equal func(a, b T) bool) T {
+	if i := slices.IndexFunc(*known, func(k T) bool { return equal(k, v) }); i >= 0 {
+		return (*known)[i]
+	}
+	*known = append(*known, v)
+	return v
 }
 
 func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {

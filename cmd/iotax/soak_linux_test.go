@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestSoak(t *testing.T) {
 	if *soak {
 		fakes, reals = 10_000, 500
 	}
-	s := newStage(t)
+	s, other := newStage(t), newStage(t)
 	out, err := exec.Command("fio", "--name=x", "--ioengine=null", "--size=64m", "--bs=4k", "--rw=randread", "--output-format=json+").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +50,21 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake := s.soaked(t, fakes, s.start([]string{program, s.write("fio.json", string(out)), strconv.Itoa(fakes / 2), s.path("a"), s.path("b")}))
-	real := s.soaked(t, reals, s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--calibrate=no",
-		"--protocol", fmt.Sprintf("fixed:%dx200ms", reals/2)))
+	runs := []*running{
+		s.start([]string{program, s.write("fio.json", string(out)), strconv.Itoa(fakes / 2), s.path("a"), s.path("b")}),
+		other.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--calibrate=no",
+			"--protocol", fmt.Sprintf("fixed:%dx200ms", reals/2)),
+	}
+	levels := make([][]level, len(runs))
+	var watched sync.WaitGroup
+	for i, r := range runs {
+		watched.Go(func() { levels[i] = r.watched() })
+	}
+	watched.Wait()
+	flat(t, fakes, levels[0], runs[0].wait())
+	flat(t, reals, levels[1], runs[1].wait())
 	if *soak && !t.Failed() {
-		drawSoak(t, fake, real)
+		drawSoak(t, levels[0], levels[1])
 	}
 }
 
@@ -63,35 +74,35 @@ type level struct {
 	memory        float64 // B, resident
 }
 
-// soaked watches r to its end and fails when it grows.
-func (s *stage) soaked(t *testing.T, trials int, r *running) []level {
-	t.Helper()
+// watched looks at r until it ends.
+func (r *running) watched() (levels []level) {
 	proc := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
-	var levels []level
 	for begin := time.Now(); ; {
 		select {
 		case <-r.done:
+			return levels
 		case <-time.After(50 * time.Millisecond):
-			files, err := os.ReadDir(proc + "/fd")
-			status, serr := os.ReadFile(proc + "/statm")
-			if f := strings.Fields(string(status)); err == nil && serr == nil && len(f) > 1 {
-				if pages, err := strconv.Atoi(f[1]); err == nil && pages > 0 {
-					levels = append(levels, level{r.told(), len(files), float64(pages * os.Getpagesize())})
-				}
-			}
-			if time.Since(begin) < 2*time.Hour {
-				continue
-			}
-			r.cmd.Process.Kill()
-			t.Error("it does not end")
 		}
-		break
+		files, err := os.ReadDir(proc + "/fd")
+		status, serr := os.ReadFile(proc + "/statm")
+		if f := strings.Fields(string(status)); err == nil && serr == nil && len(f) > 1 {
+			if pages, err := strconv.Atoi(f[1]); err == nil && pages > 0 {
+				levels = append(levels, level{r.told(), len(files), float64(pages * os.Getpagesize())})
+			}
+		}
+		if time.Since(begin) > 2*time.Hour {
+			r.cmd.Process.Kill()
+		}
 	}
-	got := r.wait()
+}
+
+// flat fails the test when a run that came to got grew over its trials.
+func flat(t *testing.T, trials int, levels []level, got result) {
+	t.Helper()
 	if got.code != 0 {
 		t.Fatal(got)
 	}
-	if n := r.told(); n < trials {
+	if n := strings.Count(got.stderr, "  block "); n < trials {
 		t.Fatalf("%d trials of %d: %s", n, trials, got)
 	}
 	// The first fifth is for starting; the second is held against the last.
@@ -110,7 +121,6 @@ func (s *stage) soaked(t *testing.T, trials int, r *running) []level {
 	if f1 > f0+2 {
 		t.Errorf("open files grew from %.0f to %.0f", f0, f1)
 	}
-	return levels
 }
 
 func between(all []level, from, to int) (out []level) {
