@@ -39,6 +39,8 @@ type sampler struct {
 	rolls  int
 	period time.Duration // of the last rollup
 	cost   time.Duration // CPU of the sampling thread
+
+	born map[string]float64 // B, by label; "" is all: the most of processes that began meanwhile and were not sampled
 }
 
 // sample begins to watch; it is nil where nothing serves the target, or its memory cannot be read.
@@ -138,12 +140,20 @@ func kilobytes(text []byte, key string) (float64, bool) {
 
 // rollup reads unique and proportional set sizes.
 func (s *sampler) rollup() {
-	var uss, pss float64
-	for _, pids := range s.labels {
+	if uss, pss, ok := s.fs.rollup(s.labels); ok {
+		s.uss, s.pss = max(s.uss, uss), max(s.pss, pss)
+		s.rolls++
+	}
+}
+
+// rollup sums the unique and the proportional set sizes of processes, in bytes; ok is false when one of them has
+// ended, or is not ours to read.
+func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) {
+	for _, pids := range processes {
 		for _, pid := range pids {
-			text, err := os.ReadFile(filepath.Join(s.fs.proc, strconv.Itoa(pid), "smaps_rollup"))
+			text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "smaps_rollup"))
 			if err != nil {
-				return // ended, or not ours to read
+				return 0, 0, false
 			}
 			clean, _ := kilobytes(text, "\nPrivate_Clean:")
 			dirty, _ := kilobytes(text, "\nPrivate_Dirty:")
@@ -152,23 +162,78 @@ func (s *sampler) rollup() {
 			pss += share
 		}
 	}
-	s.uss, s.pss = max(s.uss, uss), max(s.pss, pss)
-	s.rolls++
+	return uss, pss, true
 }
 
-// end stops the sampling and tells what was seen: peaks as values, the series, and as facts how often it was
-// looked and what that cost.
-func (s *sampler) end(seen *iotax.Seen) {
+// addBorn counts those of the processes that serve the target now and did not when the sampling began: a guest that
+// is booted in the trial. What the kernel knows as the peak of their life is that of the trial; to it is added
+// what was sampled of the others, although the two need not have come at the same moment. Their unique memory is
+// read now, once.
+func (s *sampler) addBorn(processes map[string][]int) {
+	known := map[int]bool{}
+	for _, pids := range s.labels {
+		for _, pid := range pids {
+			known[pid] = true
+		}
+	}
+	begun := map[string][]int{}
+	s.born = map[string]float64{}
+	all := map[int]usage{}
+	for label, pids := range processes {
+		of := map[int]usage{}
+		for _, pid := range pids {
+			if known[pid] {
+				continue
+			}
+			if u, ok := s.fs.usage(pid); ok {
+				of[pid], all[pid] = u, u
+				begun[label] = append(begun[label], pid)
+			}
+		}
+		if len(of) > 0 {
+			s.born[label] = resident(of)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	s.born[""] = resident(all)
+	if uss, pss, ok := s.fs.rollup(begun); ok {
+		s.uss, s.pss = s.uss+uss, s.pss+pss
+		s.rolls = max(s.rolls, 1)
+	}
+}
+
+// peak is the most that was resident of the processes behind a label, in bytes; "" is all of them.
+func (s *sampler) peak(label string) float64 {
+	peak := s.born[label]
+	if v := s.rss[label]; len(v) > 0 {
+		peak += slices.Max(v)
+	}
+	return peak
+}
+
+// end stops the sampling and tells what was seen, also of those processes that serve the target only now: peaks as
+// values, the series, and as facts how often it was looked and what that cost.
+func (s *sampler) end(seen *iotax.Seen, processes map[string][]int) {
 	close(s.stop)
 	<-s.done
 	took := time.Since(s.begun)
+	s.addBorn(processes)
 	add := func(name string, v float64) {
 		seen.Values = append(seen.Values, iotax.Value{Name: name, Value: v, Unit: iotax.Bytes, Better: iotax.Down})
 	}
-	add("memory.host.peak", slices.Max(s.rss[""]))
-	for _, label := range slices.Sorted(maps.Keys(s.labels)) {
-		if len(s.rss[label]) > 0 {
-			add("memory.host.peak."+label, slices.Max(s.rss[label]))
+	add("memory.host.peak", s.peak(""))
+	labels := slices.Collect(maps.Keys(s.rss))
+	for label := range s.born {
+		if !slices.Contains(labels, label) {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	for _, label := range labels {
+		if label != "" {
+			add("memory.host.peak."+label, s.peak(label))
 		}
 	}
 	how := fmt.Sprintf("resident memory every %v", rssPeriod)

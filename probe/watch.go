@@ -89,7 +89,8 @@ type usage struct {
 //     was resident at one time, memory.host.peak, sampled each 100 ms, and its series memory.host.rss;
 //     memory.host.uss and memory.host.pss, the largest unique and proportional set sizes, as often as
 //     reading them costs half a percent of a core at most; watch.cost is what the sampling cost, as a
-//     share of a core,
+//     share of a core. Of a process that began after Start, the peak of its life and what smaps_rollup
+//     tells at Stop are added, and its memory is not in the series,
 //   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
 //     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
 //     of the readings.
@@ -152,7 +153,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if w.memory != nil {
-		w.memory.end(&seen)
+		w.memory.end(&seen, w.t.Processes())
 	}
 	end := w.snapshot()
 	values := append(difference(w.begin, end), perProcess(w.t.Processes(), w.begin, end)...)

@@ -315,6 +315,41 @@ func TestMemoryIsSampled(t *testing.T) {
 	}
 }
 
+// A process that begins to serve the target after the start, as a guest that is booted in the trial, counts with the
+// peak of its life, beside those that were sampled.
+func TestMemoryOfWhatBegins(t *testing.T) {
+	const most = 200 << 20
+	m := serving{remoteMachine{there}, map[string][]int{"test": {os.Getpid()}}}
+	target := &iotax.Target{Machine: m}
+	w, err := Start(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := hungry(t, most, "3")
+	for range 400 {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		if peak, _ := kilobytes(b, "\nVmHWM:"); peak >= most {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	target.Serving = []iotax.Accountant{serving{pids: map[string][]int{"guest": {pid}}}}
+	seen, err := w.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := byName(seen.Values)
+	if got := v["memory.host.peak.guest"]; got < most || got > most+64<<20 {
+		t.Errorf("the guest's peak is %.0f MiB", got/(1<<20))
+	}
+	if all := v["memory.host.peak"]; all < v["memory.host.peak.guest"]+v["memory.host.peak.test"]/2 {
+		t.Errorf("the peak of all is %v, of the guest %v, of the test %v", all, v["memory.host.peak.guest"], v["memory.host.peak.test"])
+	}
+	if v["memory.host.uss"] < most || v["memory.host.pss"] < v["memory.host.uss"] {
+		t.Errorf("uss %v, pss %v", v["memory.host.uss"], v["memory.host.pss"])
+	}
+}
+
 func TestMemoryOfNobody(t *testing.T) {
 	if s := thisHost.sample(t.Context(), map[string][]int{"gone": {1 << 30}}); s != nil {
 		t.Error("nobody is sampled")

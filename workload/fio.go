@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"iotax"
 	"iotax/fio"
@@ -34,6 +35,7 @@ type Fio struct {
 	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
 	ScaleBy float64           `yaml:"scale" doc:"every size of the job is multiplied by this, as in 0.1 for a short try of a long protocol; 0 is 1"`
 	Times   float64           `yaml:"times" doc:"how many times as long its trials are as the plan's, as in 2 beside others; 0 is 1"`
+	BySize  bool              `yaml:"by_size" doc:"a trial ends when its size is through, however long that takes, as of a job without time_based; times: then says how long that is thought to be"`
 	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
 
 	settings []fio.Setting
@@ -228,6 +230,8 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Mend: "make two workloads of it"}
 	case f.Load != "" && (f.File != "" || f.Command != ""):
 		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Mend: "write the job as rw:, bs:, …"}
+	case f.BySize && f.Load != "":
+		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Mend: "leave it out, or load:"}
 	case f.File != "" || f.Command != "":
 		return nil
 	case f.Jointly:
@@ -320,7 +324,7 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 		if j.share > 0 {
 			return offeredJob{j}, nil
 		}
-		return j, nil
+		return j.sized(), nil
 	}
 	if spec.source == nil {
 		parts, err := spec.Split(filepath.Dir(w.Pos.File))
@@ -346,8 +350,26 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 	if err := j.take(j.spec.source); err != nil {
 		return nil, err
 	}
-	return j, nil
+	return j.sized(), nil
 }
+
+// A sizedJob is a job that does a piece of work to its end: its size.
+type sizedJob struct{ *fioJob }
+
+// sized is the workload that j's spec asks for.
+func (j *fioJob) sized() iotax.Workload {
+	if j.spec.BySize {
+		return sizedJob{j}
+	}
+	return j
+}
+
+// Limit leaves a size the time that the slowest place worth measuring needs, and a flush for each of its smallest blocks
+// would not.
+func (j sizedJob) Limit() time.Duration { return time.Hour }
+
+// Joins refuses: what ends at unlike times is not done at the same moment.
+func (j sizedJob) Joins() error { return errors.New("its trials end by their size, each at a time of its own") }
 
 // take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.
 func (j *fioJob) take(src *source) error {

@@ -344,3 +344,38 @@ func TestJointly(t *testing.T) {
 		}
 	}
 }
+
+// A job by its size writes that once, however long its trials would be, and is cut off by no time.
+func TestFioBySize(t *testing.T) {
+	spec := &Fio{Command: "fio --name=sync-test --rw=write --ioengine=sync --fdatasync=1 --size=64k --bs=2300", BySize: true}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(plan.Workload{Name: "sync test", Kind: "fio", Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := w.(iotax.Completer); !ok || c.Limit() < time.Minute {
+		t.Fatalf("%T does nothing to its end", w)
+	}
+	out, err := attempt(t, w, target(machine.Local(), onDisk(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const whole = 64 << 10 / 2300 * 2300
+	if v, ok := out.Value("write.bytes"); !ok || v.Value < whole || v.Value > 64<<10 {
+		t.Errorf("%g bytes were written (%v), %d are its size", v.Value, ok, 64<<10)
+	}
+	if c := out.Facts["command"]; strings.Contains(c, "time_based") || strings.Contains(c, "runtime") {
+		t.Error(c)
+	}
+	if err := w.(iotax.Joiner).Joins(); err == nil {
+		t.Error("it is done at several targets at the same moment")
+	}
+	bad := newFio().(*Fio)
+	bad.BySize, bad.Load = true, "60%"
+	var fe *plan.FieldError
+	if err := bad.Validate(); !errors.As(err, &fe) || fe.Field != "by_size" {
+		t.Errorf("got %v", err)
+	}
+}

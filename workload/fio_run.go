@@ -493,13 +493,16 @@ func approx(n int64) string {
 }
 
 func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
-	length := out.Length
-	if length <= 0 {
+	length := max(out.Length, time.Millisecond)
+	switch {
+	case j.spec.BySize:
+		length = 0
+	case out.Length <= 0:
 		length = time.Duration(plan.Defaults().Trial)
 	}
 	return line{
 		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: isNBD(t.Place),
-		engine: st.engine, seed: out.Seed, runtime: max(length.Milliseconds(), 1), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
+		engine: st.engine, seed: out.Seed, runtime: length.Milliseconds(), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
 	}
 }
 

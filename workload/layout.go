@@ -153,8 +153,10 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	if l.keepWarm && !has["invalidate"] {
 		set("invalidate", "0")
 	}
-	set("runtime", strconv.FormatInt(l.runtime, 10)+"ms")
-	set("time_based", "1")
+	if l.runtime > 0 {
+		set("runtime", strconv.FormatInt(l.runtime, 10)+"ms")
+		set("time_based", "1")
+	}
 	if l.ramp > 0 {
 		set("ramp_time", strconv.FormatInt(l.ramp, 10)+"ms")
 	}
