@@ -70,6 +70,20 @@ func (e *ExitError) Error() string {
 	return name + ": " + how
 }
 
+// An Insider is a Machine that stands on another one and shares its kernel: a container in a guest.
+type Insider interface {
+	Machine
+	Outside() Machine
+}
+
+// Outside is the machine that m stands on, or m where it stands on none.
+func Outside(m Machine) Machine {
+	if i, ok := m.(Insider); ok {
+		return i.Outside()
+	}
+	return m
+}
+
 // IsLocal reports whether commands on m run on this host.
 func IsLocal(m Machine) bool {
 	l, ok := m.(interface{ Local() bool })

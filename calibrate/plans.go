@@ -52,12 +52,17 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 	}
 	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
 	// What the target stands on must be there too; it comes last, and is measured with the rest.
-	if ref, ok := a.Spec.(plan.Referrer); ok {
-		for _, t := range p.Targets {
-			if t.Name == ref.Of() {
-				out.Targets = append(out.Targets, t)
-			}
+	for at := a; ; {
+		ref, ok := at.Spec.(plan.Referrer)
+		i := -1
+		if ok {
+			i = slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == ref.Of() })
 		}
+		if i < 0 || slices.ContainsFunc(out.Targets, func(t plan.Target) bool { return t.Name == ref.Of() }) {
+			break
+		}
+		at = p.Targets[i]
+		out.Targets = append(out.Targets, at)
 	}
 	return out, out.Measure.Check()
 }

@@ -598,6 +598,9 @@ func (b *builder) references(baseline string) {
 		if to, ok := b.target(&ref, "of"); ok {
 			r.SetOf(to.name)
 			next[e.name] = to
+			if _, ok := e.spec.(Encloser); ok {
+				b.enclosed(e, to, at)
+			}
 		}
 	}
 	done := map[string]bool{}
@@ -613,6 +616,20 @@ func (b *builder) references(baseline string) {
 		for _, n := range path {
 			done[n] = true
 		}
+	}
+}
+
+// enclosed puts e on the machine of the target that its work is done at.
+func (b *builder) enclosed(e, to *entry, at *node) {
+	_, gathered := to.spec.(Gatherer)
+	_, again := to.spec.(Encloser)
+	switch {
+	case gathered || again:
+		b.fail(at, "name a target with a place of its own", "%s has no place of its own", quote(to.name))
+	case e.on != nil && e.where != to.where:
+		b.fail(e.on, "leave on: out", "%s is on the machine of %s, which is %s", quote(e.name), quote(to.name), quote(to.where.name))
+	default:
+		e.where = to.where
 	}
 }
 

@@ -219,6 +219,13 @@ type Referrer interface {
 	SetOf(target string)
 }
 
+// An Encloser is a Referrer whose target has no place of its own: its work is done at the place of the one that it refers to,
+// in a container on that one's machine.
+type Encloser interface {
+	Referrer
+	Encloses()
+}
+
 // A Stander is a Referrer that, as it is written, may stand on no target at all (a tmpfs among the mounts).
 type Stander interface {
 	Stands() bool

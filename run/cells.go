@@ -109,6 +109,9 @@ func (r *rig) worksAt(l *load, name string) bool {
 		return true
 	}
 	for _, t := range r.p.Targets {
+		if e, ok := t.Spec.(plan.Encloser); ok && e.Of() == name && l.plan.Done(t.Name) {
+			return true
+		}
 		if g, ok := t.Spec.(plan.Gatherer); ok {
 			work, at := g.Noise()
 			if l.plan.Done(t.Name) && slices.Contains(g.Together(), name) || work == l.plan.Name && slices.Contains(at, name) {

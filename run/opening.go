@@ -150,9 +150,12 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	if o == nil {
 		o = &opened{}
 		r.opened[t.Name] = o
-		if g, ok := t.Spec.(plan.Gatherer); ok {
-			o.target, o.err = r.gather(ctx, t, g)
-		} else {
+		switch s := t.Spec.(type) {
+		case plan.Gatherer:
+			o.target, o.err = r.gather(ctx, t, s)
+		case plan.Encloser:
+			o.target, o.err = r.enclose(ctx, t, s)
+		default:
 			o.target, o.err = r.openOne(ctx, t)
 		}
 	}
@@ -213,6 +216,34 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 	}
 	info := r.infos[t.Name]
 	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together(), ", "), target.Place.Durability, target.Facts
+	return target, nil
+}
+
+// enclose makes a target of another one, with a container between the work and its machine.
+func (r *rig) enclose(ctx context.Context, t plan.Target, e plan.Encloser) (*iotax.Target, error) {
+	base, ok := r.planTarget(e.Of())
+	if !ok {
+		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", e.Of())}
+	}
+	around, err := r.openTarget(ctx, base)
+	if err != nil {
+		return nil, opError("open", t.Name, fmt.Errorf("it is inside of %s: %w", base.Name, err), "")
+	}
+	if r.d.Enclose == nil {
+		return nil, &iotax.Error{Op: "open", On: t.Name, Err: errors.New("nothing starts containers here")}
+	}
+	r.d.Progress(Event{Kind: Opening, Target: t.Name})
+	m, err := r.d.Enclose(ctx, t, around.Machine, around.Place)
+	if err != nil {
+		return nil, err
+	}
+	r.rigOf(t.On).onClose("container of "+t.Name, around.Machine, m.Close)
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
+	if d, ok := m.(iotax.Describer); ok {
+		maps.Copy(target.Facts, d.Facts())
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = m.String(), target.Place.Path, target.Place.Durability, target.Facts
 	return target, nil
 }
 
@@ -291,8 +322,11 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	}
 	var devices []iotax.Device
 	for _, t := range r.p.Targets {
-		if t.On != name || r.only != "" && t.Name != r.only {
+		if t.On != name || r.only != "" && t.Name != r.only && t.Name != r.around(r.only) {
 			continue
+		}
+		if _, encloses := t.Spec.(plan.Encloser); encloses {
+			continue // the target that it is inside of has what is needed
 		}
 		if _, served := t.Spec.(plan.Served); served {
 			continue // it gives no device, and the machine that serves it may stand on this one
@@ -310,6 +344,15 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	}
 	r.onClose("machine "+name, nil, m.Close)
 	return m, nil
+}
+
+// around is the target that the one of that name is inside of, or "".
+func (r *rig) around(name string) string {
+	t, _ := r.planTarget(name)
+	if e, ok := t.Spec.(plan.Encloser); ok {
+		return e.Of()
+	}
+	return ""
 }
 
 func (r *rig) planMachine(name string) (plan.Machine, error) {

@@ -94,7 +94,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 
 // onClose registers what undoes the step just begun.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
-	r.undo = append(r.undo, undoStep{what, in, do})
+	r.undo = append(r.undo, undoStep{what, iotax.Outside(in), do})
 }
 
 const (

@@ -102,12 +102,13 @@ func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	return series
 }
 
-// machinesOf are the machines that a trial at target runs on, each once.
+// machinesOf are the machines that a trial at target runs on, each once; in place of a container the one that it is on,
+// whose kernel and connection it has.
 func machinesOf(target *iotax.Target) []iotax.Machine {
-	machines := []iotax.Machine{target.Machine}
+	machines := []iotax.Machine{iotax.Outside(target.Machine)}
 	for _, o := range target.Together {
-		if !slices.Contains(machines, o.Machine) {
-			machines = append(machines, o.Machine)
+		if m := iotax.Outside(o.Machine); !slices.Contains(machines, m) {
+			machines = append(machines, m)
 		}
 	}
 	return machines

@@ -39,6 +39,7 @@ func Kinds() []Kind {
 		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
 		kind(plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD),
 		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
+		{plan.Kind{Name: "inside", Doc: "the place of another target, with the work done in a container on its machine", New: newInsideSpec}, prepareGathered},
 		{plan.Kind{Name: "group", Doc: "several targets at which the work is done at the same moment, by fio", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
 		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while others do other work, by fio", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
 		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket),

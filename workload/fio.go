@@ -369,7 +369,9 @@ func (j *fioJob) sized() iotax.Workload {
 func (j sizedJob) Limit() time.Duration { return time.Hour }
 
 // Joins refuses: what ends at unlike times is not done at the same moment.
-func (j sizedJob) Joins() error { return errors.New("its trials end by their size, each at a time of its own") }
+func (j sizedJob) Joins() error {
+	return errors.New("its trials end by their size, each at a time of its own")
+}
 
 // take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.
 func (j *fioJob) take(src *source) error {

@@ -283,6 +283,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
 			return machine.Open(ctx, m, machine.Options{Name: m.Name, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.note})
 		},
+		Enclose: enclose,
 		Prepare: func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
 			e.WorkDir = work
 			return volume.Prepare(ctx, t, e)

@@ -41,6 +41,7 @@ type planFlags struct {
 	size      string
 	scale     float64
 	image     string
+	container string
 	precision string
 	margin    string
 	budget    string
@@ -65,6 +66,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes and the length of trials by this, as in 0.1 for a short try of a suite")
 	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one (qemu, tart), in place of the plan's")
+	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
 	f.StringVar(&pf.budget, "budget", "", "no block starts after this time, as in 20m")
@@ -135,6 +137,9 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 		return nil, usageError{err}
 	}
 	if err := pf.boot(p); err != nil {
+		return nil, usageError{err}
+	}
+	if err := pf.contain(p); err != nil {
 		return nil, usageError{err}
 	}
 	if err := pf.pinned(p); err != nil {

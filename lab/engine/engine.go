@@ -182,6 +182,11 @@ func must(t *testing.T, err error) {
 // String names the engine and where it listens.
 func (e *Engine) String() string { return fmt.Sprintf("%s at %s", e.Name, e.Host) }
 
+// Words are the words of a command line that speaks to the engine, which needs nothing else.
+func (e *Engine) Words() []string {
+	return []string{e.Name, map[string]string{"docker": "--host", "podman": "--url"}[e.Name], e.Host}
+}
+
 // CLIFirst is CLI's first word.
 func (e *Engine) CLIFirst(t *testing.T, args ...string) string {
 	t.Helper()
