@@ -9,7 +9,6 @@ package probe
 import (
 	"context"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ f release /etc/os-release
 [ -r /etc/os-release ] || f release /usr/lib/os-release
 if [ -r /proc/cpuinfo ]; then s cpuinfo; sed '/^$/q' /proc/cpuinfo; grep -E '^(Hardware|Model|Processor)[[:space:]]*:' /proc/cpuinfo; fi
 f online /sys/devices/system/cpu/online
-if [ ! -r /sys/devices/system/cpu/online ]; then s processors; grep -c '^processor' /proc/cpuinfo 2>/dev/null; fi
+if [ ! -r /sys/devices/system/cpu/online ]; then s processors; grep -c '^processor' /proc/cpuinfo 2>/dev/null || nproc 2>/dev/null; fi
 s governor; cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null
 f no_turbo /sys/devices/system/cpu/intel_pstate/no_turbo
 f boost /sys/devices/system/cpu/cpufreq/boost
@@ -58,9 +57,6 @@ exit 0
 // cpu.limit (CPUs) and memory.limit. Facts that m does not tell are left out.
 func Environment(ctx context.Context, m iotax.Machine) (map[string]string, error) {
 	list, err := gather(ctx, m, environmentScript)
-	if err != nil && ctx.Err() == nil && runtime.GOOS == "windows" && iotax.IsLocal(m) {
-		return map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu.count": strconv.Itoa(runtime.NumCPU())}, nil
-	}
 	if err != nil {
 		return nil, err
 	}

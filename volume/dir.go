@@ -46,10 +46,17 @@ func checkPath(what, path string) error {
 		return fail(fmt.Sprintf("%q looks like a pattern that no shell has expanded", path), "name one "+what)
 	case strings.Contains(path, "$"):
 		return fail(fmt.Sprintf("%q: variables are not expanded here", path), "write the path in full")
+	case onDrive(path) && len(path) == 3:
+		return fail("the root of a drive itself is never used", "name a directory for the test, as in "+path[:2]+"/iotax")
 	case filepath.Clean(path) == "/":
 		return fail("/ itself is never used", "name a directory for the test, as in /var/tmp/iotax")
 	}
 	return nil
+}
+
+// onDrive reports whether a path begins with the drive of Windows: C:\bench, C:/bench.
+func onDrive(path string) bool {
+	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\') && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
 
 func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
@@ -81,6 +88,7 @@ while [ ! -d "$p" ]; do
 	missing="missing $p
 $missing"
 	case $p in */*) p=${p%/*};; *) p=.;; esac
+	case $p in [A-Za-z]:) p=$p/;; esac
 	p=${p:-/}
 done
 cd -- "$p" || exit 42
@@ -207,7 +215,9 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	op, on := "use directory", d.want
 	var none iotax.Place
 	want := d.want
-	if !filepath.IsAbs(want) && !strings.HasPrefix(want, "/") {
+	if onDrive(want) { // Windows' own separators are not a shell's
+		want = strings.ReplaceAll(want, `\`, "/")
+	} else if !filepath.IsAbs(want) && !strings.HasPrefix(want, "/") {
 		if !iotax.IsLocal(m) {
 			return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a relative path means nothing on %v", m), Mend: "write the path in full, from /"}
 		}

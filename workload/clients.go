@@ -90,11 +90,8 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 		on := func(err error, mend string) error {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
 		}
-		switch {
-		case st.tool.version != version:
+		if st.tool.version != version {
 			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.version, mine, version), "install the same version, or none there: this host's is copied then")
-		case !st.survey.shell:
-			return on(fmt.Errorf("%s has no POSIX shell", p.target.Machine), "")
 		}
 		return nil
 	})

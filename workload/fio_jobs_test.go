@@ -358,7 +358,7 @@ func TestFioBySize(t *testing.T) {
 	if c, ok := w.(iotax.Completer); !ok || c.Limit() < time.Minute {
 		t.Fatalf("%T does nothing to its end", w)
 	}
-	out, err := attempt(t, w, target(machine.Local(), onDisk(t)))
+	out, err := attempt(t, w, target(host.Local(), onDisk(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,6 @@ type survey struct {
 	key      string // identifies this boot of this machine for this user
 	fio      string // path, or ""
 	version  string
-	shell    bool
 	vars     map[string]string
 }
 
@@ -88,18 +87,8 @@ func takeSurvey(ctx context.Context, m iotax.Machine) (survey, error) {
 		if ctx.Err() != nil {
 			return s, err
 		}
-		if !iotax.IsLocal(m) {
-			return s, &iotax.Error{Op: "look for fio on", On: m.String(), Err: err}
-		}
-		// This host without a POSIX shell: Windows.
-		v, verr := iotax.Output(ctx, m, "fio", "--version")
-		s.os, s.arch = runtime.GOOS, runtime.GOARCH
-		if verr == nil {
-			s.fio, s.version = "fio", strings.TrimSpace(string(v))
-		}
-		return s, ctx.Err()
+		return s, &iotax.Error{Op: "look for fio on", On: m.String(), Err: err}
 	}
-	s.shell = true
 	for l := range strings.Lines(out.String()) {
 		key, v, _ := strings.Cut(strings.TrimSpace(l), " ")
 		switch key {
@@ -163,7 +152,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 				Mend: "rw: randread, or a target that can be written"}
 		}
 		// Before fio is run for the first time: it makes directories that are missing.
-		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 && st.survey.shell {
+		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 {
 			if err := j.checkPlace(ctx, t, st); err != nil {
 				return err
 			}
@@ -531,9 +520,6 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, mend string) error {
 		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
-	if !st.survey.shell {
-		return on(errors.New("the machine has no POSIX shell"), "")
-	}
 	names := slices.Sorted(maps.Keys(want))
 	st.held = shared.hold(t, names)
 	sizes, err := fileSizes(ctx, t, names)
@@ -746,10 +732,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	out.Facts["command"] = iotax.QuoteAll(args)
 
 	var stdout, stderr bytes.Buffer
-	c := &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr}
-	if st.survey.shell {
-		c.Args = append([]string{"sh", "-c", runScript, "sh"}, args...)
-	}
+	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh"}, args...), Stdout: &stdout, Stderr: &stderr}
 	if t.Place.Guard != nil && st.job.writes() {
 		if err := t.Place.Guard(ctx); err != nil {
 			return err

@@ -697,7 +697,7 @@ func TestPushFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux", shell: true}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Mend, "apt install fio") || !errors.Is(err, errNoFio) {
+	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Mend, "apt install fio") || !errors.Is(err, errNoFio) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -736,7 +736,7 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio'\nexit 100\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = provide(ctxFor(t), m, survey{os: "linux", arch: "mips", shell: true}, true, Env{})
+	_, err = provide(ctxFor(t), m, survey{os: "linux", arch: "mips"}, true, Env{})
 	if err == nil || !strings.Contains(err.Error(), "E: Unable to locate package fio") {
 		t.Errorf("got %v", err)
 	}

@@ -165,7 +165,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 			defer cancel()
 			rm := t.Machine.Run(ctx, iotax.Command("rm", "-f", "--", path.Join(t.Place.Path, file)))
-			if st.survey.shell && rm != nil && err == nil {
+			if rm != nil && err == nil {
 				err = rm
 			}
 		}()

@@ -19,16 +19,24 @@ import (
 	"iotax"
 	"iotax/guest"
 	"iotax/machine"
+	"iotax/machine/agent"
+	"iotax/machine/host"
 	"iotax/machine/vm"
 	"iotax/plan"
 	"iotax/workload"
 )
+
+// agentCommands is the job of an agent that runs commands; see agent.Command.
+var agentCommands = strings.TrimPrefix(agent.Command, workload.AgentCommand+" ")
 
 // agentCommand is iotax on a target's machine: it does what another iotax asks over standard input.
 func (a *app) agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: workload.AgentCommand + " KIND", Short: "Do a job for an iotax elsewhere", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if args[0] == agentCommands {
+				return agent.Serve(c.Context(), host.Local(), a.in, a.out)
+			}
 			if args[0] == workload.AgentGuest {
 				return serveGuest(c.Context(), a.in, a.out)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"iotax"
 	"iotax/machine/internal/proc"
 	"iotax/machine/kind"
+	"iotax/machine/shell"
 )
 
 // Spec is that of kind host; there is nothing to choose.
@@ -27,10 +29,13 @@ var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kin
 	return Local(), nil
 }).WithoutDevices()
 
-// Local returns this host.
-func Local() iotax.Machine { return local{} }
+// Local returns this host. Windows has no POSIX shell: there the one inside of iotax does what is asked of one.
+func Local() iotax.Machine { return local{shell: runtime.GOOS == "windows"} }
 
-type local struct{}
+// WithShell is this host as one without a POSIX shell and its tools, whatever it has.
+func WithShell() iotax.Machine { return local{shell: true} }
+
+type local struct{ shell bool }
 
 func (local) String() string { return "host" }
 
@@ -50,6 +55,9 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if l.shell && shell.Knows(c.Args) {
+		return shell.Run(ctx, c, local{}.Run)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/machine/agent"
 	"iotax/machine/kind"
 	"iotax/machine/sshx"
 	"iotax/plan"
@@ -36,6 +38,7 @@ type Spec struct {
 	KnownHosts     string        `yaml:"known_hosts" doc:"file of known host keys"`
 	AcceptNew      bool          `yaml:"accept_new" doc:"remember the key of a host that is not known yet instead of refusing it"`
 	ConnectTimeout plan.Duration `yaml:"connect_timeout" doc:"how long connecting may take, for each host on the way"`
+	Agent          string        `yaml:"agent" doc:"iotax over there, which runs the commands where the login has no POSIX shell (Windows): a name in its PATH, or a path without spaces"`
 	PasswordFile   string        `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD is the other way"`
 }
 
@@ -57,6 +60,8 @@ func (s *Spec) Validate() error {
 		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Mend: "a port is a number from 1 to 65535"}
 	case s.Port != 0 && port != 0 && s.Port != port:
 		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("is %d here and %d in host", s.Port, port), Mend: "write it once"}
+	case strings.ContainsAny(s.Agent, " \t\n\"'`;&|<>()$^%*?") || strings.HasPrefix(s.Agent, "-"):
+		return &plan.FieldError{Field: "agent", Msg: fmt.Sprintf("%q is not one plain word", s.Agent), Mend: "agent: iotax, or C:/tools/iotax.exe"}
 	case s.ConnectTimeout < 0:
 		return &plan.FieldError{Field: "connect_timeout", Msg: "must not be negative"}
 	}
@@ -102,6 +107,22 @@ var Kind = kind.Of("ssh", "a host over SSH, as your ssh configuration knows it",
 type remote struct {
 	*sshx.Lasting
 	way func() *way // the one that is open; a connection that is made again goes another
+}
+
+// A shellless is a host without a POSIX shell: it is reached as others, and its commands are run by an iotax there.
+type shellless struct {
+	*remote
+	by *agent.Machine
+}
+
+// Run runs cmd by the agent.
+func (s *shellless) Run(ctx context.Context, cmd *iotax.Cmd) error { return s.by.Run(ctx, cmd) }
+
+// Facts are those of both.
+func (s *shellless) Facts() map[string]string {
+	f := s.remote.Facts()
+	maps.Copy(f, s.by.Facts())
+	return f
 }
 
 // Close closes the connection and then those under it.
@@ -155,7 +176,11 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &remote{sshx.NewLasting(first, dial), open.Load}
+	over := &remote{sshx.NewLasting(first, dial), open.Load}
+	var m iotax.Machine = over
+	if s.Agent != "" {
+		m = &shellless{over, agent.New(over.Lasting, s.Agent)}
+	}
 
 	// One command now, so that a login that runs none is known before anything is measured.
 	const word = "iotax is here"
@@ -165,7 +190,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 			Mend: "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"}
 	}
 	if err != nil {
-		m.Close(ctx)
+		over.Close(ctx)
 		return nil, err
 	}
 	return m, nil

@@ -56,6 +56,15 @@ func (l *Lasting) String() string { return l.current().name }
 // SSH returns the connection, as it is now.
 func (l *Lasting) SSH() *ssh.Client { return l.current().SSH() }
 
+// Connection returns the connection for what is no command of Run, made again if the last one broke; op is what it is for.
+func (l *Lasting) Connection(ctx context.Context, op string) (*ssh.Client, error) {
+	c, err := l.holding(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	return c.SSH(), nil
+}
+
 // Run is Client.Run on a connection that holds.
 func (l *Lasting) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, l.String()); err != nil {
