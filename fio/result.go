@@ -246,8 +246,11 @@ func (r *Result) complete() {
 				r.Latencies = "completion"
 			}
 		}
-		if j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0 {
+		switch {
+		case j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0:
 			j.Sync.Latency.N = j.Sync.IOs
+		case j.Sync.IOs == 0: // fio 3.33 says 0 of flushes that it has timed
+			j.Sync.IOs = j.Sync.Latency.N
 		}
 		// Text has no job_runtime. Of a single job it is the time it ran; of a group it is a sum that
 		// nothing else tells.

@@ -21,6 +21,13 @@ var cacheRules = []Rule{
 		Bad:  "[write]\nrw=write\nbs=1m\nsize=8g",
 		Good: "[write]\nrw=write\nbs=1m\nsize=8g\nend_fsync=1",
 		in:   inFile | inPlan | inResult, job: unsynced},
+	{ID: "overwritten-in-cache", Severity: iotax.Warning, Title: "buffered writes to the same blocks again and again",
+		Why: "A trial by time that writes a file through the page cache comes back to blocks that still wait there to be written. What is overwritten in memory never reaches the storage, which gets the last version of each block, by the flush at the end: " +
+			"that flush is in the rate, but it is a flush of the file's size at most, however much was written. The number is that of memory, and so is the ratio of two of them.",
+		Mend: "use `direct: 1`, a flush every so often (`fsync: 32`), or a file of several times the memory",
+		Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 0, end_fsync: 1}}",
+		Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 1, end_fsync: 1}}",
+		in:   inPlan, job: overwritten},
 	{ID: "randrepeat", Severity: iotax.Info, Title: "every run reads the same offsets",
 		Why: "`randrepeat` is on unless told otherwise: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
 			"A job that asks for it in so many words (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
@@ -84,6 +91,22 @@ func unsynced(j *job, r *report) {
 		}
 	}
 	r.at(j, j.first("rw"), "rw=%s is buffered, and no fsync is asked for", j.mode())
+}
+
+// flushed are the options by which a job waits for the storage while it writes.
+var flushed = []string{"fsync", "fdatasync", "sync", "sync_file_range", "write_barrier"}
+
+func overwritten(j *job, r *report) {
+	size, known := j.covered()
+	if j.sized || !j.writes() || j.direct() || j.verifies() || !known || !j.onFiles(r.facts) || r.facts.Memory > 0 && size > r.facts.Memory {
+		return
+	}
+	for _, f := range flushed {
+		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
+			return
+		}
+	}
+	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
 }
 
 func randrepeat(j *job, r *report) {

@@ -17,6 +17,7 @@ type job struct {
 	order []setting // as written, those of [global] first
 	group int       // jobs of one group run at the same time
 	ours  bool      // iotax runs it: it sets the time, the place, the seed and, unless told, the engine
+	sized bool      // of those: a trial ends when its size is through
 	ran   bool      // it has been run; the machine is not known
 }
 

@@ -20,7 +20,7 @@ var lengthRules = []Rule{
 		Mend: "add `time_based` with a `runtime` of 10 s or more, or a larger `size`",
 		Bad:  "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60",
 		Good: "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60\ntime_based",
-		in:   inFile, job: endsBySize},
+		in:   inFile, job: endsBySize, plan: sizedTrials},
 	{ID: "ramp-not-shorter", Severity: iotax.Warning, Title: "the ramp is as long as the run",
 		Why: "`ramp_time` is not measured. Longer than what is, it is usually a slip in a unit. A job without `time_based` is worse off: when its size is through inside the ramp, the result is that of the ramp, " +
 			"or nothing; where that is to be expected this is an error.",
@@ -98,6 +98,17 @@ func endsBySize(j *job, r *report) {
 		r.at(j, size, "without time_based the job ends when its %s is through, after about %s of %s on a fast drive", size.value, secondsText(takes), secondsText(asked))
 	case !j.has("runtime") && takes < quickLook:
 		r.as(iotax.Info, j, size, "the job ends when its %s is through: after about %s on a fast drive", size.value, secondsText(takes))
+	}
+}
+
+// sizedTrials is ends-by-size on a plan.
+func sizedTrials(p *planView, r *report) {
+	for _, j := range p.jobs {
+		if takes, known := j.pass(); j.sized && known && takes < quickLook {
+			size := j.first("size", "filesize", "io_size")
+			r.at(j, size, "a trial ends when its %s is through: after about %s on a fast drive", size.value, secondsText(takes))
+			r.hits[len(r.hits)-1].mend = "leave `by_size` out, or give it a larger `size`"
+		}
 	}
 }
 

@@ -187,7 +187,8 @@ func planJobs(w plan.Workload) []*job {
 
 // planJob is one job of a workload: what its job file or command says, and the plan's keys, which win.
 func planJob(w plan.Workload, written []fio.Setting) *job {
-	j := &job{name: w.Name, set: map[string]setting{}, ours: true}
+	sized := w.Value("by_size") == "true"
+	j := &job{name: w.Name, set: map[string]setting{}, ours: true, sized: sized}
 	j.head = setting{at: marked(w.Where(""))}
 	at := w.Where("file")
 	if at == w.Where("") { // not written

@@ -366,6 +366,13 @@ func TestFioBySize(t *testing.T) {
 	if v, ok := out.Value("write.bytes"); !ok || v.Value < whole || v.Value > 64<<10 {
 		t.Errorf("%g bytes were written (%v), %d are its size", v.Value, ok, 64<<10)
 	}
+	// Each block is flushed, and how long that takes is told, whatever fio says of their number.
+	if v, ok := out.Value("sync.latency.mean"); !ok || v.Value <= 0 {
+		t.Errorf("the mean latency of a flush is %g (%v)", v.Value, ok)
+	}
+	if v, ok := out.Value("sync.ios"); !ok || v.Value < 64<<10/2300/2 {
+		t.Errorf("%g flushes (%v)", v.Value, ok)
+	}
 	if c := out.Facts["command"]; strings.Contains(c, "time_based") || strings.Contains(c, "runtime") {
 		t.Error(c)
 	}

@@ -415,6 +415,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	}
 	m := &p.Measure
 	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
+	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // what it measures is not what its workloads are called after
 	if m.Fixed() {
 		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Blocks.Min, m.Trial)
 	}

@@ -74,10 +74,12 @@ func TestEngines(t *testing.T) {
 			e := start(t)
 			e.Load(t, image, false)
 			words := e.Words()
-			machinetest.Run(t, func(t *testing.T) iotax.Machine {
-				m, _ := onHost(t, Config{Engine: words, Image: image})
-				return m
-			}, machinetest.Options{Brief: true, Patience: 30 * time.Second, UnreadInput: true})
+			t.Run("suite", func(t *testing.T) {
+				machinetest.Run(t, func(t *testing.T) iotax.Machine {
+					m, _ := onHost(t, Config{Engine: words, Image: image})
+					return m
+				}, machinetest.Options{Brief: true, Patience: 30 * time.Second, UnreadInput: true})
+			})
 
 			m, dir := onHost(t, Config{Engine: words, Image: image})
 			output(t, m, "echo inside >"+dir+"/file")
