@@ -164,11 +164,10 @@ func (a *assessing) notes(r *Row, rules ...string) []int {
 // enumerate joins words as a sentence does: "a, b and c". Of more than limit the rest is counted.
 func enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
-		more := plural(n, "more "+of)
-		if strings.HasSuffix(of, "s") { // many in any case: 1 more of its workloads
-			more = fmt.Sprintf("%d more %s", n, of)
+		if n > 1 {
+			of = strings.TrimSuffix(of, "s") // several of something that is many in any case: 1 more of its workloads
 		}
-		words = append(words[:limit:limit], more)
+		words = append(words[:limit:limit], plural(n, "more "+of))
 	}
 	if len(words) < 2 {
 		return strings.Join(words, "")
