@@ -84,14 +84,13 @@ spec:
 	r := s.start(nil, fleet("together", "--shards", "2")...)
 	r.said("job iotax/iotax-together measures run together in 2 pods")
 	trials := 0
-	for end := time.Now().Add(time.Minute); trials == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); trials == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		tally, err := db.Tallies(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		trials = tally["together"].Trials
 	}
-	s.iotax(fleet("together", "--shards", "2")...).refuses(t, exitError, "it is there already, and measures")
 	r.send(os.Interrupt)
 	r.wait().works(t, exitInterrupted, "removing the job", "saved; go on with: iotax run … --id together")
 	if left := strings.TrimSpace(c.Kubectl(t, "", "get", "pods", "-n", "iotax", "-l", "iotax.run=together", "-o", "name")); left != "" {
@@ -164,6 +163,7 @@ spec:
 	remove("broken")
 	r = s.start(nil, append(fleet("nowhere"), "--pod-image", "localhost/none:1")...)
 	r.said("shard 0: the image localhost/none:1 cannot be had: ErrImageNeverPull")
+	s.iotax(fleet("nowhere")...).refuses(t, exitError, "it is there already, and measures")
 	r.send(os.Interrupt)
 	r.wait().refuses(t, exitInterrupted, "removing the job")
 	gone("nowhere", "jobs,pods,configmaps,secrets")

@@ -246,7 +246,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
-		run(host, "k8s:tmpfs,job=true,namespace=tight,start_timeout=3s,kubeconfig="+c.Config).refuses(t, 1, "it has no pod after 3s", "FailedCreate", "exceeded quota")
+		run(host, "k8s:tmpfs,job=true,namespace=tight,start_timeout=6s,kubeconfig="+c.Config).refuses(t, 1, "it has no pod after 6s", "FailedCreate", "exceeded quota")
 		run(host, "k8s:tmpfs,namespace=strict,kubeconfig="+c.Config).refuses(t, 1, "violates PodSecurity", "user: 1000")
 		run(host, "k8s:volume,namespace=strict,user=1000,image="+boxImage+",pull=never,kubeconfig="+c.Config).works(t, 0, "copying fio")
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
@@ -254,7 +254,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
 		// Nobody serves NFS there, or the kernel has no client for it: the node's own words say which.
 		s.write("nfs.yaml", `
-machines: {pod: {k8s: {start_timeout: 8s}}}
+machines: {pod: {k8s: {start_timeout: 12s}}}
 targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}
 workloads: {read: {fio: {size: 1MiB}}}
 `)
