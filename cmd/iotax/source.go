@@ -64,7 +64,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
-	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes and the length of trials by this, as in 0.1 for a short try of a suite")
+	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this, as in 0.1 for a short try of a suite")
 	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one (qemu, tart), in place of the plan's")
 	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
@@ -416,11 +416,16 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	m := &p.Measure
 	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
 	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // what it measures is not what its workloads are called after
+	m.Budget = times(m.Budget, leastBudget)
 	if m.Fixed() {
 		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Blocks.Min, m.Trial)
 	}
 	return nil
 }
+
+// leastBudget is how far --scale makes a budget smaller: a try of a whole suite is then over after three minutes, with what opens
+// and closes it.
+const leastBudget = 150 * time.Second
 
 // resize sets the size of the test file of every workload that has one.
 func resize(p *plan.Plan, size string) error {

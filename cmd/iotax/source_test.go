@@ -4,7 +4,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"iotax/plan"
 )
+
+// A small suite is over soon, a large one has its time, and a run without a budget gets none.
+func TestScaleOfBudget(t *testing.T) {
+	for _, c := range []struct {
+		scale        float64
+		budget, want time.Duration
+	}{
+		{.1, 14 * time.Minute, 150 * time.Second}, {.5, 14 * time.Minute, 7 * time.Minute}, {1, 14 * time.Minute, 14 * time.Minute},
+		{2, 14 * time.Minute, 28 * time.Minute}, {.1, time.Minute, time.Minute}, {.1, 0, 0},
+	} {
+		pf, p := planFlags{scale: c.scale}, &plan.Plan{Measure: plan.Defaults()}
+		p.Measure.Budget = plan.Duration(c.budget)
+		if err := pf.shrink(p); err != nil || time.Duration(p.Measure.Budget) != c.want {
+			t.Errorf("%v × %v: %v, %v, want %v", c.scale, c.budget, p.Measure.Budget, err, c.want)
+		}
+	}
+}
 
 // -w parts words at commas, and yet finds names that hold some.
 func TestChoose(t *testing.T) {
