@@ -133,10 +133,11 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		in.CloseWithError(io.ErrClosedPipe) // wakes a Feed that writes to a command that is gone
 		close(finished)
 	}()
-	go call.Feed(feed, far.Prologue(cmd, call.Tag), finished)
+	call.Feed(feed, far.Prologue(cmd, call.Tag), finished)
 
 	select {
 	case <-finished:
+		call.Fed()
 		switch stream := call.Stream(ctx); {
 		case stream != nil:
 			return stream
@@ -154,7 +155,9 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	select { // it ends with the command, unless something that is not the command's any more holds its output
 	case <-finished:
 	case <-time.After(time.Second):
+		in.CloseWithError(io.ErrClosedPipe)
 	}
+	call.Fed()
 	return call.Cause(ctx)
 }
 

@@ -273,11 +273,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		return &iotax.Error{Op: call.Op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err), Mend: c.side.Mend}
 	}
 	finished := make(chan struct{})
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		call.Feed(stdin, c.prologue(cmd, call.Tag), finished)
-	}()
+	call.Feed(stdin, c.prologue(cmd, call.Tag), finished)
 	var result error
 	go func() {
 		result = s.Wait()
@@ -301,13 +297,11 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			err = call.Cause(ctx)
 		}
 		release()
+		call.Fed()
 		return err
 	}
 	release() // wakes a Feed that writes to a command that is gone
-	select {
-	case <-fed:
-	case <-time.After(100 * time.Millisecond):
-	}
+	call.Fed()
 	if err := call.Stream(ctx); err != nil {
 		return err
 	}

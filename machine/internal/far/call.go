@@ -38,7 +38,8 @@ type Call struct {
 	tail   proc.Tail  // of standard error
 	cmd    *iotax.Cmd
 	side   *Side
-	cancel func(error) // with what failed of the caller's own streams
+	fed    chan struct{} // closed when Feed has ended
+	cancel func(error)   // with what failed of the caller's own streams
 }
 
 // Call makes ready to run cmd. When a stream of the caller fails, cancel is called with a *proc.StreamError.
@@ -55,14 +56,30 @@ func (c *Call) Shut() {
 	c.errs.Shut()
 }
 
-// Feed writes the line that begins the command and then its standard input to w, and closes w. finished is closed
-// when the command's channel has ended.
+// Feed writes the line that begins the command and then its standard input to w, and closes w, in a goroutine of its
+// own. finished is closed when the command's channel has ended.
 func (c *Call) Feed(w io.WriteCloser, prologue string, finished <-chan struct{}) {
-	if _, err := io.WriteString(w, prologue); err != nil {
-		w.Close()
-		return
+	c.fed = make(chan struct{})
+	go func() {
+		defer close(c.fed)
+		if _, err := io.WriteString(w, prologue); err != nil {
+			w.Close()
+			return
+		}
+		proc.Feed(w, c.cmd.Stdin, func(err error) { c.cancel(err); <-finished })
+	}()
+}
+
+// fedTime is how long a reader of the caller may take to give what it was asked for before the command ended.
+const fedTime = 500 * time.Millisecond
+
+// Fed waits until Feed has let go of the caller's reader. The channel is closed by then, so that only a reader that
+// blocks is still asked; that one is left in its Read.
+func (c *Call) Fed() {
+	select {
+	case <-c.fed:
+	case <-time.After(fedTime):
 	}
-	proc.Feed(w, c.cmd.Stdin, func(err error) { c.cancel(err); <-finished })
 }
 
 // Failed is the error of Run for err.
