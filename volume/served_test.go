@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -236,7 +238,13 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	checkIO(t, m, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	time.AfterFunc(time.Second, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	begun := time.Now()
+	go func() { // once fio writes: before it has opened its file, it would make that file's directory beside the mount
+		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+		}
+		syscall.Kill(pid, syscall.SIGKILL)
+	}()
 	// Without allow_file_create, fio makes directories that are missing, and goes on beside the mount.
 	out, err := iotax.Output(ctx, m, "fio", "--allow_file_create=0", "--name=x", "--filename="+p.Path+"/test", "--size=4m", "--rw=randwrite", "--bs=4k", "--ioengine=psync",
 		"--time_based", "--runtime=60", "--fsync=8")
@@ -248,12 +256,26 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	if all := v.(iotax.Accountant).Processes(); len(all) > 0 {
 		t.Errorf("a dead server is accounted for: %v", all)
 	}
-	begun := time.Now()
+	begun = time.Now()
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
 	t.Logf("taken away in %v", time.Since(begun))
 	gone(t, m, work, of.Path, pid)
+}
+
+// writtenSince says whether a file below dir has been written after the moment.
+func writtenSince(dir string, moment time.Time) (written bool) {
+	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // what comes and goes meanwhile is none that lasts
+		}
+		if st, err := e.Info(); err == nil && st.ModTime().After(moment) {
+			written = true
+		}
+		return nil
+	})
+	return written
 }
 
 func TestNFSRefuses(t *testing.T) {
