@@ -123,6 +123,9 @@ func TestQuantilesAgreeWithFio(t *testing.T) {
 		t.Fatal(l.Percentiles)
 	}
 	for _, p := range l.Percentiles {
+		if beyond := float64(l.N) * (1 - p.P); beyond < 2*minBeyond && p.P > .99 {
+			continue // a machine with much to do makes too few in that time
+		}
 		if got, ok := l.Quantile(p.P); !ok || got != p.Seconds {
 			t.Errorf("quantile %v: got %v, %v, want %v", p.P, got, ok, p.Seconds)
 		}

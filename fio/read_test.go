@@ -61,6 +61,7 @@ func forms(out []byte) (text, terse, doc []byte) {
 // TestFormsOfOneRun reads the real output of one run in each form. Totals and rates must be the same to
 // the last digit, times as far as the form prints them.
 func TestFormsOfOneRun(t *testing.T) {
+	t.Parallel() // fio waits more than it works
 	file := filepath.Join(t.TempDir(), "f")
 	for _, c := range []struct {
 		name string
@@ -199,6 +200,7 @@ func TestStatusIntervals(t *testing.T) {
 
 // Several runs in one file are several results, also where each is as long as the one before.
 func TestSeveralRuns(t *testing.T) {
+	t.Parallel() // fio waits more than it works
 	for _, format := range []string{"json", "normal"} {
 		var all []byte
 		for range 3 {
@@ -221,6 +223,7 @@ func TestSeveralRuns(t *testing.T) {
 
 // A real fio with a client: rows of clients count, their sum does not.
 func TestClient(t *testing.T) {
+	t.Parallel() // fio waits more than it works
 	server := exec.Command("fio", "--server=127.0.0.1,18767")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -256,6 +259,7 @@ func TestClient(t *testing.T) {
 
 // What is read piece by piece is what is read at once, however small the pieces.
 func TestReadFrom(t *testing.T) {
+	t.Parallel() // fio waits more than it works
 	var all []byte
 	for _, format := range []string{"normal,terse,json+", "normal", "terse", "json"} {
 		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)

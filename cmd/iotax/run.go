@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -277,7 +278,10 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 	cache := cacheDir()
 	here := host.Local()
 	var watcher probe.Watcher
-	settle := sync.OnceFunc(giveBack)
+	settle := sync.OnceFunc(func() {
+		giveBack()
+		debug.SetGCPercent(25) // from here on memory counts, and not the little work that a run makes for the collector
+	})
 	return run.Deps{
 		Host: here,
 		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {

@@ -30,7 +30,7 @@ import (
 
 var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 500 real ones), and draw docs/pictures/soak-*.svg")
 
-func init() { programs["iotax-soak"] = soakFake }
+func init() { programs["soaked-iotax"] = soakFake }
 
 // TestSoak lets runs go on for long. The memory and the open files of iotax, seen from outside, must not grow with the
 // trials. The whole takes most of an hour:
@@ -46,7 +46,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := exec.LookPath("iotax-soak")
+	program, err := exec.LookPath("soaked-iotax")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,8 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), middle(early, files), middle(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
-	if m1 > 1.15*m0+4<<20 {
+	// A run keeps of each trial what the stop rule and the review ask for, less than a KiB; nothing else may stay.
+	if m1 > 1.1*m0+4<<20+1024*float64(trials)*3/5 {
 		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
 	}
 	if f1 > f0+2 {
@@ -142,7 +143,7 @@ func middle(all []level, of func(level) float64) float64 {
 	return vs[len(vs)/2]
 }
 
-// soakFake is the program `iotax-soak FILE N DIR DIR`: N blocks of a workload which does nothing, on two fake machines,
+// soakFake is the program `soaked-iotax FILE N DIR DIR`: N blocks of a workload which does nothing, on two fake machines,
 // and reports what a file of fio's says. All but the machines and the workload is what `iotax run` uses.
 func soakFake() {
 	err := func() error {
