@@ -12,7 +12,8 @@ import (
 // answer is the comparison in a sentence: the largest loss that is sure, else the largest gain, else that
 // nothing changed, else that nothing can be said; and what could not be judged.
 func (c *Comparison) answer() string {
-	var worst, best *Change
+	var best *Change
+	worst := c.worst()
 	judged, unsure, unjudged := 0, 0, 0
 	for i := range c.Rows {
 		r := &c.Rows[i]
@@ -26,9 +27,6 @@ func (c *Comparison) answer() string {
 			unsure++
 		default:
 			unjudged++
-		}
-		if r.Verdict == stat.Worse && (worst == nil || r.judged(c.By).Estimate < worst.judged(c.By).Estimate) {
-			worst = r
 		}
 		if r.Verdict == stat.Better && (best == nil || r.judged(c.By).Estimate > best.judged(c.By).Estimate) {
 			best = r
@@ -75,6 +73,32 @@ func (c *Comparison) answer() string {
 		s += " (" + strings.Join(rest, ", ") + ")"
 	}
 	return s + "."
+}
+
+// worst is the row of the largest loss that is sure; nil where there is none.
+func (c *Comparison) worst() *Change {
+	var worst *Change
+	for i := range c.Rows {
+		if r := &c.Rows[i]; r.Verdict == stat.Worse && (worst == nil || r.judged(c.By).Estimate < worst.judged(c.By).Estimate) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// answerOfAll is the answer of several comparisons with the same A.
+func answerOfAll(all []*Comparison) string {
+	var of *Comparison
+	var worst *Change
+	for _, c := range all {
+		if r := c.worst(); r != nil && (worst == nil || r.judged(c.By).Estimate < worst.judged(c.By).Estimate) {
+			of, worst = c, r
+		}
+	}
+	if worst == nil {
+		return fmt.Sprintf("%s against A: nothing is lost for sure.", plural(len(all), "run"))
+	}
+	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), plural(len(all), "run"))
 }
 
 // changeSentence says what one row came to: "guest: 4k random read IOPS fell to 82 % [80–84]". A time

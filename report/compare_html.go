@@ -96,7 +96,7 @@ func (p ComparePage) view() compareView {
 	}
 	if !v.Alone {
 		v.Title = plural(len(p.All), "run") + " against A"
-		v.Answer = fmt.Sprintf("%s held against %s", plural(len(p.All), "run"), clean(runLine(first.A)))
+		v.Answer = unbroken(clean(answerOfAll(p.All)))
 		v.What = "Each run over A"
 		if v.ByLoss {
 			v.What = "Each run’s ratio to " + clean(first.A.Baseline) + " over A’s"

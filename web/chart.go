@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"iotax/report"
 	"iotax/stat"
@@ -108,13 +109,17 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 	if d.byRatio && math.Log(1) > from && math.Log(1) < to {
 		c.One = y(1)
 	}
+	form := time.DateOnly
+	if day(d.dots[0].run) == day(d.dots[len(d.dots)-1].run) {
+		form = "15:04" // all on one day
+	}
 	last := math.Inf(-1)
 	for i, dot := range d.dots {
 		at := x(float64(i))
 		if at-last < c.DateGap || at > c.PlotRight-30 && i > 0 {
 			continue
 		}
-		tick := chartTick{At: at, Label: dot.run.Start.UTC().Format("2006-01-02"), Anchor: "middle"}
+		tick := chartTick{At: at, Label: dot.run.Start.UTC().Format(form), Anchor: "middle"}
 		last = at
 		if at-c.Left < 36 {
 			tick.At, tick.Anchor = math.Max(c.Left, at-4), "start"

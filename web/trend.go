@@ -350,7 +350,7 @@ type trendView struct {
 	view
 	Workload, Target, Name, Label, Direction, Baseline, Margin string
 	ByRatio                                                    bool
-	Bys, Metrics, Names                                        []linkChoice
+	Bys, Metrics, More, Names                                  []linkChoice // More: numbers that are rarely asked for
 	Wide, Narrow                                               *trendChart
 	Changes                                                    []changeView
 	Dots                                                       []dotRow
@@ -358,6 +358,9 @@ type trendView struct {
 	Answer                                                     string
 	Few                                                        bool
 }
+
+// foremost is how the names of those numbers end that stand beside the headline's without being asked for.
+var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
 type linkChoice struct {
 	linkView
@@ -395,7 +398,15 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 		v.Bys = []linkChoice{{linkView{"ratio to " + v.Baseline, with("by", "ratio")}, d.byRatio}, {linkView{"value", with("by", "value")}, !d.byRatio}}
 	}
 	for _, f := range d.metrics {
-		v.Metrics = append(v.Metrics, linkChoice{linkView{f.label, with("metric", f.metric)}, f.metric == d.metric})
+		c := linkChoice{linkView{f.label, with("metric", f.metric)}, f.metric == d.metric}
+		if c.Chosen || f.headline || slices.ContainsFunc(foremost, func(end string) bool { return strings.HasSuffix(f.metric, end) }) {
+			v.Metrics = append(v.Metrics, c)
+		} else {
+			v.More = append(v.More, c)
+		}
+	}
+	if len(v.More) == 1 { // it takes no more room than to say that there is one
+		v.Metrics, v.More = append(v.Metrics, v.More...), nil
 	}
 	if d.name != "" {
 		v.Names = []linkChoice{{linkView{"runs named " + v.Name, with("name", d.name)}, true}, {linkView{"all runs", with("name", "")}, false}}
@@ -457,8 +468,15 @@ func (d *trendData) answer(points int) string {
 	case stat.Better:
 		word = "got better, to " + report.Ratio(c.change)
 	}
-	return fmt.Sprintf("%s %s of what it was, with the run of %s", what, word, d.dots[c.after].run.Start.UTC().Format("2 January 2006"))
+	form := "2 January 2006"
+	if day(d.dots[c.before].run) == day(d.dots[c.after].run) {
+		form += ", 15:04"
+	}
+	return fmt.Sprintf("%s %s of what it was, with the run of %s", what, word, d.dots[c.after].run.Start.UTC().Format(form))
 }
+
+// day is the one on which a run was started, in UTC.
+func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }
 
 type differenceView struct{ Where, Key, A, B string }
 
