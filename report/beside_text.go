@@ -38,7 +38,7 @@ func (b *Beside) tables(grouped bool) []wordTable {
 		return dash
 	}
 	last := ""
-	for _, row := range b.Rows {
+	for _, row := range b.together() {
 		workload, target := clean(subject(row.Workload, row.Label)), clean(row.Target)
 		here, published := number(row.Value, row.Unit), number(row.TheirValue, row.Unit)
 		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
@@ -62,6 +62,21 @@ func (b *Beside) tables(grouped bool) []wordTable {
 		g.rows = append(g.rows, cells)
 	}
 	return slices.DeleteFunc([]wordTable{g, alone}, func(g wordTable) bool { return len(g.rows) == 0 })
+}
+
+// together are the rows with what is under one heading together, and without deviations: whether they agree says nothing.
+func (b *Beside) together() []BesideRow {
+	rows := slices.DeleteFunc(slices.Clone(b.Rows), func(r BesideRow) bool { return strings.HasSuffix(r.Metric, ".sd") })
+	at := map[[2]string]int{}
+	for i, r := range rows {
+		if k := [2]string{r.Workload, r.Metric}; at[k] == 0 {
+			at[k] = i + 1
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y BesideRow) int {
+		return at[[2]string{x.Workload, x.Metric}] - at[[2]string{y.Workload, y.Metric}]
+	})
+	return rows
 }
 
 // left are the sentences about what stands alone.

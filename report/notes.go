@@ -28,7 +28,9 @@ func (b *builder) general(findings []iotax.Finding) {
 			i = len(b.General)
 			b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend})
 		}
-		b.General[i].Items = append(b.General[i].Items, Item{Evidence: f.Evidence})
+		if n := &b.General[i]; !slices.ContainsFunc(n.Items, func(it Item) bool { return it.Evidence == f.Evidence }) {
+			n.Items = append(n.Items, Item{Evidence: f.Evidence})
+		}
 	}
 }
 
@@ -159,14 +161,17 @@ func (n *Note) gather() {
 	}
 }
 
-// shape is evidence without its figures: "the device read # %".
+// scales are the prefixes of units that figures have.
+var scales = strings.NewReplacer("KiB", "B", "MiB", "B", "GiB", "B", "TiB", "B", "ms", "s", "µs", "s")
+
+// shape is evidence without its figures and what they are scaled by: "the device read # %".
 func shape(evidence string) string {
-	return strings.Map(func(r rune) rune {
+	return scales.Replace(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
 			return -1
 		}
 		return r
-	}, evidence)
+	}, evidence))
 }
 
 // Count returns how many trials the note stems from.
