@@ -81,6 +81,26 @@ func TestBesideOthers(t *testing.T) {
 	}
 }
 
+// What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
+func TestBesideTogether(t *testing.T) {
+	b := Beside{}
+	for _, target := range []string{"disk", "share"} {
+		for _, metric := range []string{"read.iops", "read.latency.sd", "write.iops"} {
+			b.Rows = append(b.Rows, BesideRow{Workload: "w", Target: target, Metric: metric})
+		}
+	}
+	var got []string
+	for _, r := range b.together() {
+		got = append(got, r.Metric+" "+r.Target)
+	}
+	if want := []string{"read.iops disk", "read.iops share", "write.iops disk", "write.iops share"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if len(b.Rows) != 6 {
+		t.Error("the rows themselves were changed")
+	}
+}
+
 func TestAgree(t *testing.T) {
 	nan := math.NaN()
 	at := func(e, lo, hi float64) *stat.Interval { return &stat.Interval{Estimate: e, Lo: lo, Hi: hi} }

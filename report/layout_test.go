@@ -62,7 +62,7 @@ func throughALine() *Report {
 	run.Version = "0.1.0"
 	against(run, "controller export", "local disk", "tcp node04 to node01")
 	against(run, "s3", "tcp node04 to node01")
-	for _, workload := range []string{"write", "read"} {
+	for _, workload := range []string{"write", "read", "write"} {
 		run.Findings = append(run.Findings, iotax.Finding{Rule: "noisy-baseline", Severity: iotax.Warning, Evidence: workload + ": trials of local disk vary by 20 %", Mend: "use longer trials"})
 	}
 	r := New(run, trials)

@@ -19,6 +19,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/stat"
 	"iotax/store"
 )
 
@@ -635,5 +636,26 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 	for b.Loop() {
 		get(b, base+"/")
+	}
+}
+
+// Runs of one day are told apart by their times, and others by their days.
+func TestTrendWithinADay(t *testing.T) {
+	for _, c := range []struct {
+		between      time.Duration
+		label, title string
+	}{{time.Minute, "02:30", "with the run of 1 March 2026, 02:35"}, {24 * time.Hour, "2026-03-01", "with the run of 6 March 2026"}} {
+		d := trendData{cell: store.Cell{Workload: random, Target: share}, byRatio: true}
+		for i := range 10 {
+			x := 1 - .5*float64(i/5)
+			d.dots = append(d.dots, trendDot{run: iotax.Run{ID: fmt.Sprint(i), Start: epoch.Add(time.Duration(i) * c.between)}, value: stat.Interval{Estimate: x, Lo: x, Hi: x, N: 6}})
+		}
+		d.changes = []trendChange{{before: 4, after: 5, change: stat.Interval{Estimate: .5, Lo: .4, Hi: .6}, verdict: stat.Worse}}
+		if dates := d.chart(wideTrend).Dates; len(dates) == 0 || dates[0].Label != c.label {
+			t.Errorf("every %v: %+v", c.between, dates)
+		}
+		if got := d.answer(10); !strings.HasSuffix(got, c.title) {
+			t.Errorf("every %v: %s", c.between, got)
+		}
 	}
 }
