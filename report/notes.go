@@ -136,11 +136,20 @@ func (n *Note) gather() {
 		shape string
 		cell  Cell
 	}
-	counted := map[key]*Row{} // the row whose trials were counted for that evidence and cell
+	counted := map[key]*Row{}     // the row whose trials were counted for that evidence and cell
+	shapes := map[string]string{} // by evidence: thousands of trials say the same
+	shaped := func(evidence string) string {
+		s, ok := shapes[evidence]
+		if !ok {
+			s = shape(evidence)
+			shapes[evidence] = s
+		}
+		return s
+	}
 	for _, raw := range n.raw {
-		cell := raw.Cells[0]
+		cell, form := raw.Cells[0], shaped(raw.Evidence)
 		i := slices.IndexFunc(n.Items, func(it Item) bool {
-			return it.Evidence == raw.Evidence || slices.Contains(it.Cells, cell) && shape(it.Evidence) == shape(raw.Evidence)
+			return it.Evidence == raw.Evidence || slices.Contains(it.Cells, cell) && shaped(it.Evidence) == form
 		})
 		if i < 0 {
 			n.Items = append(n.Items, Item{Evidence: raw.Evidence, Lead: raw.Lead, Detail: raw.Detail})
@@ -151,7 +160,7 @@ func (n *Note) gather() {
 		if !slices.Contains(it.Cells, cell) {
 			it.Cells = append(it.Cells, cell)
 		}
-		k := key{shape(raw.Evidence), cell}
+		k := key{form, cell}
 		if counted[k] == nil {
 			counted[k] = raw.row
 		}
