@@ -409,13 +409,16 @@ func TestComparePageOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"2 runs held against", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
+	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read IOPS fell to ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	if strings.Contains(text, "B against A") {
 		t.Error("several runs are called one")
+	}
+	if got := answerOfAll([]*Comparison{{Letter: "B"}, {Letter: "C"}}); got != "2 runs against A: nothing is lost for sure." {
+		t.Error(got)
 	}
 	ids := regexp.MustCompile(`id="n(\d+)"`).FindAllStringSubmatch(text, -1)
 	seen := map[string]bool{}
