@@ -102,7 +102,7 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 	for _, v := range values {
 		label := strconv.FormatFloat(v, 'f', digits, 64) + "×"
 		if !d.byRatio {
-			label = report.Number(stat.Interval{Estimate: v, Lo: v, Hi: v}, d.unit)
+			label = report.Value(stat.Interval{Estimate: v, Lo: v, Hi: v}, d.unit) // "50k"
 		}
 		c.Ticks = append(c.Ticks, chartTick{At: y(v), Label: label})
 	}
