@@ -212,9 +212,13 @@ func startProcess(argv, env []string) (*process, error) {
 			return nil, err
 		}
 	}
+	home := "/root"
+	if st, err := os.Stat(home); err != nil || !st.IsDir() {
+		home = "/" // a root file system that a user made need not have one
+	}
 	p := &process{stdin: files[1], stdout: files[3], stderr: files[5], done: make(chan syscall.WaitStatus, 1)}
 	attr := &os.ProcAttr{
-		Dir: "/root", Env: mergeEnv(os.Environ(), env),
+		Dir: home, Env: mergeEnv(os.Environ(), env),
 		Files: []*os.File{files[0], files[2], files[4]},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
