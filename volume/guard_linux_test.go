@@ -55,15 +55,15 @@ var guarded = []struct {
 	{name: "GPT", tool: "parted", make: `parted -s "$1" mklabel gpt`, want: "gpt"},
 	{name: "DOS partition table", tool: "parted", make: `parted -s "$1" mklabel msdos mkpart primary 1MiB 8MiB`, want: "dos"},
 	{name: "GPT's copy at the end", tool: "parted", make: `parted -s "$1" mklabel gpt; dd if=/dev/zero of="$1" bs=4096 count=16 conv=fsync 2>/dev/null`, want: "gpt"},
-	{name: "mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount "$1" "$2/mnt"`, undo: `umount "$2/mnt"`, want: "is mounted on "},
+	{name: "mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount -o ro "$1" "$2/mnt"`, undo: `umount "$2/mnt"`, want: "is mounted on "},
 	{name: "mounted elsewhere", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"
-unshare -m sh -c 'mount --make-rprivate /; mount "$1" "$2/mnt"; echo ready >"$2/ready"; exec sleep 60' sh "$1" "$2" >/dev/null 2>&1 & echo $! >"$2/pid"
+unshare -m sh -c 'mount --make-rprivate /; mount -o ro "$1" "$2/mnt"; echo ready >"$2/ready"; exec sleep 60' sh "$1" "$2" >/dev/null 2>&1 & echo $! >"$2/pid"
 while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`, want: "is mounted on "},
 	{name: "open in a process", tool: "sleep", make: `sleep 60 3<>"$1" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "file open in a process", tool: "sleep", make: `f=$(losetup -n -O BACK-FILE "$1"); sleep 60 3<>"$f" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "file behind another loop device", tool: "losetup", make: `losetup -f --show "$(losetup -n -O BACK-FILE "$1")" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
 	{name: "file of another name behind another loop device", tool: "losetup", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-too"; losetup -f --show "$f-too" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
-	{name: "loop device over a loop device that is mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount "$1" "$2/mnt"; losetup -f --show -o 4MiB "$1" >"$2/other"`,
+	{name: "loop device over a loop device that is mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount -o ro "$1" "$2/mnt"; losetup -f --show -o 4MiB "$1" >"$2/other"`,
 		undo: `losetup -d "$(cat "$2/other")"; umount "$2/mnt"`, want: "is mounted on "},
 	{name: "RAID 1.2", tool: "dd", make: `printf '\374\116\053\251\001\000\000\000' | dd of="$1" bs=1 seek=4096 conv=notrunc,fsync 2>/dev/null`, want: "Linux RAID"},
 	{name: "ZFS", tool: "dd", make: `for l in 0 1 2 3; do printf '\014\261\272\000\000\000\000\000' | dd of="$1" bs=1 seek=$((131072 + 4096 * l)) conv=notrunc,fsync 2>/dev/null; done`, want: "ZFS"},
