@@ -134,7 +134,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 		}
 	}()
 	if w.spec.Import != "" {
-		return w.runCommands(ctx, t, s, add)
+		return w.runCommands(ctx, t, s, out, add)
 	}
 	const convert = `umask 077; qemu-img convert -q -T none -t none -f "$1" -O "$2" "$3" "$4"`
 	ask := func(op, file string) (time.Duration, error) {
@@ -196,14 +196,17 @@ func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 }
 
 // runCommands goes the way of a VM manager of the plan.
-func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch, add func(string, time.Duration)) error {
+func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch, out *iotax.Trial, add func(string, time.Duration)) error {
+	took := map[string]time.Duration{}
 	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {"first.duration", w.spec.First}, {"second.duration", w.spec.Second}} {
 		d, err := s.timed(ctx, longest(int64(w.spec.Size)), manager, step.command)
 		if err != nil {
 			return w.fail(t, fmt.Errorf("%s: %w", step.command, err), "")
 		}
 		add(step.value, d)
+		took[step.value] = d
 	}
+	w.judge(out, took["second.duration"], took["first.duration"])
 	return nil
 }
 

@@ -96,10 +96,9 @@ func TestImage(t *testing.T) {
 		}
 		first, _ := out.Value("first.duration")
 		clone, _ := out.Value("second.duration")
-		w := &imagePath{}
-		w.judge(out, time.Duration(clone.Value*1e9), time.Duration(first.Value*1e9))
-		if slow && !found(out, "clone-not-fast") {
-			t.Errorf("%s: first %v s, second %v s, no finding", second, first.Value, clone.Value)
+		// A link may take longer than a twentieth of a second on a busy machine: then it is not fast, and said to be so.
+		if got := found(out, "clone-not-fast"); got != (clone.Value*fastClone > first.Value) || slow && !got {
+			t.Errorf("%s: first %v s, second %v s, finding %v", second, first.Value, clone.Value, got)
 		}
 		if left, _ := filepath.Glob(store + "/*"); len(left) > 0 {
 			t.Errorf("left behind: %v", left)

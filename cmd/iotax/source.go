@@ -425,7 +425,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 
 // leastBudget is how far --scale makes a budget smaller: a try of a whole suite is then over after three minutes, with what opens
 // and closes it.
-const leastBudget = 150 * time.Second
+const leastBudget = 2 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.
 func resize(p *plan.Plan, size string) error {
