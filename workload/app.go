@@ -96,6 +96,9 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if err != nil {
 		return err
 	}
+	if err := guard(ctx, t, a.spec.Run); err != nil {
+		return err
+	}
 	port, err := freePort(t.Machine)
 	if err != nil {
 		return err

@@ -166,6 +166,10 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
 			Mend: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
+	if t.Place.ReadOnly && holds(placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) && t.Place.Kind != iotax.PlaceDir {
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path),
+			Mend: "a fio workload that reads; if all that is on it may be lost, name the device: iotax run --destroy"}
+	}
 	args, err := s.args()
 	if err != nil {
 		return err
@@ -198,6 +202,9 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, seed uint64) error {
 	if text == "" {
 		return nil
+	}
+	if err := guard(ctx, t, text); err != nil {
+		return err
 	}
 	cmd := &iotax.Cmd{Args: []string{"sh", "-c", fillIn(text, t, seed, iotax.Quote)}, Env: c.env(), Dir: workDir(t)}
 	if err := t.Machine.Run(ctx, cmd); err != nil {
@@ -242,6 +249,9 @@ const rawLimit = 4 << 20
 func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	args, err := c.spec.args()
 	if err != nil {
+		return err
+	}
+	if err := guard(ctx, t, c.spec.Run); err != nil {
 		return err
 	}
 	quote := asItIs

@@ -162,6 +162,51 @@ func TestCommandThatFails(t *testing.T) {
 	}
 }
 
+// A device is handed to a command only when the command line has named it, and its guard is asked each time.
+func TestCommandsAtDevices(t *testing.T) {
+	texts := map[string]func(*Command){
+		"run":     func(s *Command) { s.Run = "true {device}" },
+		"setup":   func(s *Command) { s.Setup = "true {device}" },
+		"prepare": func(s *Command) { s.Prepare = "true {device}" },
+		"cleanup": func(s *Command) { s.Cleanup = "true {device}" },
+	}
+	for name, change := range texts {
+		s := commandOf("true")
+		change(s)
+		device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
+		if err := made(t, "command", s).Check(t.Context(), device); err == nil || !strings.Contains(err.Error(), "may only be read") || !strings.Contains(err.Error(), "--destroy") {
+			t.Errorf("%s at a device that was not named: %v", name, err)
+		}
+		device.Place.ReadOnly = false
+		device.Place.Guard = func(context.Context) error { return errors.New("it is mounted now") }
+		if name == "cleanup" {
+			if err := made(t, "command", s).Cleanup(t.Context(), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+				t.Errorf("a clean-up at a device that is in use: %v", err)
+			}
+			continue
+		}
+		if _, err := attempt(t, made(t, "command", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+			t.Errorf("%s at a device that is in use: %v", name, err)
+		}
+		asked := 0
+		device.Place.Guard = func(context.Context) error { asked++; return nil }
+		if _, err := attempt(t, made(t, "command", s), device); err != nil || asked == 0 {
+			t.Errorf("%s at a device that was named: %v, asked %d times", name, err, asked)
+		}
+	}
+	device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
+	if _, err := attempt(t, made(t, "command", commandOf("true")), device); err != nil {
+		t.Errorf("a command that does not name it: %v", err)
+	}
+	s := newApp().(*App)
+	s.Run, s.Ready = "sh -c 'echo ready; exec sleep 60' {device}", "ready"
+	device.Place.ReadOnly = false
+	device.Place.Guard = func(context.Context) error { return errors.New("it is mounted now") }
+	if _, err := attempt(t, made(t, "app", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+		t.Errorf("an application at a device that is in use: %v", err)
+	}
+}
+
 func TestCommandEndsWithItsContext(t *testing.T) {
 	s := commandOf("sleep 60")
 	w := made(t, "command", s)

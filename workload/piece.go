@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,13 +66,24 @@ var placeholders = map[iotax.PlaceKind]string{
 	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
 }
 
+// holds reports whether p stands in one of texts.
+func holds(p string, texts ...string) bool {
+	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
+}
+
+// guard asks whether a device that others may have a use for may still be handed to a command that names it.
+func guard(ctx context.Context, t *iotax.Target, text string) error {
+	if t.Place.Guard == nil || !holds(placeholders[t.Place.Kind], text) {
+		return nil
+	}
+	return t.Place.Guard(ctx)
+}
+
 // misplaced is the first placeholder in texts that t's place cannot fill, or "".
 func misplaced(t *iotax.Target, texts ...string) string {
 	for kind, p := range placeholders {
-		for _, s := range texts {
-			if kind != t.Place.Kind && strings.Contains(s, p) {
-				return p
-			}
+		if kind != t.Place.Kind && holds(p, texts...) {
+			return p
 		}
 	}
 	return ""
