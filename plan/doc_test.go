@@ -145,3 +145,32 @@ func TestPagesOfContainers(t *testing.T) {
 		}
 	}
 }
+
+// No secret of a plan is in an error, and none that is told by its form is in a plan.
+func TestSecretsOfPlans(t *testing.T) {
+	const mark = "MARKéD-9"
+	for text, want := range map[string]string{
+		"targets: {a: {bucket: 'http://k:" + mark + "@h/b'}}":                                                                        "a password does not belong into a plan",
+		"targets: {a: {url: \"nbd://u:" + mark + "@h/x\"}}":                                                                          "a password does not belong into a plan",
+		"machines: {m: {docker: {host: tcp://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                   "a password does not belong into a plan",
+		"machines: {m: {ssh: {host: ssh://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                      "a password does not belong into a plan",
+		"targets: {a: {dir: /x}}\nworkloads:\n  w:\n    command:\n      run: |\n        x\n        curl http://me:" + mark + "@h/\n": "a password does not belong into a plan",
+		"machines: {m: {ssh: {host: h, password: " + mark + "}}}\ntargets: {a: {on: m, dir: /x}}":                                    "unknown key",
+		"targets: {a: {bucket: {secret: '" + mark + "', path: /x}}}":                                                                 "unknown key",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {http_s3_key: " + mark + "}}}":                                                "a secret would stand in fio's command line",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # http://me:" + mark + "@h\nnonsense: 1":                         "unknown key",
+	} {
+		p, err := plan.Parse("plan.yaml", []byte(text), realKinds())
+		if err == nil {
+			t.Errorf("%s: no error, %v", text, p)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), mark) || strings.Contains(fmt.Sprintf("%+v %q", err, err), mark) {
+			t.Errorf("%s\n%v", text, err)
+		}
+	}
+	harmless := "targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # as http://me:secret@h\n"
+	if _, err := plan.Parse("plan.yaml", []byte(harmless), realKinds()); err != nil {
+		t.Error(err)
+	}
+}

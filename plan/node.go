@@ -184,6 +184,15 @@ func read(file string, text []byte, c *collector) *node {
 	if err != nil {
 		return whole("", "the YAML cannot be read: %v", err)
 	}
+	for i, line := range src.lines {
+		src.lines[i] = masked(line)
+	}
+	for _, tk := range tokens {
+		if tk.Type != token.CommentType && secret.MatchString(tk.Value) {
+			c.fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
+			return nil
+		}
+	}
 	if !bounded(src, tokens, c) {
 		return nil
 	}

@@ -141,10 +141,23 @@ const maxWord = 4096 // bytes; PATH_MAX of Linux
 // secret finds the password of a URL.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
+// secretKey finds what stands behind a key that is named like a secret.
+var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|passwd|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
+
+// masked is a line of a plan as an error may show it: secrets are dots, so that what follows them stays in its column.
+func masked(line string) string {
+	for _, re := range []*regexp.Regexp{secret, secretKey} {
+		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
+			line = line[:m[2]] + strings.Repeat(".", utf8.RuneCountInString(line[m[2]:m[3]])) + line[m[3]:]
+		}
+	}
+	return line
+}
+
 // begin makes the node of a whole word.
 func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 	w.begun++
-	src := &source{word: what, index: w.begun, lines: []string{text}}
+	src := &source{word: what, index: w.begun, lines: []string{masked(text)}}
 	if of > 1 {
 		src.word = fmt.Sprintf("%s %d", what, i+1)
 	}
@@ -160,7 +173,6 @@ func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 	}
 	if at := secret.FindStringSubmatchIndex(text); at != nil {
 		// Neither shown nor kept: the word is a name in every report.
-		src.lines[0] = text[:at[2]] + "…" + text[at[3]:]
 		n.col, n.width = utf8.RuneCountInString(text[:at[2]])+1, 1
 		w.fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
 		return nil, false

@@ -117,11 +117,26 @@ var order = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_o
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
+// secretOptions are the options that hold a secret: fio shows its command line to everybody on the machine, and a report what was run.
+var secretOptions = []string{"http_pass", "http_s3_key", "http_s3_security_token", "http_s3_sse_customer_key", "http_swift_auth_token", "rbd_encryption_passphrase"}
+
+// keepsSecret refuses an option that holds a secret.
+func keepsSecret(name string) *plan.FieldError {
+	if !slices.Contains(secretOptions, name) {
+		return nil
+	}
+	return &plan.FieldError{Field: name, Msg: "a secret would stand in fio's command line, which all see, and in the report",
+		Mend: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
+}
+
 // OptionNames lists fio's options, those included that SetOption refuses: it says why.
 func (f *Fio) OptionNames() []string { return fio.OptionNames() }
 
 // SetOption sets one of fio's options; an empty value is an option without "=value".
 func (f *Fio) SetOption(key, value string) error {
+	if e := keepsSecret(key); e != nil {
+		return e
+	}
 	o, ok := fio.LookupOption(key)
 	if !ok {
 		e := &plan.FieldError{Field: key, Msg: "fio has no option " + key}
@@ -391,6 +406,9 @@ func (j *fioJob) take(src *source) error {
 			}
 			if at := strings.TrimLeft(s.Value, " \t"); at != s.Value && strings.Trim(at, "0123456789") != "" {
 				return fail(fmt.Sprintf("%s=%q: the space behind the = is a part of the value to fio", s.Key, s.Value), "write "+s.Key+"="+at)
+			}
+			if e := keepsSecret(s.Key); e != nil {
+				return fail(s.Key+": "+e.Msg, e.Mend)
 			}
 			var slip *plan.ValueError
 			if s.Key == "rw" && !strings.Contains(s.Value, "$") && errors.As(checkOption("rw", s.Value), &slip) {

@@ -197,6 +197,23 @@ func TestJobErrorsInPlans(t *testing.T) {
 	}
 }
 
+// Nothing that is told of a job with a secret holds it.
+func TestJobsWithSecrets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "j.fio")
+	if err := os.WriteFile(file, []byte("[a]\nrw=read\nhttp_s3_key=MARKED\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{file, "fio --name=a --rw=read --http_s3_key=MARKED"} {
+		p, err := plan.FromWords([]string{"dir:/tmp"}, []string{word}, plan.Defaults(), allKinds())
+		if err == nil {
+			_, err = New(p.Workloads[0], Env{Log: t.Logf})
+		}
+		if err == nil || !strings.Contains(err.Error(), "a secret would stand in fio's command line") || strings.Contains(err.Error(), "MARKED") {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
 func TestJobsAsWords(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "j.fio")

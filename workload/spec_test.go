@@ -20,6 +20,8 @@ func TestSetOption(t *testing.T) {
 		{"runtime", "10", "iotax sets this option itself", "measure: {trial: 10s}"},
 		{"timeout", "10", "iotax sets this option itself", "measure: {trial: 10s}"},
 		{"filename", "/dev/sda", "iotax sets this option itself", "the target says where"},
+		{"http_s3_key", "x", "a secret would stand in fio's command line", "bucket: target"},
+		{"rbd_encryption_passphrase", "x", "a secret would stand in fio's command line", ""},
 		{"kb_base", "1000", "iotax sets this option itself", "standard units"},
 		{"rw", "randraed", `"randraed" is no direction`, `"randread"`},
 		{"size", "1 gig", "unknown unit", ""},
