@@ -126,10 +126,12 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
-	if opts.Shard.Divided() {
+	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written
 		if done, err := a.takeUp(ctx, db, &opts); done || err != nil {
 			return err
 		}
+	} else if err := absolute(p); err != nil {
+		return err
 	}
 
 	givenUp, err := devicesToDestroy(destroy, p)
@@ -166,6 +168,22 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return a.finishPart(ctx, db, r, outputs, opts.Shard, runErr)
 	}
 	return a.finish(ctx, db, r, outputs, runErr)
+}
+
+// absolute writes the directories of this host in full: the saved plan is read again, by --resume and clean, wherever these are called.
+func absolute(p *plan.Plan) error {
+	for _, t := range p.Targets {
+		d, ok := t.Spec.(*volume.DirSpec)
+		if !ok || t.On != plan.Host || filepath.IsAbs(d.Path) || strings.HasPrefix(d.Path, "/") {
+			continue
+		}
+		abs, err := filepath.Abs(d.Path)
+		if err != nil {
+			return &iotax.Error{Op: "find directory", On: d.Path, Err: err}
+		}
+		d.Path = abs
+	}
+	return nil
 }
 
 // beginWork labels all that is made from here on as made by the run id, and makes its working directory.

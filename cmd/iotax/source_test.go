@@ -1,12 +1,14 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax/plan"
+	"iotax/volume"
 )
 
 // A small suite is over soon, a large one has its time, and a run without a budget gets none.
@@ -53,5 +55,23 @@ func TestChoose(t *testing.T) {
 	}
 	if got, err := choose(names, nil); err != nil || !slices.Equal(got, nil) {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A saved plan is read again elsewhere.
+func TestAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	p := &plan.Plan{Targets: []plan.Target{
+		{Name: "here", On: plan.Host, Spec: &volume.DirSpec{Path: "a/b"}}, {Name: "full", On: plan.Host, Spec: &volume.DirSpec{Path: "/x"}},
+		{Name: "there", On: "guest", Spec: &volume.DirSpec{Path: "c"}},
+	}}
+	if err := absolute(p); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{filepath.Join(dir, "a/b"), "/x", "c"} {
+		if got := p.Targets[i].Spec.(*volume.DirSpec).Path; got != want {
+			t.Errorf("%s: %s, want %s", p.Targets[i].Name, got, want)
+		}
 	}
 }
