@@ -122,8 +122,11 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 		case strings.Contains(v.Name, "latency") && kind == KindTerse:
 			margin = 1e-6 // whole microseconds
 		case strings.Contains(v.Name, "latency"):
-			// Six digits of a unit of which there are at least two; percentiles are rounded up.
-			margin = max(1e-9, v.Value*1e-3)
+			// Two decimals of a unit of which there are at least two, of the deviation one; percentiles are rounded up.
+			margin = max(1e-9, v.Value*0.0026)
+			if strings.HasSuffix(v.Name, ".sd") {
+				margin = max(1e-9, v.Value*0.0051)
+			}
 			if strings.HasSuffix(v.Name, ".max") && v.Value > 2e-6 {
 				margin = max(1e-6, margin) // cut to a whole unit
 			}
