@@ -274,6 +274,7 @@ type Target struct {
 	Name    string
 	Machine Machine
 	Place   Place
+	Device  string            // what run --destroy calls the plan's block device, or ""
 	Labels  map[string]string // what the plan varied
 	Facts   map[string]string // what was found
 

@@ -309,3 +309,23 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+type rawSpec struct{ path string }
+
+func (s rawSpec) Device() string { return s.path }
+
+// A device is called as run --destroy takes it: with its machine where that is not this host.
+func TestDevice(t *testing.T) {
+	for want, target := range map[string]Target{
+		"/dev/sdb":       {On: Host, Spec: rawSpec{"/dev/sdb"}},
+		"guest:/dev/sdb": {On: "guest", Spec: rawSpec{"/dev/sdb"}},
+		"":               {On: "guest", Spec: rawSpec{}},
+	} {
+		if got := target.Device(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (Target{On: "guest", Spec: &hostSpec{}}).Device(); got != "" {
+		t.Errorf("a directory is the device %q", got)
+	}
+}

@@ -56,6 +56,19 @@ type Target struct {
 	origin origin
 }
 
+// Device is what run --destroy calls the target's block device, [MACHINE:]PATH as the plan writes both, or "" where it
+// has none.
+func (t Target) Device() string {
+	d, ok := t.Spec.(interface{ Device() string })
+	switch {
+	case !ok || d.Device() == "":
+		return ""
+	case t.On == Host:
+		return d.Device()
+	}
+	return t.On + ":" + d.Device()
+}
+
 // A Workload is one entry of `workloads:`.
 type Workload struct {
 	Name    string

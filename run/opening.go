@@ -238,7 +238,7 @@ func (r *rig) enclose(ctx context.Context, t plan.Target, e plan.Encloser) (*iot
 		return nil, err
 	}
 	r.rigOf(t.On).onClose("container of "+t.Name, around.Machine, m.Close)
-	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Device: around.Device, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
 	if d, ok := m.(iotax.Describer); ok {
 		maps.Copy(target.Facts, d.Facts())
 	}
@@ -254,7 +254,7 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 		return nil, err
 	}
 	m := r.rigOf(t.On).machines[t.On].m
-	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
 	if d, ok := m.(iotax.Describer); ok {
 		maps.Copy(target.Facts, d.Facts())
 	}

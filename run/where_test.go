@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -48,6 +49,40 @@ func TestMachinesThatServe(t *testing.T) {
 	last := []string{"detach t2", "remove t2", "detach t1", "remove t1", "close b", "detach t0", "remove t0", "close a"}
 	if !slices.Equal(w.log[len(w.log)-len(last):], last) {
 		t.Errorf("order of the end:\n got %q\nwant %q", w.log, last)
+	}
+}
+
+// device is a volume spec of a block device; enclosed is the place of another target, in a container.
+type device struct{ path string }
+
+func (d *device) Device() string { return d.path }
+
+type enclosed struct{ of }
+
+func (*enclosed) Encloses() {}
+
+// A device that the plan names keeps that name, for whoever wants it destroyed: its path there may be another.
+func TestDevicesKeepTheirName(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Targets = append(p.Targets, plan.Target{Name: "raw", On: "guest", Kind: "device", Spec: &device{"/dev/disk/by-id/x"}},
+		plan.Target{Name: "inside", On: "guest", Kind: "inside", Spec: &enclosed{of{"raw"}}}, plan.Target{Name: "here", On: plan.Host, Kind: "device", Spec: &device{"/dev/sdb"}})
+	d := w.deps()
+	d.Enclose = func(context.Context, plan.Target, iotax.Machine, iotax.Place) (iotax.Machine, error) {
+		return &fakeMachine{w: w, name: "box"}, nil
+	}
+	got := map[string]string{}
+	check := d.Check
+	d.Check = func(tr *iotax.Trial, target *iotax.Target) ([]iotax.Finding, string) {
+		got[target.Name] = target.Device
+		return check(tr, target)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"host": "", "disk": "", "share": "", "raw": "guest:/dev/disk/by-id/x", "inside": "guest:/dev/disk/by-id/x", "here": "/dev/sdb"}
+	if !maps.Equal(got, want) {
+		t.Errorf("devices %q, want %q", got, want)
 	}
 }
 

@@ -145,7 +145,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		}
 		if t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
-				Mend: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(t.Place.Path)}
+				Mend: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))}
 		}
 		if t.Place.ReadOnly && st.job.writes() && st.job.total() > 0 {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),

@@ -454,6 +454,18 @@ func TestDevice(t *testing.T) {
 	}
 }
 
+// What gives a device up is what run --destroy takes: the plan's name of it, with the machine.
+func TestDeviceIsOnlyRead(t *testing.T) {
+	w := open(t, "rw", "randwrite", "size", "1MiB")
+	for device, want := range map[string]string{"": "iotax run --destroy /dev/null", "guest:/dev/by-id/x": "iotax run --destroy guest:/dev/by-id/x", "a b:/dev/x": "iotax run --destroy 'a b:/dev/x'"} {
+		err := w.Check(ctxFor(t), &iotax.Target{Name: "there", Machine: host.Local(), Device: device, Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}})
+		var e *iotax.Error
+		if !errors.As(err, &e) || !strings.HasSuffix(e.Mend, want) {
+			t.Errorf("%q: %v, want the mend %q", device, err, want)
+		}
+	}
+}
+
 // A failed trial says what fio said, and keeps its output.
 func TestRunFails(t *testing.T) {
 	dir := onDisk(t)
