@@ -339,8 +339,15 @@ func unavailable(engine string, t *iotax.Target, err error) (why, mend string) {
 	if engine != "io_uring" || profile == "" || profile == "unconfined" || err == nil {
 		return why, ""
 	}
-	return fmt.Sprintf("%s on %s is blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, profile, err),
-		"to measure io_uring there: security: [seccomp=unconfined], or a profile that allows it"
+	is, key := "is", "security: [seccomp=unconfined], or a profile that allows it"
+	if t.Facts["engine"] == "kubernetes" {
+		key = "seccomp: Unconfined; for a pod that exists, seccompProfile: {type: Unconfined} in its own spec"
+		if profile == "the node's default" { // which is no profile on many
+			is = "may be"
+		}
+	}
+	return fmt.Sprintf("%s on %s %s blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, is, profile, err),
+		"to measure io_uring there: " + key
 }
 
 // checkScript changes into the place and tells its free space and the sizes of the files named.

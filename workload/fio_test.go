@@ -466,6 +466,29 @@ func TestDeviceIsOnlyRead(t *testing.T) {
 	}
 }
 
+// What blocks io_uring is told with the key that the kind of machine has.
+func TestUnavailable(t *testing.T) {
+	const docker, pod = "security: [seccomp=unconfined]", "seccomp: Unconfined"
+	for _, c := range []struct {
+		engine, runs, profile string
+		err                   error
+		why, mend             string
+	}{
+		{"io_uring", "docker", "default", errors.New("fio: no"), "io_uring on there is blocked by the container's seccomp profile (default), which fio cannot tell from a kernel without it: fio: no", docker},
+		{"io_uring", "podman", "a profile of its own", errors.New("fio: no"), "is blocked by", docker},
+		{"io_uring", "kubernetes", "RuntimeDefault", errors.New("fio: no"), "is blocked by the container's seccomp profile (RuntimeDefault)", pod},
+		{"io_uring", "kubernetes", "the node's default", errors.New("fio: no"), "may be blocked by the container's seccomp profile (the node's default)", pod},
+		{"io_uring", "kubernetes", "unconfined", errors.New("fio: no"), "io_uring on there: fio: no", ""},
+		{"io_uring", "", "", errors.New("fio: no"), "io_uring on there: fio: no", ""},
+		{"libaio", "docker", "default", errors.New("fio: no"), "libaio on there: fio: no", ""},
+	} {
+		why, mend := unavailable(c.engine, &iotax.Target{Name: "there", Facts: map[string]string{"engine": c.runs, "seccomp": c.profile}}, c.err)
+		if !strings.Contains(why, c.why) || (mend == "") != (c.mend == "") || !strings.Contains(mend, c.mend) || c.mend == pod && strings.Contains(mend, "security:") {
+			t.Errorf("%s, %s: %s; %s", c.runs, c.profile, why, mend)
+		}
+	}
+}
+
 // A failed trial says what fio said, and keeps its output.
 func TestRunFails(t *testing.T) {
 	dir := onDisk(t)
