@@ -1,0 +1,100 @@
+package container
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"iotax"
+)
+
+// An engine is found where its own command line finds it.
+func TestEngineAddress(t *testing.T) {
+	config, run := t.TempDir(), t.TempDir()
+	write := func(text string, at ...string) {
+		t.Helper()
+		file := filepath.Join(append([]string{config}, at...)...)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := func(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
+	for name, meta := range map[string]string{
+		"far":    `{"Name":"far","Metadata":{},"Endpoints":{"docker":{"Host":"ssh://far.example","SkipTLSVerify":false}}}`,
+		"near":   `{"Name":"near","Endpoints":{"docker":{"Host":"unix:///run/near.sock"}}}`,
+		"keys":   `{"Name":"keys","Endpoints":{"docker":{"Host":"tcp://keys.example:2376"}}}`,
+		"empty":  `{"Name":"empty","Endpoints":{}}`,
+		"broken": `{`,
+	} {
+		write(meta, "contexts", "meta", id(name), "meta.json")
+	}
+	write("", "contexts", "tls", id("keys"), "docker", "ca.pem")
+	keys := filepath.Join(config, "contexts", "tls", id("keys"), "docker")
+	socket := filepath.Join(run, "podman", "podman.sock")
+	if err := errors.Join(os.Mkdir(filepath.Dir(socket), 0o700), os.WriteFile(socket, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	type vars = map[string]string
+	for _, c := range []struct {
+		name, engine, current string // current is what `docker context use` chose
+		spec                  Spec
+		env                   vars
+		where, tls, fails     string
+	}{
+		{name: "nothing is said", engine: "docker", where: client.DefaultDockerHost},
+		{name: "chosen context", engine: "docker", current: "far", where: "ssh://far.example"},
+		{name: "chosen default", engine: "docker", current: "default", where: client.DefaultDockerHost},
+		{name: "DOCKER_CONTEXT before the chosen one", engine: "docker", current: "far", env: vars{"DOCKER_CONTEXT": "near"}, where: "unix:///run/near.sock"},
+		{name: "DOCKER_HOST before contexts", engine: "docker", current: "far", env: vars{"DOCKER_HOST": "tcp://d:1", "DOCKER_CONTEXT": "near"}, where: "tcp://d:1"},
+		{name: "context: before all of these", engine: "docker", current: "far", spec: Spec{Context: "near"}, env: vars{"DOCKER_HOST": "tcp://d:1", "DOCKER_CONTEXT": "keys"}, where: "unix:///run/near.sock"},
+		{name: "context: default", engine: "docker", current: "far", spec: Spec{Context: "default"}, env: vars{"DOCKER_HOST": "tcp://d:1"}, where: client.DefaultDockerHost},
+		{name: "host: before all", engine: "docker", current: "far", spec: Spec{Host: "tcp://plan:1"}, env: vars{"DOCKER_HOST": "tcp://d:1"}, where: "tcp://plan:1"},
+		{name: "context with keys", engine: "docker", spec: Spec{Context: "keys"}, where: "tcp://keys.example:2376", tls: keys},
+		{name: "CONTAINER_HOST is not Docker's", engine: "docker", env: vars{"CONTAINER_HOST": "tcp://p:1"}, where: client.DefaultDockerHost},
+
+		{name: "missing context", engine: "docker", spec: Spec{Context: "nobody's"}, fails: "read docker context nobody's"},
+		{name: "missing chosen context", engine: "docker", current: "gone", fails: "read docker context gone"},
+		{name: "context without a host", engine: "docker", spec: Spec{Context: "empty"}, fails: "it names no host"},
+		{name: "broken context", engine: "docker", spec: Spec{Context: "broken"}, fails: "read docker context broken"},
+		{name: "no URL", engine: "docker", spec: Spec{Host: "/run/docker.sock"}, fails: "this is no URL"},
+
+		{name: "the user's service", engine: "podman", where: "unix://" + socket},
+		{name: "contexts are not Podman's", engine: "podman", current: "far", where: "unix://" + socket},
+		{name: "DOCKER_HOST of Podman", engine: "podman", env: vars{"DOCKER_HOST": "tcp://d:1"}, where: "tcp://d:1"},
+		{name: "CONTAINER_HOST before it", engine: "podman", env: vars{"CONTAINER_HOST": "tcp://p:1", "DOCKER_HOST": "tcp://d:1"}, where: "tcp://p:1"},
+		{name: "host: of Podman", engine: "podman", spec: Spec{Host: "unix:///p.sock"}, env: vars{"CONTAINER_HOST": "tcp://p:1"}, where: "unix:///p.sock"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, v := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"} {
+				t.Setenv(v, c.env[v])
+			}
+			t.Setenv("DOCKER_CONFIG", config)
+			t.Setenv("XDG_RUNTIME_DIR", run)
+			write(fmt.Sprintf(`{"auths":{},"currentContext":%q}`, c.current), "config.json")
+			where, tls, err := engineAddress(c.engine, &c.spec)
+			if c.fails != "" {
+				var e *iotax.Error
+				if !errors.As(err, &e) || !strings.Contains(err.Error(), c.fails) || e.Mend == "" {
+					t.Errorf("got %q, %v, want the error %q with a mend", where, err, c.fails)
+				}
+				return
+			}
+			if err != nil || where != c.where || tls != c.tls {
+				t.Errorf("got %q, %q, %v, want %q, %q", where, tls, err, c.where, c.tls)
+			}
+		})
+	}
+	if name := currentContext(t.TempDir()); name != "" {
+		t.Errorf("without a configuration the context is %q", name)
+	}
+	write("{", "config.json")
+	if name := currentContext(config); name != "" {
+		t.Errorf("of a broken configuration the context is %q", name)
+	}
+}
