@@ -63,7 +63,7 @@ func TestJobObjects(t *testing.T) {
 type api struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
-	refuse  string // a resource that may not be made
+	refuse  string // a resource that may be neither made nor read
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,6 +110,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	case http.MethodGet:
+		if a.refuse != "" && (resource == a.refuse || path.Base(path.Dir(r.URL.Path)) == a.refuse) {
+			fail(http.StatusForbidden, metav1.StatusReasonForbidden)
+			return
+		}
 		if o := a.objects[r.URL.Path]; o != nil {
 			answer(http.StatusOK, o)
 			return
