@@ -226,6 +226,17 @@ func TestFaultyStores(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}, "no answer within 300ms", "lost nodes"},
+		{"hangs within an object", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("ETag", `"x"`)
+			w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+			if r.Method == http.MethodGet {
+				w.Header().Set("Content-Length", "1000")
+				_, _ = w.Write(make([]byte, 10))
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+		}, "no answer within 2s", "lost nodes"},
 		{"changes content", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("ETag", `"x"`)
@@ -248,8 +259,11 @@ func TestFaultyStores(t *testing.T) {
 			s := httptest.NewServer(c.answer)
 			defer s.Close()
 			e := Endpoint{Host: strings.TrimPrefix(s.URL, "http://"), Bucket: "bench", Region: "us-east-1", Style: "path", Access: access, Secret: secret, Timeout: 20 * time.Second}
-			if c.name == "hangs" { // the others must have their time on a busy machine
+			switch c.name { // the others must have their time on a busy machine
+			case "hangs":
 				e.Timeout = 300 * time.Millisecond
+			case "hangs within an object": // its upload must come through
+				e.Timeout = 2 * time.Second
 			}
 			_, err := Do(t.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-test/", Batch: Batch{Size: 1000, Count: 1, Clients: 1, Part: 5 << 20, Concurrency: 1, Verify: true}})
 			wantFailure(t, err, c.cause, c.mend)
