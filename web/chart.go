@@ -34,6 +34,7 @@ type trendChart struct {
 	Levels                []chartLevel
 	Changes               []chartChange
 	One                   float64 // of a ratio: where 1 lies; 0 is outside
+	HasInterval           bool    // whether any dot has one
 	Desc                  string
 }
 
@@ -138,6 +139,7 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 		}
 		if dot.value.Bounded() && dot.value.Lo > 0 {
 			cd.HasInterval, cd.Lo, cd.Hi = true, y(dot.value.Lo), y(dot.value.Hi)
+			c.HasInterval = true
 		}
 		c.Dots = append(c.Dots, cd)
 	}

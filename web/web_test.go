@@ -130,6 +130,8 @@ func TestPages(t *testing.T) {
 		{"/trend?workload=" + query(random) + "&target=" + query(blk), 200, []string{"no change in 31 runs"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=nightly", 200, []string{"A dot is a run, with its 95 % interval, on"}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95 % interval"}}, // two blocks
 		{"/trend?workload=x&target=y", 404, []string{"no run that has ended"}, nil},
 		{"/trend?workload=x&target=y&runs=0", 400, nil, nil},
 		{"/trend?workload=x&target=y&by=z", 400, nil, nil},
