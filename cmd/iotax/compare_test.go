@@ -11,7 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestWorkflow runs the step of docs/ci.md that compares, on two runs of which the second is worse.
+// TestWorkflow runs the step of docs/ci.md that looks for the tools, with one of them and with both, and the one that compares,
+// on two runs of which the second is worse.
 func TestWorkflow(t *testing.T) {
 	page, err := os.ReadFile("../../docs/ci.md")
 	if err != nil {
@@ -27,14 +28,13 @@ func TestWorkflow(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text), &flow); err != nil || !found {
 		t.Fatalf("the workflow is no YAML: %v", err)
 	}
-	script := ""
+	steps := map[string]string{}
 	for _, s := range flow.Jobs["io"].Steps {
-		if s.Name == "Compare" {
-			script = s.Run
-		}
+		steps[s.Name] = s.Run
 	}
-	if script == "" {
-		t.Fatal("the workflow has no step Compare")
+	script, tools := steps["Compare"], steps["Tools"]
+	if script == "" || tools == "" {
+		t.Fatal("the workflow has no step Compare, or no step Tools")
 	}
 	dir := t.TempDir()
 	files, err := txtar.ParseFile("testdata/script/compare.txtar")
@@ -54,6 +54,19 @@ func TestWorkflow(t *testing.T) {
 	}
 	if err := os.Symlink(self, filepath.Join(dir, "iotax")); err != nil {
 		t.Skip(err)
+	}
+	look := exec.Command("sh", "-e", "-c", tools)
+	look.Env = []string{"PATH=" + dir}
+	if out, err := look.CombinedOutput(); err == nil || !strings.Contains(string(out), "iotax") {
+		t.Errorf("the step Tools finds iotax and no fio: %v, %s", err, out)
+	}
+	if err := os.Symlink(self, filepath.Join(dir, "fio")); err != nil {
+		t.Fatal(err)
+	}
+	look = exec.Command("sh", "-e", "-c", tools)
+	look.Env = []string{"PATH=" + dir}
+	if out, err := look.CombinedOutput(); err != nil {
+		t.Errorf("the step Tools finds iotax and fio: %v, %s", err, out)
 	}
 	cmd := exec.Command("sh", "-e", "-c", script)
 	cmd.Dir = dir
