@@ -104,7 +104,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 			}
 		}
 		slices.SortFunc(out, func(x, y reason) int { return cmp.Compare(x.rule, y.rule) })
-		if there("generator-bound") {
+		if there("generator-bound") && !here("generator-bound") {
 			plain("generator-bound", c.r.Against+" was limited by the CPU of its load generator")
 		}
 		return out
@@ -127,21 +127,20 @@ func (a *assessing) findReasons(c assessed) []reason {
 			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
 		})
 	}
-	cpu := func(rule, text string) {
-		switch {
-		case here(rule):
-			plain(rule, text)
-		case there(rule):
-			add(rule, math.NaN(), nil, func(string) string {
-				return c.r.Against + " was itself limited by its CPU, so that the loss may be larger"
-			})
+	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.
+	for _, x := range []struct{ rule, text string }{
+		{"generator-bound", "its load generator had no more CPU, so the CPU is the limit"},
+		{"cpu-bound", "it is near to what the CPU can do at all"},
+	} {
+		if here(x.rule) == there(x.rule) {
+			continue
 		}
-	}
-	switch {
-	case here("generator-bound") || there("generator-bound"):
-		cpu("generator-bound", "its load generator had no more CPU, so the CPU is the limit")
-	case here("cpu-bound") || there("cpu-bound"):
-		cpu("cpu-bound", "it is near to what the CPU can do at all")
+		if here(x.rule) {
+			plain(x.rule, x.text)
+		} else {
+			plain(x.rule, c.r.Against+" was itself limited by its CPU, so that the loss may be larger")
+		}
+		break
 	}
 	if here("steal") && !there("steal") {
 		plain("steal", "CPU time was stolen from it")
