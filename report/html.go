@@ -100,6 +100,7 @@ type pageView struct {
 	Top                           template.HTML
 	Answer, When, Status          string
 	Environment, Protocol, Method string
+	Objects                       string // "" without objects
 	ID, Baseline, Others, Margin  string // Others: what rows are held against instead
 	Script                        template.JS
 	Tiles                         []tileView
@@ -224,7 +225,7 @@ func (r *Report) view() (pageView, error) {
 	v := pageView{
 		headView: newHead(r.Run.Version, r.Run.Name, ""), Script: template.JS(pageJS), // ours, from the binary
 		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
-		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(unbroken(clean(r.environmentLine()))), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()),
+		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(unbroken(clean(r.environmentLine()))), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()), Objects: unbroken(r.objectsLine()),
 		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Others: clean(r.others()), Margin: unbroken(percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}

@@ -24,6 +24,7 @@ type jsonReport struct {
 	Clients     []jsonScaling     `json:"clients,omitempty"`
 	Beside      *jsonBeside       `json:"beside,omitempty"`
 	Layout      *jsonLayout       `json:"layout,omitempty"`
+	Objects     []objectFact      `json:"objects,omitempty"` // how the bytes of objects were kept from harm
 }
 
 // jsonRun is the run without its environment, which stands beside it.
@@ -114,7 +115,7 @@ func toJSON(i stat.Interval) jsonValue {
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
 func (r *Report) JSON(w io.Writer) error {
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Waterfalls: r.jsonWaterfalls(), Clients: r.jsonScalings(), Beside: r.jsonBeside(), Layout: r.jsonLayout(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: r.Answer, Assessment: r.jsonAssessment(), Waterfalls: r.jsonWaterfalls(), Clients: r.jsonScalings(), Beside: r.jsonBeside(), Layout: r.jsonLayout(), Objects: r.objectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

@@ -93,6 +93,9 @@ func (r *Report) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "%s  \n", escapeMarkdown(env))
 	}
 	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(r.protocolLine()), strings.ReplaceAll(escapeMarkdown(r.noiseLine()), "\\`iotax calibrate\\`", "`iotax calibrate`"), escapeMarkdown(r.methodLine()))
+	if objects := r.objectsLine(); objects != "" {
+		fmt.Fprintf(&b, "%s\n", escapeMarkdown(objects))
+	}
 	if r.Run.ID != "" {
 		fmt.Fprintf(&b, "\n<sub>iotax %s, run %s</sub>\n", escapeMarkdown(r.Run.Version), escapeMarkdown(r.Run.ID))
 	}

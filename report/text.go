@@ -676,6 +676,9 @@ func (t *textWriter) foot() {
 	}
 	t.para(t.protocolLine()+". "+t.methodLine(), "", "  ", t.pal.dim)
 	t.para(t.noiseLine(), "", "  ", t.pal.dim)
+	if s := t.objectsLine(); s != "" {
+		t.para(s, "", "  ", t.pal.dim)
+	}
 	if t.Run.ID == "" {
 		return
 	}
