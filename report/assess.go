@@ -64,12 +64,19 @@ type Cause struct {
 // least the first.
 func (a Assessment) Fit(width, lines int) int {
 	for i, s := range a.Sentences {
-		if lines -= len(Wrap(s.Text, width)); lines < 0 {
+		text := s.Text
+		if i > 0 {
+			text = s.marked()
+		}
+		if lines -= len(Wrap(text, width)); lines < 0 {
 			return max(1, i)
 		}
 	}
 	return len(a.Sentences)
 }
+
+// marked is the sentence with the numbers of its notes, as the table has them.
+func (s Sentence) marked() string { return strings.TrimSpace(s.Text + " " + marks(s.Notes)) }
 
 // assessing is the state of making an Assessment.
 type assessing struct {

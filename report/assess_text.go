@@ -31,7 +31,7 @@ func (t *textWriter) assessment() []Sentence {
 
 func (t *textWriter) sentences(all []Sentence) {
 	for _, s := range all {
-		t.para(s.Text, "– ", "  ", t.sentenceStyle(s.Kind))
+		t.para(s.marked(), "– ", "  ", t.sentenceStyle(s.Kind))
 	}
 }
 
