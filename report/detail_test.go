@@ -172,6 +172,9 @@ func TestCost(t *testing.T) {
 	}
 	for _, tr := range trials {
 		tr.Values = append(tr.Values, iotax.Value{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}, iotax.Value{Name: "cpu.host.busy", Value: .5, Unit: iotax.RatioUnit})
+		if tr.Target != run.Baseline { // nothing serves a directory of this host
+			tr.Values = append(tr.Values, iotax.Value{Name: "memory.serving", Value: 300 << 20, Unit: iotax.Bytes})
+		}
 	}
 	r := New(run, trials)
 	c := r.Sections[0].cost(r, r.counting())
@@ -179,8 +182,14 @@ func TestCost(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	// Half of four CPUs for a thousand I/Os a second is 2 ms each.
-	if got := c.Cells[1].CPU.Estimate; math.Abs(got-.002) > 1e-12 || !math.IsNaN(c.Cells[1].Memory.Estimate) {
-		t.Errorf("CPU %g, memory %g", got, c.Cells[1].Memory.Estimate)
+	for i, memory := range []float64{math.NaN(), 300 << 20} {
+		got := c.Cells[i]
+		if known := !math.IsNaN(memory); math.Abs(got.CPU.Estimate-.002) > 1e-12 || known == math.IsNaN(got.Memory.Estimate) || known && got.Memory.Estimate != memory {
+			t.Errorf("%s: CPU %g, memory %g, want %g", got.Target, got.CPU.Estimate, got.Memory.Estimate, memory)
+		}
+	}
+	if v := c.chart(map[string]int{}); !strings.Contains(string(v.SVG), "b: 300.0 MiB") {
+		t.Errorf("the bars do not tell the memory:\n%s", v.SVG)
 	}
 }
 

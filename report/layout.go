@@ -317,39 +317,3 @@ func (r *Report) generated() string {
 	}
 	return s + "."
 }
-
-// A Bar is one target under one workload with what it cost, for bar plots: the median, and the CPU and
-// memory of what serves it. What was not measured is NaN.
-type Bar struct {
-	Workload, Target, Metric string
-	Label, Unit              string
-	Better                   iotax.Better
-	Baseline                 bool
-	Value                    stat.Interval
-	CPU, CPUPerIO            stat.Interval // of the processes that serve the target, in CPU seconds (or cores) a trial, and seconds an I/O
-	CPUUnit                  string
-	Memory                   stat.Interval // of the same, B
-	Verdict                  stat.Verdict
-}
-
-// Bars are those of the metrics that decide, in the order of the sections and their rows.
-func (r *Report) Bars() []Bar {
-	var out []Bar
-	for _, s := range r.first() {
-		for j := range s.Rows {
-			row := &s.Rows[j]
-			if row.Value.N == 0 {
-				continue
-			}
-			b := Bar{Workload: s.Workload, Target: row.Target, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better, Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict,
-				CPU: r.figure(s.Workload, row, "cpu.serving"), CPUPerIO: r.figure(s.Workload, row, "cpu.serving.per-io"), Memory: r.figure(s.Workload, row, "memory.serving")}
-			for _, f := range row.Secondary {
-				if f.Name == "cpu.serving" {
-					b.CPUUnit = f.Unit
-				}
-			}
-			out = append(out, b)
-		}
-	}
-	return out
-}
