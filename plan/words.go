@@ -142,7 +142,7 @@ const maxWord = 4096 // bytes; PATH_MAX of Linux
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
 // secretKey finds what stands behind a key that is named like a secret.
-var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|passwd|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
+var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
 // masked is a line of a plan as an error may show it: secrets are dots, so that what follows them stays in its column.
 func masked(line string) string {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,9 +167,12 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
 			Mend: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
-	if t.Place.ReadOnly && holds(placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) && t.Place.Kind != iotax.PlaceDir {
-		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path),
-			Mend: "a fio workload that reads; if all that is on it may be lost, name the device: iotax run --destroy"}
+	if t.Place.ReadOnly && t.Place.Kind != iotax.PlaceDir && holds(placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) {
+		mend := "a fio workload that reads"
+		if t.Place.Kind == iotax.PlaceDevice {
+			mend += "; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))
+		}
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path), Mend: mend}
 	}
 	args, err := s.args()
 	if err != nil {

@@ -174,7 +174,7 @@ func TestCommandsAtDevices(t *testing.T) {
 		s := commandOf("true")
 		change(s)
 		device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
-		if err := made(t, "command", s).Check(t.Context(), device); err == nil || !strings.Contains(err.Error(), "may only be read") || !strings.Contains(err.Error(), "--destroy") {
+		if err := made(t, "command", s).Check(t.Context(), device); err == nil || !strings.Contains(err.Error(), "may only be read") || !strings.Contains(err.Error(), "--destroy /dev/iotax-none") {
 			t.Errorf("%s at a device that was not named: %v", name, err)
 		}
 		device.Place.ReadOnly = false

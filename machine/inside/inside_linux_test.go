@@ -33,7 +33,7 @@ func onHost(t *testing.T, c Config) (iotax.Machine, string) {
 
 func needRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
+		t.Skip("needs root to make namespaces")
 	}
 }
 
