@@ -157,6 +157,20 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add("import.convert", converted)
 	add("import.upload", sent)
 	add("import.duration", converted+sent)
+	text, err := s.sh(ctx, time.Minute, `wc -c <image.qcow2`)
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	moved, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return w.fail(t, fmt.Errorf("wc answered %q", text), "")
+	}
+	out.Facts["moved"] = plan.Size(moved).String()
+	// What went over the line by the time of the whole step, conversions included: held against the line, it tells which of them limits.
+	rate := func(name string, d time.Duration) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
+	}
+	rate("import.bandwidth", converted+sent)
 	fetched, err := ask(object.OpGetFile, "base.qcow2")
 	if err != nil {
 		return w.fail(t, err, "")
@@ -168,6 +182,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add("first.download", fetched)
 	add("first.convert", written)
 	add("first.duration", fetched+written)
+	rate("first.bandwidth", fetched+written)
 	cloned, err := s.timed(ctx, time.Minute, `umask 077; qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 volume-2.qcow2`)
 	if err != nil {
 		return w.fail(t, err, "")

@@ -73,6 +73,13 @@ func TestImage(t *testing.T) {
 	}
 	first, _ := out.Value("first.duration")
 	second, _ := out.Value("second.duration")
+	for _, step := range []string{"import", "first"} {
+		took, _ := out.Value(step + ".duration")
+		rate, _ := out.Value(step + ".bandwidth")
+		if moved := took.Value * rate.Value; moved < 32<<20 || moved > 33<<20 {
+			t.Errorf("%s moved %.0f B at %v in %v, want the 32 MiB that are written", step, moved, rate, took)
+		}
+	}
 	if found(out, "clone-not-fast") != (second.Value*fastClone > first.Value) {
 		t.Errorf("first %v, second %v, findings %v", first, second, out.Findings)
 	}

@@ -26,7 +26,7 @@ func TestClusterSuite(t *testing.T) {
 	before := made()
 	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no", "-w", "network,sequential read,materialize,guest")
 	text := r.stdout
-	for _, want := range []string{"tcp node04 to node01", "tcp node03 to node01", "network rtt mean", "controller export", "node-local export", "node05 node-local export", "materialize duration",
+	for _, want := range []string{"tcp node04 to node01", "tcp node03 to node01", "tcp node05 to node01", "network rtt mean", "controller export", "node-local export", "node05 node-local export", "materialize duration",
 		"guest disk attached", "guest up", "guest root read bandwidth"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q", want)
