@@ -517,7 +517,10 @@ func (r reading) memory() []iotax.Finding {
 	took, known := r.value("read.latency.mean")
 	disk := r.fact("device.disk")
 	virtual := strings.HasPrefix(disk, "vd") || strings.HasPrefix(disk, "xvd")
-	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil || r.tgt.Place.Backing != "" {
+	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil {
+		return nil
+	}
+	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // a disk that this host's file system serves to a guest
 		return nil
 	}
 	return []iotax.Finding{hostMemory.finding("a random read of %s took %s", r.fact("bs"), secondsText(took))}

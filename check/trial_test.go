@@ -307,6 +307,15 @@ var planted = []struct {
 			set(t, "read.iops", 32/14e-6)
 			set(t, "read.latency.submission.mean", 1e-7)
 		}},
+	{"host-memory", "a directory of this very host, and a disk that it serves to a guest", iotax.Info,
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			single(t, tgt, "vda", 14e-6)
+			tgt.Place.Path, tgt.Place.Backing = "/var/tmp/iotax-x", "/var/tmp/iotax-x"
+		},
+		func(t *iotax.Trial, tgt *iotax.Target) {
+			single(t, tgt, "vda", 14e-6)
+			tgt.Place.Path, tgt.Place.Backing = "/dev/vdb", "/var/tmp/iotax-x/disk.raw"
+		}},
 	{"short-trial", "1.5 s", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.15) },
 		func(t *iotax.Trial, _ *iotax.Target) { shrink(t, 0.6) }},
