@@ -24,6 +24,7 @@ const DefaultTimeout = time.Minute
 type client struct {
 	*minio.Client
 	e       Endpoint
+	close   func()       // ends the connections that are idle
 	sent    atomic.Value // how the payload of the first upload was signed
 	options minio.PutObjectOptions
 }
@@ -37,8 +38,9 @@ func newClient(e Endpoint) (*client, error) {
 	if err != nil {
 		return nil, &Failure{Op: "make S3 client", Text: err.Error()}
 	}
+	c.close = t.CloseIdleConnections
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = 256, 256
-	t.DialContext = (&net.Dialer{Timeout: min(e.Timeout, 10*time.Second)}).DialContext
+	t.DialContext = dial(net.Dialer{Timeout: min(e.Timeout, 10*time.Second)})
 	if e.TLS {
 		roots, err := x509.SystemCertPool()
 		if err != nil {

@@ -26,6 +26,7 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.close()
 	r := &Result{Facts: map[string]string{}}
 	switch j.Op {
 	case OpLook:

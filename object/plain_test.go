@@ -165,8 +165,8 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // BenchmarkAgainstOthers prints the throughput of batches under iotax over that of a plain loop of minio-go in the same payload mode,
 // and the CPU time of iotax over that of the loop: both without comparing what came, both with a checksum of it ("verified", where the
 // CPU time holds the checksums on both sides), and iotax with it over the loop without ("verified over none"); in the default mode also over
-// rclone, whose CPU time holds its start. They are medians of alternated rounds with their 95 % intervals; in each round the objects go up
-// once and come down several times.
+// rclone, whose CPU time holds its start. They are medians of alternated transfers with their 95 % intervals; in each round the objects go
+// up and come down several times.
 // go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
 func BenchmarkAgainstOthers(b *testing.B) {
 	const rounds, rclones = 12, 6
@@ -196,7 +196,7 @@ func BenchmarkAgainstOthers(b *testing.B) {
 }
 
 func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, rclones int) {
-	const downloads = 10
+	const uploads, downloads = 4, 10
 	pairs := map[string][2]string{"plain": {"iotax", "plain"}, "plain, verified": {"iotax verified", "plain verified"}, "plain, verified over none": {"iotax verified", "plain"}}
 	ratios := map[string][]float64{}
 	note := func(way, over string, mine, other Phase) {
@@ -218,10 +218,12 @@ func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, rc
 			}
 			return got
 		}
-		put := each(func(l loop) Phase { return l.put() })
-		note("put", "plain", put["iotax"], put["plain"])
-		note("put", "plain", put["iotax verified"], put["plain verified"]) // the same: what goes up is not verified
-		var get map[string]Phase
+		var put, get map[string]Phase
+		for range uploads {
+			put = each(func(l loop) Phase { return l.put() })
+			note("put", "plain", put["iotax"], put["plain"])
+			note("put", "plain", put["iotax verified"], put["plain verified"]) // the same: what goes up is not verified
+		}
 		for range downloads {
 			get = each(func(l loop) Phase { return l.get() })
 			for over, pair := range pairs {
