@@ -63,6 +63,8 @@ func unitOf(name string) (string, iotax.Better) {
 		return iotax.BytesPerSecond, iotax.Up
 	case name[max(0, len(name)-5):] == ".iops":
 		return iotax.PerSecond, iotax.Up
+	case name == "retransmits":
+		return iotax.Count, iotax.Neither
 	}
 	return iotax.Seconds, iotax.Down
 }

@@ -103,7 +103,7 @@ type besider struct {
 
 func (b *besider) index(fs []published.Figure) {
 	for _, f := range fs {
-		if !(f.Value > 0) { // a direction that was not measured is printed as 0
+		if !figures(f.Value, f.Unit) {
 			continue
 		}
 		k := besideKey{f.Workload, f.Target, f.Metric}
@@ -125,6 +125,12 @@ func (b *besider) index(fs []published.Figure) {
 			b.void[t.Workload][t.Block] = true
 		}
 	}
+}
+
+// figures tells a measured value from one that stands for nothing: a direction that was not measured is printed as 0. That there was
+// none of what is counted, as of retransmits, is a figure.
+func figures(v float64, unit string) bool {
+	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
 }
 
 // fold makes names comparable.
@@ -176,7 +182,7 @@ func (b *besider) reference() {
 // values are those of a cell's trials that count, by block.
 func (b *besider) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
 	for _, t := range b.ours[c] {
-		if v, ok := t.Value(metric); ok && t.Err == "" && v.Value > 0 && !math.IsInf(v.Value, 0) {
+		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
 			unit, better = v.Unit, v.Better
 			dots = append(dots, Dot{Block: t.Block, Value: v.Value, Void: b.void[c.Workload][t.Block]})
 		}

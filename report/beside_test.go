@@ -81,6 +81,41 @@ func TestBesideOthers(t *testing.T) {
 	}
 }
 
+// That there was none of what is counted is a figure; a speed of 0 is one that was not measured, on either side.
+func TestBesideCounts(t *testing.T) {
+	run, trials := runOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
+		cellSpec{target: "a to b", workload: "network", values: map[string]float64{"bandwidth": 100, "retransmits": 0}},
+		cellSpec{target: "c to b", workload: "network", values: map[string]float64{"bandwidth": 0, "retransmits": 3}})
+	r := New(run, trials)
+	var fs []published.Figure
+	for target, v := range map[string]float64{"tcp a": 193, "tcp c": 0} {
+		fs = append(fs, published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "retransmits", Value: v, Unit: iotax.Count},
+			published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "bandwidth", Value: v, Unit: iotax.BytesPerSecond})
+	}
+	r.HoldBeside(fs, iotax.Beside{Published: "paper", Targets: map[string]string{"a to b": "tcp a"}, Workloads: map[string]string{"network": "net"},
+		Values: map[string]string{"c to b / network / retransmits": "tcp c / net / retransmits", "c to b / network / bandwidth": "tcp c / net / bandwidth"}}, "")
+	got := map[string][2]float64{}
+	for _, row := range r.Beside.Rows {
+		got[row.Target+" "+row.Metric] = [2]float64{math.Round(row.Value.Estimate), row.TheirValue.Estimate}
+		if strings.HasSuffix(row.Metric, "retransmits") && (row.Ratio != nil || row.TheirRatio != nil) {
+			t.Errorf("a number of retransmits has a ratio: %+v", row)
+		}
+	}
+	want := map[string][2]float64{"a to b retransmits": {0, 193}, "c to b retransmits": {3, 0}}
+	for cell, w := range want {
+		if v, ok := got[cell]; !ok || v != w {
+			t.Errorf("%s: %v beside the published, want %v", cell, v, w)
+		}
+	}
+	if _, ok := got["c to b bandwidth"]; ok || len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	var text strings.Builder
+	if err := r.text(100)(&text); err != nil || !strings.Contains(text.String(), "network retransmits") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
 // What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
 func TestBesideTogether(t *testing.T) {
 	b := Beside{}
