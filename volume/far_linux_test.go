@@ -151,6 +151,51 @@ func TestNBD(t *testing.T) {
 			t.Errorf("findings %v", f)
 		}
 	})
+	// Under I/O it is no other: fio ends with an error at once, and does not wait for the answers.
+	t.Run("an export that dies under I/O", func(t *testing.T) {
+		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
+		pid := v.(iotax.Accountant).Processes()["qemu-nbd"][0]
+		if out, err := fioNBD(t, near, p.Path); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		type end struct {
+			out []byte
+			err error
+		}
+		done := make(chan end, 1)
+		before := readBy(t, pid)
+		go func() {
+			out, err := iotax.Output(t.Context(), near, "fio", "--name=x", "--ioengine=nbd", "--uri="+p.Path, "--size=8m", "--rw=randread", "--bs=16k", "--iodepth=8", "--time_based", "--runtime=120")
+			done <- end{out, err}
+		}()
+		for until := time.Now().Add(time.Minute); readBy(t, pid) < before+1<<20; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatal("fio reads nothing")
+			}
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case e := <-done:
+			if e.err == nil {
+				t.Errorf("fio works without an export: %s", e.out)
+			}
+		case <-time.After(time.Minute):
+			t.Error("fio waits for an export that is gone")
+		}
+		<-v.(*nbd).server.done
+		if f := v.(Finder).Findings(); len(f) != 1 || f[0].Rule != "server-died" || f[0].Severity != iotax.Invalid {
+			t.Errorf("findings %v", f)
+		}
+		image := p.Backing
+		if err := v.Detach(t.Context()); err != nil {
+			t.Errorf("what is left cannot be taken down: %v", err)
+		}
+		if _, err := os.Stat(image); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", image, err)
+		}
+	})
 	t.Run("an existing export is only read", func(t *testing.T) {
 		_, p := attached(t, "nbd", nbdSpec(func(s *NBDSpec) { s.URL = "nbd://10.77.0.1:1/x" }), near, near)
 		if !p.ReadOnly || p.Path != "nbd://10.77.0.1:1/x" {
@@ -200,6 +245,19 @@ func TestNBD(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// readBy is what a process has read from disks.
+func readBy(t *testing.T, pid int) (n int64) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		_, _ = fmt.Sscanf(line, "read_bytes: %d", &n)
+	}
+	return n
 }
 
 func nbdProgram(change func(*NBDSpec)) string { return nbdSpec(change).Server }
