@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package engine starts real container engines for tests, each with a state of its own in a
 // temporary directory, and gives them an image that holds a shell and, where asked, fio.
 package engine
