@@ -24,31 +24,37 @@ const (
 	maxSamples = 1200 // kept of a series
 )
 
-// A sampler watches the memory of the processes that serve a target while a trial runs.
+// listCost is the share of a core that finding out which processes serve the target may take: QEMU's children are
+// looked for behind each of its threads.
+const listCost = 0.002
+
+// A sampler watches the memory and the CPU of the processes that serve a target while a trial runs, those that begin
+// meanwhile included: a guest that is booted in the trial.
 type sampler struct {
-	fs     system
-	labels map[string][]int
-	begun  time.Time
-	stop   chan struct{}
-	done   chan struct{}
+	fs        system
+	processes func() map[string][]int // asked from the sampler's own goroutine
+	labels    map[string][]int        // what it said last
+	first     map[string][]int        // and at first
+	begun     time.Time
+	stop      chan struct{}
+	done      chan struct{}
 
 	at     []float64            // s since begun
 	rss    map[string][]float64 // B, by label; "" is all of them
+	used   map[int]float64      // s of CPU of each process, when it was looked at last
+	cpu    []float64            // s of CPU a second of all of them, in the interval that ends then; the first is of none
 	uss    float64              // B, the most; 0 when it was not read
 	pss    float64
 	rolls  int
 	period time.Duration // of the last rollup
 	cost   time.Duration // CPU of the sampling thread
-
-	born map[string]float64 // B, by label; "" is all: the most of processes that began meanwhile and were not sampled
 }
 
-// sample begins to watch; it is nil where nothing serves the target, or its memory cannot be read.
-func (fs system) sample(ctx context.Context, processes map[string][]int) *sampler {
-	s := &sampler{fs: fs, labels: processes, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
-	if !s.read() {
-		return nil
-	}
+// sample begins to watch.
+func (fs system) sample(ctx context.Context, processes func() map[string][]int) *sampler {
+	s := &sampler{fs: fs, processes: processes, labels: processes(), begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
+	s.first = s.labels
+	s.read()
 	go s.loop(ctx)
 	return s
 }
@@ -58,38 +64,42 @@ func (s *sampler) loop(ctx context.Context) {
 	defer func(used func() time.Duration) { s.cost = used() }(threadCPU())
 	tick := time.NewTicker(rssPeriod)
 	defer tick.Stop()
-	used := threadTime()
-	s.rollup()
-	next := s.afterRollup(threadTime() - used)
+	var list, roll time.Time
 	for {
+		now := time.Now()
+		if now.After(list) {
+			used := threadTime()
+			s.labels = s.processes()
+			list = now.Add(time.Duration(float64(threadTime()-used) / listCost))
+		}
+		if now.After(roll) {
+			used := threadTime()
+			s.rollup()
+			s.period = max(rollupPeriod, time.Duration(float64(threadTime()-used)/rollupCost))
+			roll = now.Add(s.period)
+		}
 		select {
 		case <-ctx.Done(): // nobody asks any more
 			return
 		case <-s.stop:
+			s.labels = s.processes()
 			s.read()
-			return
-		case now := <-tick.C:
-			s.read()
-			if now.After(next) {
-				used := threadTime()
-				s.rollup()
-				next = s.afterRollup(threadTime() - used)
+			if !maps.EqualFunc(s.labels, s.first, slices.Equal[[]int]) {
+				s.rollup() // of those that began since, which are the largest now
 			}
+			return
+		case <-tick.C:
+			s.read()
 		}
 	}
 }
 
-func (s *sampler) afterRollup(cost time.Duration) time.Time {
-	s.period = max(rollupPeriod, time.Duration(float64(cost)/rollupCost))
-	return time.Now().Add(s.period)
-}
-
 // read takes one sample of the resident memory: of each label and of all, what processes share counted
 // once, as in resident.
-func (s *sampler) read() bool {
+func (s *sampler) read() {
 	found := false
-	var private, shared float64
-	sums := map[string]float64{}
+	var private, shared, busy float64
+	sums, used := map[string]float64{}, map[int]float64{}
 	for label, pids := range s.labels {
 		var own, common float64
 		for _, pid := range pids {
@@ -98,6 +108,10 @@ func (s *sampler) read() bool {
 				continue // it ended
 			}
 			found = true
+			if now, ok := s.fs.cpuTime(pid); ok {
+				used[pid] = now
+				busy += max(0, now-s.used[pid]) // one that began since has used all of it since
+			}
 			own += rss - min(rss, shmem)
 			common = max(common, min(rss, shmem))
 		}
@@ -106,14 +120,24 @@ func (s *sampler) read() bool {
 		shared = max(shared, common)
 	}
 	if !found {
-		return false
+		return
 	}
 	sums[""] = private + shared
-	s.at = append(s.at, time.Since(s.begun).Seconds())
-	for label, v := range sums {
-		s.rss[label] = append(s.rss[label], v)
+	for label := range sums {
+		if s.rss[label] == nil {
+			s.rss[label] = make([]float64, len(s.at)) // it began just now
+		}
 	}
-	return true
+	now, last := time.Since(s.begun).Seconds(), 0.0
+	if n := len(s.at); n > 0 {
+		last = s.at[n-1]
+	} else {
+		busy = 0
+	}
+	s.used, s.at, s.cpu = used, append(s.at, now), append(s.cpu, busy/max(1e-3, now-last))
+	for label := range s.rss {
+		s.rss[label] = append(s.rss[label], sums[label])
+	}
 }
 
 // rss reads what is resident of a process, and how much of that is shared memory (proc_pid_status(5)).
@@ -125,6 +149,23 @@ func (fs system) rss(pid int) (rss, shmem float64, ok bool) {
 	rss, ok = kilobytes(text, "\nVmRSS:")
 	shmem, _ = kilobytes(text, "\nRssShmem:")
 	return rss, shmem, ok
+}
+
+// cpuTime is the CPU time of a process in seconds, that of threads that ended included (proc_pid_stat(5)). It comes in
+// ticks of 10 ms.
+func (fs system) cpuTime(pid int) (float64, bool) {
+	text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, false
+	}
+	// The name stands in brackets and may hold anything; the state follows, and the times are 11 and 12 words behind it.
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) < 13 {
+		return 0, false
+	}
+	user, err1 := strconv.ParseUint(string(f[11]), 10, 64)
+	system, err2 := strconv.ParseUint(string(f[12]), 10, 64)
+	return float64(user+system) / userHZ, err1 == nil && err2 == nil
 }
 
 // kilobytes is the number behind a key of a file such as /proc/PID/status, in bytes.
@@ -140,7 +181,7 @@ func kilobytes(text []byte, key string) (float64, bool) {
 
 // rollup reads unique and proportional set sizes.
 func (s *sampler) rollup() {
-	if uss, pss, ok := s.fs.rollup(s.labels); ok {
+	if uss, pss, ok := s.fs.rollup(s.labels); ok && len(s.labels) > 0 {
 		s.uss, s.pss = max(s.uss, uss), max(s.pss, pss)
 		s.rolls++
 	}
@@ -165,76 +206,25 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// addBorn counts those of the processes that serve the target now and did not when the sampling began: a guest that
-// is booted in the trial. What the kernel knows as the peak of their life is that of the trial; to it is added
-// what was sampled of the others, although the two need not have come at the same moment. Their unique memory is
-// read now, once.
-func (s *sampler) addBorn(processes map[string][]int) {
-	known := map[int]bool{}
-	for _, pids := range s.labels {
-		for _, pid := range pids {
-			known[pid] = true
-		}
-	}
-	begun := map[string][]int{}
-	s.born = map[string]float64{}
-	all := map[int]usage{}
-	for label, pids := range processes {
-		of := map[int]usage{}
-		for _, pid := range pids {
-			if known[pid] {
-				continue
-			}
-			if u, ok := s.fs.usage(pid); ok {
-				of[pid], all[pid] = u, u
-				begun[label] = append(begun[label], pid)
-			}
-		}
-		if len(of) > 0 {
-			s.born[label] = resident(of)
-		}
-	}
-	if len(all) == 0 {
-		return
-	}
-	s.born[""] = resident(all)
-	if uss, pss, ok := s.fs.rollup(begun); ok {
-		s.uss, s.pss = s.uss+uss, s.pss+pss
-		s.rolls = max(s.rolls, 1)
-	}
-}
-
-// peak is the most that was resident of the processes behind a label, in bytes; "" is all of them.
-func (s *sampler) peak(label string) float64 {
-	peak := s.born[label]
-	if v := s.rss[label]; len(v) > 0 {
-		peak += slices.Max(v)
-	}
-	return peak
-}
-
-// end stops the sampling and tells what was seen, also of those processes that serve the target only now: peaks as
-// values, the series, and as facts how often it was looked and what that cost.
-func (s *sampler) end(seen *iotax.Seen, processes map[string][]int) {
+// end stops the sampling and tells what was seen: peaks as values, the series, and as facts how often it was looked and
+// what that cost. It tells nothing where nothing was found to serve the target, or its memory cannot be read.
+func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done
+	if len(s.at) == 0 {
+		return
+	}
 	took := time.Since(s.begun)
-	s.addBorn(processes)
 	add := func(name string, v float64) {
 		seen.Values = append(seen.Values, iotax.Value{Name: name, Value: v, Unit: iotax.Bytes, Better: iotax.Down})
 	}
-	add("memory.host.peak", s.peak(""))
-	labels := slices.Collect(maps.Keys(s.rss))
-	for label := range s.born {
-		if !slices.Contains(labels, label) {
-			labels = append(labels, label)
-		}
-	}
-	slices.Sort(labels)
+	labels := slices.Sorted(maps.Keys(s.rss))
 	for _, label := range labels {
+		name := "memory.host.peak"
 		if label != "" {
-			add("memory.host.peak."+label, s.peak(label))
+			name += "." + label
 		}
+		add(name, slices.Max(s.rss[label]))
 	}
 	how := fmt.Sprintf("resident memory every %v", rssPeriod)
 	if s.rolls > 0 {
@@ -245,20 +235,32 @@ func (s *sampler) end(seen *iotax.Seen, processes map[string][]int) {
 	seen.Facts["watch.memory"] = how
 	seen.Facts["watch.cost"] = fmt.Sprintf("%.2g %% of a core", 100*s.cost.Seconds()/took.Seconds())
 	seen.Values = append(seen.Values, iotax.Value{Name: "watch.cost", Value: s.cost.Seconds() / took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
-	for _, label := range slices.Sorted(maps.Keys(s.rss)) {
+	for _, label := range labels {
 		name := "memory.host.rss"
 		if label != "" {
 			name += "." + label
 		}
-		if v := s.rss[label]; len(v) == len(s.at) && (label == "" || len(s.labels) > 1) {
-			t, v := thin(s.at, v)
+		if label == "" || len(labels) > 2 {
+			t, v := thin(s.at, s.rss[label], slices.Max[[]float64])
 			seen.Series = append(seen.Series, iotax.Series{Name: name, Unit: iotax.Bytes, T: t, V: v})
 		}
 	}
+	if len(s.at) > 1 {
+		t, v := thin(s.at[1:], s.cpu[1:], mean)
+		seen.Series = append(seen.Series, iotax.Series{Name: "cpu.host", Unit: iotax.RatioUnit, T: t, V: v})
+	}
 }
 
-// thin keeps the largest of neighbours where a series is long.
-func thin(at, v []float64) ([]float64, []float64) {
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// thin makes one of neighbours where a series is long.
+func thin(at, v []float64, of func([]float64) float64) ([]float64, []float64) {
 	per := (len(v) + maxSamples - 1) / maxSamples
 	if per <= 1 {
 		return at, v
@@ -266,7 +268,7 @@ func thin(at, v []float64) ([]float64, []float64) {
 	var t, out []float64
 	for i := 0; i < len(v); i += per {
 		end := min(i+per, len(v))
-		t, out = append(t, at[end-1]), append(out, slices.Max(v[i:end]))
+		t, out = append(t, at[end-1]), append(out, of(v[i:end]))
 	}
 	return t, out
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // A Watch observes one trial. It reads counters when it starts and when it stops, outside of what is
-// measured. In between it only samples the memory of the processes that serve the target, and tells what
-// that cost.
+// measured. In between it only samples the memory and CPU of the processes that serve the target, and tells
+// what that cost.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
@@ -85,12 +85,12 @@ type usage struct {
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
 //   - of the processes that serve the target (iotax.Accountant): cpu.serving (s), and memory.serving (B), the
 //     most that was resident since Start, memory shared between them counted once,
-//   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second; the most that
-//     was resident at one time, memory.host.peak, sampled each 100 ms, and its series memory.host.rss;
+//   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second, and the series
+//     of that name, sampled each 100 ms, in which the kernel's ticks of 10 ms are seen; the most that was
+//     resident at one time, memory.host.peak, sampled as often, and its series memory.host.rss;
 //     memory.host.uss and memory.host.pss, the largest unique and proportional set sizes, as often as
 //     reading them costs half a percent of a core at most; watch.cost is what the sampling cost, as a
-//     share of a core. Of a process that began after Start, the peak of its life and what smaps_rollup
-//     tells at Stop are added, and its memory is not in the series,
+//     share of a core,
 //   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
 //     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
 //     of the readings.
@@ -144,7 +144,9 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		w.fs.resetPeak(pid)
 	}
 	w.begin = w.snapshot()
-	w.memory = fs.sample(ctx, t.Processes())
+	if accountant || len(t.Serving) > 0 || len(t.Together) > 0 {
+		w.memory = fs.sample(ctx, t.Processes)
+	}
 	return w, nil
 }
 
@@ -153,7 +155,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if w.memory != nil {
-		w.memory.end(&seen, w.t.Processes())
+		w.memory.end(&seen)
 	}
 	end := w.snapshot()
 	values := append(difference(w.begin, end), perProcess(w.t.Processes(), w.begin, end)...)
@@ -377,6 +379,9 @@ func resident(p map[int]usage) float64 {
 	return float64(private + shared)
 }
 
+// userHZ is USER_HZ, a constant of the kernel's interface: the ticks of a second in which it tells CPU time.
+const userHZ = 100
+
 // usage reads the counters of a process. The time in stat is that of all threads, also of those
 // that ended, which the finer clocks under task/ forget; QEMU starts and ends threads for its I/O.
 func (fs system) usage(pid int) (usage, bool) {
@@ -392,8 +397,7 @@ func (fs system) usage(pid int) (usage, bool) {
 	if err != nil {
 		return usage{}, false
 	}
-	const hz = 100 // USER_HZ, a constant of the kernel's interface
-	u := usage{own: st.CPUTime(), waited: float64(st.CUTime+st.CSTime) / hz}
+	u := usage{own: st.CPUTime(), waited: float64(st.CUTime+st.CSTime) / userHZ}
 	if status, err := p.NewStatus(); err == nil {
 		u.peak, u.shmem = status.VmHWM, status.RssShmem
 	}

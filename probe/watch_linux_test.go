@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -303,11 +304,15 @@ func TestMemoryIsSampled(t *testing.T) {
 	names := map[string]int{}
 	for _, s := range seen.Series {
 		names[s.Name] = len(s.T)
-		if len(s.T) != len(s.V) || !slices.IsSorted(s.T) || s.Unit != iotax.Bytes {
-			t.Errorf("series %s of %d and %d", s.Name, len(s.T), len(s.V))
+		unit := iotax.Bytes
+		if s.Name == "cpu.host" {
+			unit = iotax.RatioUnit
+		}
+		if len(s.T) != len(s.V) || !slices.IsSorted(s.T) || s.Unit != unit {
+			t.Errorf("series %s of %d and %d in %s", s.Name, len(s.T), len(s.V), s.Unit)
 		}
 	}
-	if names["memory.host.rss"] < 5 || names["memory.host.rss.server"] != names["memory.host.rss"] {
+	if names["memory.host.rss"] < 5 || names["memory.host.rss.server"] != names["memory.host.rss"] || names["cpu.host"] != names["memory.host.rss"]-1 {
 		t.Errorf("series %v", names)
 	}
 	if v["cpu.host"] <= 0 || math.Abs(v["cpu.host"]-v["cpu.host.server"]-v["cpu.host.test"]) > 0.02 && v["cpu.host"] < v["cpu.host.test"] {
@@ -315,25 +320,33 @@ func TestMemoryIsSampled(t *testing.T) {
 	}
 }
 
-// A process that begins to serve the target after the start, as a guest that is booted in the trial, counts with the
-// peak of its life, beside those that were sampled.
+// A process that begins to serve the target after the start, as a guest that is booted in the trial, is sampled from
+// then on beside the others, and its end is no end of the sampling.
 func TestMemoryOfWhatBegins(t *testing.T) {
 	const most = 200 << 20
-	m := serving{remoteMachine{there}, map[string][]int{"test": {os.Getpid()}}}
-	target := &iotax.Target{Machine: m}
-	w, err := Start(t.Context(), target)
+	var guest atomic.Int64
+	m := begins{remoteMachine{there}, func() map[string][]int {
+		all := map[string][]int{"test": {os.Getpid()}}
+		if pid := int(guest.Load()); pid > 0 {
+			all["guest"] = []int{pid}
+		}
+		return all
+	}}
+	w, err := Start(t.Context(), &iotax.Target{Machine: m})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := hungry(t, most, "3")
-	for range 400 {
+	time.Sleep(5 * rssPeriod)
+	pid := hungry(t, most, "4")
+	guest.Store(int64(pid))
+	for range 3000 {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-		if peak, _ := kilobytes(b, "\nVmHWM:"); peak >= most {
+		if now, _ := kilobytes(b, "\nVmRSS:"); now >= most {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	target.Serving = []iotax.Accountant{serving{pids: map[string][]int{"guest": {pid}}}}
+	time.Sleep(5 * rssPeriod)
 	seen, err := w.Stop(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -348,14 +361,43 @@ func TestMemoryOfWhatBegins(t *testing.T) {
 	if v["memory.host.uss"] < most || v["memory.host.pss"] < v["memory.host.uss"] {
 		t.Errorf("uss %v, pss %v", v["memory.host.uss"], v["memory.host.pss"])
 	}
+	curve := map[string]iotax.Series{}
+	for _, s := range seen.Series {
+		curve[s.Name] = s
+	}
+	all, of := curve["memory.host.rss"], curve["memory.host.rss.guest"]
+	if len(of.V) < 4 || len(of.V) != len(all.V) || len(of.T) != len(of.V) || of.V[0] != 0 || of.V[len(of.V)-1] < most {
+		t.Fatalf("the guest's curve is %v of %v", of, all)
+	}
+	if all.V[0] <= 0 || all.V[len(all.V)-1] < all.V[0]+most/2 {
+		t.Errorf("the curve of all is %v", all.V)
+	}
+	// The curve of the CPU holds what both used, but for the ticks in which it comes and what fell between two looks.
+	cpu, sum, last := curve["cpu.host"], 0.0, 0.0
+	for i, x := range cpu.V {
+		sum += x * (cpu.T[i] - last)
+		last = cpu.T[i]
+	}
+	if used := v["cpu.serving"]; sum <= 0 || sum > used+0.05 || sum < used/2-0.05 {
+		t.Errorf("the curve of the CPU holds %.3f s of %.3f s: %v", sum, used, cpu)
+	}
 }
 
+// begins is a machine whose processes come and go.
+type begins struct {
+	remoteMachine
+	processes func() map[string][]int
+}
+
+func (b begins) Processes() map[string][]int { return b.processes() }
+
 func TestMemoryOfNobody(t *testing.T) {
-	if s := thisHost.sample(t.Context(), map[string][]int{"gone": {1 << 30}}); s != nil {
-		t.Error("nobody is sampled")
-	}
-	if s := thisHost.sample(t.Context(), nil); s != nil {
-		t.Error("nothing is sampled")
+	for _, pids := range []map[string][]int{{"gone": {1 << 30}}, nil} {
+		seen := iotax.Seen{Facts: map[string]string{}}
+		thisHost.sample(t.Context(), func() map[string][]int { return pids }).end(&seen)
+		if len(seen.Values)+len(seen.Series)+len(seen.Facts) > 0 {
+			t.Errorf("%v is sampled: %+v", pids, seen)
+		}
 	}
 }
 
@@ -364,7 +406,7 @@ func TestThin(t *testing.T) {
 	for i := range 10*maxSamples + 1 {
 		at, v = append(at, float64(i)), append(v, float64(i%7))
 	}
-	x, y := thin(at, v)
+	x, y := thin(at, v, slices.Max[[]float64])
 	if len(x) != len(y) || len(x) > maxSamples || slices.Max(y) != 6 || x[len(x)-1] != at[len(at)-1] {
 		t.Errorf("%d of %d are left", len(x), len(at))
 	}

@@ -40,6 +40,8 @@ type Timeline struct {
 	Label    string
 	Unit     string
 	Cells    []TimelineCell
+	Cost     bool        // it is what the work took, and not how fast it went: nothing says that it should be steady
+	Serving  []*Timeline // the memory and the CPU of what serves the targets, during the same trials
 }
 
 // A TimelineCell is one target's part.
@@ -208,7 +210,13 @@ func (r *Report) timelines(trials map[Cell][]*Trial) (map[string]*Timeline, erro
 	out := map[string]*Timeline{}
 	for i := range r.Sections {
 		if s := &r.Sections[i]; out[s.Workload] == nil {
-			out[s.Workload] = s.timeline(chosen, series, trials)
+			tl, serving := s.timeline(chosen, series, trials), s.serving(chosen, series, trials)
+			if tl == nil && len(serving) > 0 {
+				tl = &Timeline{Workload: s.Workload}
+			}
+			if out[s.Workload] = tl; tl != nil {
+				tl.Serving = serving
+			}
 		}
 	}
 	return out, nil
@@ -216,43 +224,58 @@ func (r *Report) timelines(trials map[Cell][]*Trial) (map[string]*Timeline, erro
 
 func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) *Timeline {
 	direction, _, _ := strings.Cut(s.Metric, ".")
-	var tl *Timeline
 	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", "mixed.iops"} {
-		for _, row := range s.Rows {
-			c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
-			unit, sum, n := "", 0.0, 0
-			for _, t := range trials[Cell{row.Target, s.Workload}] {
-				i := slices.IndexFunc(series[t.Seq], func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
-				if i < 0 {
-					continue
-				}
-				x := series[t.Seq][i]
-				tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
-				for _, v := range x.V {
-					sum, n = sum+v, n+1
-				}
-				if tt.Steady.Enough {
-					c.Told++
-				}
-				if tt.Steady.Reached {
-					c.Steady++
-				}
-				unit, c.Trials = x.Unit, append(c.Trials, tt)
-			}
-			if len(c.Trials) == 0 {
-				continue
-			}
-			c.Mean = sum / float64(n)
-			if tl == nil {
-				tl = &Timeline{Workload: s.Workload, Name: name, Label: Label(name), Unit: unit}
-			}
-			tl.Cells = append(tl.Cells, c)
-		}
-		if tl != nil {
+		if tl := s.during(name, trials, series, all); tl != nil {
 			return tl
 		}
 	}
 	return nil
+}
+
+// serving are the timelines of what serves the targets: a guest's QEMU, the servers of its shares.
+func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
+	for _, name := range []string{"memory.host.rss", "cpu.host"} {
+		if tl := s.during(name, trials, series, all); tl != nil {
+			tl.Cost = true
+			out = append(out, tl)
+		}
+	}
+	return out
+}
+
+// during is the timeline of one series; nil where no trial has it.
+func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (tl *Timeline) {
+	for _, row := range s.Rows {
+		c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
+		unit, sum, n := "", 0.0, 0
+		for _, t := range trials[Cell{row.Target, s.Workload}] {
+			i := slices.IndexFunc(series[t.Seq], func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
+			if i < 0 {
+				continue
+			}
+			x := series[t.Seq][i]
+			tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
+			for _, v := range x.V {
+				sum, n = sum+v, n+1
+			}
+			if tt.Steady.Enough {
+				c.Told++
+			}
+			if tt.Steady.Reached {
+				c.Steady++
+			}
+			unit, c.Trials = x.Unit, append(c.Trials, tt)
+		}
+		if len(c.Trials) == 0 {
+			continue
+		}
+		c.Mean = sum / float64(n)
+		if tl == nil {
+			tl = &Timeline{Workload: s.Workload, Name: name, Label: Label(name), Unit: unit}
+		}
+		tl.Cells = append(tl.Cells, c)
+	}
+	return tl
 }
 
 // cost is the workload's, nil where neither CPU nor memory is known of any target.

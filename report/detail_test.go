@@ -363,3 +363,27 @@ func TestLayoutsInPage(t *testing.T) {
 		t.Error("a report without a layout has its heading")
 	}
 }
+
+// What serves the targets is drawn over time too, also where nothing else is, as in boots: without a word on whether it
+// was steady.
+func TestServingOverTime(t *testing.T) {
+	run, trials := small(iotax.Down, flat100, flat50)
+	for _, tr := range trials {
+		tr.Series = []iotax.Series{
+			{Name: "memory.host.rss", Unit: iotax.Bytes, T: []float64{0.1, 0.2, 0.3}, V: []float64{0, 100 << 20, 300 << 20}},
+			{Name: "cpu.host", Unit: iotax.RatioUnit, T: []float64{0.2, 0.3}, V: []float64{0.5, 1}},
+		}
+	}
+	var page strings.Builder
+	if err := New(run, trials).HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"What serves the targets, over time", "Host memory during the trials", "at most 300 MiB", "Host CPU during the trials"} {
+		if !strings.Contains(page.String(), want) && !strings.Contains(page.String(), strings.ToLower(want[:1])+want[1:]) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page.String(), "second by second") || strings.Contains(page.String(), "too short to tell") {
+		t.Error("it judges whether memory was steady")
+	}
+}

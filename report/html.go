@@ -133,6 +133,7 @@ type groupView struct {
 	Charts            []chartView // latency, cost
 	Times             []chartView // a panel for each target
 	Steady            string      // how their shading is to be read
+	Serving           []chartView // the memory and CPU of what serves the targets, over time
 }
 
 type sectionView struct {
@@ -309,7 +310,17 @@ func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*Trial, tl *Tim
 	if c := s.cost(r, trials); c != nil {
 		add(c.chart(hues))
 	}
-	if tl != nil {
+	if tl == nil {
+		return
+	}
+	for _, cost := range tl.Serving {
+		for _, c := range cost.charts(hues) {
+			if c.SVG != "" {
+				g.Serving = append(g.Serving, c)
+			}
+		}
+	}
+	if len(tl.Cells) > 0 {
 		for _, c := range tl.charts(hues) {
 			if c.SVG != "" {
 				g.Times = append(g.Times, c)

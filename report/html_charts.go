@@ -155,10 +155,14 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 	var out []chartView
 	for _, c := range tl.Cells {
 		p := chart.Plot{Title: fmt.Sprintf("%s during the trials of %s, %s", clean(tl.Label), clean(c.Target), clean(tl.Workload)), Width: 330, Height: 110,
-			X: chart.Axis{}, Bands: []chart.Band{{Lo: c.Mean * (1 - stat.SteadyRange/2), Hi: c.Mean * (1 + stat.SteadyRange/2)}}}
+			X: chart.Axis{}}
 		most := 0.0
+		if !tl.Cost {
+			p.Bands = []chart.Band{{Lo: c.Mean * (1 - stat.SteadyRange/2), Hi: c.Mean * (1 + stat.SteadyRange/2)}}
+			most = c.Mean * (1 + stat.SteadyRange/2)
+		}
 		for i, t := range c.Trials {
-			l := chart.Line{Hue: hues[c.Target], Faint: true, Odd: t.Steady.Enough && !t.Steady.Reached}
+			l := chart.Line{Hue: hues[c.Target], Faint: true, Odd: !tl.Cost && t.Steady.Enough && !t.Steady.Reached}
 			if i == 0 {
 				l.Name = clean(c.Target)
 			}
@@ -174,8 +178,10 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 		for k := 0.0; k*step <= p.X.Hi; k++ {
 			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
 		}
-		p.Y = linearAxis("", math.Max(most, c.Mean*(1+stat.SteadyRange/2)), tl.Unit)
+		p.Y = linearAxis("", most, tl.Unit)
 		switch {
+		case tl.Cost:
+			p.Note = "at most " + number(lone(most), tl.Unit)
 		case c.Told == 0:
 			p.Note = "too short to tell"
 		case c.Steady == c.Told:

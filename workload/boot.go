@@ -177,9 +177,6 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		return failed("boot for "+b.name+" on", t.Name, err, "")
 	}
 	b.booted = m
-	if a, ok := m.(iotax.Accountant); ok { // whoever watches the trial counts it to the target
-		t.Serving = append(t.Serving, a)
-	}
 	again, ok := m.(iotax.Booter)
 	if !ok || len(again.Boot()) == 0 {
 		return failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
@@ -290,7 +287,6 @@ func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 	defer cancel()
 	var err error
 	if m != nil {
-		t.Serving = slices.DeleteFunc(t.Serving, func(a iotax.Accountant) bool { return any(a) == any(m) })
 		err = m.Close(ctx)
 	}
 	if b.root != nil {

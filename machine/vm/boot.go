@@ -27,8 +27,9 @@ import (
 
 // again says what is special about a guest that is booted beside the first one of a run.
 type again struct {
-	name string      // host name of the micro-guest; "" for the first one
-	root *iotax.Root // to go on with, or nil
+	name  string         // host name of the micro-guest; "" for the first one
+	root  *iotax.Root    // to go on with, or nil
+	begun func(*qemu.VM) // is told once QEMU runs; nil for the first one
 }
 
 func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.Machine, err error) {
@@ -207,6 +208,9 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		return nil, err
 	}
 	b.vm = vm
+	if b.beside.begun != nil {
+		b.beside.begun(vm)
+	}
 	if b.pinned != nil {
 		if err := b.pinned.pin(vm.Pid()); err != nil {
 			return fail(err, "leave pin: out")
@@ -267,8 +271,8 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 }
 
 // again boots the same guest beside the first one.
-func (b *booting) again(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
-	o := b.o
+func (b *booting) again(ctx context.Context, beside again) (iotax.Machine, error) {
+	o, root := b.o, beside.root
 	o.Name = b.name + " again"
 	if root != nil && b.spec.Image != "" {
 		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("the root of an image of yours is its own"), Mend: "leave image: out"}
@@ -276,5 +280,5 @@ func (b *booting) again(ctx context.Context, root *iotax.Root) (iotax.Machine, e
 	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool {
 		return d.Disk != nil && (root == nil || root.Source != "serial:"+d.ID)
 	})
-	return boot(ctx, b.spec, o, again{name: "again", root: root})
+	return boot(ctx, b.spec, o, beside)
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"iotax"
@@ -24,9 +26,12 @@ type machine struct {
 	dirs  []string // everything it has on the host; one directory may be there twice
 	facts map[string]string
 	boot  []iotax.Phase
-	again func(ctx context.Context, root *iotax.Root) (iotax.Machine, error)
+	again func(ctx context.Context, beside again) (iotax.Machine, error)
 
 	pinned *pinning
+
+	mu     sync.Mutex
+	beside []*qemu.VM // booted once more, and not known to be gone
 }
 
 var (
@@ -39,15 +44,38 @@ var (
 	_ iotax.Restarter  = (*machine)(nil)
 )
 
-func (g *machine) Boot() []iotax.Phase         { return g.boot }
-func (g *machine) Started() time.Time          { return g.vm.Started } // what Boot counts from
-func (g *machine) Processes() map[string][]int { return g.vm.Processes() }
-func (g *machine) Facts() map[string]string    { return g.facts }
-func (g *machine) HostAddress() string         { return guest.Gateway }
+func (g *machine) Boot() []iotax.Phase      { return g.boot }
+func (g *machine) Started() time.Time       { return g.vm.Started } // what Boot counts from
+func (g *machine) Facts() map[string]string { return g.facts }
+func (g *machine) HostAddress() string      { return guest.Gateway }
+
+// Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
+// end: whoever samples sees how their memory grows while they boot.
+func (g *machine) Processes() map[string][]int {
+	all := g.vm.Processes()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.beside = slices.DeleteFunc(g.beside, func(v *qemu.VM) bool {
+		for label, pids := range v.Processes() {
+			all[label] = append(all[label], pids...)
+		}
+		select {
+		case <-v.Done():
+			return true
+		default:
+			return false
+		}
+	})
+	return all
+}
 
 // Restart boots the same guest once more, without the disks of volumes but that of root.
 func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
-	return g.again(ctx, root)
+	return g.again(ctx, again{name: "again", root: root, begun: func(v *qemu.VM) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.beside = append(g.beside, v)
+	}})
 }
 
 // BootFiles are the kernel, the initial RAM disk, and the disks that iotax itself gave the guest.

@@ -137,9 +137,32 @@ func restart(t *testing.T, g *machine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	m, err := g.Restart(ctx, nil)
+	type restarted struct {
+		m   iotax.Machine
+		err error
+	}
+	done := make(chan restarted, 1)
+	go func() {
+		m, err := g.Restart(ctx, nil)
+		done <- restarted{m, err}
+	}()
+	// Its QEMU is seen while it boots, and is no more once it has gone.
+	early := 0
+	var r restarted
+	for booting := true; booting; {
+		select {
+		case r = <-done:
+			booting = false
+		case <-time.After(10 * time.Millisecond):
+			early = max(early, len(g.Processes()["qemu"]))
+		}
+	}
+	m, err := r.m, r.err
 	if err != nil {
 		t.Fatal(err)
+	}
+	if early < 2 || !slices.Contains(g.Processes()["qemu"], m.(*machine).vm.Pid()) {
+		t.Errorf("%d processes while it boots, and then %v", early, g.Processes())
 	}
 	again := m.(*machine)
 	if again.vm.Pid() == g.vm.Pid() || len(again.Boot()) != len(g.Boot()) || again.String() == g.String() {
@@ -150,6 +173,9 @@ func restart(t *testing.T, g *machine) {
 	}
 	if err := again.Close(ctx); err != nil {
 		t.Error(err)
+	}
+	if all := g.Processes()["qemu"]; slices.Contains(all, again.vm.Pid()) || !slices.Contains(all, g.vm.Pid()) {
+		t.Errorf("processes are %v once %d has gone", all, again.vm.Pid())
 	}
 	if guestOut(t, g, "echo alive") != "alive" {
 		t.Error("the first one did not survive")
