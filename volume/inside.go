@@ -40,7 +40,7 @@ func (s *InsideSpec) Validate() error {
 	case len(words) == 0:
 		return &plan.FieldError{Field: "engine", Msg: "nothing starts the container", Mend: "engine: podman, or namespaces"}
 	case s.Engine == namespaces && len(s.Args) > 0:
-		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them", Mend: "leave them out, or name an engine"}
+		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them, nor a control group that would limit anything", Mend: "leave them out, or name an engine"}
 	case s.Engine == namespaces && s.Image != "" && !strings.HasPrefix(s.Image, "/"):
 		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no directory", s.Image), Mend: "write its path in full, or name an engine"}
 	case s.Engine != namespaces && (s.Image == "" || strings.HasPrefix(s.Image, "-")):

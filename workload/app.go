@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -85,7 +84,8 @@ func (a *app) Metrics() []string { return []string{"duration"} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && a.ready == nil && !iotax.IsLocal(t.Machine) {
-		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: errors.New("this host has no way to its ports"), Mend: "give ready: what it prints"}
+		err, mend := noWay(t.Machine, "give ready: what it prints")
+		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
 	return a.command.Check(ctx, t)
 }
@@ -103,10 +103,9 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if err != nil {
 		return err
 	}
-	address, listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "127.0.0.1"
-	if f, ok := t.Machine.(iotax.Forwarder); ok && a.ready == nil {
-		listen = "0.0.0.0"
-		if address, err = f.Forward(ctx, port); err != nil {
+	listen, address := "127.0.0.1", ""
+	if a.ready == nil {
+		if listen, address, err = reach(ctx, t.Machine, port); err != nil {
 			return err
 		}
 	}

@@ -67,6 +67,14 @@ func TestAppThatFails(t *testing.T) {
 	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
 		t.Errorf("a machine without a way to its ports: %v", err)
 	}
+	// A container with a network of its own is told apart from a machine, and what gives it another.
+	var refused *iotax.Error
+	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Mend, "--network=host") {
+		t.Errorf("a container without a way to its ports: %v", err)
+	}
+	if _, err := windowed(t, made(t, "http", web(nil)), target(boxed{far{host.Local(), 0}}, t.TempDir()), time.Second); !errors.As(err, &refused) || !strings.Contains(refused.Mend, "--network=host") || !strings.Contains(refused.Mend, "url:") {
+		t.Errorf("a web server in such a one: %v", err)
+	}
 	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" })} {
 		var fe *plan.FieldError
 		if err := bad.Validate(); !errors.As(err, &fe) {
@@ -74,3 +82,8 @@ func TestAppThatFails(t *testing.T) {
 		}
 	}
 }
+
+// boxed is a container on this host that does not share its network.
+type boxed struct{ far }
+
+func (boxed) Outside() iotax.Machine { return host.Local() }

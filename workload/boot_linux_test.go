@@ -11,6 +11,7 @@ import (
 	"iotax/guest/guesttest"
 	"iotax/machine"
 	"iotax/machine/host"
+	"iotax/machine/inside"
 	"iotax/machine/vm"
 	"iotax/plan"
 )
@@ -72,6 +73,23 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, out, "duration", 0.001, 60)
+
+	// The same in a container of the guest's files, which has the guest's network; one with a network of its own is
+	// refused before anything is measured.
+	box, err := inside.Open(ctx, g, tgt.Place, inside.Config{Name: "box", Engine: []string{inside.Namespaces}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := *tgt
+	in.Machine = box
+	out, err = attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), &in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, out, "duration", 0.001, 60)
+	if err := box.Close(ctx); err != nil {
+		t.Error(err)
+	}
 
 	// What is no share, and what cannot be booted, is said before anything is measured.
 	tgt.Place.Facts["filesystem"] = "ext4"

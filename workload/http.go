@@ -130,7 +130,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && !iotax.IsLocal(t.Machine) {
-		return on(errors.New("this host has no way to its ports"), "start the web server there yourself, and give url:")
+		return on(noWay(t.Machine, "start the web server there yourself, and give url:"))
 	}
 	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
 		return on(err, "apt install nginx-light, here or there")
@@ -267,9 +267,18 @@ func (s *server) stop(ctx context.Context) error {
 // guestPort is the last port that was given out on a machine that is not this host.
 var guestPort atomic.Int32
 
-// port finds a TCP port on m that nobody listens on.
+// noWay says why this host does not reach the ports of m, and what can be done; else is what helps with any machine.
+func noWay(m iotax.Machine, otherwise string) (err error, mend string) {
+	if iotax.Outside(m) == m {
+		return errors.New("this host has no way to its ports"), otherwise
+	}
+	return errors.New("the container has a network of its own, or one that this host has no way to"),
+		"engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise
+}
+
+// freePort finds a TCP port on m that nobody listens on.
 func freePort(m iotax.Machine) (int, error) {
-	if !iotax.IsLocal(m) {
+	if !iotax.IsLocal(iotax.Outside(m)) {
 		return 18000 + int(guestPort.Add(1)%10000), nil
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,6 +287,19 @@ func freePort(m iotax.Machine) (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// reach tells on which address a program on m is to listen, and the one by which this host then reaches that port.
+func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
+	listen = "127.0.0.1"
+	addr = net.JoinHostPort(listen, strconv.Itoa(port))
+	if f, ok := m.(iotax.Forwarder); ok {
+		addr, err = f.Forward(ctx, port)
+		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
+			listen = "0.0.0.0"
+		}
+	}
+	return listen, addr, err
 }
 
 // findNginx finds nginx on m, or copies this host's there.
@@ -337,14 +359,11 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 	if err != nil {
 		return nil, err
 	}
-	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s.addr = listen
-	if f, ok := t.Machine.(iotax.Forwarder); ok {
-		if s.addr, err = f.Forward(ctx, port); err != nil {
-			return nil, err
-		}
-		listen = strconv.Itoa(port)
+	var listen string
+	if listen, s.addr, err = reach(ctx, t.Machine, port); err != nil {
+		return nil, err
 	}
+	listen = net.JoinHostPort(listen, strconv.Itoa(port))
 	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
 	user, err := iotax.Output(ctx, t.Machine, "sh", "-c", `[ "$(id -u)" = 0 ] && grep -q ^root: /etc/passwd && grep -q ^root: /etc/group && echo " user root root;"; [ "$(id -u)" != 0 ] || grep -qs ^root: /etc/group || echo " master_process off;"`)
 	if err != nil {

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +38,22 @@ type Config struct {
 // named reports whether the engine is really one.
 func (c Config) named() bool { return !slices.Equal(c.Engine, []string{Namespaces}) }
 
+// sharesNetwork reports whether the container has the network of its machine. The namespaces that are made without an
+// engine are others than the network's.
+func (c Config) sharesNetwork() bool {
+	if !c.named() {
+		return true
+	}
+	for i, a := range c.Args {
+		for _, flag := range []string{"--network", "--net"} {
+			if a == flag+"=host" || a == flag && i+1 < len(c.Args) && c.Args[i+1] == "host" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 const (
 	startTime = 10 * time.Minute // an image may have to be fetched
 	endTime   = 10 * time.Second
@@ -56,10 +74,49 @@ type container struct {
 	leave context.CancelFunc
 }
 
-// served is a container on a machine whose processes are known.
-type served struct {
-	*container
-	iotax.Accountant
+// What the container's machine can do, the container can too: its processes are known, and where both have one network
+// its ports are reached.
+type (
+	served struct {
+		*container
+		iotax.Accountant
+	}
+	reached struct {
+		*container
+		iotax.Forwarder
+	}
+	servedReached struct {
+		*container
+		iotax.Accountant
+		iotax.Forwarder
+	}
+)
+
+// as is c with what m can do for it.
+func (c *container) as(m iotax.Machine, cfg Config) iotax.Machine {
+	a, accounts := m.(iotax.Accountant)
+	var f iotax.Forwarder
+	if cfg.sharesNetwork() {
+		if f, _ = m.(iotax.Forwarder); f == nil && iotax.IsLocal(m) {
+			f = loopback{}
+		}
+	}
+	switch {
+	case accounts && f != nil:
+		return &servedReached{c, a, f}
+	case accounts:
+		return &served{c, a}
+	case f != nil:
+		return &reached{c, f}
+	}
+	return c
+}
+
+// loopback is how this host reaches its own ports.
+type loopback struct{}
+
+func (loopback) Forward(_ context.Context, port int) (string, error) {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 }
 
 // Outside is the machine that the container is on.
@@ -110,14 +167,14 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 			return nil, &iotax.Error{Op: "ask engine", On: on, Err: err}
 		}
 		c.facts["container.version"], c.facts["container.image"] = strings.TrimSpace(string(version)), cfg.Image
+		if len(cfg.Args) > 0 {
+			c.facts["container.args"] = iotax.QuoteAll(cfg.Args)
+		}
 	} else {
 		c.enter(ready.text(), cfg)
 	}
 	c.Machine = execx.New(m.String()+", container of "+cfg.Name, c.exec)
-	if a, ok := m.(iotax.Accountant); ok {
-		return &served{c, a}, nil
-	}
-	return c, nil
+	return c.as(m, cfg), nil
 }
 
 // wait is what the first process of the container does.
@@ -177,6 +234,7 @@ func (c *container) enter(told string, cfg Config) {
 	if cfg.Image == "" {
 		c.facts["container.root"] = "/ of the machine"
 	}
+	c.facts["container.limits"] = "none: namespaces have no control group"
 	c.prefix = append(c.prefix, "nsenter", "-t", pid, "-m", "-p", "-i", "-u", "chroot", root)
 }
 

@@ -63,7 +63,7 @@ func TestNamespaces(t *testing.T) {
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
 		m, _ := onHost(t, Config{Engine: []string{Namespaces}})
 		return m
-	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*container).hold.Close(); return nil }})
+	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*reached).hold.Close(); return nil }})
 }
 
 // The same through the command lines of real engines.
@@ -88,6 +88,9 @@ func TestEngines(t *testing.T) {
 			}
 			if f := m.(iotax.Describer).Facts(); f["container.version"] == "" || f["container.image"] != image {
 				t.Errorf("facts %v", f)
+			}
+			if _, ok := m.(iotax.Forwarder); ok {
+				t.Error("ports are reached in a network of its own")
 			}
 			end(t, m)
 			if left := e.CLI(t, "ps", "-aq"); strings.TrimSpace(left) != "" {
@@ -123,6 +126,9 @@ func TestInAGuest(t *testing.T) {
 	if iotax.Outside(m) != g {
 		t.Error("it is not on the guest")
 	}
+	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["container.limits"], "no control group") {
+		t.Errorf("facts %v", f)
+	}
 	if len(m.(iotax.Accountant).Processes()["qemu"]) == 0 {
 		t.Errorf("served by %v", m.(iotax.Accountant).Processes())
 	}
@@ -146,6 +152,31 @@ func TestInAGuest(t *testing.T) {
 	end(t, m)
 	if left := output(t, g, "ls -d /tmp/iotax-* 2>/dev/null; grep -c iotax- /proc/mounts; true"); left != "0" {
 		t.Errorf("left in the guest: %s", left)
+	}
+}
+
+// A container has the ports of its machine where it has its network.
+func TestNetworkShared(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   bool
+	}{
+		{Config{Engine: []string{Namespaces}}, true},
+		{Config{Engine: []string{"podman"}}, false},
+		{Config{Engine: []string{"podman"}, Args: []string{"--cpus=1", "--network=host"}}, true},
+		{Config{Engine: []string{"sudo", "nerdctl"}, Args: []string{"--net", "host"}}, true},
+		{Config{Engine: []string{"docker"}, Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
+		{Config{Engine: []string{"docker"}, Args: []string{"--network"}}, false},
+	} {
+		f, got := (&container{}).as(host.Local(), c.config).(iotax.Forwarder)
+		if got != c.want {
+			t.Errorf("%v %v: %v", c.config.Engine, c.config.Args, got)
+		}
+		if got {
+			if addr, err := f.Forward(t.Context(), 80); err != nil || addr != "127.0.0.1:80" {
+				t.Errorf("%v: %s, %v", c.config.Args, addr, err)
+			}
+		}
 	}
 }
 
