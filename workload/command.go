@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ type Command struct {
 	Prepare  string `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
 	Conclude string `yaml:"conclude" doc:"shell command that is run after each trial, not timed"`
 	Cleanup  string `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+
+	Warmup int   `yaml:"warmup" doc:"how often it is run on each target before the first trial, with prepare and conclude, and not measured"`
+	Status []int `yaml:"status" doc:"exit statuses that are no failure, beside 0, as in [1, 2]"`
 
 	Values   map[string]string `yaml:"values" doc:"values to take from its output: a regular expression with one named group, whose name is the unit, as in 'tps = (?<per_s>[0-9.]+)'; or a JSON path and a unit, as in '$.jobs[0].tps 1/s'"`
 	Headline string            `yaml:"headline" doc:"the value that decides when enough was measured; empty is duration"`
@@ -62,6 +66,14 @@ func (s *Command) Validate() error {
 	}
 	if s.Space < 0 {
 		bad("space", "it is negative", "as in 1GiB")
+	}
+	if s.Warmup < 0 {
+		bad("warmup", "it is negative", "as in 3")
+	}
+	for _, n := range s.Status {
+		if n < 0 || n > 255 {
+			bad("status", fmt.Sprintf("%d is no exit status", n), "from 0 to 255; a command that a signal ends has none")
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		if _, err := parseExtract(name, s.Values[name]); err != nil {
@@ -179,9 +191,9 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	if _, ok := t.Machine.(iotax.Console); ok {
-		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env) > 0 {
+		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env)+len(s.Status) > 0 {
 			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no commands beside this one"),
-				Mend: "leave out shell, setup, prepare, conclude, cleanup and env"}
+				Mend: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
 		}
 		return nil
 	}
@@ -229,9 +241,28 @@ func (c *command) env() []string {
 }
 
 func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
+	setup, cancel := context.WithTimeout(ctx, c.Limit())
+	defer cancel()
+	if err := c.hook(setup, t, "set up", c.spec.Setup, 0); err != nil {
+		return err
+	}
+	for range c.spec.Warmup {
+		if err := c.warm(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warm does what a trial does, and forgets it.
+func (c *command) warm(ctx context.Context, t *iotax.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit())
 	defer cancel()
-	return c.hook(ctx, t, "set up", c.spec.Setup, 0)
+	var out iotax.Trial
+	if err := c.Stage(ctx, t, &out); err != nil {
+		return err
+	}
+	return errors.Join(c.Run(ctx, t, &out), c.Unstage(ctx, t, &out))
 }
 
 func (c *command) Stage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
@@ -249,7 +280,7 @@ func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
 // rawLimit is how much of a command's output is kept.
 const rawLimit = 4 << 20
 
-// Run runs the command once. Its exit status must be 0, and each pattern must be found.
+// Run runs the command once. Its exit status must be 0 or one of the spec's, and each pattern must be found.
 func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	args, err := c.spec.args()
 	if err != nil {
@@ -274,7 +305,13 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		return c.onConsole(ctx, m, args, t, out)
 	}
 	_, err = timed(ctx, t.Machine, out, func() (int, error) {
-		return 1, t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.env(), Dir: workDir(t), Stdout: stdout, Stderr: stderr})
+		err := t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.env(), Dir: workDir(t), Stdout: stdout, Stderr: stderr})
+		var exit *iotax.ExitError
+		if errors.As(err, &exit) && exit.Signal == "" && slices.Contains(c.spec.Status, exit.Code) {
+			out.Facts["status"] = strconv.Itoa(exit.Code)
+			err = nil
+		}
+		return 1, err
 	})
 	out.Raw = append(stdout.Bytes(), stderr.Bytes()...)
 	if err != nil {

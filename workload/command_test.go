@@ -134,6 +134,30 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 }
 
+// Warm-up runs are all that a trial is, and are not told; an exit status that the plan allows is no failure.
+func TestCommandWarmupAndStatus(t *testing.T) {
+	dir := t.TempDir()
+	s := commandOf(`sh -c 'echo run >>log; exit 3'`)
+	s.Setup, s.Prepare, s.Conclude, s.Cleanup = "echo setup >>log", "echo prepare >>log", "echo conclude >>log", "mv log end"
+	s.Warmup, s.Status = 2, []int{1, 3}
+	out, err := attempt(t, made(t, "command", s), target(host.Local(), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(out.Values); n < 2 || out.Facts["status"] != "3" {
+		t.Errorf("values %v, facts %v", out.Values, out.Facts)
+	}
+	want(t, out, "operations", 1, 1)
+	log, err := os.ReadFile(filepath.Join(dir, "end"))
+	if want := "setup\n" + strings.Repeat("prepare\nrun\nconclude\n", 3); err != nil || string(log) != want {
+		t.Errorf("%q, %v", log, err)
+	}
+	s.Status = []int{1}
+	if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("a status that is not allowed: %v", err)
+	}
+}
+
 // What a command did wrong is in the error, with its status and its standard error.
 func TestCommandThatFails(t *testing.T) {
 	here := target(host.Local(), t.TempDir())
@@ -228,6 +252,8 @@ func TestCommandSpec(t *testing.T) {
 		{func(s *Command) { s.Run = " " }, "run", "no command"},
 		{func(s *Command) { s.Run = "echo 'a" }, "run", "split"},
 		{func(s *Command) { s.Timeout = 0 }, "timeout", "more than nothing"},
+		{func(s *Command) { s.Warmup = -1 }, "warmup", "negative"},
+		{func(s *Command) { s.Status = []int{256} }, "status", "256"},
 		{func(s *Command) { s.Headline = "tps" }, "headline", `no value "tps"`},
 		{func(s *Command) { s.Values = map[string]string{"a": `\d+`} }, "values", "no named group"},
 		{func(s *Command) { s.Values = map[string]string{"a": `(?<furlong>\d+)`} }, "values", "furlong"},
