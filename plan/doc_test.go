@@ -19,6 +19,45 @@ func realKinds() plan.Kinds {
 	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 }
 
+// Each kind of machine has a page that says how to start, what is measured, what was run for real and what it cannot do,
+// and shows a plan that parses; the table of all kinds leads there.
+func TestMachinePages(t *testing.T) {
+	index, err := os.ReadFile("../docs/machines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []string{"windows", "inside"}
+	for _, k := range machine.Kinds() {
+		if k.Name != "fake" { // for tests
+			pages = append(pages, k.Name)
+		}
+	}
+	for _, name := range pages {
+		text, err := os.ReadFile("../docs/machines/" + name + ".md")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !strings.Contains(string(index), "(machines/"+name+".md") {
+			t.Errorf("docs/machines.md does not lead to the page of %s", name)
+		}
+		for _, row := range []string{"Start", "Measured", "Run for real", "Limits"} {
+			if !regexp.MustCompile(`(?m)^\| \*\*` + row + `\*\* \| .{20,} \|$`).Match(text) {
+				t.Errorf("the page of %s does not say: %s", name, row)
+			}
+		}
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
+			t.Errorf("the page of %s shows no plan", name)
+		}
+		for _, b := range blocks {
+			if _, err := plan.Parse(name+".md", []byte(b[1]), realKinds()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // What docs/plan.md shows is what the program does, with the kinds that ship.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../docs/plan.md")
