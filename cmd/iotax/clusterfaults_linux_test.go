@@ -71,6 +71,18 @@ func named(l *lab.Lab, node, name string) (pids []int) {
 	return pids
 }
 
+// readBy is what a process has read from disks.
+func readBy(pid int) (n int64) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		_, _ = fmt.Sscanf(line, "read_bytes: %d", &n)
+	}
+	return n
+}
+
 // What goes wrong in a cluster makes its own cell fail, with the cause and the mend; all others go on, and nothing
 // stays: one run in which an export dies, a link is cut while a volume is copied, a node is full, and S3 stores refuse
 // in every way that they have.
@@ -148,10 +160,17 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		t.Fatalf("%v: %s", err, out)
 	}
 	r.said("copy  cut export: ")
-	for _, pid := range wait("node01", "qemu-nbd") {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
+	export := wait("node01", "qemu-nbd")
+	if len(export) != 1 {
+		t.Fatalf("the export is %d processes", len(export))
+	}
+	for end := time.Now().Add(90 * time.Second); readBy(export[0]) < 512<<10; time.Sleep(5 * time.Millisecond) { // fio reads: nothing else reads so much
+		if time.Now().After(end) {
+			t.Fatalf("fio never read from the export: %v", r.wait())
 		}
+	}
+	if err := syscall.Kill(export[0], syscall.SIGKILL); err != nil {
+		t.Error(err)
 	}
 	out := r.wait()
 	out.works(t, exitIncomplete,
