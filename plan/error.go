@@ -179,14 +179,29 @@ func Nearest(word string, candidates []string) string {
 	}
 	best, bestD := "", 0
 	fold := strings.ToLower(word)
-	limit := (utf8.RuneCountInString(word) + 1) / 3 // from five letters on two may be swapped
+	limit := (utf8.RuneCountInString(word) + 1) / 3
 	for _, c := range candidates {
-		d := levenshtein.Distance(fold, strings.ToLower(c), nil)
+		d := distance(fold, strings.ToLower(c))
 		if d <= limit && (best == "" || d < bestD) {
 			best, bestD = c, d
 		}
 	}
 	return best
+}
+
+// distance is how many letters are wrong, missing or too many in a word, where two that were swapped, once, count as one.
+func distance(word, meant string) int {
+	d := levenshtein.Distance(word, meant, nil)
+	if d < 2 {
+		return d
+	}
+	letters := []rune(word)
+	for i := range len(letters) - 1 {
+		letters[i], letters[i+1] = letters[i+1], letters[i]
+		d = min(d, 1+levenshtein.Distance(string(letters), meant, nil))
+		letters[i], letters[i+1] = letters[i+1], letters[i]
+	}
+	return d
 }
 
 // didYouMean is the mend of an unknown word: the nearest, or the list when it is short.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"iotax/guest"
@@ -121,7 +122,7 @@ whether the comparison was fair.`,
 			a.store = os.Getenv(storeVariable)
 		}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{meantFlag(c, err)} })
 	f := root.PersistentFlags()
 	f.StringVar(&a.store, "store", "", "where runs are kept: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", or the user's state directory)")
 	f.BoolVar(&a.json, "json", false, "print results as JSON")
@@ -133,6 +134,24 @@ whether the comparison was fair.`,
 	root.AddCommand(a.labCommand(), a.agentCommand())
 	root.AddCommand(a.serveCommand())
 	return root
+}
+
+// meantFlag adds to the complaint about a flag that is none which one was probably meant.
+func meantFlag(c *cobra.Command, err error) error {
+	var none *pflag.NotExistError
+	if !errors.As(err, &none) || len(none.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := plan.Nearest(none.GetSpecifiedName(), names); near != "" {
+		return fmt.Errorf("%w\n  mend: did you mean --%s?", err, near)
+	}
+	return fmt.Errorf("%w\n  mend: %s --help lists those that there are", err, c.CommandPath())
 }
 
 // width returns the columns of the terminal behind w, or fallback when w is none.
