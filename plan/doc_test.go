@@ -207,6 +207,10 @@ func TestSecretsOfPlans(t *testing.T) {
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), mark) || strings.Contains(fmt.Sprintf("%+v %q", err, err), mark) {
 			t.Errorf("%s\n%v", text, err)
 		}
+		// Nor how long it is.
+		if _, longer := plan.Parse("plan.yaml", []byte(strings.ReplaceAll(text, mark, mark+mark+"é")), realKinds()); longer == nil || longer.Error() != err.Error() {
+			t.Errorf("%s: one secret is told as\n%v\nand a longer one as\n%v", text, err, longer)
+		}
 	}
 	harmless := "targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # as http://me:secret@h\n"
 	if _, err := plan.Parse("plan.yaml", []byte(harmless), realKinds()); err != nil {

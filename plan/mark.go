@@ -40,7 +40,8 @@ func (n *node) mark() Mark {
 	if n == nil || n.src == nil {
 		return Mark{}
 	}
-	return Mark{Pos: n.pos(), Word: n.src.word, Source: n.src.line(n.line), Column: n.col, Width: n.width}
+	line, col, width := n.shown()
+	return Mark{Pos: n.pos(), Word: n.src.word, Source: line, Column: col, Width: width}
 }
 
 // Where is the place at which a key of the spec was written ("path", an option of a job, or

@@ -82,7 +82,13 @@ func (n *node) pos() Pos {
 	if n == nil || n.src == nil || n.src.word != "" {
 		return Pos{}
 	}
-	return Pos{File: n.src.file, Line: n.line, Column: n.col}
+	_, col, _ := n.shown()
+	return Pos{File: n.src.file, Line: n.line, Column: col}
+}
+
+// shown is the line that n stands in as people may see it, and where in that.
+func (n *node) shown() (line string, column, width int) {
+	return unmasked(n.src.line(n.line), n.col, n.width)
 }
 
 // from is the value from its character col on, where the value stands in the text as it is.
@@ -128,7 +134,8 @@ func (c *collector) fail(n *node, mend, format string, args ...any) {
 		e.Pos = n.pos()
 		e.Column, e.Width = n.col, n.width
 		if n.src != nil {
-			e.Source, e.Word = n.src.line(n.line), n.src.word
+			e.Source, e.Column, e.Width = n.shown()
+			e.Word = n.src.word
 			e.Pos.File = n.src.file
 			e.index = n.src.index
 		}

@@ -144,14 +144,66 @@ var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 // secretKey finds what stands behind a key that is named like a secret.
 var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
-// masked is a line of a plan as an error may show it: secrets are dots, so that what follows them stays in its column.
+// mask stands for each character of a secret in the lines of a source, so that what follows stays in its column. It is of a private
+// use area of Unicode.
+const mask = '\uE5EC'
+
+// masked is a line of a plan without its secrets.
 func masked(line string) string {
 	for _, re := range []*regexp.Regexp{secret, secretKey} {
 		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
-			line = line[:m[2]] + strings.Repeat(".", utf8.RuneCountInString(line[m[2]:m[3]])) + line[m[3]:]
+			line = line[:m[2]] + strings.Repeat(string(mask), utf8.RuneCountInString(line[m[2]:m[3]])) + line[m[3]:]
 		}
 	}
 	return line
+}
+
+// unmasked is a masked line as people may see it, where each secret is as long as any other, and the token at column of width
+// characters in that.
+func unmasked(line string, column, width int) (text string, at, wide int) {
+	if !strings.ContainsRune(line, mask) {
+		return line, column, width
+	}
+	const dots = "......"
+	var b strings.Builder
+	col, end := 0, column+width
+	at, wide = column, width
+	run := 0 // characters of the mask until here
+	flush := func() {
+		if run == 0 {
+			return
+		}
+		less := run - len(dots)
+		from := col - run + 1 // column of the first
+		switch {
+		case column > from+run-1: // behind it
+			at -= less
+		case column >= from: // in it, or its begin
+			at -= column - from
+			wide = min(width, len(dots))
+			if end > from+run { // and beyond it
+				wide = len(dots) + end - (from + run)
+			}
+		case end > from+run-1: // around it
+			wide -= less
+		case end > from: // its end
+			wide = from - column + len(dots)
+		}
+		b.WriteString(dots)
+		run = 0
+	}
+	for _, r := range line {
+		if r == mask {
+			col++
+			run++
+			continue
+		}
+		flush()
+		col++
+		b.WriteRune(r)
+	}
+	flush()
+	return b.String(), at, max(1, wide)
 }
 
 // begin makes the node of a whole word.
