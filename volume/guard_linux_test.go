@@ -228,6 +228,72 @@ func TestOwnSignatures(t *testing.T) {
 	}
 }
 
+// otherSys is this host with other devices below /sys/dev/block: what the guard asks of a kernel is asked, and of stacks of
+// devices that this kernel has no modules for only the answers are made.
+type otherSys struct {
+	iotax.Machine
+	sys string
+}
+
+func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /sys/dev/block && exec "$@"`, o.sys}, c.Args...)
+	return o.Machine.Run(ctx, &in)
+}
+
+// A device that is a part of something, is made of something, or has such a partition is refused, by names that its owner knows.
+func TestGuardRelations(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to bind a directory over /sys/dev/block")
+	}
+	dev := loop(t, 24<<20)
+	num := script(t, `read -r n <"/sys/block/${1##*/}/dev"; echo "$n"`, dev)
+	for _, c := range []struct {
+		name string
+		make string // in a directory of devices; $1 is the number of the one that is asked for, which is called sdx
+		want string
+	}{
+		{"LVM", `node sdx "$1"; node dm-0 253:0; mkdir dm-0/dm; echo vg-root >dm-0/dm/name; above sdx dm-0`, "it is a part of /dev/dm-0 (vg-root)"},
+		{"RAID", `node sdx "$1"; node md127 9:127; mkdir md127/md; echo raid1 >md127/md/level; above sdx md127`, "it is a part of /dev/md127 (RAID raid1)"},
+		{"multipath", `node sdx "$1"; node dm-3 253:3; mkdir dm-3/dm; echo mpatha >dm-3/dm/name; above sdx dm-3`, "it is a part of /dev/dm-3 (mpatha)"},
+		{"bcache", `node sdx "$1"; node bcache0 252:0; above sdx bcache0`, "it is a part of /dev/bcache0"},
+		{"LVM on a partition", `node sdx "$1"; node sdx/sdx2 8:242; echo 2 >sdx/sdx2/partition; node dm-0 253:0; mkdir dm-0/dm; echo vg-home >dm-0/dm/name; above sdx/sdx2 dm-0`,
+			"it is a part of /dev/dm-0 (vg-home)"},
+		{"LVM on RAID", `node sdx "$1"; node md0 9:0; above sdx md0; node dm-7 253:7; mkdir dm-7/dm; echo vg-deep >dm-7/dm/name; above md0 dm-7`, "it is a part of /dev/dm-7 (vg-deep)"},
+		{"a logical volume", `node sdx "$1"; mkdir sdx/dm; echo vg-data >sdx/dm/name; node sdb 8:16; above sdb sdx`, "it is made of /dev/sdb, which may hold others' data"},
+		{"one path of a multipath device that LVM uses", `node sdx "$1"; node dm-3 253:3; above sdx dm-3; node sdy 65:0; above sdy dm-3; node dm-4 253:4; above dm-3 dm-4`, "it is a part of /dev/dm-4"},
+		{"nobody's", `node sdx "$1"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			devices, sys := t.TempDir(), t.TempDir()
+			script(t, `cd "$2"
+node() { mkdir -p "$1/holders" "$1/slaves"; echo "$2" >"$1/dev"; echo 49152 >"$1/size"; }
+above() { ln -s "$PWD/$2" "$1/holders/${2##*/}"; ln -s "$PWD/$1" "$2/slaves/${1##*/}"; }
+`+c.make+`
+ln -s "$2/sdx" "$3/$1"`, num, devices, sys)
+			_, err := giveUp(t, otherSys{here, sys}, dev)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			wantError(t, err, c.want, "nothing uses")
+		})
+	}
+}
+
+// What blkid calls the members of what it knows.
+func TestSignaturesAsBlkidNamesThem(t *testing.T) {
+	for _, name := range []string{"LVM2_member", "linux_raid_member", "zfs_member", "ceph_bluestore", "bcache", "mpath_member", "crypto_LUKS", "drbd", "isw_raid_member", "ddf_raid_member", "VMFS_volume_member", "swsuspend"} {
+		b, err := parseInspection("path /dev/sdx\nnumber 8:240\nsize 1048576\nnode self 8:240 sdx \ntool blkid\nsign -,"+name+"\nmounts\nopen\n", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, b.refusal(), "a signature of "+name, "wipefs --all /dev/sdx")
+	}
+}
+
 func TestInspectionCutOff(t *testing.T) {
 	for _, out := range []string{"", "path /dev/x\n", "path /dev/x\nnumber 7:0\nsize 1\nmounts\n", "path /dev/x\nnumber 7:0\nsize x\nnode self 7:0 x\nmounts\nopen\n"} {
 		if b, err := parseInspection(out, ""); err == nil {

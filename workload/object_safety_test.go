@@ -13,6 +13,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"iotax"
+	"iotax/object"
 	"iotax/plan"
 )
 
@@ -85,6 +86,19 @@ func TestObjectsOfOthers(t *testing.T) {
 	denied.Place.Path += "&versioned=yes"
 	if err := w.Check(t.Context(), &denied); err != nil {
 		t.Errorf("a key that may not ask, and a plan that says that it may be used: %v", err)
+	}
+
+	// Locked objects cannot be removed at all.
+	if err := c.MakeBucket(t.Context(), "locked", minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
+		t.Fatal(err)
+	}
+	locked := *target
+	locked.Place.Path = strings.Replace(target.Place.Path, "/bench?", "/locked?", 1)
+	if err := w.Check(t.Context(), &locked); err == nil || !strings.Contains(err.Error(), "or locks them") || !strings.Contains(err.Error(), "versioned: true") {
+		t.Errorf("a bucket that locks objects: %v", err)
+	}
+	if r, _, err := askStore(t.Context(), &iotax.Target{Name: "locked", Machine: locked.Machine, Place: iotax.Place{Kind: iotax.PlaceURL, Path: locked.Place.Path + "&versioned=yes"}}, Env{}, object.OpLook, nil); err != nil || r.Facts["object lock"] != "Enabled" {
+		t.Errorf("%+v, %v", r, err)
 	}
 
 	if err := c.EnableVersioning(t.Context(), "bench"); err != nil {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"iotax/lab/engine"
 )
 
 // bare makes a block device of an empty file.
@@ -133,4 +135,33 @@ measure: {trial: 300ms, ramp: 50ms, blocks: 1}
 	if n != 1 {
 		t.Errorf("%d trials wrote to the bare disk: %s", n, r)
 	}
+}
+
+// In a container, whose file systems are its own and whose tools know no signatures, what is on a device is seen as well.
+func TestDestroyInContainer(t *testing.T) {
+	e := engine.Docker(t)
+	e.Load(t, boxImage, false)
+	s := newStage(t)
+	dev := s.bare("image")
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", dev).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %s", out)
+	}
+	s.write("plan.yaml", fmt.Sprintf(`
+baseline: host
+machines: {box: {docker: {image: %s, pull: never, host: %q, devices: [%[3]s]}}}
+targets:
+  host: {dir: a}
+  box:  {on: box, device: %[3]s}
+workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
+measure: {trial: 300ms, ramp: 0s, blocks: 1}
+`, boxImage, e.Host, dev))
+	full := s.sum("image")
+	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext")
+	if s.sum("image") != full {
+		t.Fatal("the device has changed")
+	}
+	if out, err := exec.Command("wipefs", "-a", dev).CombinedOutput(); err != nil {
+		t.Fatalf("wipefs: %s", out)
+	}
+	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev, "--calibrate=no").works(t, 0, "everything on "+dev)
 }
