@@ -48,8 +48,9 @@ type Options struct {
 	Virtiofsd func(ctx context.Context) (string, error)
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
-	// Leftovers tells what runs that died have left behind; "" is nothing.
-	Leftovers func(ctx context.Context) (string, error)
+	// Leftovers tells what runs that died have left behind on this host, and what they used elsewhere, which is not asked; ""
+	// is nothing.
+	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
 
 	Limit time.Duration // no answer takes longer than this in all; 0 is 5 s
 }
@@ -153,19 +154,22 @@ func acceleration(found func(ctx context.Context) Check) func(ctx context.Contex
 }
 
 // leftovers warns of what clean would remove.
-func leftovers(find func(ctx context.Context) (string, error)) func(ctx context.Context) Check {
+func leftovers(find func(ctx context.Context) (here, elsewhere string, err error)) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
 	}
 	return func(ctx context.Context) Check {
-		found, err := find(ctx)
+		here, elsewhere, err := find(ctx)
+		if elsewhere != "" {
+			elsewhere = "; " + elsewhere + " was not asked, iotax clean --remote does"
+		}
 		switch {
 		case err != nil:
 			return failed(ctx, Warn, err, "")
-		case found != "":
-			return Check{Status: Warn, Detail: found, Mend: "iotax clean lists them, iotax clean --yes removes them"}
+		case here != "":
+			return Check{Status: Warn, Detail: here + elsewhere, Mend: "iotax clean lists them, iotax clean --yes removes them"}
 		}
-		return Check{Status: OK, Detail: "none of runs that died"}
+		return Check{Status: OK, Detail: "none of runs that died" + elsewhere}
 	}
 }
 

@@ -55,6 +55,7 @@ func (p Place) Finders() []Finder {
 		{"process", "processes", processes},
 		{"mount", "mounts", mounts},
 		{"loop device", "loop devices", loops},
+		{"NBD device", "NBD devices", nbds},
 		{"directory", "directories", directories},
 	})
 }
@@ -190,9 +191,10 @@ func processes(ctx context.Context, pl Place) ([]Item, error) {
 	return items, err
 }
 
-// listDirs prints the path and the marker's line of each iotax-… directory in $1, $2….
+// listDirs prints the path and the marker's line of each iotax-… directory in $1, $2…, and where that machine itself keeps what
+// is temporary.
 const listDirs = `
-for d; do
+for d in "$@" "${TMPDIR:-/tmp}"; do
 	for p in "$d"/iotax-*; do
 		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ]; then
 			case $p in *"
@@ -212,13 +214,28 @@ case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 
 [ -d "$d" ] || exit 0
 if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
 if [ "$(head -n 1 "$d/.iotax")" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
+for p in "$d"/made-*; do
+	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }
+done
 if [ -r /proc/self/mountinfo ]; then
 	while read -r _ _ _ _ p _; do
 		case $p in "$d" | "$d"/*) echo "$p is still mounted" >&2; exit 43;; esac
 	done </proc/self/mountinfo
 fi
+case $d in /mnt/iotax-* | /run/iotax-*) # made with the rights of root
+	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && command -v sudo >/dev/null 2>&1; then exec sudo -n rm -rf -- "$d"; fi
+esac
 rm -rf -- "$d"
 `
+
+// asRoot runs the script $1 with the arguments that follow as root, where that can be had without a password.
+const asRoot = `if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && command -v sudo >/dev/null 2>&1; then exec sudo -n sh -c "$@"; fi
+exec sh -c "$@"`
+
+// root is run with the rights of root.
+func root(ctx context.Context, m iotax.Machine, limit time.Duration, script string, args ...string) (string, error) {
+	return run(ctx, m, limit, asRoot, append([]string{prologue + script, "sh"}, args...)...)
+}
 
 // marked returns the marked directories by path, with the line of their markers.
 func marked(ctx context.Context, pl Place) (map[string]string, error) {
@@ -285,7 +302,7 @@ func mounts(ctx context.Context, pl Place) ([]Item, error) {
 			continue
 		}
 		items = append(items, Item{Name: point, Label: l, End: func(ctx context.Context) error {
-			_, err := run(ctx, pl.Machine, lookTime, `umount "$1" 2>/dev/null || umount -l "$1"`, point)
+			_, err := root(ctx, pl.Machine, lookTime, `umount "$1" 2>/dev/null || umount -l "$1"`, point)
 			return err
 		}})
 	}
@@ -316,7 +333,7 @@ func loops(ctx context.Context, pl Place) ([]Item, error) {
 			continue
 		}
 		items = append(items, Item{Name: dev, Detail: file, Label: l, End: func(ctx context.Context) error {
-			_, err := run(ctx, pl.Machine, lookTime, `losetup -d "$1"`, dev)
+			_, err := root(ctx, pl.Machine, lookTime, `losetup -d "$1"`, dev)
 			return err
 		}})
 	}

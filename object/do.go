@@ -37,8 +37,10 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 			r.Facts["payload"] = p
 		}
 		return r, err
+	case OpMark:
+		return r, c.put(ctx, j.Prefix+Marker, strings.NewReader(j.Label+"\n"), int64(len(j.Label))+1, 5<<20, 1)
 	case OpClean:
-		return r, c.clean(ctx, j.Prefix)
+		return r, c.clean(ctx, j.Prefix, j.Keep)
 	case OpPutFile, OpGetFile:
 		begun := time.Now()
 		r.Bytes, err = c.file(ctx, j)
@@ -270,10 +272,15 @@ func (c *client) remove(ctx context.Context, n int, key func(int) string) error 
 }
 
 // clean removes what is left under the prefix: objects, and uploads that were cut off.
-func (c *client) clean(ctx context.Context, prefix string) error {
+func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 	var errs []error
+	marked := false
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		err := o.Err
+		if err == nil && o.Key == prefix+Marker { // the last to go: what is cut off here is found by it
+			marked = true
+			continue
+		}
 		if err == nil {
 			err = c.RemoveObject(ctx, c.e.Bucket, o.Key, minio.RemoveObjectOptions{})
 		}
@@ -292,7 +299,52 @@ func (c *client) clean(ctx context.Context, prefix string) error {
 			break
 		}
 	}
+	if marked && !keep && len(errs) == 0 {
+		errs = append(errs, failure("remove what is under "+prefix, c.RemoveObject(ctx, c.e.Bucket, prefix+Marker, minio.RemoveObjectOptions{})))
+	}
 	return errors.Join(errs...)
+}
+
+// Marker is the object under each prefix of a run that holds the run's label.
+const Marker = ".iotax"
+
+// marks returns the labels under the prefixes that iotax makes, by prefix. What bears none is not told of.
+func (c *client) marks(ctx context.Context) (map[string]string, error) {
+	found := map[string]string{}
+	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: "iotax-"}) {
+		if o.Err != nil {
+			return found, failure("list the prefixes of bucket "+c.e.Bucket, o.Err)
+		}
+		if !strings.HasSuffix(o.Key, "/") {
+			continue // an object of somebody's
+		}
+		body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, o.Key+Marker, minio.GetObjectOptions{})
+		if minio.ToErrorResponse(err).Code == "NoSuchKey" {
+			continue
+		}
+		if err != nil {
+			return found, failure("read "+o.Key+Marker, err)
+		}
+		text, err := io.ReadAll(io.LimitReader(body, maxLabel))
+		body.Close()
+		if err != nil {
+			return found, failure("read "+o.Key+Marker, err)
+		}
+		found[o.Key] = strings.TrimSpace(string(text))
+	}
+	return found, nil
+}
+
+// maxLabel bounds what is read of a marker.
+const maxLabel = 4 << 10
+
+// Marks returns the labels that runs have left in a bucket, by the prefix under which their objects are.
+func Marks(ctx context.Context, e Endpoint) (map[string]string, error) {
+	c, err := newClient(e)
+	if err != nil {
+		return nil, err
+	}
+	return c.marks(ctx)
 }
 
 // file uploads or downloads one file.

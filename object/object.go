@@ -18,13 +18,16 @@ type Job struct {
 	Endpoint Endpoint `json:"endpoint"`
 	Prefix   string   `json:"prefix"` // of every object that is written, read or removed: "iotax-…/"
 	Batch    Batch    `json:"batch"`
-	File     string   `json:"file,omitempty"` // of OpPutFile and OpGetFile
+	Label    string   `json:"label,omitempty"` // of OpMark: the run's, one line
+	Keep     bool     `json:"keep,omitempty"`  // of OpClean: what OpMark wrote stays
+	File     string   `json:"file,omitempty"`  // of OpPutFile and OpGetFile
 	Object   string   `json:"object,omitempty"`
 }
 
 // What a process can do.
 const (
 	OpLook    = "look"    // whether the bucket is there, may be used, and is not versioned
+	OpMark    = "mark"    // write the label of the run under the prefix, for those who find what it left
 	OpBatch   = "batch"   // upload and download a batch, and remove it
 	OpClean   = "clean"   // remove every object and unfinished upload under the prefix
 	OpPutFile = "putfile" // upload File as Object

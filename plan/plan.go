@@ -244,6 +244,60 @@ type Stander interface {
 	Stands() bool
 }
 
+// A Lodger is the spec of a volume or a workload for which runs make directories of their own in those that the plan names.
+// Directories are the fields that name them, "" where the plan does not, on the machine that serves the volume or else on
+// that of the target. What died runs left is looked for there.
+type Lodger interface {
+	Directories() []*string
+}
+
+// Directories are those fields of all targets and workloads, by the name of the machine. Those of a workload are told of
+// every machine.
+func (p *Plan) Directories() map[string][]*string {
+	all := map[string][]*string{}
+	add := func(machine string, spec any) {
+		l, ok := spec.(Lodger)
+		if !ok {
+			return
+		}
+		for _, d := range l.Directories() {
+			if *d != "" {
+				all[machine] = append(all[machine], d)
+			}
+		}
+	}
+	for _, t := range p.Targets {
+		on := t.On
+		if s, ok := t.Spec.(Served); ok {
+			if _, by := s.ServedBy(); by != "" {
+				on = by
+			}
+		}
+		add(on, t.Spec)
+	}
+	for _, w := range p.Workloads {
+		add(Host, w.Spec)
+		for _, m := range p.Machines {
+			if m.Name != Host {
+				add(m.Name, w.Spec)
+			}
+		}
+	}
+	return all
+}
+
+// A Stayer is the spec of a machine that was there before a run and stays after it, away from this host: what a died run has
+// left on it goes with nothing. Stays reports whether this one does.
+type Stayer interface {
+	Stays() bool
+}
+
+// Stays reports whether m is such a machine.
+func (m Machine) Stays() bool {
+	s, ok := m.Spec.(Stayer)
+	return ok && s.Stays()
+}
+
 // An Optioner is a spec that takes keys beyond its fields (a fio job takes every fio option).
 // SetOption answers an error for a key or value it does not know; OptionNames lists the keys, for
 // suggestions.

@@ -34,6 +34,7 @@ type BucketSpec struct {
 	Server      string   `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
 	Program     string   `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
 	Path        string   `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
+	Network     bool     `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
 	TLS         bool     `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
 	Region      string   `yaml:"region" doc:"region that requests are signed for"`
 	Style       string   `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
@@ -50,6 +51,9 @@ func newBucketSpec() any {
 
 // SetScalar fills the spec from `bucket: URL`.
 func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
+
+// Directories makes it a plan.Lodger.
+func (s *BucketSpec) Directories() []*string { return []*string{&s.Path} }
 
 func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
 
@@ -94,6 +98,44 @@ func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error
 	return &bucket{spec: *s, env: e}, nil
 }
 
+// query is what the address of a bucket says of it.
+func (s *BucketSpec) query(prefix string) url.Values {
+	q := url.Values{"prefix": {prefix}, "region": {s.Region}, "style": {s.Style}}
+	if s.Versioned {
+		q.Set("versioned", "yes")
+	}
+	return q
+}
+
+// existing is the address of the bucket that exists.
+func (s *BucketSpec) existing(q url.Values) (string, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return "", &iotax.Error{Op: "use bucket", Err: errors.New("it is no URL")}
+	}
+	for key, path := range map[string]string{"ca": s.CA, "credentials": s.Credentials} {
+		if path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return "", &iotax.Error{Op: "use bucket", On: s.URL, Err: err}
+		}
+		q.Set(key, abs)
+	}
+	q.Set("tls", map[bool]string{true: "on", false: "off"}[u.Scheme == "https"])
+	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
+}
+
+// Remains makes it a Remainer: a bucket that exists keeps what a died run put there.
+func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
+	if s.URL == "" {
+		return p, false, nil
+	}
+	path, err := s.existing(s.query(""))
+	return iotax.Place{Kind: iotax.PlaceURL, Path: path}, true, err
+}
+
 type bucket struct {
 	spec   BucketSpec
 	env    Env
@@ -113,28 +155,11 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	var none iotax.Place
 	s := b.spec
 	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"s3.region": s.Region, "s3.style": s.Style}}
-	q := url.Values{"prefix": {"iotax-" + randomHex(6) + "/"}, "region": {s.Region}, "style": {s.Style}}
-	if s.Versioned {
-		q.Set("versioned", "yes")
-	}
+	q := s.query("iotax-" + randomHex(6) + "/")
 	if s.URL != "" {
-		u, err := url.Parse(s.URL)
-		if err != nil {
-			return none, &iotax.Error{Op: "use bucket", Err: errors.New("it is no URL")}
-		}
-		for key, path := range map[string]string{"ca": s.CA, "credentials": s.Credentials} {
-			if path == "" {
-				continue
-			}
-			abs, err := filepath.Abs(path)
-			if err != nil {
-				return none, &iotax.Error{Op: "use bucket", On: s.URL, Err: err}
-			}
-			q.Set(key, abs)
-		}
-		q.Set("tls", map[bool]string{true: "on", false: "off"}[u.Scheme == "https"])
-		p.Path = (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String()
-		return p, nil
+		var err error
+		p.Path, err = s.existing(q)
+		return p, err
 	}
 	address, err := addressFor("start object store", b.env.Server, m, s.Address)
 	if err != nil {
@@ -177,11 +202,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 			return own, err
 		}
 	}
-	path := s.Path
-	if path == "" {
-		path = homeOf(m)
-	}
-	inner := &dir{want: path, need: b.env.Need}
+	inner := guardedDir(m, s.Path, b.env.Need, s.Network)
 	b.undo.push(inner.Detach)
 	in, err := inner.Attach(ctx, m)
 	if err != nil {

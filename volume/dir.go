@@ -59,8 +59,28 @@ func onDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\') && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
 
+// Directories makes it a plan.Lodger.
+func (s *DirSpec) Directories() []*string { return []*string{&s.Path} }
+
 func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, network: s.Network}, nil
+}
+
+// OwnDir makes a directory of iotax's own on m, inside of the directory in or, where that is "", of the machine's own one for
+// such; with the guards, the label and the reserve of space that a `dir:` has. network lets it lie on a network file system.
+// remove removes it with everything in it, and is to be called also after an error.
+func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network bool) (path string, remove func(context.Context) error, err error) {
+	d := guardedDir(m, in, need, network)
+	p, err := d.Attach(ctx, m)
+	return p.Path, d.Detach, err
+}
+
+// guardedDir is where something goes for which the plan may name a directory of m.
+func guardedDir(m iotax.Machine, in string, need int64, network bool) *dir {
+	if in == "" {
+		return &dir{want: homeOf(m), need: need}
+	}
+	return &dir{want: in, need: need, users: true, network: network}
 }
 
 // dir makes one directory of its own inside want, and never writes anywhere else.
@@ -69,7 +89,7 @@ type dir struct {
 	need int64
 	undo undo
 
-	users   bool // the user named it; a volume that made a file system for itself needs no such care
+	users   bool // the user named it; where iotax itself chose, no such care is needed
 	network bool // it may lie on a network
 }
 
@@ -257,7 +277,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		}
 		if d.users && !d.network && networked(fs) {
 			return none, &iotax.Error{Op: op, On: on, Err: errors.New("it lies on a network file system, whose server others may use too"),
-				Mend: "if that is meant: network: true in the plan, dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}
+				Mend: "if that is meant: network: true beside it in the plan, or as in dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}
 		}
 		if fs.ReadOnly() {
 			return none, readOnly(op, on, fs.Point)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/machine"
 	"iotax/machine/node"
 	"iotax/plan"
@@ -477,7 +478,12 @@ func TestNBDDevice(t *testing.T) {
 	}
 	client := func(status int) {
 		t.Helper()
-		if err := os.WriteFile(bin+"/nbd-client", fmt.Appendf(nil, "#!/bin/sh\necho \"$*\" >>%s\necho a word of its own\nexit %d\n", said, status), 0o700); err != nil {
+		if err := os.WriteFile(bin+"/nbd-client", fmt.Appendf(nil, `#!/bin/sh
+echo "$*" >>%s
+echo a word of its own
+case $1 in -d) rm -f "/sys/block/${2##*/}/pid";; *) for d; do :; done; echo 4711 >"/sys/block/${d##*/}/pid";; esac
+exit %d
+`, said, status), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -528,11 +534,72 @@ func TestNBDDevice(t *testing.T) {
 		} else if err != nil || p.Kind != iotax.PlaceDevice || !strings.HasPrefix(p.Path, "/dev/nbd") || !p.ReadOnly || p.Facts["nbd.attach"] != "device" {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
+		notes := func() (all string) {
+			files, _ := filepath.Glob("/run/iotax-*/" + leftover.NBDFile)
+			for _, f := range files {
+				b, _ := os.ReadFile(f)
+				all += string(b)
+			}
+			return all
+		}
+		if noted := strings.Contains(notes(), p.Path+" 4711 "); err == nil && !noted {
+			t.Errorf("%s: it is not written down that the device is the run's: %q", c.name, notes())
+		}
 		if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 			t.Error(err)
 		}
+		if err == nil && strings.Contains(notes(), p.Path+" 4711 ") {
+			t.Errorf("%s: what was written down stays: %q", c.name, notes())
+		}
 		if b, err := os.ReadFile(said); err != nil || string(b) != c.want {
 			t.Errorf("%s: nbd-client was told %q, want %q", c.name, b, c.want)
+		}
+	}
+}
+
+// A directory that a plan names for an image or a store is guarded as that of a `dir:`.
+func TestPathsOfServers(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	root := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/", root); err != nil {
+		t.Fatal(err)
+	}
+	far := elsewhere{here, "nfs4"}
+	for _, c := range []struct {
+		server      iotax.Machine
+		path        string
+		network     bool
+		cause, mend string
+	}{
+		{here, root, false, "which is never used", "/var/tmp/iotax"},
+		{here, home, false, "is a home directory", home + "/iotax"},
+		{far, "/var/tmp", false, "network file system", "network: true"},
+		{far, "/var/tmp", true, "", ""},
+	} {
+		for kind, spec := range map[string]any{
+			"nbd":    nbdSpec(func(s *NBDSpec) { s.Path, s.Network, s.Size = c.path, c.network, 1<<20 }),
+			"bucket": &BucketSpec{Path: c.path, Network: c.network, Server: DefaultStore, Program: "false", Region: "us-east-1", Style: "auto"},
+		} {
+			v, err := prepare(t, kind, spec, Env{Server: c.server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Attach(t.Context(), c.server)
+			switch {
+			case c.cause != "":
+				wantError(t, err, c.cause, c.mend)
+			case err != nil && strings.Contains(err.Error(), "network file system"): // the servers themselves may not start
+				t.Errorf("%s: %v", kind, err)
+			}
+			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, s := range []plan.Validator{nbdSpec(func(s *NBDSpec) { s.Path = "/" }), &BucketSpec{Path: "//", Server: DefaultStore, Style: "auto"}} {
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
+			t.Errorf("%+v: %v", s, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -57,12 +56,8 @@ func (v *memory) Devices() []iotax.Device { return nil }
 // machine: a ramfs is never swapped, and a guest has no swap.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	point, source := "/mnt/iotax-"+v.env.ID, "iotax-"+v.env.ID
-	if iotax.IsLocal(m) && v.env.WorkDir != "" {
-		point = filepath.ToSlash(filepath.Join(v.env.WorkDir, "mnt-"+v.env.ID))
-	}
 	fail := func(err error, mend string) (iotax.Place, error) {
-		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: fmt.Sprintf("%s on %v", point, m), Err: err, Mend: mend}
+		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Mend: mend}
 	}
 	size := int64(v.spec.Size)
 	if size == 0 {
@@ -79,6 +74,10 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if free := kib << 10; size > free-free/10 {
 		return fail(fmt.Errorf("not enough memory: %s are wanted, %s are free, and a tenth is left to others", bytesText(size), bytesText(free)),
 			"a smaller --size, or a machine with more memory, as in {qemu: {memory: 4GiB}}")
+	}
+	point, source, err := mountPoint(ctx, m, v.env, &v.attached)
+	if err != nil {
+		return none, err
 	}
 	options := "mode=0700"
 	if v.spec.Type == "tmpfs" {

@@ -3,9 +3,12 @@ package volume
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 // doMount mounts $2 of type $1 at $3, which is made, with the options $4.
@@ -18,6 +21,37 @@ if [ "$1" = 9p ]; then modprobe -q 9pnet_virtio 2>/dev/null; fi
 if [ -n "$4" ]; then mount -t "$1" -o "$4" "$2" "$3"; else mount -t "$1" "$2" "$3"; fi || exit 43
 [ -z "${SUDO_UID:-}" ] || chown "$SUDO_UID" "$3" || exit 44
 `
+
+// rootDir makes a directory of iotax's own in base, which is root's, and pushes what removes it.
+func rootDir(ctx context.Context, m iotax.Machine, base string, u *undo) (string, error) {
+	name, word := "iotax-"+randomHex(3), strings.TrimSpace(randomHex(16)+" "+leftover.Current().String())
+	at := base + "/" + name
+	u.push(func(ctx context.Context) error {
+		if _, err := root(ctx, m, slow, removeDir, at, marker, word); err != nil && exit(err) != 40 {
+			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", at, m), Err: said(err), Mend: "look at it, and remove it by hand"}
+		}
+		return nil
+	})
+	if _, err := root(ctx, m, quick, strings.TrimSpace(makeDir)+` && { [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID" "$1/$2"; }`, base, name, marker, word); err != nil {
+		e := &iotax.Error{Op: "make directory", On: fmt.Sprintf("%s on %v", at, m), Err: said(err)}
+		if exit(err) == 40 {
+			e.Mend = "let the user there be root, or give it sudo without a password"
+		}
+		return "", e
+	}
+	return at, nil
+}
+
+// mountPoint is where a file system of the run's own is mounted on m, and what it is called there: in the run's directory on this
+// host, elsewhere in one that bears the run's label.
+func mountPoint(ctx context.Context, m iotax.Machine, e Env, u *undo) (point, source string, err error) {
+	source = "iotax-" + e.ID
+	if iotax.IsLocal(m) && e.WorkDir != "" {
+		return filepath.ToSlash(filepath.Join(e.WorkDir, "mnt-"+e.ID)), source, nil
+	}
+	dir, err := rootDir(ctx, m, "/mnt", u)
+	return dir + "/" + e.ID, source, err
+}
 
 // unmount takes away the mount of $2 at $1 (with option $3, if any) and the mount point. A mount of
 // something else there is not touched.

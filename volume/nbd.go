@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/plan"
 )
 
@@ -21,6 +22,7 @@ type NBDSpec struct {
 	From      string    `yaml:"from" doc:"machine that has the image and exports it; the target's own when empty"`
 	URL       string    `yaml:"url" doc:"export that exists, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
 	Path      string    `yaml:"path" doc:"directory on that machine in which the image is made; empty is the machine's own"`
+	Network   bool      `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
 	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits what the workloads put there"`
 	Format    string    `yaml:"format" doc:"format of the image" enum:"raw,qcow2"`
 	Server    string    `yaml:"server" doc:"program that exports it" enum:"qemu-nbd,nbdkit"`
@@ -39,6 +41,9 @@ func newNBDSpec() any {
 
 // SetScalar fills the spec from `nbd: URL`.
 func (s *NBDSpec) SetScalar(v string) error { s.URL = v; return nil }
+
+// Directories makes it a plan.Lodger.
+func (s *NBDSpec) Directories() []*string { return []*string{&s.Path} }
 
 func (s *NBDSpec) ServedBy() (key, machine string) { return "from", s.From }
 
@@ -133,11 +138,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, &iotax.Error{Op: "export over NBD", On: n.env.Server.String(), Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(size), bytesText(n.env.Need)),
 			Mend: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
-	path := n.spec.Path
-	if path == "" {
-		path = homeOf(n.env.Server)
-	}
-	inner := &dir{want: path, need: size}
+	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network)
 	n.undo.push(inner.Detach)
 	in, err := inner.Attach(ctx, n.env.Server)
 	if err != nil {
@@ -267,7 +268,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 }
 
 // connectNBD connects the export $1 (unix|tcp), $2 (socket or host), $3 (port), $4 (export's name) to the first free
-// device of the kernel, and prints that.
+// device of the kernel, and prints that. What it is attached by is written into the file $6 of the directory $5.
 const connectNBD = `
 command -v nbd-client >/dev/null || { echo "nbd-client is not installed" >&2; exit 41; }
 [ -e /sys/block/nbd0 ] || modprobe nbd max_part=0 2>/dev/null
@@ -278,6 +279,7 @@ for b in /sys/block/nbd*; do
 	if [ "$1" = unix ]; then nbd-client -N "$4" -unix "$2" "$d" >&2 || continue
 	else nbd-client -N "$4" "$2" "$3" "$d" >&2 || continue
 	fi
+	{ read -r pid <"$b/pid" && read -r boot </proc/sys/kernel/random/boot_id && printf '%s %s %s\n' "$d" "$pid" "$boot" >"$5/$6"; } 2>/dev/null
 	echo "$d"
 	exit 0
 done
@@ -302,7 +304,11 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 	if socket := u.Query().Get("socket"); socket != "" {
 		args[0], args[1] = "unix", socket
 	}
-	out, err := root(ctx, m, quick, connectNBD, args...)
+	note, err := rootDir(ctx, m, "/run", &n.undo)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	out, err := root(ctx, m, quick, connectNBD, append(args, note, leftover.NBDFile)...)
 	device := strings.TrimSpace(out)
 	if err != nil || !strings.HasPrefix(device, "/dev/nbd") {
 		e := &iotax.Error{Op: "attach NBD export", On: fmt.Sprintf("%s on %v", p.Path, m), Err: said(err)}

@@ -183,7 +183,7 @@ func inMemory(t *testing.T, m iotax.Machine, kind string) {
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-smem"); len(out) > 0 {
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-*"); len(out) > 0 {
 		t.Errorf("left there: %s", out)
 	}
 	v, err = prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 1 << 40})
@@ -214,7 +214,7 @@ func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 			t.Error(err)
 		}
 	}
-	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax-s /proc/mounts; ls -d /mnt/iotax-s*"); len(out) > 0 {
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax- /proc/mounts; ls -d /mnt/iotax-*"); len(out) > 0 {
 		t.Errorf("left there: %s", out)
 	}
 }

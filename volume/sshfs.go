@@ -104,7 +104,10 @@ const mounting = 30 * time.Second
 // Attach starts both ends and waits for the mount.
 func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	point, source := "/mnt/iotax-"+s.env.ID, "iotax-"+s.env.ID
+	point, source, err := mountPoint(ctx, m, s.env, &s.attached)
+	if err != nil {
+		return none, err
+	}
 	fail := func(err error, mend string) (iotax.Place, error) {
 		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Mend: mend}
 	}

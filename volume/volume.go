@@ -88,6 +88,12 @@ type Finder interface {
 	Findings() []iotax.Finding
 }
 
+// A Remainer is the spec of a place that was there before the run and can be asked what died runs have left in it. Remains is that
+// place; ok is false where it goes with the run.
+type Remainer interface {
+	Remains() (p iotax.Place, ok bool, err error)
+}
+
 var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
 
 // Prepare makes the volume of t as far as that goes before its machine runs.

@@ -708,9 +708,7 @@ d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
-mkdir -m 700 -- "$d" || exit
-# The label of the run, for those who find the directory after all of this was killed.
-[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$d/.iotax"
+` + labelled + ` || exit
 "$@" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000
 rc=$?
 for f in "$d"/s_*.log; do

@@ -338,7 +338,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 	if err != nil {
 		return nil, err
 	}
-	dir, err := iotax.Output(ctx, t.Machine, "mktemp", "-d", "/tmp/iotax-nginx-XXXXXX")
+	dir, err := iotax.Output(ctx, t.Machine, "sh", "-c", `d=$(mktemp -u /tmp/iotax-nginx-XXXXXX) && `+labelled+` && printf '%s\n' "$d"`)
 	if err != nil {
 		return nil, err
 	}

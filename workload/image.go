@@ -97,16 +97,20 @@ func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 
 // Prepare makes the raw image.
 func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
-	s, err := newScratch(ctx, t.Machine, "")
+	data := int64(float64(w.spec.Size)*float64(w.spec.Data)) >> 20 << 20
+	// The raw image, the qcow2 in the making, that of the cache, and the first volume.
+	if w.spec.Import == "" {
+		inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)
+		defer cancel()
+		if err := markStore(inner, t, w.env); err != nil {
+			return err
+		}
+	}
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{Need: 3*data + int64(w.spec.Size)})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
 	w.scratches[t] = s
-	data := int64(float64(w.spec.Size)*float64(w.spec.Data)) >> 20 << 20
-	// The raw image, the qcow2 in the making, that of the cache, and the first volume.
-	if err := s.room(ctx, 3*data+int64(w.spec.Size)); err != nil {
-		return w.fail(t, err, "a smaller size, or more space")
-	}
 	_, err = s.sh(ctx, longest(data), `umask 077; head -c "$1" /dev/urandom >source.raw && truncate -s "$2" source.raw && sync source.raw`, strconv.FormatInt(data, 10), strconv.FormatInt(int64(w.spec.Size), 10))
 	if err != nil {
 		return w.fail(t, err, "")
@@ -235,12 +239,16 @@ func (w *imagePath) clear(ctx context.Context, t *iotax.Target, s *scratch) erro
 		return err
 	}
 	_, err := s.sh(ctx, time.Minute, `rm -f -- image.qcow2 base.qcow2 volume-1.raw volume-2.qcow2`)
-	_, _, cerr := askStore(ctx, t, w.env, object.OpClean, nil)
+	_, _, cerr := askStore(ctx, t, w.env, object.OpClean, func(j *object.Job) { j.Keep = true })
 	return errors.Join(err, cerr)
 }
 
 func (w *imagePath) Cleanup(ctx context.Context, t *iotax.Target) error {
 	s := w.scratches[t]
 	delete(w.scratches, t)
-	return s.remove(ctx)
+	var err error
+	if w.spec.Import == "" {
+		err = cleanStore(ctx, t, w.env)
+	}
+	return errors.Join(err, s.remove(ctx))
 }

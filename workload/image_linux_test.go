@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,12 +14,16 @@ import (
 	"iotax"
 	"iotax/machine/host"
 	"iotax/plan"
+	"iotax/volume"
 )
 
 // ran makes a workload, takes it through one trial on target, and cleans up.
 func ran(t *testing.T, kind string, spec any, target *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{})
+	lodge := func(ctx context.Context, m iotax.Machine, l Lodging) (string, func(context.Context) error, error) {
+		return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
+	}
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{Lodge: lodge})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +195,7 @@ func TestMaterialise(t *testing.T) {
 		small := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
 			_, err := ran(t, "materialise", spec("nbdcopy", false, small), target)
-			if err == nil || !strings.Contains(err.Error(), "16 MiB are needed") || !strings.Contains(err.Error(), "mend: make room") {
+			if err == nil || !strings.Contains(err.Error(), "the test needs 16 MiB") || !strings.Contains(err.Error(), "mend: free some space") {
 				t.Errorf("a node out of space: %v", err)
 			}
 			left, _ := os.ReadDir(small)
@@ -200,6 +205,21 @@ func TestMaterialise(t *testing.T) {
 		} else {
 			t.Logf("no tmpfs can be mounted: %s", out)
 		}
+	}
+	// A directory that nobody means: that of all users, and what a link to it hides.
+	root := t.TempDir() + "/link"
+	if err := os.Symlink("/", root); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for path, why := range map[string]string{root: "which is never used", home: "is a home directory"} {
+		if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := spec("nbdcopy", false, "/tmp/..").Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
+		t.Errorf("got %v", err)
 	}
 	// An export that answers no read: the copy is given up, and what served the overlay is gone.
 	for _, lazy := range []bool{false, true} {

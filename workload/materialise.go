@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ type Materialise struct {
 	Lazy bool      `yaml:"lazy" doc:"use it at once, through an overlay that keeps what is read (copy-on-read), and read it through"`
 	Size plan.Size `yaml:"size" doc:"what an export that is made for the run holds at least"`
 	Path string    `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
+
+	Network bool `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
 
 	Stall plan.Duration `yaml:"stall" doc:"how long nothing may come over before the copy is given up"`
 }
@@ -44,16 +47,23 @@ func (s *Materialise) Validate() error {
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
 		return &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q is not a full path", s.Path), Mend: "as in /var/tmp"}
 	}
+	if s.Path != "" && path.Clean(s.Path) == "/" {
+		return &plan.FieldError{Field: "path", Msg: "/ itself is never used", Mend: "as in /var/tmp"}
+	}
 	return nil
 }
 
+// Directories makes it a plan.Lodger.
+func (s *Materialise) Directories() []*string { return []*string{&s.Path} }
+
 func openMaterialise(w plan.Workload, s *Materialise, e Env) (iotax.Workload, error) {
-	return &materialise{name: w.Name, spec: *s, verified: map[*iotax.Target]bool{}}, nil
+	return &materialise{name: w.Name, spec: *s, env: e, verified: map[*iotax.Target]bool{}}, nil
 }
 
 type materialise struct {
 	name     string
 	spec     Materialise
+	env      Env
 	verified map[*iotax.Target]bool
 }
 
@@ -87,6 +97,14 @@ func (w *materialise) fail(t *iotax.Target, err error, mend string) error {
 func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if !isNBD(t.Place) {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Mend: "a target {nbd: …}, and at: its name"}
+	}
+	// What forbids the directory forbids it before the first trial.
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Network: w.spec.Network})
+	if err == nil {
+		err = s.remove(ctx)
+	}
+	if err != nil {
+		return w.fail(t, err, "")
 	}
 	return missingTool(ctx, t.Machine, map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"})
 }
@@ -162,18 +180,7 @@ now steady
 
 // Run brings the volume over once. What is timed is timed by the node.
 func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
-	s, err := newScratch(ctx, t.Machine, w.spec.Path)
-	if err != nil {
-		return w.fail(t, err, "")
-	}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if rerr := s.remove(clean); err == nil && rerr != nil {
-			err = w.fail(t, rerr, "remove "+s.path+" by hand")
-		}
-	}()
-	told, err := s.sh(ctx, time.Duration(w.spec.Stall), `nbdinfo --size "$1"`, t.Place.Path)
+	told, err := bounded(ctx, t.Machine, time.Duration(w.spec.Stall), "nbdinfo", "--size", t.Place.Path)
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -181,9 +188,17 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if err != nil || size <= 0 {
 		return w.fail(t, fmt.Errorf("the export's size is %q", strings.TrimSpace(told)), "")
 	}
-	if err := s.room(ctx, size); err != nil {
-		return w.fail(t, err, "make room on "+t.Machine.String()+", or copy a smaller volume")
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network})
+	if err != nil {
+		return w.fail(t, err, "")
 	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if rerr := s.remove(clean); err == nil && rerr != nil {
+			err = w.fail(t, rerr, "")
+		}
+	}()
 	script, tool := eager, w.spec.Tool
 	if w.spec.Lazy {
 		script, tool = lazy, "qemu-nbd, copy-on-read"

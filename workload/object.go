@@ -127,15 +127,20 @@ func storeOf(p iotax.Place) (store, error) {
 
 var errNoKeys = errors.New("there are no keys for it")
 
+// storeError says why storeOf failed.
+func storeError(op, on string, err error) error {
+	mend := "a target {bucket: …}, and at: its name"
+	if errors.Is(err, errNoKeys) {
+		mend = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with credentials:"
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+}
+
 // askStore does a job at the bucket of t, from t's machine.
 func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
 	s, err := storeOf(t.Place)
 	if err != nil {
-		mend := "a target {bucket: …}, and at: its name"
-		if errors.Is(err, errNoKeys) {
-			mend = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with credentials:"
-		}
-		return nil, nil, &iotax.Error{Op: op + " at", On: t.Name, Err: err, Mend: mend}
+		return nil, nil, storeError(op+" at", t.Name, err)
 	}
 	j := object.Job{Op: op, Endpoint: s.endpoint, Prefix: s.prefix}
 	if fill != nil {
@@ -165,7 +170,12 @@ func (o *objects) Check(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-func (o *objects) Prepare(context.Context, *iotax.Target) error { return nil }
+// Prepare labels what is about to be written.
+func (o *objects) Prepare(ctx context.Context, t *iotax.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
+	defer cancel()
+	return markStore(ctx, t, o.env)
+}
 
 // Cleanup removes what a trial that was cut off left.
 func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
@@ -175,7 +185,7 @@ func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
 func cleanStore(ctx context.Context, t *iotax.Target, env Env) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if u, err := url.Parse(t.Place.Path); err == nil && u.Query().Get("create") != "" {
+	if ownStore(t.Place) {
 		return nil // it goes with its store
 	}
 	_, _, err := askStore(ctx, t, env, object.OpClean, nil)

@@ -2,48 +2,51 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"iotax"
 )
 
-// A scratch is a directory of a workload's own on a target's machine, away from the place that is measured.
+// A Lodging is a directory of its own that a workload wants on a machine, away from the place that is measured.
+type Lodging struct {
+	In      string // directory of the plan to make it in; "" is where the machine keeps its files
+	Need    int64  // bytes that go into it
+	Network bool   // In is meant to lie on a network file system
+}
+
+// A scratch is such a directory.
 type scratch struct {
 	m    iotax.Machine
 	path string
+	undo func(context.Context) error
 }
 
-// newScratch makes one in base, or where the machine keeps its files. Its name is drawn over there and comes back at once.
-func newScratch(ctx context.Context, m iotax.Machine, base string) (*scratch, error) {
-	if base == "" {
-		base = "/var/tmp"
-		if h, ok := m.(interface{ Home() string }); ok {
-			base = h.Home()
-		}
-	}
-	out, err := iotax.Output(ctx, m, "mktemp", "-d", base+"/iotax-XXXXXX")
-	path := strings.TrimSpace(string(out))
-	if err == nil && !strings.HasPrefix(path, base+"/iotax-") {
-		err = fmt.Errorf("mktemp answered %q", path)
-	}
+func newScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*scratch, error) {
+	path, undo, err := env.Lodge(ctx, m, l)
 	if err != nil {
-		return nil, err
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return nil, errors.Join(err, undo(clean))
 	}
-	return &scratch{m, path}, nil
+	return &scratch{m, path, undo}, nil
 }
 
-// sh runs a script in the directory, with a deadline of its own.
-func (s *scratch) sh(ctx context.Context, limit time.Duration, script string, args ...string) (string, error) {
+// bounded runs a command with a deadline of its own.
+func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, args ...string) (string, error) {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()
-	out, err := iotax.Output(inner, s.m, append([]string{"sh", "-c", `export LC_ALL=C; cd -- "$0" || exit; ` + script, s.path}, args...)...)
+	out, err := iotax.Output(inner, m, args...)
 	if err != nil && inner.Err() != nil && ctx.Err() == nil {
 		err = context.Cause(inner)
 	}
 	return string(out), err
+}
+
+// sh runs a script in the directory, with a deadline of its own.
+func (s *scratch) sh(ctx context.Context, limit time.Duration, script string, args ...string) (string, error) {
+	return bounded(ctx, s.m, limit, append([]string{"sh", "-c", `export LC_ALL=C; cd -- "$0" || exit; ` + script, s.path}, args...)...)
 }
 
 // timed runs a script and returns how long that took, by this host's clock.
@@ -57,26 +60,14 @@ func (s *scratch) remove(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	return s.m.Run(ctx, iotax.Command("rm", "-rf", "--", s.path))
+	return s.undo(ctx)
 }
 
-// room refuses when fewer than need bytes are free in the directory.
-func (s *scratch) room(ctx context.Context, need int64) error {
-	out, err := s.sh(ctx, time.Minute, `df -Pk .`)
-	if err != nil {
-		return err
-	}
-	f := strings.Fields(out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:])
-	if len(f) < 4 {
-		return nil // a df of another kind; the work itself will tell
-	}
-	if free, err := strconv.ParseInt(f[3], 10, 64); err == nil && free*1024 < need {
-		return fmt.Errorf("%d MiB are needed in %s, %d MiB are free", need>>20, s.path, free>>10)
-	}
-	return nil
-}
+// labelled is the part of a script that makes the directory $d, away from the place that is measured, with the label of the
+// run, for those who find it after all of this was killed.
+const labelled = `mkdir -m 700 -- "$d" && { [ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$d/.iotax"; }`
 
-// tools finds what is not installed on m.
+// missingTool finds what is not installed on m.
 func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
 	for tool, pkg := range tools {
 		if _, err := iotax.Output(ctx, m, "sh", "-c", `command -v "$1"`, "sh", tool); err != nil {

@@ -31,6 +31,10 @@ type Env struct {
 	// of it from where it is used.
 	Host iotax.Machine
 
+	// Lodge makes a directory for a workload on a machine, guarded and labelled as those of volumes are. undo removes it, and is
+	// called also after an error.
+	Lodge func(ctx context.Context, m iotax.Machine, l Lodging) (path string, undo func(context.Context) error, err error)
+
 	// Python makes the root file system of that name, and says what is run there: {port} is where it listens.
 	Python func(context.Context) (dir, run string, err error)
 }

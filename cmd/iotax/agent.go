@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/guest"
+	"iotax/leftover"
 	"iotax/machine"
 	"iotax/machine/agent"
 	"iotax/machine/host"
@@ -98,7 +99,7 @@ const (
 )
 
 func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResult) (err error) {
-	work, err := os.MkdirTemp("", "iotax-")
+	work, err := leftover.MkdirTemp("")
 	if err != nil {
 		return err
 	}

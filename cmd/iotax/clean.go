@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +19,10 @@ import (
 	"iotax/machine/host"
 	"iotax/machine/kube"
 	"iotax/machine/pod"
-	"iotax/machine/ssh"
 	"iotax/plan"
 	"iotax/store"
 	"iotax/volume"
+	"iotax/workload"
 )
 
 func (a *app) cleanCommand() *cobra.Command {
@@ -30,19 +31,20 @@ func (a *app) cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "List what runs that died have left behind, and remove it with --yes",
 		Long: `clean finds what a run could not remove because it was killed: processes,
-directories, the mounts and loop devices inside them, containers, volumes, and
-labs with their network namespaces. It knows them by the label that every run
+directories, the mounts and loop devices inside them, NBD devices, containers,
+volumes, instances of Lima and Tart, and labs with their network namespaces. It knows them by the label that every run
 puts on what it makes. What belongs to a run that is still
 running, here or on another host, is never touched.
 
 It looks in the temporary directories and in those that the saved runs used.
-Without --yes it only lists. With --remote it also asks the machines over SSH
-and the Kubernetes clusters that unfinished runs have used.`,
+Without --yes it only lists. With --remote it also asks what unfinished runs
+have used elsewhere: machines over SSH, containers, pods and instances that
+were there before, Kubernetes clusters, and S3 buckets.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.clean(c.Context(), yes, remote) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
-	c.Flags().BoolVar(&remote, "remote", false, "also look on the SSH machines and in the clusters of unfinished runs")
+	c.Flags().BoolVar(&remote, "remote", false, "also look on the machines, in the clusters and in the buckets of unfinished runs")
 	return c
 }
 
@@ -76,7 +78,9 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 			}
 		}
 		if remote {
-			yield(a.inClusters(ctx))
+			if yield(a.inClusters(ctx)) {
+				yield(a.inStores(ctx))
+			}
 		}
 	}
 	for items, err := range find {
@@ -150,7 +154,7 @@ func (a *app) printLeft(rows []cleanItem, yes bool) error {
 // temporary are the directories of this host in which iotax makes directories whatever the plan says.
 func temporary() []string {
 	dirs := []string{os.TempDir()}
-	for _, d := range []string{"/tmp", "/var/tmp"} {
+	for _, d := range usual {
 		if st, err := os.Stat(d); err == nil && st.IsDir() {
 			dirs = append(dirs, d)
 		}
@@ -158,8 +162,11 @@ func temporary() []string {
 	return dirs
 }
 
-// whereRunsWere lists where the saved runs have made directories: on this host those of all runs, and
-// with remote those of unfinished ones over SSH. The machines are for the caller to close.
+// usual are the directories of any machine in which iotax makes some whatever the plan says.
+var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
+
+// whereRunsWere lists where the saved runs have made directories: on this host those of all runs, and with remote those of
+// unfinished ones on machines that stay when a run has ended. The machines are for the caller to close.
 func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.Machine, places []leftover.Place, err error) {
 	here := leftover.Place{Machine: host.Local(), Dirs: temporary()}
 	runs, err := a.savedRuns(ctx)
@@ -177,37 +184,47 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 		if r.Status != iotax.Done {
 			made = append(made, p.Machines...)
 		}
-		byMachine := map[string][]string{}
-		for _, t := range p.Targets {
-			if d, ok := t.Spec.(*volume.DirSpec); ok {
-				byMachine[t.On] = append(byMachine[t.On], d.Path)
-			}
+		named := p.Directories()
+		stays := map[string]bool{}
+		for _, m := range p.Machines {
+			stays[m.Name] = m.Stays()
 		}
-		for _, d := range byMachine[plan.Host] {
-			if abs, err := filepath.Abs(d); err == nil && !slices.Contains(here.Dirs, abs) {
-				here.Dirs = append(here.Dirs, abs)
+		for machine, dirs := range named {
+			if stays[machine] {
+				continue
+			}
+			for _, d := range dirs { // nodes of a lab have this host's files; what guests and containers of a run had went with them
+				if abs, err := filepath.Abs(*d); err == nil && !slices.Contains(here.Dirs, abs) {
+					here.Dirs = append(here.Dirs, abs)
+				}
 			}
 		}
 		if !remote || r.Status == iotax.Done {
 			continue
 		}
 		for _, pm := range p.Machines {
-			spec, ok := pm.Spec.(*ssh.Spec)
-			if !ok {
+			if !stays[pm.Name] {
 				continue
 			}
-			key := fmt.Sprintf("%+v %v", *spec, byMachine[pm.Name])
+			dirs := slices.Clone(usual)
+			for _, d := range named[pm.Name] {
+				dirs = append(dirs, *d)
+			}
+			key := fmt.Sprintf("%s %+v %v", pm.Kind, pm.Spec, dirs)
 			if opened[key] {
 				continue
 			}
 			opened[key] = true
-			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: cacheDir()})
-			if err != nil {
+			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: cacheDir(), Existing: true})
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue // what was left on it has gone with it
+			case err != nil:
 				errs = append(errs, err)
 				continue
 			}
 			machines = append(machines, m)
-			places = append(places, leftover.Place{Machine: m, Dirs: append(byMachine[pm.Name], "/tmp", "/var/tmp")})
+			places = append(places, leftover.Place{Machine: m, Dirs: dirs})
 		}
 	}
 	here.Also = machine.Leftovers(made)
@@ -247,6 +264,37 @@ func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error)
 	return items, errors.Join(errs...)
 }
 
+// inStores finds what unfinished runs have left in places that stay and are no machines: buckets.
+func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
+	runs, err := a.savedRuns(ctx)
+	var errs []error
+	if err != nil {
+		errs = append(errs, err)
+	}
+	asked := map[string]bool{}
+	for _, r := range runs {
+		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+		if err != nil || r.Status == iotax.Done {
+			continue
+		}
+		for _, t := range p.Targets {
+			s, ok := t.Spec.(volume.Remainer)
+			if !ok {
+				continue
+			}
+			place, there, err := s.Remains()
+			if err != nil || !there || asked[place.Path] {
+				errs = append(errs, err)
+				continue
+			}
+			asked[place.Path] = true
+			found, err := workload.LeftInStore(ctx, place)
+			items, errs = append(items, found...), append(errs, err)
+		}
+	}
+	return items, errors.Join(errs...)
+}
+
 // savedRuns lists the runs of the store; none when there is no store yet.
 func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
 	db, err := store.Open(ctx, a.store)
@@ -257,8 +305,50 @@ func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
 	return db.Runs(ctx)
 }
 
-// leftovers counts for doctor what died runs have left on this host.
-func (a *app) leftovers(ctx context.Context) (string, error) {
+// elsewhere names for doctor what runs that were killed have used away from this host.
+func (a *app) elsewhere(ctx context.Context) (string, error) {
+	runs, err := a.savedRuns(ctx)
+	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, r := range runs {
+		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+		if err != nil {
+			continue
+		}
+		if who, err := runnerOf(&r); err != nil || r.Status != iotax.Running || who.State() != leftover.Dead {
+			continue
+		}
+		for _, m := range p.Machines {
+			if m.Stays() || m.Kind == pod.Kind.Name {
+				add(m.Name + " (" + m.Kind + ")")
+			}
+		}
+		for _, t := range p.Targets {
+			if s, ok := t.Spec.(volume.Remainer); ok {
+				if place, there, err := s.Remains(); err == nil && there {
+					add(workload.BucketOf(place))
+				}
+			}
+		}
+	}
+	return strings.Join(names, ", "), err
+}
+
+// leftovers counts for doctor what died runs have left on this host, and names where else they may have.
+func (a *app) leftovers(ctx context.Context) (here, elsewhere string, err error) {
+	elsewhere, err = a.elsewhere(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	here, err = a.leftHere(ctx)
+	return here, elsewhere, err
+}
+
+func (a *app) leftHere(ctx context.Context) (string, error) {
 	_, places, err := a.whereRunsWere(ctx, false)
 	counts := map[string]int{}
 	var finders []leftover.Finder

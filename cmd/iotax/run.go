@@ -172,16 +172,15 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 
 // absolute writes the directories of this host in full: the saved plan is read again, by --resume and clean, wherever these are called.
 func absolute(p *plan.Plan) error {
-	for _, t := range p.Targets {
-		d, ok := t.Spec.(*volume.DirSpec)
-		if !ok || t.On != plan.Host || filepath.IsAbs(d.Path) || strings.HasPrefix(d.Path, "/") {
+	for _, d := range p.Directories()[plan.Host] {
+		if filepath.IsAbs(*d) || strings.HasPrefix(*d, "/") {
 			continue
 		}
-		abs, err := filepath.Abs(d.Path)
+		abs, err := filepath.Abs(*d)
 		if err != nil {
-			return &iotax.Error{Op: "find directory", On: d.Path, Err: err}
+			return &iotax.Error{Op: "find directory", On: *d, Err: err}
 		}
-		d.Path = abs
+		*d = abs
 	}
 	return nil
 }
@@ -352,10 +351,15 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 // workloadEnv is what workloads are made from on this host.
 func workloadEnv() workload.Env {
 	cache := cacheDir()
-	return workload.Env{CacheDir: cache, Python: func(ctx context.Context) (string, string, error) {
-		dir, err := guest.Python(ctx, cache)
-		return dir, guest.PythonApp, err
-	}}
+	return workload.Env{CacheDir: cache,
+		Python: func(ctx context.Context) (string, string, error) {
+			dir, err := guest.Python(ctx, cache)
+			return dir, guest.PythonApp, err
+		},
+		Lodge: func(ctx context.Context, m iotax.Machine, l workload.Lodging) (string, func(context.Context) error, error) {
+			return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
+		},
+	}
 }
 
 // debugEvent tells what was run in a trial, in a form that can be pasted into a shell, and how it failed.

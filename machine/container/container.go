@@ -52,6 +52,9 @@ type Spec struct {
 	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
 }
 
+// Stays says that it is a container that iotax finds and leaves as it is, or may be.
+func (s *Spec) Stays() bool { return s.Container != "" || s.Ref != "" }
+
 // Validate finds what is wrong without asking the engine.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
@@ -138,6 +141,9 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 		return nil, err
 	}
 	name := s.Container
+	if s.Image != "" && o.Existing {
+		return nil, &iotax.Error{Op: "open container", On: s.Image, Err: kind.Missing(errors.New("it was made for a run"))}
+	}
 	if s.Image != "" {
 		if err := fetchImage(ctx, api, engine, s, o); err != nil {
 			return nil, err
@@ -276,6 +282,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	if err != nil {
 		x := &iotax.Error{Op: "open container", On: name, Err: err}
 		if cerrdefs.IsNotFound(err) {
+			x.Err = kind.Missing(err)
 			x.Mend = engine + " ps lists those there are"
 		}
 		return x

@@ -203,7 +203,8 @@ func (c *container) engine(p iotax.Place, cfg Config) []string {
 // prints the number of its first process as the machine knows it, which its proc file system still tells.
 const unshare = `
 b=$(mktemp -d "${TMPDIR:-/tmp}/iotax-XXXXXX") || exit
-trap 'rmdir -- "$b"' EXIT
+trap 'rm -f -- "$b/.iotax"; rmdir -- "$b"' EXIT
+[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$b/.iotax" || exit # so that it is found when all of this was killed
 unshare -m -p -i -u -f sh -c '
 set -e
 read -r pid _ </proc/self/stat

@@ -49,6 +49,9 @@ type Spec struct {
 	Patience plan.Duration `yaml:"start_timeout" doc:"how long it may take until it runs"`
 }
 
+// Stays says that it is a pod that iotax finds and leaves as it is.
+func (s *Spec) Stays() bool { return s.Pod != "" }
+
 // Validate finds what is wrong without asking the cluster.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }

@@ -46,6 +46,9 @@ type Spec struct {
 // line, where other users and reports would see it.
 const passwordEnv = "IOTAX_SSH_PASSWORD"
 
+// Stays says that it was there before the run, as any host.
+func (s *Spec) Stays() bool { return true }
+
 // Validate finds what is wrong without looking at the network.
 func (s *Spec) Validate() error {
 	host, _, port, err := splitHost(s.Host)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/machine/execx"
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
@@ -34,6 +35,9 @@ var LimaKind = kind.Of("lima", "an instance of Lima (limactl), made for the run 
 
 // SetScalar takes the name of an instance: `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
+
+// Stays says that it is an instance that iotax finds and leaves as it is.
+func (s *Lima) Stays() bool { return s.Instance != "" }
 
 // Validate finds what is wrong without asking Lima.
 func (s *Lima) Validate() error {
@@ -88,7 +92,8 @@ type limaInstance struct {
 // A limaMade is one that was made for the run.
 type limaMade struct {
 	*limaInstance
-	boot []iotax.Phase
+	boot   []iotax.Phase
+	forget func() error // that it was noted
 }
 
 var _ iotax.Booter = (*limaMade)(nil)
@@ -107,6 +112,9 @@ func (m *limaMade) remove(ctx context.Context) error {
 	defer cancel()
 	if _, err := m.lima.run(ctx, toolSlow, "delete", "--force", m.name); err != nil {
 		return &iotax.Error{Op: "delete Lima instance", On: m.name, Err: err, Mend: "limactl delete --force " + m.name}
+	}
+	if m.forget != nil {
+		return m.forget()
 	}
 	return nil
 }
@@ -139,6 +147,9 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 			err = errors.Join(err, made.remove(context.WithoutCancel(ctx)))
 		}
 	}()
+	if made.forget, err = leftover.Note(o.WorkDir, limaNote, m.name); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	phase := func(name string) {
 		made.boot = append(made.boot, iotax.Phase{Name: name, At: time.Since(began)})
@@ -171,7 +182,7 @@ func (m *limaInstance) alive(ctx context.Context) error {
 	if out != "Running" {
 		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Mend: "limactl start " + m.name}
 		if out == "" {
-			e.Err, e.Mend = errors.New("there is none of this name"), "limactl list shows them"
+			e.Err, e.Mend = kind.Missing(errors.New("there is none of this name")), "limactl list shows them"
 		}
 		return e
 	}

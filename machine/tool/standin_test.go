@@ -255,6 +255,15 @@ func (s standin) shell(name string, args []string) error {
 		"-o", "ControlPath=" + s.at(name, "cm"), "-o", "ControlPersist=30", "root@127.0.0.1", "cd / && exec " + iotax.QuoteAll(args)}, os.Environ())
 }
 
+// list prints the names of all instances.
+func (s standin) list() error {
+	all, err := filepath.Glob(s.at("*", "key"))
+	for _, k := range all {
+		fmt.Println(filepath.Base(filepath.Dir(k)))
+	}
+	return err
+}
+
 func (s standin) limactl() error {
 	s.note("limactl")
 	switch s.args[0] {
@@ -271,6 +280,9 @@ func (s standin) limactl() error {
 		_, words := s.flag("")
 		return s.start(words[1])
 	case "list":
+		if s.args[1] == "--quiet" {
+			return s.list()
+		}
 		name := s.args[len(s.args)-1]
 		if err := s.exists(name); err != nil {
 			fmt.Fprintln(os.Stderr, "WARN: No instance matching "+name+" found.")
@@ -317,6 +329,8 @@ func (s standin) tart() error {
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
+	case "list":
+		return s.list()
 	case "stop":
 		return s.stop(last)
 	case "delete":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/machine/host"
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
@@ -97,14 +98,15 @@ func (s *Tart) start(name string) []string {
 // A tartVM is a running clone.
 type tartVM struct {
 	iotax.Machine
-	tart  tool
-	name  string
-	facts map[string]string
-	boot  []iotax.Phase
-	known string             // file of host keys of its own
-	kill  context.CancelFunc // of tart run
-	ended chan struct{}
-	err   error // of tart run, once ended is closed
+	tart   tool
+	name   string
+	facts  map[string]string
+	boot   []iotax.Phase
+	forget func() error       // that it was noted
+	known  string             // file of host keys of its own
+	kill   context.CancelFunc // of tart run
+	ended  chan struct{}
+	err    error // of tart run, once ended is closed
 }
 
 var _ iotax.Booter = (*tartVM)(nil)
@@ -132,6 +134,8 @@ func (v *tartVM) Close(ctx context.Context) error {
 	var errs []error
 	if _, err := v.tart.run(ctx, toolSlow, "delete", v.name); err != nil {
 		errs = append(errs, &iotax.Error{Op: "delete Tart machine", On: v.name, Err: err, Mend: "tart delete " + v.name})
+	} else if v.forget != nil {
+		errs = append(errs, v.forget())
 	}
 	if v.known != "" {
 		errs = append(errs, os.RemoveAll(v.known))
@@ -154,6 +158,9 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 			err = errors.Join(err, v.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if v.forget, err = leftover.Note(o.WorkDir, tartNote, v.name); err != nil {
+		return nil, err
+	}
 	if _, err := tart.run(ctx, toolFetch, "clone", s.Image, v.name); err != nil {
 		return nil, err
 	}

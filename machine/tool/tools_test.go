@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
+	"iotax/machine/host"
 	"iotax/machine/kind"
 	"iotax/machine/machinetest"
 	"iotax/plan"
@@ -23,7 +25,16 @@ func opened(t *testing.T, k kind.Kind, spec any) (iotax.Machine, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	return k.Open(ctx, spec, kind.Options{Name: "a name", WorkDir: t.TempDir(), Log: t.Logf})
+	work := t.TempDir()
+	m, err := k.Open(ctx, spec, kind.Options{Name: "a name", WorkDir: work, Log: t.Logf})
+	if err == nil {
+		t.Cleanup(func() { // after the machine was closed
+			if notes, _ := filepath.Glob(work + "/made-*"); len(notes) > 0 {
+				t.Errorf("noted for ever: %v", notes)
+			}
+		})
+	}
+	return m, err
 }
 
 func mustOpen(t *testing.T, k kind.Kind, spec any) iotax.Machine {
@@ -150,6 +161,65 @@ func TestTart(t *testing.T) {
 		if !strings.Contains(calls, want) {
 			t.Errorf("no %q in\n%s", want, calls)
 		}
+	}
+}
+
+// An instance that a died run made is found by the note in that run's directory, which stays until the instance is gone; others'
+// instances are left alone.
+func TestLeftInstances(t *testing.T) {
+	s := standIn(t)
+	// The note is there before the instance: this one cannot be made, nor removed.
+	work := t.TempDir()
+	if _, err := LimaKind.Open(t.Context(), &Lima{Template: "none"}, kind.Options{WorkDir: work}); err == nil {
+		t.Fatal("a template that is none makes an instance")
+	}
+	if notes, _ := filepath.Glob(work + "/made-lima-iotax-*"); len(notes) != 1 {
+		t.Errorf("notes: %v", notes)
+	}
+
+	base := t.TempDir()
+	dir := base + "/iotax-died"
+	l := leftover.Label{Run: "run-" + filepath.Base(base), Runner: leftover.Self()}
+	l.Runner.Start++ // dead
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/"+leftover.Marker, []byte(l.String()+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, note := range map[string]string{"iotax-0a": limaNote, "iotax-0b": tartNote, "iotax-mine": ""} {
+		if err := s.create(name); err != nil {
+			t.Fatal(err)
+		}
+		if note != "" {
+			if _, err := leftover.Note(dir, note, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	find := func() (items []leftover.Item) {
+		all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{base}, Also: Leftovers(nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range all {
+			if i.Label == l {
+				items = append(items, i)
+			}
+		}
+		return items
+	}
+	items := find()
+	if len(items) != 3 || items[0].Kind != "Lima instance" || items[0].Name != "iotax-0a" || items[1].Kind != "Tart machine" || items[1].Name != "iotax-0b" || items[2].Kind != "directory" {
+		t.Fatalf("found %+v", items)
+	}
+	if err := items[2].Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "made-") {
+		t.Errorf("the notes went before the instances: %v", err)
+	}
+	for _, i := range items {
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if items := find(); len(items) > 0 || s.exists("iotax-0a") == nil || s.exists("iotax-0b") == nil || s.exists("iotax-mine") != nil {
+		t.Errorf("left: %+v; %s", items, s.calls(t))
 	}
 }
 

@@ -27,6 +27,9 @@ var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux 
 // SetScalar takes the name of a distribution: `wsl: Debian`.
 func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
 
+// Stays says that it was there before the run, as any distribution.
+func (s *WSL) Stays() bool { return true }
+
 // Validate finds names that wsl.exe would take for options.
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
