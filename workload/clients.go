@@ -121,8 +121,7 @@ d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 trap 'kill "$p" 2>/dev/null; rm -rf -- "$d"; wait' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
-mkdir -m 700 -- "$d" && cd "$d" || exit
-[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$d/.iotax"
+` + labelled + ` && cd "$d" || exit
 "$@" --server=sock:"$d/s" </dev/null >"$d/said" 2>&1 &
 p=$!
 until [ -S "$d/s" ]; do
@@ -146,11 +145,10 @@ const clientTime = 90 * time.Second
 // startTime is how long a server may take to listen.
 const startTime = 30 * time.Second
 
-// serve starts a server of fio at p's machine, makes it reachable as the socket name in dir, and calls
+// serve starts argv, a server of fio, at p's machine, makes it reachable as the socket name in dir, and calls
 // lost when it ends before enough is done, with which it puts away what it made; it has when left is done. With ctx
 // it is killed, and has ended when done is.
-func (j *fioJob) serve(ctx, enough context.Context, p party, dir, name string, lost func(error), left, done *sync.WaitGroup) error {
-	st := p.job.states[p.target]
+func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir, name string, lost func(error), left, done *sync.WaitGroup) error {
 	m := p.target.Machine
 	on := func(err error) error {
 		return &iotax.Error{Op: "start a server of fio for " + j.name + " on", On: p.target.Name, Err: err}
@@ -160,7 +158,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, dir, name string, l
 	var stderr bytes.Buffer
 	ended := make(chan error, 1)
 	done.Go(func() {
-		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh"}, st.tool.argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
+		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh"}, argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
 		hold.Close()
 		if err == nil {
 			err = errors.New("it ended")
@@ -200,7 +198,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, dir, name string, l
 	if iotax.IsLocal(m) {
 		return os.Symlink(socket, path)
 	}
-	argv, err := agent(ctx, m, j.env)
+	agent, err := agent(ctx, m, j.env)
 	if err != nil {
 		return err
 	}
@@ -219,7 +217,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, dir, name string, l
 				defer conn.Close()
 				stop := context.AfterFunc(enough, func() { conn.Close() })
 				defer stop()
-				err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(argv), agentRelay), Stdin: io.MultiReader(strings.NewReader(socket+"\n"), conn), Stdout: conn})
+				err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(agent), agentRelay), Stdin: io.MultiReader(strings.NewReader(socket+"\n"), conn), Stdout: conn})
 				if err != nil && enough.Err() == nil {
 					lost(&iotax.Error{Op: "reach the server of fio on", On: p.target.Name, Err: err})
 				}
@@ -321,7 +319,11 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		if err := os.WriteFile(filepath.Join(dir, name+".fio"), []byte(jobFile(jobs)), 0o600); err != nil {
 			return fail(err)
 		}
-		if err := j.serve(inner, enough, p, dir, name, cancel, &left, &servers); err != nil {
+		argv := slices.Clone(p.job.states[p.target].tool.argv)
+		if l.onlyReads() {
+			argv = append(argv, "--readonly") // of a client it would stay with the client
+		}
+		if err := j.serve(inner, enough, p, argv, dir, name, cancel, &left, &servers); err != nil {
 			return err
 		}
 		args = append(args, "--client=sock:"+name, name+".fio")

@@ -113,6 +113,54 @@ func TestClientsTogether(t *testing.T) {
 	}
 }
 
+// A server of fio for a job that only reads refuses to write, whatever its client sends.
+func TestServersOnlyRead(t *testing.T) {
+	s := newStage(t)
+	real, err := exec.LookPath("fio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A client that sends jobs which write in place of those that it was given.
+	s.mkdir("bin")
+	s.write("bin/fio", fmt.Sprintf(`#!/bin/sh
+case "$*" in *--client=*)
+	cat %[2]s/[ab]/iotax-*/iotax-* | sha256sum >>%[2]s/before
+	sed -i s/^rw=randread/rw=randwrite/ ./*.fio
+	grep -q rw=randwrite ./*.fio && echo changed >>%[2]s/sent
+	%[1]s "$@"; rc=$?
+	cat %[2]s/[ab]/iotax-*/iotax-* | sha256sum >>%[2]s/after
+	exit $rc;;
+esac
+exec %[1]s "$@"
+`, real, s.dir))
+	if err := os.Chmod(s.path("bin/fio"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env["PATH"] = s.path("bin") + ":" + os.Getenv("PATH")
+	s.write("plan.yaml", `
+targets:
+  one: {dir: a}
+  other: {dir: b}
+  both: {group: {of: [one, other], clients: [2]}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
+measure: {protocol: "fixed:1x300ms", ramp: 0s}
+`)
+	r := s.iotax("run", "plan.yaml", "--calibrate=no")
+	file := func(name string) string {
+		b, err := os.ReadFile(s.path(name))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, r)
+		}
+		return string(b)
+	}
+	if r.code == 0 || file("sent") == "" {
+		t.Errorf("a server wrote for a job that only reads: %s", r)
+	}
+	if before, after := file("before"), file("after"); before != after || before == "" {
+		t.Errorf("the files have changed: %s and %s", before, after)
+	}
+}
+
 // Two machines are reached over SSH; what fio's client and servers say to each other goes the same way.
 func TestClientsOverSSH(t *testing.T) {
 	s := newStage(t)
