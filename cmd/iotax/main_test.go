@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/csv"
+	"image/png"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"iotax/guest"
@@ -45,7 +49,76 @@ func cacheHome() string {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 		"leftovers": leftovers,
+		"png":       isPicture,
+		"same":      sameTable,
 	}})
+}
+
+// isPicture fails unless its argument is a PNG of a size that can be read, with letters and marks on it.
+func isPicture(ts *testscript.TestScript, neg bool, args []string) {
+	img, err := png.Decode(strings.NewReader(ts.ReadFile(args[0])))
+	ts.Check(err)
+	size := img.Bounds().Size()
+	ground, other, colours := img.At(0, 0), 0, map[any]bool{}
+	for y := range size.Y {
+		for x := range size.X {
+			c := img.At(x, y)
+			colours[c] = true
+			if c != ground {
+				other++
+			}
+		}
+	}
+	if all := size.X * size.Y; size.X < 1000 || size.Y < 200 || len(colours) < 20 || other < all/200 || other > all/2 {
+		ts.Fatalf("%s: %v pixels, %d of them not as the first, %d colours", args[0], size, other, len(colours))
+	}
+}
+
+// sameTable fails unless a CSV and a Parquet file hold the same rows.
+func sameTable(ts *testscript.TestScript, neg bool, args []string) {
+	lines, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
+	ts.Check(err)
+	file := ts.ReadFile(args[1])
+	type row struct {
+		Run      string   `parquet:"run"`
+		Target   string   `parquet:"target"`
+		Workload string   `parquet:"workload"`
+		Seq      int32    `parquet:"seq"`
+		Metric   *string  `parquet:"metric"`
+		Value    *float64 `parquet:"value"`
+		Unit     *string  `parquet:"unit"`
+	}
+	rows, err := parquet.Read[row](strings.NewReader(file), int64(len(file)))
+	ts.Check(err)
+	if len(rows) != len(lines)-1 || len(rows) < 50 {
+		ts.Fatalf("%d rows in %s, %d in %s", len(lines)-1, args[0], len(rows), args[1])
+	}
+	at := map[string]int{}
+	for i, name := range lines[0] {
+		at[name] = i
+	}
+	values := 0
+	for i, r := range rows {
+		word := func(s *string) string {
+			if s == nil {
+				return ""
+			}
+			return *s
+		}
+		cells := map[string]string{"run": r.Run, "target": r.Target, "workload": r.Workload, "seq": strconv.Itoa(int(r.Seq)), "metric": word(r.Metric), "unit": word(r.Unit), "value": ""}
+		if r.Value != nil {
+			cells["value"] = strconv.FormatFloat(*r.Value, 'g', -1, 64)
+			values++
+		}
+		for name, got := range cells {
+			if want := lines[i+1][at[name]]; got != want {
+				ts.Fatalf("row %d: %s is %q in %s and %q in %s", i, name, want, args[0], got, args[1])
+			}
+		}
+	}
+	if values == 0 {
+		ts.Fatalf("%s has no value", args[1])
+	}
 }
 
 // leftovers fails when iotax left a directory behind in any of its arguments.
