@@ -26,6 +26,8 @@ type ComparePage struct {
 	// Links are the addresses of a run's report, and of the same page with that run as A; "" where there is
 	// none. It may be nil.
 	Links func(run *iotax.Run) (report, base string)
+	// Trend is the address of what a number of a cell was over time. It may be nil.
+	Trend func(CellMetric) string
 	Other string // address of the same page judged the other way
 }
 
@@ -54,6 +56,7 @@ type compareView struct {
 	Others                        []sideView
 	Wide, Narrow                  *forest
 	Rows                          []changeView
+	Trends                        bool // rows have addresses of theirs
 	Method                        string
 }
 
@@ -70,6 +73,7 @@ type sideView struct {
 // A changeView is a cell of A with what the others have there.
 type changeView struct {
 	Workload, Target, A, AOrder string
+	Trend                       string // address
 	Cells                       []changeCell
 }
 
@@ -88,7 +92,7 @@ type differenceView struct{ Key, Where, A, B string }
 func (p ComparePage) view() compareView {
 	first := p.All[0]
 	v := compareView{headView: newHead(first.A.Run.Version, "B against A", p.Head), Top: p.Top, Script: template.JS(pageJS), // ours, from the binary
-		Answer: unbroken(clean(first.Answer)), Margin: unbroken(percent(first.Margin)), What: "B over A", ByLoss: first.By == ByLoss, Other: p.Other, Alone: len(p.All) == 1,
+		Answer: unbroken(clean(first.Answer)), Margin: unbroken(percent(first.Margin)), What: "B over A", ByLoss: first.By == ByLoss, Other: p.Other, Alone: len(p.All) == 1, Trends: p.Trend != nil,
 		Method: unbroken(clean(first.methodLine()))}
 	v.Version = clean(first.B.Run.Version)
 	if v.ByLoss {
@@ -159,6 +163,9 @@ func (p ComparePage) view() compareView {
 		}
 		if !known {
 			continue
+		}
+		if p.Trend != nil {
+			row.Trend = p.Trend(k)
 		}
 		v.Rows = append(v.Rows, row)
 		if n := len(groups); n == 0 || groups[n-1].Label != row.Workload {

@@ -60,17 +60,21 @@ func code(s string) template.HTML {
 
 // HTML writes the report as one self-contained page: no request, light and dark by the reader's
 // preference, fit for print and for a phone. Its one script sorts, filters and saves; without it all is there to read.
-func (r *Report) HTML(w io.Writer) error { return r.Page(w, "", "") }
+func (r *Report) HTML(w io.Writer) error { return r.Page(w, Frame{}) }
 
-// Page writes the report as HTML does, with head at the end of the page's head and top at the start of its
-// body: what a server puts around it.
-func (r *Report) Page(w io.Writer, head, top template.HTML) error {
+// A Frame is what a server puts around a report's page.
+type Frame struct {
+	Head, Top template.HTML           // at the end of the page's head, and at the start of its body
+	Trend     func(CellMetric) string // the address of what a number was over time; nil where there is none
+}
+
+// Page writes the report as HTML does, in a frame.
+func (r *Report) Page(w io.Writer, f Frame) error {
 	var b bytes.Buffer
-	v, err := r.view()
+	v, err := r.view(f)
 	if err != nil {
 		return err
 	}
-	v.Head, v.Top = head, top
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return fmt.Errorf("write HTML report: %w", err)
 	}
@@ -104,7 +108,8 @@ type pageView struct {
 	ID, Baseline, Others, Margin  string // Others: what rows are held against instead
 	Script                        template.JS
 	Tiles                         []tileView
-	Assessment, More              []sentenceView
+	Assessment, Further, More     []sentenceView
+	Folded                        int // on a phone: Further and More
 	Overview                      []overviewRow
 	Layout                        []layoutView
 	Waterfalls                    []chartView
@@ -144,6 +149,7 @@ type sectionView struct {
 
 type rowView struct {
 	Target, Value, Bounds, Ratio, RatioBounds, Verdict, Class, Err, Trials string
+	Trend                                                                  string // address
 	To                                                                     string // what the ratio is to, where that is not the baseline
 	ValueOrder, RatioOrder                                                 string // what a script sorts by
 	Baseline, HasValue                                                     bool
@@ -222,9 +228,9 @@ func verdictClass(v stat.Verdict) string {
 	return "void"
 }
 
-func (r *Report) view() (pageView, error) {
+func (r *Report) view(f Frame) (pageView, error) {
 	v := pageView{
-		headView: newHead(r.Run.Version, r.Run.Name, ""), Script: template.JS(pageJS), // ours, from the binary
+		headView: newHead(r.Run.Version, r.Run.Name, f.Head), Top: f.Top, Script: template.JS(pageJS), // ours, from the binary
 		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
 		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(unbroken(clean(r.environmentLine()))), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()), Objects: unbroken(r.objectsLine()),
 		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Others: clean(r.others()), Margin: unbroken(percent(r.Margin)),
@@ -262,7 +268,7 @@ func (r *Report) view() (pageView, error) {
 			v.Groups = append(v.Groups, g)
 		}
 		g := &v.Groups[len(v.Groups)-1]
-		g.Sections = append(g.Sections, r.sectionView(s))
+		g.Sections = append(g.Sections, r.sectionView(s, f.Trend))
 	}
 	for _, c := range r.Curves {
 		v.Curves = append(v.Curves, c.view(hues))
@@ -277,7 +283,7 @@ func (r *Report) view() (pageView, error) {
 	}
 	v.Layout = r.layoutViews()
 	v.Tiles, v.Overview, v.Beside = r.tiles(), r.overview(href), r.Beside.view()
-	v.Assessment, v.More = r.assessment()
+	v.said(r.Assessment.Sentences)
 	for _, n := range slices.Concat(r.General, r.Common) {
 		v.General = append(v.General, viewNote(n))
 	}

@@ -12,22 +12,19 @@ type sentenceView struct {
 	Notes      []int
 }
 
-// assessment is all of it but the first sentence, which is the page's heading, and the sum, which the tiles
-// tell: what a screen takes, and the rest.
-func (r *Report) assessment() (first, rest []sentenceView) {
-	const columns, lines = 90, 14 // below heading and tiles
-	n := r.Assessment.Fit(columns, lines)
-	for i, s := range r.Assessment.Sentences {
-		v := sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes}
-		switch {
-		case i == 0 || s.Kind == SaysSum:
-		case i < n:
-			first = append(first, v)
-		default:
-			rest = append(rest, v)
+// said parts all sentences but the first, which is the page's heading, and the sum, which the tiles tell: what has
+// room on a phone's first screen, what has beside it on a larger one's, and the rest.
+func (v *pageView) said(all []Sentence) {
+	var views []sentenceView
+	for i, s := range all {
+		if i > 0 && s.Kind != SaysSum {
+			views = append(views, sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes})
 		}
 	}
-	return first, rest
+	large := desk.fits(views, desk.room(v))
+	small := min(large, phone.fits(views, phone.room(v)))
+	v.Assessment, v.Further, v.More = views[:small], views[small:large], views[large:]
+	v.Folded = len(views) - small
 }
 
 // besideView is the published figures beside this run's.

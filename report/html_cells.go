@@ -12,7 +12,7 @@ import (
 	"iotax/stat"
 )
 
-func (r *Report) sectionView(s Section) sectionView {
+func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionView {
 	v := sectionView{Label: s.Label}
 	switch s.Better {
 	case iotax.Up:
@@ -55,6 +55,9 @@ func (r *Report) sectionView(s Section) sectionView {
 			full := bounds(row.Value, s.Unit)
 			rv.Value, rv.Bounds = splitBounds(full)
 			rv.ValueOrder = order(row.Value.Estimate)
+			if trend != nil {
+				rv.Trend = trend(CellMetric{Target: row.Target, Workload: s.Workload, Metric: s.Metric})
+			}
 		}
 		if row.Ratio != nil {
 			rv.Ratio, rv.RatioBounds = splitBounds(formatRatio(row.Ratio.Interval))

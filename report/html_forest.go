@@ -29,6 +29,7 @@ type forest struct {
 	forestShape
 	Height, Left, PlotRight, Top, Bottom float64
 	One, BandLo, BandHi                  float64
+	Worse, Better                        float64 // where the two words end and begin
 	Ticks                                []tickView
 	Heads                                []forestHead
 	Rows                                 []forestRow
@@ -112,6 +113,10 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 		return f.Left + math.Min(1, math.Max(0, t))*(f.PlotRight-f.Left)
 	}
 	f.One, f.BandLo, f.BandHi = x(1), x(1/(1+margin)), x(1+margin)
+	// Where the ratio 1 is near an edge, the words stand inside of it, beside each other.
+	const word, gap = 58, 8
+	f.Better = min(max(f.One, word+gap)+gap, f.Width-word)
+	f.Worse = min(max(f.One-gap, word), f.Better-2*gap)
 	last := math.Inf(-1)
 	for _, t := range ticks(lo, hi) {
 		at := x(t)
@@ -128,7 +133,12 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	y := f.Top
 	for _, g := range groups {
 		y += f.Head
-		f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: clean(g.Label)})
+		for i, l := range wrap(clean(g.Label), int((f.Width-2*f.Margin)/perHeadChar)) {
+			if i > 0 {
+				y += lineHeight
+			}
+			f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: l})
+		}
 		for _, it := range g.Items {
 			fr := forestRow{Full: clean(it.Name), Verdict: verdictWord(it.Verdict, true), Class: verdictClass(it.Verdict)}
 			if e := it.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
@@ -157,8 +167,9 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 // lineHeight and perChar are those of the plot's 13 px text; the browser's font may be a little
 // narrower, never much wider.
 const (
-	lineHeight = 16.0
-	perChar    = 7.0
+	lineHeight  = 16.0
+	perChar     = 7.0
+	perHeadChar = 8.5 // larger and bold
 )
 
 // place breaks the row's name into lines, since names from a matrix differ at their ends, and returns

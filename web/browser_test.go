@@ -101,6 +101,9 @@ func TestBrowser(t *testing.T) {
 	b.fits("compare")
 	b.To(base + "/compare?run=nightly-019&run=nightly-012&run=nightly-003&run=shares-in-a-guest-000")
 	b.fits("compare-four")
+	// From a number to what it was over time, judged as it was here.
+	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#cells ~ .scroll tbody tr")].find(r => r.textContent.includes("`+share+`")).querySelector("a[href^='/trend']").click()`))
+	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
 
 	// A report, and back.
 	b.To(base + "/runs/nightly-040")
@@ -114,6 +117,9 @@ func TestBrowser(t *testing.T) {
 	// Under the server's policy too, drawings can be saved.
 	b.js(`(() => { window.saved = ""; HTMLAnchorElement.prototype.click = function () { window.saved += this.download + " "; }; for (const x of document.querySelectorAll("figure .save button")) x.click(); })()`)
 	b.Until(`window.saved.includes(".svg") && window.saved.includes(".png")`)
+	browsertest.Act(b.Tab, chromedp.Click(`section.work .cells tbody tr:nth-child(3) a[href^="/trend"]`))
+	b.Until(`location.pathname == "/trend" && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
+	b.To(base + "/runs/nightly-040")
 	browsertest.Act(b.Tab, chromedp.Click(`.serve a[href^="/trends"]`))
 	b.Until(`location.pathname == "/trends" && document.querySelectorAll(".s-cellist a").length == 6`)
 	b.fits("trends")

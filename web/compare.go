@@ -89,6 +89,10 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	runs := []*iotax.Run{all[0].A.Run}
+	for _, c := range all {
+		runs = append(runs, c.B.Run)
+	}
 	byLoss := all[0].By == report.ByLoss
 	address := func(base string, byLoss bool) string {
 		q := url.Values{"run": query["run"]}
@@ -109,7 +113,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := report.ComparePage{All: all, Head: s.frame.head, Top: template.HTML(top.String()), // escaped by the template
-		Other: address(query.Get("base"), !byLoss),
+		Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
 		Links: func(r *iotax.Run) (string, string) {
 			return "/runs/" + url.PathEscape(r.ID), address(r.ID, byLoss)
 		}}

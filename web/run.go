@@ -54,7 +54,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	if err := rep.Page(&page, s.frame.head, template.HTML(top.String())); err != nil { // escaped by the template
+	frame := report.Frame{Head: s.frame.head, Top: template.HTML(top.String())} // escaped by the template
+	if !bar.Running {                                                           // half a run is no point of a trend
+		frame.Trend = trendsOf(false, run)
+	}
+	if err := rep.Page(&page, frame); err != nil {
 		return err
 	}
 	s.framed(w, page.Bytes())

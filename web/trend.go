@@ -346,6 +346,23 @@ func trendAddress(c store.Cell, more url.Values) string {
 	return "/trend?" + v.Encode()
 }
 
+// trendsOf gives the addresses of the trends of what runs measured: among runs of their name, where they have one and
+// have it in common. A number that has a ratio to the baseline is shown as that, unless it is asked for as it is.
+func trendsOf(byValue bool, runs ...*iotax.Run) func(report.CellMetric) string {
+	more := url.Values{}
+	if !slices.ContainsFunc(runs, func(r *iotax.Run) bool { return r.Name != runs[0].Name }) {
+		more.Set("name", runs[0].Name)
+	}
+	if byValue {
+		more.Set("by", "value")
+	}
+	return func(c report.CellMetric) string {
+		more := maps.Clone(more)
+		more.Set("metric", c.Metric)
+		return trendAddress(store.Cell{Workload: c.Workload, Target: c.Target}, more)
+	}
+}
+
 type trendView struct {
 	view
 	Workload, Target, Name, Label, Direction, Baseline, Margin string

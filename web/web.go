@@ -329,7 +329,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	}
 	f := frame{head: template.HTML(b.String())} // ours, from the binary
 	b.Reset()
-	if err := report.New(nil, nil).Page(&b, f.head, ""); err != nil {
+	if err := report.New(nil, nil).Page(&b, report.Frame{Head: f.head}); err != nil {
 		return frame{}, err
 	}
 	page := b.String()

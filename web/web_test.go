@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -159,6 +160,63 @@ func TestPages(t *testing.T) {
 
 func query(s string) string { return url.QueryEscape(s) }
 
+// Each number of a comparison and of a report leads to what it was over time: the same metric, judged in the same
+// way, among the runs of the name that they have in common.
+func TestTrendOfEachCell(t *testing.T) {
+	db, _ := open(t)
+	nightly(24).fill(t, db)
+	history{name: "weekly", runs: 1, blocks: 6, seed: 9}.fill(t, db)
+	going := nightly(25)
+	run := going.run(24)
+	run.Status, run.End = iotax.Running, time.Time{}
+	if err := db.Create(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range going.trials(run, 24) {
+		if err := db.Append(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := serve(t, newServer(t, Options{Store: db}))
+	link := regexp.MustCompile(`<a href="(/trend\?[^"]*)" aria-label="trend of`)
+	for _, c := range []struct {
+		path     string
+		name, by string
+		said     string // of virtio-fs, by the trend
+		cells    int
+	}{
+		{"/compare?run=nightly-020&run=nightly-003", "nightly", "value", "got worse, to 0.8", 6},
+		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001&by=loss", "nightly", "", "got worse, to 0.8", 6},
+		{"/compare?run=nightly-020&run=weekly-000", "", "value", "got worse, to 0.8", 6},
+		{"/runs/nightly-020", "nightly", "", "got worse, to 0.8", 6},
+		{"/runs/weekly-000", "weekly", "", "1 runs, too few", 6},
+		{"/runs/nightly-024", "", "", "", 0}, // half a run is no point of a trend
+	} {
+		found := link.FindAllStringSubmatch(get(t, at+c.path).body, -1)
+		if len(found) != c.cells {
+			t.Errorf("%s: %d of %d cells lead to their trend", c.path, len(found), c.cells)
+		}
+		seen := map[string]bool{}
+		for _, m := range found {
+			to := html.UnescapeString(m[1])
+			u, err := url.Parse(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := u.Query()
+			metric := map[string]string{random: "read.iops", seqRead: "read.bandwidth"}[q.Get("workload")]
+			if q.Get("name") != c.name || q.Get("by") != c.by || q.Get("metric") != metric || metric == "" || seen[to] {
+				t.Errorf("%s: %s", c.path, to)
+			}
+			seen[to] = true
+			page := get(t, at+to)
+			if page.status != 200 || q.Get("target") == share && q.Get("workload") == random && !strings.Contains(page.body, c.said) {
+				t.Errorf("%s leads to %s: %d, without %q", c.path, to, page.status, c.said)
+			}
+		}
+	}
+}
+
 func (h history) fillAs(t testing.TB, s *store.Store, id string) {
 	t.Helper()
 	run := h.run(0)
@@ -173,7 +231,7 @@ func (h history) fillAs(t testing.TB, s *store.Store, id string) {
 	}
 }
 
-// The run page is the report that a file holds, with a bar above it.
+// The run page is the report that a file holds, with a bar above it and links to trends.
 func TestRunPageIsTheReport(t *testing.T) {
 	db, _ := open(t)
 	nightly(1).fill(t, db)
@@ -190,7 +248,7 @@ func TestRunPageIsTheReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := get(t, serve(t, newServer(t, Options{Store: db}))+"/runs/"+run.ID)
-	without := regexp.MustCompile(`(?s)<style>\s*\.serve.*?</style>\s*|<nav class="serve".*?</nav>\s*`).ReplaceAllString(got.body, "")
+	without := regexp.MustCompile(`(?s)<style>\s*\.serve.*?</style>\s*|<nav class="serve".*?</nav>\s*|<span class="refs"> <a href="/trend\?[^>]*>trend</a></span>`).ReplaceAllString(got.body, "")
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	if squeeze(without) != squeeze(want.String()) {
 		t.Errorf("the page is not the report: %d and %d bytes", len(without), want.Len())
