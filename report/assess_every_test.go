@@ -163,8 +163,8 @@ var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", "
 // without its cases fails here.
 func TestEverySentence(t *testing.T) {
 	cases := map[string]func() *Report{
-		"clients/uneven": func() *Report { return clients(.005) },
-		"clients/even":   func() *Report { return clients(1) },
+		"clients/uneven": func() *Report { return New(clients(.005)) },
+		"clients/even":   func() *Report { return New(clients(1)) },
 	}
 	for kind, table := range map[string]map[string]assessCase{"answer": answerCases(), "cause": causeCases(), "sentence": sentenceCases()} {
 		for name, c := range table {

@@ -12,7 +12,9 @@ import (
 )
 
 // laidOut is the fixture with sections and a layout.
-func laidOut(layout string) *Report {
+func laidOut(layout string) *Report { return New(laidOutTrials(layout, fixture)) }
+
+func laidOutTrials(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
 	run.Presentation = &iotax.Presentation{Layout: layout}
 	run.Workloads[0].Section, run.Workloads[1].Section = "Small blocks", "Small blocks"
@@ -24,7 +26,7 @@ func laidOut(layout string) *Report {
 			}
 		}
 	}
-	return New(run, trials)
+	return run, trials
 }
 
 func TestGoldenLayouts(t *testing.T) {

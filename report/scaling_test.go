@@ -4,11 +4,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"iotax"
 )
 
 // clients is a run of 1, 2 and 4 clients on something that carries two, and the last of which shares it
 // unevenly.
-func clients(noise float64) *Report {
+func clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) cellSpec {
 		v := map[string]float64{"read.iops": iops}
 		if minMax > 0 {
@@ -21,11 +23,11 @@ func clients(noise float64) *Report {
 		run.Targets[i].Labels = map[string]string{"clients": n}
 		run.Targets[i].Facts = map[string]string{"clients": n}
 	}
-	return New(run, trials)
+	return run, trials
 }
 
 func TestScaling(t *testing.T) {
-	r := clients(.005)
+	r := New(clients(.005))
 	if len(r.Scalings) != 1 || r.Scalings[0].Target != "store" || len(r.Scalings[0].Points) != 3 {
 		t.Fatalf("%+v", r.Scalings)
 	}
@@ -43,7 +45,7 @@ func TestScaling(t *testing.T) {
 	if got := says(r, SaysUneven); len(got) != 1 || !strings.HasPrefix(got[0].Text, "The 4 clients of store / 4k read do not share alike: the slowest reaches 40") {
 		t.Errorf("%+v", got)
 	}
-	if got := says(clients(1), SaysUneven); len(got) != 0 {
+	if got := says(New(clients(1)), SaysUneven); len(got) != 0 {
 		t.Errorf("of an interval that is too wide: %+v", got)
 	}
 	var text, md strings.Builder
