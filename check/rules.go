@@ -87,7 +87,7 @@ var told = []Rule{
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
 	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",
-		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind.",
+		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind. A process on another host is taken to have died when a store that both share (PostgreSQL) has not heard of it for five minutes.",
 		Mend: "go on with `iotax run --resume=RUN`; remove what it left with `iotax clean --yes`"},
 	{ID: "connection-remade", Severity: iotax.Warning, Scope: OfRunning, Title: "the connection to a machine broke and was made again",
 		Why:  "A command that was under way fails with its connection, and so does its trial. The next command connects anew, with the host key checked again, and what may still run over there is ended first. The trials after that count; the host or the network between may have changed (a restart, another route).",

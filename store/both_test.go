@@ -29,6 +29,7 @@ var both = map[string]func(t *testing.T, url string){
 	"State":            testState,
 	"NamesAndHistory":  testNamesAndHistory,
 	"Shards":           testShards, "Parts": testParts,
+	"Beat": testBeat,
 }
 
 func TestSQLite(t *testing.T) {

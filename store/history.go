@@ -169,7 +169,7 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	if s.settle == nil {
 		return nil, nil
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT `+runColumns+` FROM runs WHERE status = $1`, string(iotax.Running))
+	rows, err := tx.QueryContext(ctx, s.selectRuns()+` WHERE status = $1`, string(iotax.Running))
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +362,7 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 			return err
 		}
 		var r iotax.Run
-		err = s.scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), &r)
+		err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), &r)
 		st.Status = r.Status
 		return err
 	})
@@ -407,7 +407,7 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 // With returns the newest runs that have a trial of cell c, at most limit of them, the newest first; name
 // is that of the runs, or "" for any.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
-	return s.list(ctx, "list runs of a cell", `SELECT `+runColumns+` FROM runs WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
+	return s.list(ctx, "list runs of a cell", s.selectRuns()+` WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
 		AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)
 		ORDER BY r.started DESC, r.id DESC LIMIT $4) ORDER BY started DESC, id DESC`, c.Workload, c.Target, name, limit)
 }

@@ -37,7 +37,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Settle(func(r *iotax.Run) {
+	s.Settle(func(r *iotax.Run, _ Silence) {
 		if r.Status != iotax.Running {
 			t.Errorf("asked about %s, which is %s", r.ID, r.Status)
 		}
@@ -321,6 +321,68 @@ func testState(t *testing.T, url string) {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if _, err := s.State(ctx, "s"); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Error(err)
+	}
+}
+
+// In a store that hosts share, whoever reads a run learns how long its processes have been silent; only of runs that stand as
+// running, and by the clock of the store.
+func testBeat(t *testing.T, url string) {
+	ctx := t.Context()
+	s := open(t, url)
+	if err := s.Beat(ctx, "not-yet", "1.2.3@a"); err != nil {
+		t.Errorf("of a run that was not saved yet: %v", err)
+	}
+	for _, id := range []string{"one", "two", "done"} {
+		r := exampleRun(id)
+		r.Status = iotax.Running
+		if id == "done" {
+			r.Status = iotax.Done
+		}
+		if err := s.Create(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range [][2]string{{"one", "1.2.3@a"}, {"one", "9.9.9@b=c"}, {"one", "1.2.3@a"}, {"two", "1.2.3@a"}, {"done", "1.2.3@a"}} {
+		if err := s.Beat(ctx, b[0], b[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := s.drv.beat() != ""
+	if shared {
+		if _, err := s.db.Exec(`UPDATE runners SET seen = seen - 3600000 WHERE runner = '9.9.9@b=c'`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := map[string]Silence{}
+	s.Settle(func(r *iotax.Run, silent Silence) { heard[r.ID] = silent })
+	if _, err := s.Runs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, asked := heard["done"]; asked || len(heard) != 2 {
+		t.Errorf("asked of %v", heard)
+	}
+	if !shared {
+		if len(heard["one"])+len(heard["two"]) > 0 {
+			t.Errorf("a store of one host tells %v", heard)
+		}
+		return
+	}
+	first, second := heard["one"]["1.2.3@a"], heard["one"]["9.9.9@b=c"]
+	if len(heard["one"]) != 2 || len(heard["two"]) != 1 || first < 0 || first > 30*time.Minute || second < time.Hour || second > 90*time.Minute {
+		t.Errorf("silent for %v", heard)
+	}
+	for _, read := range []func() error{ // all other ways to read a run
+		func() error { _, err := s.Get(ctx, "one"); return err },
+		func() error { _, err := s.State(ctx, "one"); return err },
+		func() error { _, _, err := s.Find(ctx, Query{}); return err },
+	} {
+		clear(heard)
+		if err := read(); err != nil || heard["one"]["9.9.9@b=c"] < time.Hour {
+			t.Errorf("silent for %v, %v", heard, err)
+		}
+	}
+	if err := s.Remove(ctx, "one"); err != nil {
 		t.Error(err)
 	}
 }

@@ -124,6 +124,17 @@ func (d *postgresDriver) text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
+// postgresNow is the server's clock in milliseconds.
+const postgresNow = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT`
+
+func (d *postgresDriver) beat() string {
+	return `INSERT INTO runners (run, runner, seen) SELECT id, $2, ` + postgresNow + ` FROM runs WHERE id = $1 ON CONFLICT (run, runner) DO UPDATE SET seen = excluded.seen`
+}
+
+func (d *postgresDriver) silence() string {
+	return `CASE WHEN status = 'running' THEN (SELECT string_agg(b.runner || '=' || (` + postgresNow + ` - b.seen), ' ') FROM runners b WHERE b.run = runs.id) END`
+}
+
 // The classes and codes of errors in PostgreSQL's documentation, appendix A.
 const (
 	pgTooManyConnections = "53300"

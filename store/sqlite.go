@@ -153,6 +153,10 @@ func (d *sqliteDriver) again(error) bool { return false }
 // text: SQLite keeps any bytes.
 func (d *sqliteDriver) text(s string) string { return s }
 
+// beat: a write every now and then would disturb what is measured on the disk that the file lies on.
+func (d *sqliteDriver) beat() string    { return "" }
+func (d *sqliteDriver) silence() string { return "NULL" }
+
 func (d *sqliteDriver) locked(op string) error {
 	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }

@@ -46,7 +46,7 @@ type Store struct {
 
 	codec codec
 
-	settle func(*iotax.Run) // see Settle; nil does nothing
+	settle func(*iotax.Run, Silence) // see Settle; nil does nothing
 
 	mu      sync.RWMutex
 	metrics map[metric]int64
@@ -71,6 +71,10 @@ type driver interface {
 	again(err error) bool
 	// text makes what others wrote (the words of an error) fit for a column of text.
 	text(s string) string
+	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
+	beat() string
+	// silence is an expression over runs for how long nothing was heard of a run's runners, as parseSilence reads it.
+	silence() string
 }
 
 // Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE,
@@ -100,7 +104,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 // Settle lets f look at every run that is read and stands as running. A runner that was killed could not write what its
 // run came to: f sets the status, and adds a finding that says so. What is stored stays. It is called before the store
 // is read.
-func (s *Store) Settle(f func(*iotax.Run)) { s.settle = f }
+func (s *Store) Settle(f func(*iotax.Run, Silence)) { s.settle = f }
 
 // Default returns the path of the user's own store: iotax/iotax.db in the state directory of the
 // XDG Base Directory Specification.
@@ -410,10 +414,10 @@ func (s *Store) learn(fresh map[metric]int64) {
 
 // Runs returns every run, the oldest first.
 func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
-	return s.list(ctx, "list runs", `SELECT `+runColumns+` FROM runs ORDER BY started, id`)
+	return s.list(ctx, "list runs", s.selectRuns()+` ORDER BY started, id`)
 }
 
-// list returns the runs that a query of runColumns finds.
+// list returns the runs that a query of selectRuns finds.
 func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs []iotax.Run, err error) {
 	err = s.read(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, query, args...)
@@ -435,10 +439,10 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 
 func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	var seed string
-	var start, end sql.NullString
+	var start, end, silent sql.NullString
 	var texts [6][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
-		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5]); err != nil {
+		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &silent); err != nil {
 		return err
 	}
 	var err error
@@ -457,7 +461,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error
 		}
 	}
 	if s.settle != nil && r.Status == iotax.Running {
-		s.settle(r)
+		s.settle(r, parseSilence(silent.String))
 	}
 	return nil
 }
@@ -508,7 +512,7 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 		if err != nil {
 			return err
 		}
-		return s.scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id), r)
+		return s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), r)
 	})
 	if err != nil {
 		return nil, err

@@ -158,7 +158,9 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if opts.Shard.Divided() {
 		saveParts(&deps, db, opts.Shard)
 	}
+	silent := beats(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)
+	silent()
 	heard()
 	show.end()
 	if r == nil {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"iotax/leftover"
 	"iotax/store/storetest"
 )
 
@@ -141,9 +144,57 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 	s.iotax("run", "--resume=killed").refuses(t, exitUsage, "several processes measure it")
 	s.iotax(part("0/2")...).works(t, exitOK)
 	s.iotax("report", "killed").works(t, exitOK)
+	diedElsewhere(t, s, url, part)
 	s.iotax("clean", "--yes")
 	if strings.Contains(s.iotax("list").stdout, "cut") {
 		t.Error("a removed run is listed")
+	}
+}
+
+// diedElsewhere kills a shard of another host: it is shown as running until the store has not heard of it for long.
+func diedElsewhere(t *testing.T, s *stage, url string, part func(string) []string) {
+	t.Helper()
+	needsRoot(t) // to have another name
+	args := append(part("0/2"), "--id", "far", "--trial", "1s")
+	r := s.start([]string{"unshare", "--uts", "sh", "-c", `hostname elsewhere && exec "$0" "$@"`}, args...)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		n := 0
+		if err := db.QueryRow(`SELECT count(*) FROM iotax.runners WHERE run = 'far' AND runner LIKE '%@elsewhere'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the runner is not heard of")
+		}
+	}
+	r.send(syscall.SIGKILL)
+	r.wait()
+	if out := s.iotax("list", "--status", "running").works(t, exitOK); !strings.Contains(out.stdout, "far") {
+		t.Errorf("it was heard of a moment ago: %s", out)
+	}
+	if _, err := db.Exec(`UPDATE iotax.runners SET seen = seen - 1200000 WHERE run = 'far'`); err != nil {
+		t.Fatal(err)
+	}
+	s.iotax("list", "--status", "interrupted").works(t, exitOK, "far")
+	s.iotax("report", "far").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not been heard of for", "20m0s", "--shard 0/2 --id far")
+	s.iotax("rm", "far").works(t, exitOK)
+	// What was left there would be removed there.
+	left, err := filepath.Glob(s.path("[ab]/iotax-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmp, _ := filepath.Glob(s.path("tmp/iotax-*"))
+	for _, dir := range append(left, tmp...) {
+		if b, _ := os.ReadFile(filepath.Join(dir, leftover.Marker)); strings.Contains(string(b), "@elsewhere") {
+			os.RemoveAll(dir)
+		}
 	}
 }
 
