@@ -69,8 +69,15 @@ p=$(readlink -f -- "$1") || exit 43
 number() { # of the block device $1, in decimal
 	t=$(stat -L -c '%t %T' -- "$1") && set -- $t && echo "$((0x$1)):$((0x$2))"
 }
+at() { # where /sys has the device of the number $1: Podman hides /sys/dev/block from its containers
+	if [ -e "/sys/dev/block/$1/dev" ]; then readlink -f "/sys/dev/block/$1"; return; fi
+	for x in /sys/class/block/*; do
+		if [ -r "$x/dev" ] && [ "$(cat "$x/dev")" = "$1" ]; then readlink -f "$x"; return; fi
+	done
+	return 1
+}
 num=$(number "$p") || exit 43
-d=$(readlink -f "/sys/dev/block/$num") && [ -r "$d/size" ] || { echo "what uses it cannot be told: there is no /sys/dev/block/$num" >&2; exit 45; }
+d=$(at "$num") && [ -r "$d/size" ] || { echo "what uses it cannot be told: there is no /sys/dev/block/$num" >&2; exit 45; }
 read -r size <"$d/size"
 echo "path $p"
 echo "number $num"
@@ -100,7 +107,7 @@ walk() { # walk RELATION DIRECTORY: this device, and those it has to do with
 	[ "$1" = whole ] || for x in "$2"/*/partition; do [ ! -e "$x" ] || walk partition "${x%/partition}"; done
 	if [ -r "$2/loop/backing_file" ]; then
 		IFS= read -r x <"$2/loop/backing_file"
-		if [ -b "$x" ]; then walk slave "$(readlink -f "/sys/dev/block/$(number "$x")")"; fi
+		if [ -b "$x" ]; then walk slave "$(at "$(number "$x")")"; fi
 		printf 'file %s %s %s\n' "${2##*/}" "$(stat -L -c '%d:%i' -- "$x" 2>/dev/null || echo -)" "$x"
 	fi
 }

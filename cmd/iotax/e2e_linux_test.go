@@ -590,6 +590,7 @@ type sshd struct {
 	port int
 	host string // public key
 	key  string // private key that is let in
+	stop func() // ends the one that listens, not the connections there are
 }
 
 // sshd starts a server whose commands get PATH and cache of the stage's own.
@@ -636,7 +637,8 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 		if err := cmd.Start(); err != nil {
 			s.t.Fatal(err)
 		}
-		s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		d.stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+		s.t.Cleanup(d.stop)
 		for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(5 * time.Millisecond) {
 			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on 127.0.0.1 port %d", d.port)) {
 				return d

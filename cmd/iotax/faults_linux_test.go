@@ -318,6 +318,12 @@ func (s *stage) namespaces(r *running) (names []string) {
 // killSessions kills what sshd started for connections, and not the one that listens. That one calls itself
 // "sshd: PATH -D …", so that its name is not the base of its first word.
 func (s *stage) killSessions() {
+	for _, pid := range s.sessions() {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func (s *stage) sessions() (pids []int) {
 	listens, err := exec.Command("pgrep", "-f", "^sshd: .* -f "+regexp.QuoteMeta(s.dir)+"/").Output()
 	if err != nil {
 		s.t.Errorf("no sshd of %s listens: %v", s.dir, err)
@@ -329,10 +335,11 @@ func (s *stage) killSessions() {
 		}
 		for _, child := range strings.Fields(string(out)) {
 			if n, err := strconv.Atoi(child); err == nil {
-				syscall.Kill(n, syscall.SIGKILL)
+				pids = append(pids, n)
 			}
 		}
 	}
+	return pids
 }
 
 // An aftermath counts what came of a fault.

@@ -244,8 +244,11 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 			m.Type, m.Source = mount.TypeBind, d.Share.Path
 		case d.Share.Type == "volume":
 			m.Type, m.Source = mount.TypeVolume, name+"-"+d.ID
-			m.VolumeOptions = &mount.VolumeOptions{Labels: labels}
 			b.volumes = append(b.volumes, m.Source)
+			// By itself: Podman forgets the labels of one that is made with its container.
+			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
+				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Mend: "try it by hand: " + engine + " volume create"}
+			}
 		case d.Share.Type == "tmpfs":
 			m.Type = mount.TypeTmpfs
 		default:
@@ -487,12 +490,11 @@ func (b *box) Close(ctx context.Context) error {
 
 func (b *box) remove(ctx context.Context) error {
 	defer b.api.Close()
-	if !b.ours {
-		return nil
-	}
 	var errs []error
-	if _, err := b.api.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !cerrdefs.IsNotFound(err) {
-		errs = append(errs, &iotax.Error{Op: "remove container", On: b.id, Err: err, Mend: "remove it by hand"})
+	if b.ours {
+		if _, err := b.api.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !cerrdefs.IsNotFound(err) {
+			errs = append(errs, &iotax.Error{Op: "remove container", On: b.id, Err: err, Mend: "remove it by hand"})
+		}
 	}
 	for _, v := range b.volumes {
 		if _, err := b.api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true}); err != nil && !cerrdefs.IsNotFound(err) {
