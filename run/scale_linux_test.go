@@ -75,21 +75,23 @@ func TestThousandTargets(t *testing.T) {
 		t.Fatalf("%d trials, %v, %v", len(saved), r.Status, err)
 	}
 	peak := peakMiB(t)
+	// Medians of a quarter of the run: a machine that is busy for a while slows steps on both sides of it.
+	quarter := len(saved) / 4
 	step := func(from int) time.Duration {
 		var all []time.Duration
-		for i := from + 1; i < from+1000; i++ {
+		for i := from + 1; i < from+quarter; i++ {
 			all = append(all, saved[i].Sub(saved[i-1]))
 		}
 		slices.Sort(all)
 		return all[len(all)/2]
 	}
-	first, last := step(1000), step(len(saved)-1000)
-	t.Logf("%d trials on %d targets in %v: peak memory %d MiB; from trial to trial %v at the start, %v at the end (medians of a block)",
+	first, last := step(0), step(len(saved)-quarter)
+	t.Logf("%d trials on %d targets in %v: peak memory %d MiB; from trial to trial %v at the start, %v at the end (medians of a quarter)",
 		len(saved), targets, time.Since(from).Round(time.Millisecond), peak, first, last)
 	if peak > 200 {
 		t.Errorf("peak memory %d MiB, want 200 at most", peak)
 	}
-	if last > 5*first+200*time.Microsecond {
+	if last > 2*first {
 		t.Errorf("from trial to trial it takes %v at the start and %v at the end", first, last)
 	}
 }

@@ -127,3 +127,53 @@ measure: {trial: %ds, ramp: 0s, blocks: 1}
 		})
 	}
 }
+
+// Two processes share a device that does so many reads a second and no more: what the noise takes, the victim lacks, and with
+// equal queues it keeps a half.
+func TestVictimLosesToNoise(t *testing.T) {
+	const limit = 400
+	s := newStage(t)
+	dir := s.private()
+	l := s.limited(dir)
+	l.set(limit)
+	plan := s.write("noise.yaml", fmt.Sprintf(`
+baseline: quiet
+targets:
+  quiet: {dir: %[1]s}
+  other: {dir: %[1]s}
+  beside noise: {neighbours: {of: quiet, noise: [other], doing: noise}}
+workloads:
+  read: {fio: {rw: randread, bs: 4k, ioengine: libaio, iodepth: 32, size: 16MiB}, at: [quiet, beside noise]}
+  noise: {fio: {rw: randread, bs: 4k, ioengine: libaio, iodepth: 32, size: 16MiB}}
+measure: {protocol: "fixed:6x1s", ramp: 300ms}
+`, dir))
+	s.start([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, l.joined}, "run", "--calibrate=no", "--json", plan).wait().works(t, 0)
+	var r struct {
+		Cells []struct {
+			Target string
+			Ratio  *struct{ Estimate, Lo, Hi float64 }
+		}
+	}
+	s.parse(s.iotax("report", "--json"), &r)
+	found := false
+	for _, c := range r.Cells {
+		if c.Target != "beside noise" {
+			continue
+		}
+		found = true
+		if c.Ratio == nil || !(c.Ratio.Hi < 0.9) || !(c.Ratio.Estimate > 0.25) {
+			t.Errorf("the victim keeps %+v of what it has alone", c.Ratio)
+		}
+	}
+	_, trials := s.trials()
+	for _, tr := range trials {
+		v, ok := tr.Value("read.iops")
+		noise, beside := tr.Value("noise.iops")
+		if !ok || beside != (tr.Target == "beside noise") || v.Value+noise.Value > 1.25*limit {
+			t.Errorf("%s: %g reads a second, and %g of the noise, of %d that the device does: %s", tr.Target, v.Value, noise.Value, limit, tr.Err)
+		}
+	}
+	if !found || len(trials) != 12 {
+		t.Errorf("%d trials: %+v", len(trials), r)
+	}
+}
