@@ -23,8 +23,10 @@ var floors = map[string]string{
 	"store":               "iotax",
 	"store/storetest":     "",
 	"published":           "",
-	"report":              "iotax published stat report/chart",
+	"report":              "iotax published stat report/format report/chart report/raster",
+	"report/format":       "iotax stat",
 	"report/chart":        "",
+	"report/raster":       "",
 	"report/browsertest":  "",
 	"check":               "iotax stat",
 	"lint":                "iotax plan fio",
@@ -57,7 +59,7 @@ var floors = map[string]string{
 	"ingest":              "iotax fio lint check",
 	"run":                 "iotax plan stat volume",
 	"calibrate":           "iotax plan stat",
-	"web":                 "iotax plan stat store report",
+	"web":                 "iotax plan stat store report report/format",
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -59,7 +60,7 @@ func (r *Report) others() string {
 			}
 		}
 	}
-	return strings.Join(cut(names, listed, "target"), " or ")
+	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
 // unrelated gives a verdict to a row that is compared with nothing under its workload: none, unless there

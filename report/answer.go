@@ -5,25 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
-
-// subject joins a workload and a metric without saying "read" twice.
-func subject(workload, label string) string {
-	return strings.TrimSpace(workload + " " + remainder(workload, label))
-}
-
-// remainder is what a metric's label says beyond the workload's name.
-func remainder(workload, label string) string {
-	have := strings.Fields(strings.ToLower(workload))
-	var rest []string
-	for _, w := range strings.Fields(label) {
-		if !slices.Contains(have, strings.ToLower(w)) {
-			rest = append(rest, w)
-		}
-	}
-	return strings.Join(rest, " ")
-}
 
 // environmentLine names what a reader asks first: kernel, CPU, load generator, accelerator.
 func (r *Report) environmentLine() string {
@@ -105,12 +89,12 @@ func (r *Report) counted() string {
 func (r *Report) protocolLine() string {
 	p := r.Protocol
 	if r.Run.Imported() {
-		return plural(len(r.Trials), "imported trial") + ", not measured in turns"
+		return format.Plural(len(r.Trials), "imported trial") + ", not measured in turns"
 	}
 	var parts []string
 	switch {
 	case p.LeastBlocks == p.MostBlocks:
-		parts = append(parts, plural(p.MostBlocks, "block")+" per workload")
+		parts = append(parts, format.Plural(p.MostBlocks, "block")+" per workload")
 	default:
 		parts = append(parts, fmt.Sprintf("%d–%d blocks per workload", p.LeastBlocks, p.MostBlocks))
 	}
@@ -134,16 +118,9 @@ func (r *Report) protocolLine() string {
 
 // methodLine says what the brackets mean.
 func (r *Report) methodLine() string {
-	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", percent(r.Margin))
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", format.Percent(r.Margin))
 	if n := r.Protocol.Comparisons; n > 1 {
 		s += fmt.Sprintf(" Of %d ratio intervals about %.1f may miss; worse and better allow for that (Holm).", n, float64(n)*(1-stat.Confidence))
 	}
 	return s
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,10 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -68,7 +68,7 @@ func (a Assessment) Fit(width, lines int) int {
 		if i > 0 {
 			text = s.marked()
 		}
-		if lines -= len(Wrap(text, width)); lines < 0 {
+		if lines -= len(format.Wrap(text, width)); lines < 0 {
 			return max(1, i)
 		}
 	}
@@ -76,7 +76,7 @@ func (a Assessment) Fit(width, lines int) int {
 }
 
 // marked is the sentence with the numbers of its notes, as the table has them.
-func (s Sentence) marked() string { return strings.TrimSpace(s.Text + " " + marks(s.Notes)) }
+func (s Sentence) marked() string { return strings.TrimSpace(s.Text + " " + format.Marks(s.Notes)) }
 
 // assessing is the state of making an Assessment.
 type assessing struct {
@@ -166,60 +166,4 @@ func (a *assessing) notes(r *Row, rules ...string) []int {
 		}
 	}
 	return out
-}
-
-// enumerate joins words as a sentence does: "a, b and c". Of more than limit the rest is counted.
-func enumerate(words []string, limit int, of string) string {
-	if n := len(words) - limit; n > 0 {
-		if n > 1 {
-			of = strings.TrimSuffix(of, "s") // several of something that is many in any case: 1 more of its workloads
-		}
-		words = append(words[:limit:limit], plural(n, "more "+of))
-	}
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
-// listed is how many figures a sentence tells.
-const listed = 3
-
-// percentage prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple.
-func percentage(i stat.Interval) string {
-	if i.Estimate >= 10 {
-		return times(i)
-	}
-	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
-	p := places(pc.Estimate, half(pc))
-	if !finite(pc) {
-		return fixed(pc.Estimate, p) + " %"
-	}
-	return fmt.Sprintf("%s %% [%s–%s]", fixed(pc.Estimate, p), bound(pc.Lo, p), bound(pc.Hi, p))
-}
-
-// times prints a ratio as a multiple: "3.2× [2.9–3.5]".
-func times(i stat.Interval) string {
-	p := places(i.Estimate, half(i))
-	if !finite(i) {
-		return fixed(i.Estimate, p) + "×"
-	}
-	return fmt.Sprintf("%s× [%s–%s]", fixed(i.Estimate, p), bound(i.Lo, p), bound(i.Hi, p))
-}
-
-// vague reports whether an interval says next to nothing: the truth may be a hundred times as much at one end
-// as at the other, or there is no end.
-func vague(i stat.Interval) bool { return !finite(i) || !(i.Lo > 0) || i.Hi/i.Lo > 100 }
-
-func inverse(i stat.Interval) stat.Interval {
-	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
-}
-
-// extent prints the bounds of a ratio: "between 0.86× and 1.15×".
-func extent(i stat.Interval) string {
-	p := places(i.Estimate, half(i))
-	if !finite(i) {
-		return "of unknown size"
-	}
-	return fmt.Sprintf("between %s× and %s×", bound(i.Lo, p), bound(i.Hi, p))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -79,7 +80,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		base := c.s.row(c.r.Against)
 		return base != nil && a.found(base, c.s, rule)
 	}
-	share := func(x float64) string { return number(lone(x), iotax.RatioUnit) }
+	share := func(x float64) string { return format.Number(format.Lone(x), iotax.RatioUnit) }
 	worse := c.r.Ratio != nil && c.r.Ratio.Estimate < 1
 
 	if name, x, ok := a.lineShare(c); ok && worse {
@@ -295,18 +296,18 @@ func (a *assessing) lines(cells []assessed) {
 			if text, sure := ofLine(used); c.r.Verdict == stat.Worse && network && text != "" && sure {
 				continue
 			}
-			if vague(sh.Ratio) {
+			if format.Vague(sh.Ratio) {
 				open.Figures = append(open.Figures, AssessedFigure{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio})
 				open.Notes = append(open.Notes, a.notes(c.r, "compared-with-another")...)
 				parts = append(parts, fmt.Sprintf("%s / %s of %s", c.r.Target, c.s.Workload, sh.Against))
 				continue
 			}
-			g := &group{target: c.r.Target, of: sh.Against + "'s " + subject(sh.Workload, Label(sh.Metric)), sure: true}
+			g := &group{target: c.r.Target, of: sh.Against + "'s " + format.Subject(sh.Workload, format.Label(sh.Metric)), sure: true}
 			if network {
 				g.limit, g.sure = ofLine(used)
 			}
 			if network && copies > 0 {
-				g.limit = strings.TrimSuffix(percentage(used)+" with the "+copiesText(copies)+" that the server sends on: "+g.limit, ": ")
+				g.limit = strings.TrimSuffix(format.Share(used)+" with the "+copiesText(copies)+" that the server sends on: "+g.limit, ": ")
 			}
 			if i := slices.IndexFunc(groups, func(o *group) bool { return o.target == g.target && o.of == g.of && o.limit == g.limit }); i >= 0 {
 				g = groups[i]
@@ -328,15 +329,15 @@ func (a *assessing) lines(cells []assessed) {
 			names = append(names, name)
 		}
 		if len(g.cells) == 1 {
-			s.Text = fmt.Sprintf("%s / %s reaches %s of %s", g.target, names[0], percentage(g.shares[0].Ratio), g.of)
+			s.Text = fmt.Sprintf("%s / %s reaches %s of %s", g.target, names[0], format.Share(g.shares[0].Ratio), g.of)
 		} else {
 			least := slices.MinFunc(g.shares, func(x, y Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
 			most := slices.MaxFunc(g.shares, func(x, y Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
-			shares = append(shares, percentage(least.Ratio))
-			if s := percentage(most.Ratio); s != shares[0] {
+			shares = append(shares, format.Share(least.Ratio))
+			if s := format.Share(most.Ratio); s != shares[0] {
 				shares = append(shares, s)
 			}
-			s.Text = fmt.Sprintf("%s reaches %s of %s (%s)", g.target, strings.Join(shares, " to "), g.of, enumerate(names, listed, "workload"))
+			s.Text = fmt.Sprintf("%s reaches %s of %s (%s)", g.target, strings.Join(shares, " to "), g.of, format.Enumerate(names, format.Listed, "workload"))
 		}
 		if g.limit != "" {
 			if g.sure {
@@ -348,7 +349,7 @@ func (a *assessing) lines(cells []assessed) {
 		a.say(s)
 	}
 	if len(parts) > 0 {
-		open.Text = fmt.Sprintf("Not decided, what share is reached, more %ss would tell: %s.", a.counted(), enumerate(parts, listed, "share"))
+		open.Text = fmt.Sprintf("Not decided, what share is reached, more %ss would tell: %s.", a.counted(), format.Enumerate(parts, format.Listed, "share"))
 		a.say(open)
 	}
 }
@@ -402,7 +403,7 @@ func (a *assessing) paths() {
 				continue
 			}
 			s := Sentence{Kind: SaysPath, Figures: []AssessedFigure{{t.Name, w.Name, valueSecond, "", &i}}}
-			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, times(i))
+			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, format.Times(i))
 			switch sure := i.Bounded(); {
 			case sure && i.Lo >= fastPath, !sure && i.Estimate >= fastPath:
 				s.Text += ", so the fast path is taken."

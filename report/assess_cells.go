@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -73,9 +74,9 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 		}
 	case judged > 0 && counts[stat.Inconclusive] == 0:
 		out.Kind = SaysSame
-		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, percent(a.Margin))
+		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
 		if judged == 1 {
-			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, percent(a.Margin))
+			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
 		}
 	case judged > 0:
 		out.Kind = SaysUnsure
@@ -97,15 +98,15 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 
 // sentence says what one row came to: "guest keeps 31 % [29–33] of host disk's 4k random read IOPS".
 func sentence(s Section, r Row, base string) string {
-	what, i := subject(s.Workload, s.Label), r.Ratio.Interval
+	what, i := format.Subject(s.Workload, s.Label), r.Ratio.Interval
 	switch {
 	case s.Better == iotax.Down:
 		// A time: said as how many times as long it takes, not as what share of a speed is kept.
-		return fmt.Sprintf("%s: %s is %s that of %s", r.Target, what, times(inverse(i)), base)
+		return fmt.Sprintf("%s: %s is %s that of %s", r.Target, what, format.Times(format.Inverse(i)), base)
 	case i.Estimate >= 1:
-		return fmt.Sprintf("%s reaches %s %s's %s", r.Target, times(i), base, what)
+		return fmt.Sprintf("%s reaches %s %s's %s", r.Target, format.Times(i), base, what)
 	}
-	return fmt.Sprintf("%s keeps %s of %s's %s", r.Target, percentage(i), base, what)
+	return fmt.Sprintf("%s keeps %s of %s's %s", r.Target, format.Share(i), base, what)
 }
 
 // compared tells losses and gains. The cells of one target that have the same causes share a sentence.
@@ -150,17 +151,17 @@ func (a *assessing) compared(cells []assessed, head *assessed) {
 				parts = append(parts, sentence(*x.s, *x.r, x.r.Against))
 				continue
 			}
-			what, ratio := subject(x.s.Workload, x.s.Label), x.r.Ratio.Interval
+			what, ratio := format.Subject(x.s.Workload, x.s.Label), x.r.Ratio.Interval
 			switch {
 			case x.s.Better == iotax.Down:
-				parts = append(parts, fmt.Sprintf("%s is %s", what, times(inverse(ratio))))
+				parts = append(parts, fmt.Sprintf("%s is %s", what, format.Times(format.Inverse(ratio))))
 			case ratio.Estimate >= 1:
-				parts = append(parts, fmt.Sprintf("%s its %s", times(ratio), what))
+				parts = append(parts, fmt.Sprintf("%s its %s", format.Times(ratio), what))
 			default:
-				parts = append(parts, fmt.Sprintf("%s of its %s", percentage(ratio), what))
+				parts = append(parts, fmt.Sprintf("%s of its %s", format.Share(ratio), what))
 			}
 		}
-		s.Text = enumerate(parts, listed, "workload")
+		s.Text = format.Enumerate(parts, format.Listed, "workload")
 		if head != nil && head.r.Target == c.r.Target {
 			s.Text = strings.Replace(s.Text, c.r.Target+" keeps ", c.r.Target+" also keeps ", 1)
 		}
@@ -215,7 +216,7 @@ func (a *assessing) invalid(cells []assessed) {
 			evidence = cause
 		}
 		s.Causes[0].Text = evidence
-		s.Text = fmt.Sprintf("Not to be quoted: %s: %s.", enumerate(names, listed, "cell"), evidence)
+		s.Text = fmt.Sprintf("Not to be quoted: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
 		a.say(s)
 	}
 }
@@ -251,7 +252,7 @@ func (a *assessing) failed(cells []assessed) {
 			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
 		} else {
 			s.Notes = a.notes(c.r, "trial-failed", "trial-void")
-			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), plural(c.r.Ran, "trial"))
+			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))
 		}
 		a.say(s)
 	}
@@ -280,25 +281,18 @@ func (a *assessing) unsure(cells []assessed) {
 	for _, c := range open {
 		s.Figures = append(s.Figures, c.figure())
 		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many")...)
-		if vague(c.r.Ratio.Interval) {
+		if format.Vague(c.r.Ratio.Interval) {
 			dark = append(dark, c.name())
 		} else {
-			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), extent(c.r.Ratio.Interval)))
+			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.Extent(c.r.Ratio.Interval)))
 		}
 	}
-	said := cut(parts, listed, "cell")
+	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
-		said = append(said, "next to nothing is known of "+enumerate(dark, listed, "cell"))
+		said = append(said, "next to nothing is known of "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.counted(), strings.Join(said, "; "))
 	a.say(s)
-}
-
-func cut(words []string, limit int, of string) []string {
-	if n := len(words) - limit; n > 0 {
-		return append(words[:limit:limit], plural(n, "more "+of))
-	}
-	return words
 }
 
 // unlike tells what is not ranked because a flush does not promise the same.
@@ -332,7 +326,7 @@ func (a *assessing) unlike(cells []assessed) {
 			what = "a flush promises something else there"
 		}
 		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{"durability-differs", what}},
-			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, enumerate(names[k], listed, "target"))})
+			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(names[k], format.Listed, "target"))})
 	}
 }
 
@@ -343,11 +337,11 @@ const unevenBelow = 0.8
 func (a *assessing) uneven() {
 	for _, c := range a.Scalings {
 		p := c.Points[len(c.Points)-1]
-		if !finite(p.MinMax) || p.MinMax.Hi >= unevenBelow {
+		if !format.Finite(p.MinMax) || p.MinMax.Hi >= unevenBelow {
 			continue
 		}
 		s := Sentence{Kind: SaysUneven, Figures: []AssessedFigure{{Target: p.Target, Workload: c.Workload, Metric: "fairness.min-max", Ratio: &p.MinMax}}}
-		s.Text = fmt.Sprintf("The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", p.Clients, c.Target, c.Workload, percentage(p.MinMax))
+		s.Text = fmt.Sprintf("The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", p.Clients, c.Target, c.Workload, format.Share(p.MinMax))
 		a.say(s)
 	}
 }
@@ -365,6 +359,6 @@ func (a *assessing) same(cells []assessed) {
 	if len(names) == 0 || len(names) == len(cells) { // the answer says so of all
 		return
 	}
-	s.Text = fmt.Sprintf("Nothing lost, within ± %s: %s.", percent(a.Margin), enumerate(names, listed, "cell"))
+	s.Text = fmt.Sprintf("Nothing lost, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))
 	a.say(s)
 }

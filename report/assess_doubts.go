@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -41,11 +42,11 @@ func (a *assessing) noise() {
 		name := n.c.name()
 		// The figures of a job of fio are one figure in other units; those of other work are not.
 		if w := a.workloadInfo(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
-			name = n.c.r.Target + " / " + subject(n.c.s.Workload, n.c.s.Label)
+			name = n.c.r.Target + " / " + format.Subject(n.c.s.Workload, n.c.s.Label)
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", name, percent(n.sd)))
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, format.Percent(n.sd)))
 	}
-	s.Text = fmt.Sprintf("Noisy, trials vary by more than %s: %s.", percent(noisySpread), enumerate(parts, listed, "cell"))
+	s.Text = fmt.Sprintf("Noisy, trials vary by more than %s: %s.", format.Percent(noisySpread), format.Enumerate(parts, format.Listed, "cell"))
 	a.say(s)
 }
 
@@ -71,7 +72,7 @@ func (a *assessing) sum(cells []assessed) {
 		return
 	}
 	counts := map[string]int{}
-	order := []string{"worse", "better", "the same within ± " + percent(a.Margin), "not decided", "without a verdict"}
+	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "not decided", "without a verdict"}
 	n := 0
 	for _, c := range cells {
 		i := 4
@@ -117,11 +118,11 @@ func (a *assessing) sum(cells []assessed) {
 	case len(errors)+len(warnings) == 0:
 		text += "Fair, as far as checks can tell: none has a word against these figures."
 	case len(errors) == 0:
-		text += "Checks warn of " + enumerate(warnings, listed, "rule") + "."
+		text += "Checks warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
 	case len(warnings) == 0:
-		text += "Checks condemn some figures: " + enumerate(errors, listed, "rule") + "."
+		text += "Checks condemn some figures: " + format.Enumerate(errors, format.Listed, "rule") + "."
 	default:
-		text += "Checks condemn some figures (" + enumerate(errors, listed, "rule") + ") and warn of " + enumerate(warnings, listed, "rule") + "."
+		text += "Checks condemn some figures (" + format.Enumerate(errors, format.Listed, "rule") + ") and warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
 	}
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
@@ -143,7 +144,7 @@ func (a *assessing) memory(cells []assessed) {
 		}
 		by := ""
 		if len(took) > 0 {
-			by = fmt.Sprintf(" (%s: one at a time takes %s)", c.s.Workload, number(lone(stat.Median(took).Estimate), iotax.Seconds))
+			by = fmt.Sprintf(" (%s: one at a time takes %s)", c.s.Workload, format.Number(format.Lone(stat.Median(took).Estimate), iotax.Seconds))
 		}
 		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
 		a.say(Sentence{Kind: SaysMemory, Figures: []AssessedFigure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
@@ -185,7 +186,7 @@ func (a *assessing) doubts() {
 		}
 		if n.Number > 0 {
 			numbers = append(numbers, n.Number)
-			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(cut(cells, 1, "cell"), ", ")))
+			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(format.Cut(cells, 1, "cell"), ", ")))
 		} else {
 			parts = append(parts, n.Rule+" (all)")
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"iotax"
+	"iotax/report/format"
 )
 
 // says returns the sentences of a kind.
@@ -476,7 +477,7 @@ func TestAssessmentFitsAScreen(t *testing.T) {
 			}
 		}
 		for _, s := range r.Assessment.Sentences {
-			if n := len(Wrap(s.Text, 80)); n > 8 {
+			if n := len(format.Wrap(s.Text, 80)); n > 8 {
 				t.Errorf("%d lines: %q", n, s.Text)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
+
+	"iotax/report/format"
 )
 
 // assessmentLines is how many lines of a terminal the assessment takes at most before the table begins: a
@@ -76,7 +78,7 @@ func (r *Report) markdownAssessment(w io.Writer) {
 		list(all[1:n])
 	}
 	if n < len(all) {
-		fmt.Fprintf(w, "\n<details><summary>%s</summary>\n\n", plural(len(all)-n, "more sentence"))
+		fmt.Fprintf(w, "\n<details><summary>%s</summary>\n\n", format.Plural(len(all)-n, "more sentence"))
 		list(all[n:])
 		fmt.Fprint(w, "\n</details>\n")
 	}

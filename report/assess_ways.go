@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -74,7 +75,9 @@ func (a *assessing) fastest(ways []way) {
 	if len(ways) < 2 {
 		return
 	}
-	pair := func(w way) string { return clean(w.facts[factPart]) + " × " + clean(w.facts[factConcurrency]) }
+	pair := func(w way) string {
+		return format.Clean(w.facts[factPart]) + " × " + format.Clean(w.facts[factConcurrency])
+	}
 	best := slices.MaxFunc(ways, func(x, y way) int { return cmp.Compare(x.r.Value.Estimate, y.r.Value.Estimate) })
 	s := Sentence{Kind: SaysBest, Figures: []AssessedFigure{best.figure()}}
 	var next string
@@ -95,17 +98,17 @@ func (a *assessing) fastest(ways []way) {
 		}
 		alike = alike && i.Bounded() && i.Lo >= 1/(1+a.Margin)
 		if !i.Bounded() || i.Hi >= 1 {
-			maybe = append(maybe, fmt.Sprintf("%s (%s)", pair(w), percentage(i)))
+			maybe = append(maybe, fmt.Sprintf("%s (%s)", pair(w), format.Share(i)))
 		}
 	}
-	s.Text = fmt.Sprintf("%s: of %d ways to upload %s in parts, %s uploads fastest, %s", best.r.Target, len(ways), clean(best.facts["size"]), pair(best), bounds(best.r.Value, best.s.Unit))
+	s.Text = fmt.Sprintf("%s: of %d ways to upload %s in parts, %s uploads fastest, %s", best.r.Target, len(ways), format.Clean(best.facts["size"]), pair(best), format.Value(best.r.Value, best.s.Unit))
 	switch {
 	case alike && a.Margin > 0:
-		s.Text += fmt.Sprintf("; it makes no difference: all are within %s of it.", percent(a.Margin))
+		s.Text += fmt.Sprintf("; it makes no difference: all are within %s of it.", format.Percent(a.Margin))
 	case len(maybe) == 0:
-		s.Text += fmt.Sprintf("; the next, %s, reaches %s of that.", next, percentage(nearest))
+		s.Text += fmt.Sprintf("; the next, %s, reaches %s of that.", next, format.Share(nearest))
 	default:
-		s.Text += fmt.Sprintf("; that it is the fastest is not sure: %s.", enumerate(maybe, listed, "way"))
+		s.Text += fmt.Sprintf("; that it is the fastest is not sure: %s.", format.Enumerate(maybe, format.Listed, "way"))
 	}
 	a.say(s)
 }
@@ -133,14 +136,14 @@ func (a *assessing) materialised() {
 			continue
 		}
 		s := Sentence{Kind: SaysLazy, Figures: []AssessedFigure{{t.Name, w.s.Workload, "first.io", t.Name, &first}}}
-		parts := []string{fmt.Sprintf("its first I/O comes in %s of the time that a copy takes", percentage(inverse(first)))}
+		parts := []string{fmt.Sprintf("its first I/O comes in %s of the time that a copy takes", format.Share(format.Inverse(first)))}
 		for _, x := range []struct{ metric, text string }{{"duration", "all of it is there in %s of that time"}, {steadyReads + "read.bandwidth", "reads then reach %s of a copy's"}} {
 			if i, w, ok := pair(x.metric); ok {
 				s.Figures = append(s.Figures, AssessedFigure{t.Name, w.s.Workload, x.metric, t.Name, &i})
 				if w.s.Better == iotax.Down {
-					i = inverse(i)
+					i = format.Inverse(i)
 				}
-				parts = append(parts, fmt.Sprintf(x.text, percentage(i)))
+				parts = append(parts, fmt.Sprintf(x.text, format.Share(i)))
 			}
 		}
 		s.Text = fmt.Sprintf("%s, used lazily: %s.", t.Name, strings.Join(parts, "; "))

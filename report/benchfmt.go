@@ -10,6 +10,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"iotax"
+	"iotax/report/format"
 )
 
 // Benchfmt writes the trials that count in the Go benchmark format, which benchstat reads: a line for each trial
@@ -26,11 +27,11 @@ import (
 func (r *Report) Benchfmt(w io.Writer) error {
 	var b strings.Builder
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
-	comment("iotax %s, run %s %s", clean(r.Run.Version), clean(r.Run.ID), clean(r.Run.Name))
+	comment("iotax %s, run %s %s", format.Clean(r.Run.Version), format.Clean(r.Run.ID), format.Clean(r.Run.Name))
 	if env := r.environmentLine(); env != "" {
 		comment("%s", env)
 	}
-	comment("baseline: %s", clean(r.Baseline))
+	comment("baseline: %s", format.Clean(r.Baseline))
 	out := benchfmt.NewWriter(&b)
 	known := map[string]bool{}
 	names := namer{}
@@ -145,7 +146,7 @@ func benchUnit(v iotax.Value) (op, unit string) {
 	case "latency.mean":
 		return op, "sec/op"
 	}
-	if q, ok := strings.CutPrefix(rest, "latency.p"); ok && digits(strings.ReplaceAll(q, ".", "")) {
+	if q, ok := strings.CutPrefix(rest, "latency.p"); ok && format.Digits(strings.ReplaceAll(q, ".", "")) {
 		return op, "p" + q + "-sec/op"
 	}
 	return op, ""
@@ -185,7 +186,7 @@ func word(s string) string {
 			return '_'
 		}
 		return r
-	}, clean(s))
+	}, format.Clean(s))
 	if s == "" {
 		return "_"
 	}

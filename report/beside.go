@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/published"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -71,7 +72,7 @@ func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat st
 			sources = append(sources, f.Source)
 		}
 	}
-	b.Beside.Source = strings.Join(cut(sources, 2, "source"), "; ")
+	b.Beside.Source = strings.Join(format.Cut(sources, 2, "source"), "; ")
 	b.pairs()
 	b.reference()
 	b.rows()
@@ -133,16 +134,11 @@ func figures(v float64, unit string) bool {
 	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
 }
 
-// fold makes names comparable.
-func fold(s string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
-}
-
 func calls(names map[string]string, ours, theirs string) bool {
 	if name, ok := names[ours]; ok {
 		return name == theirs
 	}
-	return fold(ours) == fold(theirs)
+	return format.Fold(ours) == format.Fold(theirs)
 }
 
 // pairs finds the published counterpart of each cell. Sections that differ in their metric are one cell.
@@ -224,7 +220,7 @@ func (b *besider) rows() {
 			}
 			found = true
 			published := b.theirs[besideKey{p.their.Workload, p.their.Target, theirs[i]}]
-			row := BesideRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: Label(metric), Unit: unit, Better: better,
+			row := BesideRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
 				TheirWorkload: p.their.Workload, TheirTarget: p.their.Target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(published)}
 			if p.cell.Target != b.Beside.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Beside.Reference, p.cell.Workload}, metric)
@@ -257,7 +253,7 @@ func (b *besider) singles() {
 			}
 			b.single[Cell{k.target, k.workload}] = true
 			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
-			b.Beside.Rows = append(b.Beside.Rows, BesideRow{Workload: o[1], Target: o[0], Metric: o[2], Label: Label(o[2]), Unit: unit, Better: better,
+			b.Beside.Rows = append(b.Beside.Rows, BesideRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
 				TheirWorkload: k.workload, TheirTarget: k.target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(b.theirs[k])})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -13,7 +14,7 @@ func (b *Beside) title() string {
 	s := "Beside " + b.Name + " · " + b.Source
 	if b.Reference != "" {
 		s += " · ratios to " + b.Reference
-		if fold(b.Theirs) != fold(b.Reference) {
+		if format.Fold(b.Theirs) != format.Fold(b.Reference) {
 			s += " (" + b.Theirs + ")"
 		}
 	}
@@ -31,16 +32,16 @@ func (b *Beside) tables(grouped bool) []wordTable {
 	ratio := func(row BesideRow, i *stat.Interval) string {
 		switch {
 		case i != nil:
-			return formatRatio(*i)
+			return format.Ratio(*i)
 		case row.Target == b.Reference:
 			return "1"
 		}
-		return dash
+		return format.Dash
 	}
 	last := ""
 	for _, row := range b.together() {
-		workload, target := clean(subject(row.Workload, row.Label)), clean(row.Target)
-		here, published := number(row.Value, row.Unit), number(row.TheirValue, row.Unit)
+		workload, target := format.Clean(format.Subject(row.Workload, row.Label)), format.Clean(row.Target)
+		here, published := format.Number(row.Value, row.Unit), format.Number(row.TheirValue, row.Unit)
 		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
 			alone.rows = append(alone.rows, []string{workload, target, here, published})
 			continue
@@ -83,10 +84,10 @@ func (b *Beside) together() []BesideRow {
 func (b *Beside) left() []string {
 	out := b.Notes
 	if len(b.Unmatched) > 0 {
-		out = append(out[:len(out):len(out)], "Not published: "+strings.Join(cut(b.Unmatched, listed, "cell"), ", ")+".")
+		out = append(out[:len(out):len(out)], "Not published: "+strings.Join(format.Cut(b.Unmatched, format.Listed, "cell"), ", ")+".")
 	}
 	if len(b.Unused) > 0 {
-		out = append(out[:len(out):len(out)], "Not in this run: "+strings.Join(cut(b.Unused, listed, "published cell"), ", ")+".")
+		out = append(out[:len(out):len(out)], "Not in this run: "+strings.Join(format.Cut(b.Unused, format.Listed, "published cell"), ", ")+".")
 	}
 	return out
 }

@@ -24,6 +24,7 @@ import (
 
 	"iotax"
 	"iotax/report/browsertest"
+	"iotax/report/format"
 )
 
 // A visit is one page in a browser.
@@ -116,7 +117,7 @@ func TestComparisonInBrowser(t *testing.T) {
 		}
 		v.ShotWhole("iotax-report-compare-"+l.Name, l.Width)
 	}
-	if got, want := v.Eval(`document.querySelector("h1").textContent`), unbroken(clean(c.Answer)); got != want {
+	if got, want := v.Eval(`document.querySelector("h1").textContent`), format.Unbroken(format.Clean(c.Answer)); got != want {
 		t.Errorf("heading %q, want %q", got, want)
 	}
 	if got := v.Eval(`String(document.querySelectorAll("#cells ~ .scroll tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
@@ -167,7 +168,7 @@ func TestFirstScreen(t *testing.T) {
 			var want []string
 			for i, s := range r.Assessment.Sentences {
 				if i > 0 && s.Kind != SaysSum {
-					want = append(want, strings.NewReplacer(nbsp, " ", "`", "").Replace(clean(s.Text)))
+					want = append(want, strings.NewReplacer(format.NBSP, " ", "`", "").Replace(format.Clean(s.Text)))
 				}
 			}
 			if seen.Folded {

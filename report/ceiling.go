@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -40,7 +41,9 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	if !(got > ceiling/2) {
 		return
 	}
-	exact := func(x float64) string { return number(stat.Interval{Estimate: x, Lo: x, Hi: x}, iotax.PerSecond) }
+	exact := func(x float64) string {
+		return format.Number(stat.Interval{Estimate: x, Lo: x, Hi: x}, iotax.PerSecond)
+	}
 	b.note(r, iotax.Finding{Rule: "cpu-bound", Severity: iotax.Warning,
 		Mend: "use larger blocks or more numjobs, and read the number as one of this host's CPU"},
 		Item{Lead: fmt.Sprintf("more than half of the %s IOPS that the load generator reaches here with an engine that does nothing:", exact(ceiling)),

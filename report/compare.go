@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -82,7 +83,7 @@ type Change struct {
 type CellMetric struct{ Target, Workload, Metric string }
 
 func (c CellMetric) String() string {
-	return Cell{c.Target, c.Workload}.String() + ": " + Label(c.Metric)
+	return Cell{c.Target, c.Workload}.String() + ": " + format.Label(c.Metric)
 }
 
 // judged is the change that the verdict is about.
@@ -375,7 +376,7 @@ func (c *Comparison) tell() {
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		if r.Baseline && c.By == ByValue && (r.Verdict == stat.Worse || r.Verdict == stat.Better) {
-			moved = append(moved, fmt.Sprintf("%s %s", subject(r.Workload, r.Label), formatRatio(r.Ratio.Interval)))
+			moved = append(moved, fmt.Sprintf("%s %s", format.Subject(r.Workload, r.Label), format.Ratio(r.Ratio.Interval)))
 			by = r
 		}
 	}
@@ -396,7 +397,7 @@ func (c *Comparison) tell() {
 			are = "is"
 		}
 		c.Findings = append(c.Findings, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info,
-			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, plural(c.Family, "comparison"), are),
+			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are),
 			Mend:     "measure that cell again, alone or with more blocks"})
 	}
 }
@@ -419,7 +420,7 @@ func (c *Comparison) gate(a side) {
 			judged++
 		}
 		if v := r.judged(c.By); r.Verdict == stat.Worse || r.Verdict == stat.Better && c.FailOn == FailOnDiffers {
-			reasons = append(reasons, reason{v.Estimate, fmt.Sprintf("%s is %s: %s", r.CellMetric, r.Verdict, formatRatio(v.Interval))})
+			reasons = append(reasons, reason{v.Estimate, fmt.Sprintf("%s is %s: %s", r.CellMetric, r.Verdict, format.Ratio(v.Interval))})
 		}
 		if r.Lost {
 			why := r.Findings[0]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -50,11 +51,11 @@ func (c *Comparison) answer() string {
 		s = "Nothing can be judged: see the notes"
 		unjudged = 0
 	case unsure == 0 && judged == 1:
-		s = fmt.Sprintf("Nothing changed: the one comparison is within ± %s", percent(c.Margin))
+		s = fmt.Sprintf("Nothing changed: the one comparison is within ± %s", format.Percent(c.Margin))
 	case unsure == 0:
-		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, percent(c.Margin))
+		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, format.Percent(c.Margin))
 	default:
-		s = fmt.Sprintf("No change is sure: %d of %s need more blocks", unsure, plural(judged, "comparison"))
+		s = fmt.Sprintf("No change is sure: %d of %s need more blocks", unsure, format.Plural(judged, "comparison"))
 		if judged == 1 {
 			s = "No change is sure: the one comparison needs more blocks"
 		}
@@ -96,15 +97,15 @@ func answerOfAll(all []*Comparison) string {
 		}
 	}
 	if worst == nil {
-		return fmt.Sprintf("%s against A: nothing is lost for sure.", plural(len(all), "run"))
+		return fmt.Sprintf("%s against A: nothing is lost for sure.", format.Plural(len(all), "run"))
 	}
-	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), plural(len(all), "run"))
+	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
 }
 
 // changeSentence says what one row came to: "guest: 4k random read IOPS fell to 82 % [80–84]". A time
 // that rises is told as one that rises, although its ratio, higher being better, falls.
 func (c *Comparison) changeSentence(r *Change) string {
-	what := r.Target + ": " + subject(r.Workload, r.Label)
+	what := r.Target + ": " + format.Subject(r.Workload, r.Label)
 	if c.By == ByLoss {
 		what += " against " + c.A.Baseline
 	}
@@ -113,22 +114,22 @@ func (c *Comparison) changeSentence(r *Change) string {
 		i = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 	}
 	if i.Estimate >= 1 {
-		p := places(i.Estimate, half(i))
-		return fmt.Sprintf("%s rose to %s× [%s–%s] of what it was", what, fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+		p := format.Places(i.Estimate, format.Half(i))
+		return fmt.Sprintf("%s rose to %s× [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
 	}
 	i = stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
-	p := places(i.Estimate, half(i))
-	return fmt.Sprintf("%s fell to %s %% [%s–%s] of what it was", what, fixed(i.Estimate, p), fixed(i.Lo, p), fixed(i.Hi, p))
+	p := format.Places(i.Estimate, format.Half(i))
+	return fmt.Sprintf("%s fell to %s %% [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
 }
 
 // verdict is the word of a row, for people.
-func (r *Change) verdict(short bool) string { return verdictWord(r.Verdict, short) }
+func (r *Change) verdict(short bool) string { return format.Verdict(r.Verdict, short) }
 
 // runLine says which run a side is.
 func runLine(r *Report) string {
 	parts := []string{}
 	for _, s := range []string{r.Run.ID, r.Run.Name} {
-		if s = clean(s); s != "" {
+		if s = format.Clean(s); s != "" {
 			parts = append(parts, s)
 		}
 	}
@@ -137,7 +138,7 @@ func runLine(r *Report) string {
 	}
 	switch {
 	case r.Protocol.LeastBlocks == r.Protocol.MostBlocks:
-		parts = append(parts, plural(r.Protocol.MostBlocks, "block"))
+		parts = append(parts, format.Plural(r.Protocol.MostBlocks, "block"))
 	default:
 		parts = append(parts, fmt.Sprintf("%d–%d blocks", r.Protocol.LeastBlocks, r.Protocol.MostBlocks))
 	}
@@ -149,9 +150,9 @@ func runLine(r *Report) string {
 
 // methodLine says what the brackets mean, and what they do not know.
 func (c *Comparison) methodLine() string {
-	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, percent(c.Margin))
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, format.Percent(c.Margin))
 	if c.Family > 1 {
-		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, percent(1-stat.Confidence))
+		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, format.Percent(1-stat.Confidence))
 	}
 	return s + " The runs were not interleaved: the intervals know the noise inside each run, and not what drifted between them."
 }

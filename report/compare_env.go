@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/format"
 )
 
 // A Difference is a fact that is not the same in both runs; "" is a run that does not tell it.
@@ -175,11 +176,11 @@ func (d Difference) where(limit int) string {
 	case n == 0:
 		return ""
 	case limit > 0 && n > limit:
-		return plural(n, "target")
+		return format.Plural(n, "target")
 	}
 	return strings.Join(d.Where, ", ")
 }
 
 func (d Difference) change() string {
-	return cmp.Or(clean(d.A), dash) + " → " + cmp.Or(clean(d.B), dash)
+	return cmp.Or(format.Clean(d.A), format.Dash) + " → " + cmp.Or(format.Clean(d.B), format.Dash)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -92,18 +93,18 @@ type differenceView struct{ Key, Where, A, B string }
 func (p ComparePage) view() compareView {
 	first := p.All[0]
 	v := compareView{headView: newHead(first.A.Run.Version, "B against A", p.Head), Top: p.Top, Script: template.JS(pageJS), // ours, from the binary
-		Answer: unbroken(clean(first.Answer)), Margin: unbroken(percent(first.Margin)), What: "B over A", ByLoss: first.By == ByLoss, Other: p.Other, Alone: len(p.All) == 1, Trends: p.Trend != nil,
-		Method: unbroken(clean(first.methodLine()))}
-	v.Version = clean(first.B.Run.Version)
+		Answer: format.Unbroken(format.Clean(first.Answer)), Margin: format.Unbroken(format.Percent(first.Margin)), What: "B over A", ByLoss: first.By == ByLoss, Other: p.Other, Alone: len(p.All) == 1, Trends: p.Trend != nil,
+		Method: format.Unbroken(format.Clean(first.methodLine()))}
+	v.Version = format.Clean(first.B.Run.Version)
 	if v.ByLoss {
-		v.What = "B’s ratio to " + clean(first.B.Baseline) + " over A’s"
+		v.What = "B’s ratio to " + format.Clean(first.B.Baseline) + " over A’s"
 	}
 	if !v.Alone {
-		v.Title = plural(len(p.All), "run") + " against A"
-		v.Answer = unbroken(clean(answerOfAll(p.All)))
+		v.Title = format.Plural(len(p.All), "run") + " against A"
+		v.Answer = format.Unbroken(format.Clean(answerOfAll(p.All)))
 		v.What = "Each run over A"
 		if v.ByLoss {
-			v.What = "Each run’s ratio to " + clean(first.A.Baseline) + " over A’s"
+			v.What = "Each run’s ratio to " + format.Clean(first.A.Baseline) + " over A’s"
 		}
 		v.Method = "Each letter’s ratios are to A; above 1 the letter is better. " + v.Method + " Verdicts of each run are adjusted for their number, and not those of several runs together."
 	}
@@ -132,24 +133,24 @@ func (p ComparePage) view() compareView {
 		for j := range c.Rows {
 			at[i][c.Rows[j].CellMetric] = &c.Rows[j]
 			if c.Rows[j].Loss != nil {
-				v.Against = clean(c.A.Baseline)
+				v.Against = format.Clean(c.A.Baseline)
 			}
 		}
 	}
 	var groups []forestGroup
 	var ratios []stat.Interval
 	for _, k := range sideOf(first.A).order {
-		row := changeView{Target: clean(k.Target)}
+		row := changeView{Target: format.Clean(k.Target)}
 		var items []forestItem
 		known := false
 		for i, c := range p.All {
 			ch := at[i][k]
 			if ch == nil {
-				row.Cells = append(row.Cells, changeCell{Value: dash, Ratio: dash, Loss: dash})
+				row.Cells = append(row.Cells, changeCell{Value: format.Dash, Ratio: format.Dash, Loss: format.Dash})
 				continue
 			}
 			known = true
-			row.Workload, row.A, row.AOrder = clean(subject(k.Workload, ch.Label)), number(ch.A, ch.Unit), order(ch.A.Estimate)
+			row.Workload, row.A, row.AOrder = format.Clean(format.Subject(k.Workload, ch.Label)), format.Number(ch.A, ch.Unit), order(ch.A.Estimate)
 			row.Cells = append(row.Cells, ch.cell(refs[i][k]))
 			it := forestItem{Name: k.Target, Verdict: ch.Verdict}
 			if !v.Alone {
@@ -181,14 +182,14 @@ func (p ComparePage) view() compareView {
 
 // side is one run of the page; c is its comparison with A, the i-th, nil for A itself.
 func (p ComparePage) side(letter string, r *Report, c *Comparison, i int) sideView {
-	s := sideView{Letter: letter, Line: clean(runLine(r))}
+	s := sideView{Letter: letter, Line: format.Clean(runLine(r))}
 	if p.Links != nil {
 		s.Link, s.Base = p.Links(r.Run)
 	}
 	if c == nil {
 		return s
 	}
-	s.Answer, s.Gate, s.Failed = unbroken(clean(c.Answer)), clean(c.gateLine()), c.Failed
+	s.Answer, s.Gate, s.Failed = format.Unbroken(format.Clean(c.Answer)), format.Clean(c.gateLine()), c.Failed
 	for _, f := range c.Findings {
 		s.General = append(s.General, viewNote(Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}}))
 	}
@@ -201,33 +202,33 @@ func (p ComparePage) side(letter string, r *Report, c *Comparison, i int) sideVi
 			o.Where += ", and not in " + letter
 		}
 		for _, cell := range only {
-			o.Cells = append(o.Cells, clean(cell.String()))
+			o.Cells = append(o.Cells, format.Clean(cell.String()))
 		}
 		s.Only = append(s.Only, o)
 	}
 	for _, d := range c.Differences {
-		where := clean(d.where(0))
+		where := format.Clean(d.where(0))
 		if where == "" {
 			where = "run"
 		}
-		s.Differences = append(s.Differences, differenceView{clean(d.Key), where, orDash(clean(d.A)), orDash(clean(d.B))})
+		s.Differences = append(s.Differences, differenceView{format.Clean(d.Key), where, format.OrDash(format.Clean(d.A)), format.OrDash(format.Clean(d.B))})
 	}
 	return s
 }
 
 // cell is what the page prints of a change.
 func (r *Change) cell(notes []int) changeCell {
-	c := changeCell{Value: number(r.B, r.Unit), Order: order(r.B.Estimate), Ratio: dash, Loss: dash,
+	c := changeCell{Value: format.Number(r.B, r.Unit), Order: order(r.B.Estimate), Ratio: format.Dash, Loss: format.Dash,
 		Verdict: r.verdict(false), Class: verdictClass(r.Verdict), Notes: slices.Compact(slices.Sorted(slices.Values(notes)))}
 	if c.Verdict == "" {
 		c.Verdict = "baseline"
 	}
 	if r.Ratio != nil {
-		c.Ratio, c.Bounds = splitBounds(formatRatio(r.Ratio.Interval))
+		c.Ratio, c.Bounds = format.Split(format.Ratio(r.Ratio.Interval))
 		c.RatioOrder = order(r.Ratio.Estimate)
 	}
 	if r.Loss != nil {
-		c.Loss, c.LossBounds = splitBounds(formatRatio(r.Loss.Interval))
+		c.Loss, c.LossBounds = format.Split(format.Ratio(r.Loss.Interval))
 		c.LossOrder = order(r.Loss.Estimate)
 	}
 	return c

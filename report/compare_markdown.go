@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -37,7 +38,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		b.WriteString("\n</details>\n")
 	}
 	if len(shown) < len(c.Rows) {
-		fold(fmt.Sprintf("All %s", plural(len(c.Rows), "cell")), func() {
+		fold(fmt.Sprintf("All %s", format.Plural(len(c.Rows), "cell")), func() {
 			all := make([]*Change, len(c.Rows))
 			for i := range c.Rows {
 				all[i] = &c.Rows[i]
@@ -46,7 +47,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		})
 	}
 	if len(notes) > 0 {
-		fold(plural(len(notes), "note"), func() {
+		fold(format.Plural(len(notes), "note"), func() {
 			for _, n := range notes {
 				fmt.Fprintf(&b, "%d. ", n.Number)
 				markdownNote(&b, n)
@@ -55,7 +56,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	}
 	for i, only := range [][]CellMetric{c.OnlyA, c.OnlyB} {
 		if len(only) > 0 {
-			fold(fmt.Sprintf("%s only in %s", plural(len(only), "cell"), "AB"[i:i+1]), func() {
+			fold(fmt.Sprintf("%s only in %s", format.Plural(len(only), "cell"), "AB"[i:i+1]), func() {
 				for _, k := range only {
 					fmt.Fprintf(&b, "- %s\n", escapeMarkdown(k.String()))
 				}
@@ -63,14 +64,14 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		}
 	}
 	if len(c.Differences) > 0 {
-		fold(plural(len(c.Differences), "difference")+" in the environment", func() {
+		fold(format.Plural(len(c.Differences), "difference")+" in the environment", func() {
 			b.WriteString("| | where | A | B |\n|:--|:--|:--|:--|\n")
 			for _, d := range c.Differences {
 				where := d.where(3)
 				if where == "" {
 					where = "run"
 				}
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(d.Key), escapeMarkdown(where), orDash(escapeMarkdown(d.A)), orDash(escapeMarkdown(d.B)))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeMarkdown(d.Key), escapeMarkdown(where), format.OrDash(escapeMarkdown(d.A)), format.OrDash(escapeMarkdown(d.B)))
 			}
 		})
 	}
@@ -79,13 +80,6 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	})
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return dash
-	}
-	return s
 }
 
 // important are the rows that stand in the open, in their order: all where they are few, else what is
@@ -133,18 +127,18 @@ func (c *Comparison) markdownTable(b *strings.Builder, rows []*Change, refs map[
 	for _, r := range rows {
 		value := func(i stat.Interval) string {
 			if i.N == 0 {
-				return dash
+				return format.Dash
 			}
-			return escapeMarkdown(spread(i, r.Unit))
+			return escapeMarkdown(format.Spread(i, r.Unit))
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | ", escapeMarkdown(r.Target), escapeMarkdown(subject(r.Workload, r.Label)), value(r.A), value(r.B))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | ", escapeMarkdown(r.Target), escapeMarkdown(format.Subject(r.Workload, r.Label)), value(r.A), value(r.B))
 		if r.Ratio != nil {
-			b.WriteString(escapeMarkdown(formatRatio(r.Ratio.Interval)))
+			b.WriteString(escapeMarkdown(format.Ratio(r.Ratio.Interval)))
 		}
 		b.WriteString(" | ")
 		if loss {
 			if r.Loss != nil {
-				b.WriteString(escapeMarkdown(formatRatio(r.Loss.Interval)))
+				b.WriteString(escapeMarkdown(format.Ratio(r.Loss.Interval)))
 			}
 			b.WriteString(" | ")
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -39,7 +40,7 @@ func (c *Comparison) Text(w io.Writer, o TextOptions) error {
 		t.note("•", Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []Item{{Evidence: f.Evidence}}})
 	}
 	for _, n := range notes {
-		t.note(mark(n.Number), n)
+		t.note(format.Mark(n.Number), n)
 	}
 	t.differences()
 	t.line("")
@@ -75,7 +76,7 @@ func (t *compareWriter) table() {
 	for _, r := range c.Rows {
 		anyLoss = anyLoss || r.Loss != nil
 	}
-	lossHead := "against " + clean(c.A.Baseline)
+	lossHead := "against " + format.Clean(c.A.Baseline)
 	if ansi.StringWidth(lossHead) > 24 {
 		lossHead = "against baseline"
 	}
@@ -111,11 +112,11 @@ func (t *compareWriter) table() {
 		if head := r.Workload + " · " + r.Label; head != last {
 			last = head
 			t.line("")
-			t.para(r.Workload+" · "+remainder(r.Workload, r.Label), "", "  ", t.pal.accent.Bold(t.color))
+			t.para(r.Workload+" · "+format.Remainder(r.Workload, r.Label), "", "  ", t.pal.accent.Bold(t.color))
 			if fits {
-				h := "  " + pad("", wTarget) + "  " + pad("A", wA) + "  " + pad("B", wB) + "  " + pad("B/A", wRatio)
+				h := "  " + format.Pad("", wTarget) + "  " + format.Pad("A", wA) + "  " + format.Pad("B", wB) + "  " + format.Pad("B/A", wRatio)
 				if showLoss {
-					h += "  " + pad(lossHead, wLoss)
+					h += "  " + format.Pad(lossHead, wLoss)
 				}
 				t.line(t.pal.dim.Render(strings.TrimRight(h, " ")))
 			}
@@ -125,13 +126,13 @@ func (t *compareWriter) table() {
 			t.stacked(row, anyLoss)
 			continue
 		}
-		names := wrap(row.target, wTarget)
+		names := format.Break(row.target, wTarget)
 		if len(names) == 0 {
-			names = []string{dash}
+			names = []string{format.Dash}
 		}
-		l := "  " + pad(names[0], wTarget) + "  " + pad(row.a, wA) + "  " + pad(row.b, wB) + "  " + pad(row.ratio, wRatio)
+		l := "  " + format.Pad(names[0], wTarget) + "  " + format.Pad(row.a, wA) + "  " + format.Pad(row.b, wB) + "  " + format.Pad(row.ratio, wRatio)
 		if showLoss {
-			l += "  " + pad(row.loss, wLoss)
+			l += "  " + format.Pad(row.loss, wLoss)
 		}
 		t.line(l + "  " + t.judged(row.v, row.verdict, row.marks))
 		// Nothing stands beside the rest of a long name: it may use the whole width.
@@ -146,18 +147,18 @@ func (t *compareWriter) cells(r Change, withSpread, short bool) compareRow {
 	value := func(i stat.Interval) string {
 		switch {
 		case i.N == 0:
-			return dash
+			return format.Dash
 		case withSpread:
-			return spread(i, r.Unit)
+			return format.Spread(i, r.Unit)
 		}
-		return number(i, r.Unit)
+		return format.Number(i, r.Unit)
 	}
-	row := compareRow{target: clean(r.Target), a: value(r.A), b: value(r.B), verdict: r.verdict(short), v: r.Verdict, marks: marks(t.refs[r.CellMetric])}
+	row := compareRow{target: format.Clean(r.Target), a: value(r.A), b: value(r.B), verdict: r.verdict(short), v: r.Verdict, marks: format.Marks(t.refs[r.CellMetric])}
 	if r.Ratio != nil {
-		row.ratio = formatRatio(r.Ratio.Interval)
+		row.ratio = format.Ratio(r.Ratio.Interval)
 	}
 	if r.Loss != nil {
-		row.loss = formatRatio(r.Loss.Interval)
+		row.loss = format.Ratio(r.Loss.Interval)
 	}
 	return row
 }
@@ -210,9 +211,9 @@ func (t *compareWriter) differences() {
 			t.line(fmt.Sprintf("  and %d more (--format json lists all)", len(t.c.Differences)-i))
 			break
 		}
-		s := clean(d.Key) + ": " + d.brief()
+		s := format.Clean(d.Key) + ": " + d.brief()
 		if where := d.where(3); where != "" {
-			s += " (" + clean(where) + ")"
+			s += " (" + format.Clean(where) + ")"
 		}
 		t.para(s, "  ", "    ", t.pal.dim)
 	}
@@ -220,7 +221,7 @@ func (t *compareWriter) differences() {
 
 // brief is the change of a fact, shown where it begins when it is long.
 func (d Difference) brief() string {
-	a, b := clean(d.A), clean(d.B)
+	a, b := format.Clean(d.A), format.Clean(d.B)
 	if ansi.StringWidth(a)+ansi.StringWidth(b) <= longestFact {
 		return d.change()
 	}
@@ -237,7 +238,7 @@ func (d Difference) brief() string {
 	cut := func(w []string) string {
 		s := strings.Join(w[from:len(w)-to], " ")
 		if s == "" {
-			s = dash
+			s = format.Dash
 		}
 		return "… " + ansi.Truncate(s, longestFact/2, "…")
 	}

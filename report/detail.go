@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -113,7 +114,7 @@ func (s *Section) distributions(r *Report) []Distribution {
 			}
 			i := slices.IndexFunc(out, func(d Distribution) bool { return d.Name == h.Name })
 			if i < 0 {
-				label := Label(h.Name)
+				label := format.Label(h.Name)
 				for _, f := range row.Secondary {
 					if f.Name == h.Name+".p50" {
 						label = strings.TrimSpace(strings.Replace(f.Label, " p50", "", 1))
@@ -271,7 +272,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 		}
 		c.Mean = sum / float64(n)
 		if tl == nil {
-			tl = &Timeline{Workload: s.Workload, Name: name, Label: Label(name), Unit: unit}
+			tl = &Timeline{Workload: s.Workload, Name: name, Label: format.Label(name), Unit: unit}
 		}
 		tl.Cells = append(tl.Cells, c)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -107,7 +108,7 @@ func whole() *Report {
 	one := func(x float64) *stat.Interval { return &stat.Interval{Estimate: x, Lo: x * .9, Hi: x * 1.1, N: 5} }
 	r.Beside = &Beside{Name: "example", Source: "figures made up for a test", Reference: hostDisk, Theirs: "host",
 		Rows: []BesideRow{{Workload: "4k random read", Target: virtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, TheirWorkload: "randread", TheirTarget: "guest disk",
-			Value: lone(34000), TheirValue: lone(61000), Ratio: one(.71), TheirRatio: one(.64), Agree: Overlap}},
+			Value: format.Lone(34000), TheirValue: format.Lone(61000), Ratio: one(.71), TheirRatio: one(.64), Agree: Overlap}},
 		Unmatched: []string{"1M sequential read on " + virtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
 	return r
 }
@@ -378,7 +379,7 @@ func BenchmarkHTML100Cells(b *testing.B) {
 func TestLayoutsInPage(t *testing.T) {
 	for _, name := range iotax.Layouts {
 		r := laidOut(name)
-		page := strings.NewReplacer(nbsp, " ", "\u2060", "").Replace(html.UnescapeString(string(written(t, r))))
+		page := strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(html.UnescapeString(string(written(t, r))))
 		tables := r.LayoutTables()
 		if len(tables) == 0 {
 			t.Fatalf("%s: no table", name)
@@ -386,7 +387,7 @@ func TestLayoutsInPage(t *testing.T) {
 		for _, table := range tables {
 			for _, row := range table.Rows {
 				for _, cell := range row {
-					if !strings.Contains(page, ">"+clean(cell)+"</td>") {
+					if !strings.Contains(page, ">"+format.Clean(cell)+"</td>") {
 						t.Errorf("%s: the page lacks %q", name, cell)
 					}
 				}

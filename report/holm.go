@@ -2,9 +2,9 @@ package report
 
 import (
 	"fmt"
-	"math"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -59,14 +59,7 @@ func (b *builder) holm() {
 		r.Verdict = stat.Inconclusive
 		b.note(r, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info, Mend: "measure that workload again, alone or with more " + b.counted() + "s"},
 			Item{Lead: fmt.Sprintf("alone it would be %s, but one such is no wonder among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
-				Detail: pValue(q),
+				Detail: format.P(q),
 				Cells:  []Cell{{r.Target, family[i].s.Workload}}})
 	}
-}
-
-func pValue(p float64) string {
-	if p > 0 && p < 1e-4 {
-		return "< 0.0001"
-	}
-	return fmt.Sprintf("%.2g", math.Min(p, 1))
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -36,7 +37,7 @@ var pagePolicy = func() string {
 }()
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"clean": clean,
+	"clean": format.Clean,
 	"code":  code,
 	"f":     func(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) },
 	"add":   func(a, b float64) float64 { return a + b },
@@ -91,11 +92,11 @@ type headView struct {
 }
 
 func newHead(version, title string, more template.HTML) headView {
-	title = clean(title)
+	title = format.Clean(title)
 	if title == "" {
 		title = "iotax"
 	}
-	return headView{CSS: template.CSS(pageCSS), Policy: pagePolicy, Title: title, Version: clean(version), Head: more} // ours, from the binary
+	return headView{CSS: template.CSS(pageCSS), Policy: pagePolicy, Title: title, Version: format.Clean(version), Head: more} // ours, from the binary
 }
 
 // pageView is what the template prints: strings and coordinates, nothing to compute.
@@ -231,9 +232,9 @@ func verdictClass(v stat.Verdict) string {
 func (r *Report) view(f Frame) (pageView, error) {
 	v := pageView{
 		headView: newHead(r.Run.Version, r.Run.Name, f.Head), Top: f.Top, Script: template.JS(pageJS), // ours, from the binary
-		Answer: unbroken(clean(r.Answer)), Status: clean(string(r.Run.Status)),
-		Environment: strings.NewReplacer(" · ", nbsp+"· ", " × ", nbsp+"×"+nbsp).Replace(unbroken(clean(r.environmentLine()))), Protocol: unbroken(r.protocolLine()), Method: unbroken(r.noiseLine() + " " + r.methodLine()), Objects: unbroken(r.objectsLine()),
-		ID: clean(r.Run.ID), Baseline: clean(r.Baseline), Others: clean(r.others()), Margin: unbroken(percent(r.Margin)),
+		Answer: format.Unbroken(format.Clean(r.Answer)), Status: format.Clean(string(r.Run.Status)),
+		Environment: strings.NewReplacer(" · ", format.NBSP+"· ", " × ", format.NBSP+"×"+format.NBSP).Replace(format.Unbroken(format.Clean(r.environmentLine()))), Protocol: format.Unbroken(r.protocolLine()), Method: format.Unbroken(r.noiseLine() + " " + r.methodLine()), Objects: format.Unbroken(r.objectsLine()),
+		ID: format.Clean(r.Run.ID), Baseline: format.Clean(r.Baseline), Others: format.Clean(r.others()), Margin: format.Unbroken(format.Percent(r.Margin)),
 		Wide: r.forest(wideForest), Narrow: r.forest(narrowForest), Next: r.next(),
 	}
 	if !r.Run.Start.IsZero() {
@@ -251,7 +252,7 @@ func (r *Report) view(f Frame) (pageView, error) {
 			void++
 		}
 	}
-	v.Counts = fmt.Sprintf("%s, %d failed, %d void", plural(len(r.Trials), "trial"), failed, void)
+	v.Counts = fmt.Sprintf("%s, %d failed, %d void", format.Plural(len(r.Trials), "trial"), failed, void)
 
 	trials, hues, href := r.counting(), r.hues(), map[string]string{}
 	timelines, err := r.timelines(trials)
@@ -260,7 +261,7 @@ func (r *Report) view(f Frame) (pageView, error) {
 	}
 	for i, s := range r.Sections {
 		if i == 0 || s.Workload != r.Sections[i-1].Workload {
-			g := groupView{ID: fmt.Sprintf("w%d", len(v.Groups)+1), Workload: clean(s.Workload)}
+			g := groupView{ID: fmt.Sprintf("w%d", len(v.Groups)+1), Workload: format.Clean(s.Workload)}
 			g.Sub = strings.TrimPrefix((&textWriter{Report: r}).heading(s), s.Workload+" · ")
 			g.Columns, g.Secondary = secondaryTable(s)
 			g.draw(r, s, trials, timelines[s.Workload], hues)
@@ -332,14 +333,14 @@ func (g *groupView) draw(r *Report, s Section, trials map[Cell][]*Trial, tl *Tim
 				g.Times = append(g.Times, c)
 			}
 		}
-		g.Steady = fmt.Sprintf("%s second by second, a line for each trial. The shaded band is the mean ± %s: a trial whose five parts stay that close together is in a steady state (SNIA).", upperFirst(clean(tl.Label)), unbroken(percent(stat.SteadyRange/2)))
+		g.Steady = fmt.Sprintf("%s second by second, a line for each trial. The shaded band is the mean ± %s: a trial whose five parts stay that close together is in a steady state (SNIA).", format.Capital(format.Clean(tl.Label)), format.Unbroken(format.Percent(stat.SteadyRange/2)))
 	}
 }
 
 func viewNote(n Note) noteView {
-	v := noteView{Number: n.Number, Rule: clean(n.Rule), Severity: clean(string(n.Severity)), Mend: clean(n.Mend)}
+	v := noteView{Number: n.Number, Rule: format.Clean(n.Rule), Severity: format.Clean(string(n.Severity)), Mend: format.Clean(n.Mend)}
 	for _, s := range n.sentences(0) {
-		v.Lines = append(v.Lines, unbroken(clean(s)))
+		v.Lines = append(v.Lines, format.Unbroken(format.Clean(s)))
 	}
 	return v
 }
@@ -356,7 +357,7 @@ func (n *noteView) fold() {
 func sortedPairs(m map[string]string) []pairView {
 	var out []pairView
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, pairView{clean(k), clean(m[k])})
+		out = append(out, pairView{format.Clean(k), format.Clean(m[k])})
 	}
 	return out
 }

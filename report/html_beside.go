@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -18,7 +19,7 @@ func (v *pageView) said(all []Sentence) {
 	var views []sentenceView
 	for i, s := range all {
 		if i > 0 && s.Kind != SaysSum {
-			views = append(views, sentenceView{unbroken(clean(s.Text)), clean(string(s.Kind)), s.Notes})
+			views = append(views, sentenceView{format.Unbroken(format.Clean(s.Text)), format.Clean(string(s.Kind)), s.Notes})
 		}
 	}
 	large := desk.fits(views, desk.room(v))
@@ -45,21 +46,21 @@ func (b *Beside) view() *besideView {
 	if b == nil {
 		return nil
 	}
-	v := &besideView{Name: clean(b.Name), Source: clean(b.Source), Reference: clean(b.Reference), Theirs: clean(b.Theirs),
+	v := &besideView{Name: format.Clean(b.Name), Source: format.Clean(b.Source), Reference: format.Clean(b.Reference), Theirs: format.Clean(b.Theirs),
 		Unmatched: cleaned(b.Unmatched), Unused: cleaned(b.Unused), Notes: cleaned(b.Notes)}
 	ratio := func(i *stat.Interval) (string, string) {
 		if i == nil {
-			return dash, ""
+			return format.Dash, ""
 		}
-		return splitBounds(formatRatio(*i))
+		return format.Split(format.Ratio(*i))
 	}
 	for _, r := range b.Rows {
-		row := besideRowView{Workload: clean(subject(r.Workload, r.Label)), Target: clean(r.Target),
-			Value: number(r.Value, r.Unit), TheirValue: number(r.TheirValue, r.Unit), Agree: clean(string(r.Agree))}
+		row := besideRowView{Workload: format.Clean(format.Subject(r.Workload, r.Label)), Target: format.Clean(r.Target),
+			Value: format.Number(r.Value, r.Unit), TheirValue: format.Number(r.TheirValue, r.Unit), Agree: format.Clean(string(r.Agree))}
 		var as []string
 		for _, names := range [][2]string{{r.Target, r.TheirTarget}, {r.Workload, r.TheirWorkload}} {
-			if fold(names[0]) != fold(names[1]) {
-				as = append(as, clean(names[1]))
+			if format.Fold(names[0]) != format.Fold(names[1]) {
+				as = append(as, format.Clean(names[1]))
 			}
 		}
 		row.As = strings.Join(as, ", ")
@@ -84,7 +85,7 @@ func (b *Beside) view() *besideView {
 func cleaned(in []string) []string {
 	var out []string
 	for _, s := range in {
-		out = append(out, clean(s))
+		out = append(out, format.Clean(s))
 	}
 	return out
 }

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -29,7 +29,7 @@ func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionVi
 		}
 	}
 	inOrder := slices.Sorted(maps.Keys(blocks))
-	step := niceStep(top/4, s.Unit)
+	step := format.Step(top/4, s.Unit)
 	top *= 1.04
 	x := func(value float64) float64 { return 100 * value / top }
 	if top > 0 {
@@ -38,9 +38,9 @@ func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionVi
 			if k == 0 {
 				t.Anchor = "start"
 			} else {
-				sc := scaleOf(s.Unit, float64(k)*step)
-				y := float64(k) * step / sc.factor
-				t.Label = withUnit(strconv.FormatFloat(math.Round(y*1000)/1000, 'f', -1, 64)+sc.prefix, sc.unit)
+				sc := format.ScaleOf(s.Unit, float64(k)*step)
+				y := float64(k) * step / sc.Factor
+				t.Label = format.WithUnit(strconv.FormatFloat(math.Round(y*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
 			}
 			if t.X > 92 {
 				t.Anchor = "end"
@@ -49,32 +49,32 @@ func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionVi
 		}
 	}
 	for _, row := range s.Rows {
-		rv := rowView{Target: clean(row.Target), Baseline: row.Baseline, Verdict: verdictWord(row.Verdict, false), Class: verdictClass(row.Verdict),
-			Notes: row.Notes, Err: clean(row.Err), HasValue: row.Err == "" && row.Value.N > 0}
+		rv := rowView{Target: format.Clean(row.Target), Baseline: row.Baseline, Verdict: format.Verdict(row.Verdict, false), Class: verdictClass(row.Verdict),
+			Notes: row.Notes, Err: format.Clean(row.Err), HasValue: row.Err == "" && row.Value.N > 0}
 		if rv.HasValue {
-			full := bounds(row.Value, s.Unit)
-			rv.Value, rv.Bounds = splitBounds(full)
+			full := format.Value(row.Value, s.Unit)
+			rv.Value, rv.Bounds = format.Split(full)
 			rv.ValueOrder = order(row.Value.Estimate)
 			if trend != nil {
 				rv.Trend = trend(CellMetric{Target: row.Target, Workload: s.Workload, Metric: s.Metric})
 			}
 		}
 		if row.Ratio != nil {
-			rv.Ratio, rv.RatioBounds = splitBounds(formatRatio(row.Ratio.Interval))
+			rv.Ratio, rv.RatioBounds = format.Split(format.Ratio(row.Ratio.Interval))
 			rv.RatioOrder = order(row.Ratio.Estimate)
 			if row.Against != r.Baseline {
-				rv.To = clean(row.Against)
+				rv.To = format.Clean(row.Against)
 			}
 		}
 		if row.Baseline {
 			rv.RatioOrder = "1"
 		}
-		rv.Trials = fmt.Sprintf("%s, %d failed, %d in void blocks", plural(row.Ran, "trial"), row.Failed, row.Voided)
+		rv.Trials = fmt.Sprintf("%s, %d failed, %d in void blocks", format.Plural(row.Ran, "trial"), row.Failed, row.Voided)
 		if len(row.Dots) > mostDots {
 			rv.Trials += fmt.Sprintf("; of those that lie together about %d are drawn", mostDots)
 		}
 		if top > 0 {
-			rv.HasInterval = finite(row.Value)
+			rv.HasInterval = format.Finite(row.Value)
 			rv.Median, rv.Lo, rv.Hi = x(row.Value.Estimate), x(row.Value.Lo), x(row.Value.Hi)
 			common := 0 // dots that are neither void nor out of the way: those are drawn, whatever their number
 			for _, d := range row.Dots {
@@ -84,7 +84,7 @@ func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionVi
 					}
 				}
 				i, _ := slices.BinarySearch(inOrder, d.Block)
-				dv := dotView{X: x(d.Value), Y: 20, Title: fmt.Sprintf("block %d: %s", d.Block, number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995, Hi: d.Value * 1.005}, s.Unit))}
+				dv := dotView{X: x(d.Value), Y: 20, Title: fmt.Sprintf("block %d: %s", d.Block, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995, Hi: d.Value * 1.005}, s.Unit))}
 				if len(inOrder) > 1 {
 					dv.Y = 7 + 26*float64(i)/float64(len(inOrder)-1)
 				}
@@ -99,34 +99,6 @@ func (r *Report) sectionView(s Section, trend func(CellMetric) string) sectionVi
 		v.Rows = append(v.Rows, rv)
 	}
 	return v
-}
-
-// splitBounds parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
-func splitBounds(s string) (value, brackets string) {
-	i, j := strings.Index(s, " ["), strings.Index(s, "]")
-	if i < 0 || j < i {
-		return s, ""
-	}
-	return s[:i] + s[j+1:], s[i+1 : j+1]
-}
-
-// niceStep rounds x up to 1, 2 or 5 times a power of ten, or of two where the unit is bytes.
-func niceStep(x float64, unit string) float64 {
-	if !(x > 0) || math.IsInf(x, 0) {
-		return 1
-	}
-	base := 1.0
-	if unit == iotax.Bytes || unit == iotax.BytesPerSecond {
-		base = scaleOf(unit, x).factor
-	}
-	x /= base
-	p := math.Pow10(int(math.Floor(math.Log10(x))))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if m*p >= x*(1-1e-9) {
-			return m * p * base
-		}
-	}
-	return 10 * p * base
 }
 
 // secondaryTable lists what else a workload's cells measured: a row each, a column for each target.
@@ -147,25 +119,25 @@ func secondaryTable(s Section) (columns []string, rows []secondaryView) {
 				}
 				rows = append(rows, secondaryView{Label: label})
 			}
-			cell := bounds(f.Value, f.Unit)
+			cell := format.Value(f.Value, f.Unit)
 			switch {
 			case f.Short:
-				cell = fmt.Sprintf("n/a (%s beyond)", plural(f.Beyond, "sample"))
+				cell = fmt.Sprintf("n/a (%s beyond)", format.Plural(f.Beyond, "sample"))
 			case f.Merged:
 				e := f.Value.Estimate
 				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
-				cell = number(f.Value, f.Unit)
+				cell = format.Number(f.Value, f.Unit)
 			}
 			for len(rows[i].Cells) < len(columns) {
-				rows[i].Cells = append(rows[i].Cells, dash)
+				rows[i].Cells = append(rows[i].Cells, format.Dash)
 			}
 			rows[i].Cells = append(rows[i].Cells, cell)
 		}
-		columns = append(columns, clean(r.Target))
+		columns = append(columns, format.Clean(r.Target))
 	}
 	for i := range rows {
 		for len(rows[i].Cells) < len(columns) {
-			rows[i].Cells = append(rows[i].Cells, dash)
+			rows[i].Cells = append(rows[i].Cells, format.Dash)
 		}
 	}
 	return columns, rows

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/report/chart"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -40,12 +41,12 @@ const mostLines = chart.Hues
 func (d Distribution) charts(hues map[string]int) []chartView {
 	var out []chartView
 	for _, cells := range inParts(d.Cells, func(c DistributionCell) bool { return hues[c.Target] == 0 }) {
-		p := chart.Plot{Title: clean(d.Label) + " by percentile, " + clean(d.Workload), Height: 200,
+		p := chart.Plot{Title: format.Clean(d.Label) + " by percentile, " + format.Clean(d.Workload), Height: 200,
 			X: chart.Axis{Label: "share of all I/Os, stretched toward 100 %", Lo: 1, Log: true}}
 		lo, hi := math.Inf(1), 0.0
 		var said []string
 		for _, c := range cells {
-			l := chart.Line{Name: clean(c.Target), Hue: hues[c.Target]}
+			l := chart.Line{Name: format.Clean(c.Target), Hue: hues[c.Target]}
 			for _, q := range thinned(c.Quantiles, 160) {
 				if q.Q < .01 && len(c.Quantiles) > 2 {
 					continue // the very fastest would squeeze the rest
@@ -56,8 +57,8 @@ func (d Distribution) charts(hues map[string]int) []chartView {
 				lo, hi = math.Min(lo, q.Value), math.Max(hi, q.Value)
 			}
 			last := c.Quantiles[len(c.Quantiles)-1]
-			said = append(said, fmt.Sprintf("%s: median %s, p%s %s", clean(c.Target), number(lone(at(c.Quantiles, .5)), d.Unit),
-				strconv.FormatFloat(100*last.Q, 'g', 4, 64), number(lone(last.Value), d.Unit)))
+			said = append(said, fmt.Sprintf("%s: median %s, p%s %s", format.Clean(c.Target), format.Number(format.Lone(at(c.Quantiles, .5)), d.Unit),
+				strconv.FormatFloat(100*last.Q, 'g', 4, 64), format.Number(format.Lone(last.Value), d.Unit)))
 			p.Lines = append(p.Lines, l)
 		}
 		p.Desc = strings.Join(said, "; ")
@@ -65,7 +66,7 @@ func (d Distribution) charts(hues map[string]int) []chartView {
 		for at, label := 1e3, "99.9"; at <= p.X.Hi; at, label = at*10, label+"9" {
 			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: at, Label: label + " %"})
 		}
-		p.Y = logAxis(clean(d.Label), lo, hi, d.Unit)
+		p.Y = logAxis(format.Clean(d.Label), lo, hi, d.Unit)
 		out = append(out, chartView{Name: "latency", SVG: p.SVG(), Caption: "Latency percentiles of all trials together, both axes logarithmic. A line ends where fewer than 100 I/Os are beyond it."})
 	}
 	return out
@@ -120,7 +121,7 @@ func logAxis(label string, lo, hi float64, unit string) chart.Axis {
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return chart.Axis{}
 	}
-	for _, t := range ticks(a.Lo, a.Hi) {
+	for _, t := range format.Ticks(a.Lo, a.Hi) {
 		a.Ticks = append(a.Ticks, chart.Tick{At: t, Label: tickLabel(t, unit)})
 	}
 	return a
@@ -132,7 +133,7 @@ func linearAxis(label string, most float64, unit string) chart.Axis {
 	if !(most > 0) || math.IsInf(most, 0) {
 		return chart.Axis{}
 	}
-	step := niceStep(most/3.5, unit)
+	step := format.Step(most/3.5, unit)
 	for k := 0.0; k*step <= a.Hi; k++ {
 		a.Ticks = append(a.Ticks, chart.Tick{At: k * step, Label: tickLabel(k*step, unit)})
 	}
@@ -144,8 +145,8 @@ func tickLabel(v float64, unit string) string {
 	if v == 0 {
 		return "0"
 	}
-	sc := scaleOf(unit, v)
-	return withUnit(strconv.FormatFloat(math.Round(v/sc.factor*1e6)/1e6, 'g', -1, 64)+sc.prefix, sc.unit)
+	sc := format.ScaleOf(unit, v)
+	return format.WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1e6)/1e6, 'g', -1, 64)+sc.Prefix, sc.Unit)
 }
 
 // pointsPerPanel bounds a panel's size, so that a hundred of them fit into a page that can be mailed.
@@ -154,7 +155,7 @@ const pointsPerPanel = 500
 func (tl *Timeline) charts(hues map[string]int) []chartView {
 	var out []chartView
 	for _, c := range tl.Cells {
-		p := chart.Plot{Title: fmt.Sprintf("%s during the trials of %s, %s", clean(tl.Label), clean(c.Target), clean(tl.Workload)), Width: 330, Height: 110,
+		p := chart.Plot{Title: fmt.Sprintf("%s during the trials of %s, %s", format.Clean(tl.Label), format.Clean(c.Target), format.Clean(tl.Workload)), Width: 330, Height: 110,
 			X: chart.Axis{}}
 		most := 0.0
 		if !tl.Cost {
@@ -164,7 +165,7 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 		for i, t := range c.Trials {
 			l := chart.Line{Hue: hues[c.Target], Faint: true, Odd: !tl.Cost && t.Steady.Enough && !t.Steady.Reached}
 			if i == 0 {
-				l.Name = clean(c.Target)
+				l.Name = format.Clean(c.Target)
 			}
 			for _, pt := range thinnedSeries(t.Series, max(8, pointsPerPanel/len(c.Trials))) {
 				l.Points = append(l.Points, pt)
@@ -174,27 +175,27 @@ func (tl *Timeline) charts(hues map[string]int) []chartView {
 			p.X.Hi = math.Max(p.X.Hi, t.Length)
 			p.Lines = append(p.Lines, l)
 		}
-		step := niceStep(p.X.Hi/5, iotax.Count)
+		step := format.Step(p.X.Hi/5, iotax.Count)
 		for k := 0.0; k*step <= p.X.Hi; k++ {
 			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
 		}
 		p.Y = linearAxis("", most, tl.Unit)
 		switch {
 		case tl.Cost:
-			p.Note = "at most " + number(lone(most), tl.Unit)
+			p.Note = "at most " + format.Number(format.Lone(most), tl.Unit)
 		case c.Told == 0:
 			p.Note = "too short to tell"
 		case c.Steady == c.Told:
 			p.Note = "steady in all trials"
 		default:
-			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, plural(c.Told, "trial")), true
+			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, format.Plural(c.Told, "trial")), true
 		}
-		count := plural(len(c.Trials), "trial")
+		count := format.Plural(len(c.Trials), "trial")
 		if c.Count > len(c.Trials) {
-			count = fmt.Sprintf("%d of %s, evenly chosen", len(c.Trials), plural(c.Count, "trial"))
+			count = fmt.Sprintf("%d of %s, evenly chosen", len(c.Trials), format.Plural(c.Count, "trial"))
 			p.Note = fmt.Sprintf("%d of %d shown, %s", len(c.Trials), c.Count, p.Note)
 		}
-		p.Desc = fmt.Sprintf("%s, mean %s, %s", count, number(lone(c.Mean), tl.Unit), p.Note)
+		p.Desc = fmt.Sprintf("%s, mean %s, %s", count, format.Number(format.Lone(c.Mean), tl.Unit), p.Note)
 		out = append(out, chartView{Name: "time", SVG: p.SVG(), Small: true})
 	}
 	return out
@@ -233,21 +234,21 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 }
 
 func (c *Cost) chart(hues map[string]int) chartView {
-	b := chart.Bars{Title: "Speed, CPU and memory, " + clean(c.Workload)}
-	panels := []chart.Panel{{Label: clean(c.Label)}, {Label: "host CPU per I/O"}, {Label: "serving memory"}}
+	b := chart.Bars{Title: "Speed, CPU and memory, " + format.Clean(c.Workload)}
+	panels := []chart.Panel{{Label: format.Clean(c.Label)}, {Label: "host CPU per I/O"}, {Label: "serving memory"}}
 	units := []string{c.Unit, iotax.Seconds, iotax.Bytes}
 	known := make([]bool, len(panels))
 	var said []string
 	for _, cell := range c.Cells {
-		b.Names, b.Hues = append(b.Names, clean(cell.Target)), append(b.Hues, hues[cell.Target])
+		b.Names, b.Hues = append(b.Names, format.Clean(cell.Target)), append(b.Hues, hues[cell.Target])
 		words := []string{}
 		for k, v := range []stat.Interval{cell.Speed, cell.CPU, cell.Memory} {
 			known[k] = known[k] || !math.IsNaN(v.Estimate)
-			bar := chart.Bar{Value: v.Estimate, Lo: v.Lo, Hi: v.Hi, Label: number(v, units[k])}
+			bar := chart.Bar{Value: v.Estimate, Lo: v.Lo, Hi: v.Hi, Label: format.Number(v, units[k])}
 			panels[k].Bars = append(panels[k].Bars, bar)
 			words = append(words, panels[k].Label+" "+bar.Label)
 		}
-		said = append(said, clean(cell.Target)+": "+strings.Join(words, ", "))
+		said = append(said, format.Clean(cell.Target)+": "+strings.Join(words, ", "))
 	}
 	for k := range panels {
 		if known[k] {
@@ -259,22 +260,22 @@ func (c *Cost) chart(hues map[string]int) chartView {
 }
 
 func (w *Waterfall) chart() chartView {
-	f := chart.Waterfall{Title: "What each layer costs, " + clean(subject(w.Workload, w.Label)), StartLabel: bounds(w.Start, w.Unit)}
+	f := chart.Waterfall{Title: "What each layer costs, " + format.Clean(format.Subject(w.Workload, w.Label)), StartLabel: format.Value(w.Start, w.Unit)}
 	step := func(name string, h Hop) chart.Step {
-		return chart.Step{Name: name, Ratio: h.Ratio.Estimate, Lo: h.Ratio.Lo, Hi: h.Ratio.Hi, Label: formatRatio(h.Ratio), Word: verdictWord(h.Verdict, true), Class: verdictClass(h.Verdict)}
+		return chart.Step{Name: name, Ratio: h.Ratio.Estimate, Lo: h.Ratio.Lo, Hi: h.Ratio.Hi, Label: format.Ratio(h.Ratio), Word: format.Verdict(h.Verdict, true), Class: verdictClass(h.Verdict)}
 	}
 	var said []string
 	for i, h := range w.Hops {
 		if i == 0 {
-			f.Start = clean(h.From)
+			f.Start = format.Clean(h.From)
 		}
-		f.Steps = append(f.Steps, step(clean(h.To), h))
-		said = append(said, fmt.Sprintf("%s on %s %s, %s", clean(h.To), clean(h.From), formatRatio(h.Ratio), verdictWord(h.Verdict, false)))
+		f.Steps = append(f.Steps, step(format.Clean(h.To), h))
+		said = append(said, fmt.Sprintf("%s on %s %s, %s", format.Clean(h.To), format.Clean(h.From), format.Ratio(h.Ratio), format.Verdict(h.Verdict, false)))
 	}
 	f.Total = step("end to end", w.Total)
-	f.Desc = strings.Join(append(said, "end to end "+formatRatio(w.Total.Ratio)), "; ")
+	f.Desc = strings.Join(append(said, "end to end "+format.Ratio(w.Total.Ratio)), "; ")
 	lo, hi := f.Range()
-	for _, t := range ticks(lo, hi) {
+	for _, t := range format.Ticks(lo, hi) {
 		f.Ticks = append(f.Ticks, chart.Tick{At: t, Label: strconv.FormatFloat(t, 'g', -1, 64) + "×"})
 	}
 	if !slices.ContainsFunc(f.Ticks, func(t chart.Tick) bool { return t.At == 1 }) {
@@ -286,9 +287,9 @@ func (w *Waterfall) chart() chartView {
 			return 1
 		})
 	}
-	v := chartView{Name: "layers", SVG: f.SVG(), Caption: fmt.Sprintf("Each layer's ratio to the one below it, from the same %s; on the logarithmic axis the steps add up to the whole.", plural(w.Blocks, "block"))}
+	v := chartView{Name: "layers", SVG: f.SVG(), Caption: fmt.Sprintf("Each layer's ratio to the one below it, from the same %s; on the logarithmic axis the steps add up to the whole.", format.Plural(w.Blocks, "block"))}
 	if len(w.Missing) > 0 {
-		v.Caption += " Without a number here: " + clean(strings.Join(w.Missing, ", ")) + "."
+		v.Caption += " Without a number here: " + format.Clean(strings.Join(w.Missing, ", ")) + "."
 	}
 	return v
 }
@@ -318,7 +319,7 @@ func (c Curve) view(hues map[string]int) curveView {
 	p.X = linearAxis("offered load, I/Os per second; solid: mean, dashed: p99", most, iotax.PerSecond)
 	p.Y = logAxis("latency", lo, hi, iotax.Seconds)
 	for _, name := range names {
-		mean := chart.Line{Name: clean(name), Hue: hues[name], Marks: true, Solid: true}
+		mean := chart.Line{Name: format.Clean(name), Hue: hues[name], Marks: true, Solid: true}
 		p99 := chart.Line{Hue: hues[name], Second: true}
 		for _, pt := range c.Points {
 			for _, cell := range pt.Cells {
@@ -326,7 +327,7 @@ func (c Curve) view(hues map[string]int) curveView {
 					continue
 				}
 				mean.Points = append(mean.Points, chart.Point{X: pt.Offered, Y: cell.Latency, Title: fmt.Sprintf("%s at %s: mean %s, p99 %s",
-					clean(name), number(lone(pt.Offered), iotax.PerSecond), number(lone(cell.Latency), iotax.Seconds), number(lone(cell.P99), iotax.Seconds))})
+					format.Clean(name), format.Number(format.Lone(pt.Offered), iotax.PerSecond), format.Number(format.Lone(cell.Latency), iotax.Seconds), format.Number(format.Lone(cell.P99), iotax.Seconds))})
 				p99.Points = append(p99.Points, chart.Point{X: pt.Offered, Y: cell.P99})
 			}
 		}

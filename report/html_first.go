@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -51,7 +52,7 @@ func (r *Report) tiles() []tileView {
 			if row.Ratio == nil || !conclusive(row.Verdict) && row.Verdict != stat.Inconclusive {
 				continue
 			}
-			if finite(row.Ratio.Interval) {
+			if format.Finite(row.Ratio.Interval) {
 				bounded++
 				h := row.Ratio.HalfWidth()
 				narrow, wide = math.Min(narrow, h), math.Max(wide, h)
@@ -113,16 +114,16 @@ func whereTile(where []reach) tileView {
 	t := tileView{Question: "Where?", Big: "nothing was judged"}
 	slices.SortStableFunc(where, func(a, b reach) int { return cmp.Compare(a.lo, b.lo) })
 	for i, w := range where {
-		ratio := formatRatio(lone(w.lo))
-		if w.n > 1 && formatRatio(lone(w.hi)) != ratio {
-			ratio += " to " + formatRatio(lone(w.hi))
+		ratio := format.Ratio(format.Lone(w.lo))
+		if w.n > 1 && format.Ratio(format.Lone(w.hi)) != ratio {
+			ratio += " to " + format.Ratio(format.Lone(w.hi))
 		}
 		switch {
 		case i == 0:
-			t.Big = clean(w.target)
+			t.Big = format.Clean(w.target)
 			t.Small = append(t.Small, ratio)
 		case i < 3 || len(where) == 4:
-			t.Small = append(t.Small, clean(w.target)+" "+ratio)
+			t.Small = append(t.Small, format.Clean(w.target)+" "+ratio)
 		}
 	}
 	if n := len(where); n > 4 {
@@ -146,20 +147,20 @@ func (r *Report) sureTile(counts map[stat.Verdict]int, total, bounded int, narro
 	switch {
 	case bounded == 0:
 		t.Small = append(t.Small, "no judged ratio has an interval")
-	case percent(narrow) == percent(wide):
-		t.Small = append(t.Small, unbroken("95 % intervals of ± "+percent(wide)))
+	case format.Percent(narrow) == format.Percent(wide):
+		t.Small = append(t.Small, format.Unbroken("95 % intervals of ± "+format.Percent(wide)))
 	default:
-		t.Small = append(t.Small, unbroken("95 % intervals of ± "+percent(narrow)+" to ± "+percent(wide)))
+		t.Small = append(t.Small, format.Unbroken("95 % intervals of ± "+format.Percent(narrow)+" to ± "+format.Percent(wide)))
 	}
 	if !r.Run.Imported() {
-		blocks := plural(r.Protocol.MostBlocks, "block")
+		blocks := format.Plural(r.Protocol.MostBlocks, "block")
 		if r.Protocol.LeastBlocks != r.Protocol.MostBlocks {
 			blocks = fmt.Sprintf("%d–%s", r.Protocol.LeastBlocks, blocks)
 		}
 		t.Small = append(t.Small, "from "+blocks+" per workload")
 	}
 	if c := r.Run.Calibration; c.Floor() > 0 {
-		t.Small = append(t.Small, "noise floor ± "+percent(c.Floor()))
+		t.Small = append(t.Small, "noise floor ± "+format.Percent(c.Floor()))
 	}
 	return t
 }
@@ -184,17 +185,17 @@ func (r *Report) fairTile(counts map[stat.Verdict]int) tileView {
 			if n.Number > 0 {
 				href = fmt.Sprintf("#n%d", n.Number)
 			}
-			t.Rules = append(t.Rules, ruleView{clean(n.Rule), href})
+			t.Rules = append(t.Rules, ruleView{format.Clean(n.Rule), href})
 		}
 	}
 	condemned := counts[stat.NotComparable] + counts[stat.TooManyVoid]
 	switch {
 	case condemned > 0:
-		t.Big, t.Class = fmt.Sprintf("%s not to be quoted", plural(condemned, "number")), "void"
+		t.Big, t.Class = fmt.Sprintf("%s not to be quoted", format.Plural(condemned, "number")), "void"
 	case errors > 0:
-		t.Big, t.Class = plural(errors, "error"), "void"
+		t.Big, t.Class = format.Plural(errors, "error"), "void"
 	case warnings > 0:
-		t.Big, t.Class = plural(warnings, "warning"), "unsure"
+		t.Big, t.Class = format.Plural(warnings, "warning"), "unsure"
 	default:
 		t.Big, t.Class = "no objection", "same"
 		t.Small = append(t.Small, "no check found anything wrong")
@@ -222,13 +223,13 @@ func (r *Report) overview(href map[string]string) []overviewRow {
 			if row.Baseline {
 				continue
 			}
-			o := overviewRow{Workload: clean(subject(s.Workload, s.Label)), Target: clean(row.Target), Value: dash, Ratio: dash, Href: href[s.Workload],
-				Verdict: verdictWord(row.Verdict, false), Class: verdictClass(row.Verdict), Notes: row.Notes}
+			o := overviewRow{Workload: format.Clean(format.Subject(s.Workload, s.Label)), Target: format.Clean(row.Target), Value: format.Dash, Ratio: format.Dash, Href: href[s.Workload],
+				Verdict: format.Verdict(row.Verdict, false), Class: verdictClass(row.Verdict), Notes: row.Notes}
 			if row.Err == "" && row.Value.N > 0 {
-				o.Value, o.ValueOrder = number(row.Value, s.Unit), order(row.Value.Estimate)
+				o.Value, o.ValueOrder = format.Number(row.Value, s.Unit), order(row.Value.Estimate)
 			}
 			if row.Ratio != nil {
-				o.Ratio, o.Bounds = splitBounds(formatRatio(row.Ratio.Interval))
+				o.Ratio, o.Bounds = format.Split(format.Ratio(row.Ratio.Interval))
 				o.RatioOrder = order(row.Ratio.Estimate)
 			}
 			out = append(out, o)

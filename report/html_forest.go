@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -77,7 +78,7 @@ type forestItem struct {
 func (r *Report) forest(shape forestShape) *forest {
 	var groups []forestGroup
 	for _, s := range r.Sections {
-		g := forestGroup{Label: subject(s.Workload, s.Label)}
+		g := forestGroup{Label: format.Subject(s.Workload, s.Label)}
 		for _, row := range s.Rows {
 			if row.Baseline || row.Verdict == stat.NoVerdict {
 				continue
@@ -118,7 +119,7 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	f.Better = min(max(f.One, word+gap)+gap, f.Width-word)
 	f.Worse = min(max(f.One-gap, word), f.Better-2*gap)
 	last := math.Inf(-1)
-	for _, t := range ticks(lo, hi) {
+	for _, t := range format.Ticks(lo, hi) {
 		at := x(t)
 		// A label must not stick out of the plot.
 		if at < 20 || at > shape.Width-20 {
@@ -133,23 +134,23 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	y := f.Top
 	for _, g := range groups {
 		y += f.Head
-		for i, l := range wrap(clean(g.Label), int((f.Width-2*f.Margin)/perHeadChar)) {
+		for i, l := range format.Break(format.Clean(g.Label), int((f.Width-2*f.Margin)/perHeadChar)) {
 			if i > 0 {
 				y += lineHeight
 			}
 			f.Heads = append(f.Heads, forestHead{Y: y - 12, Label: l})
 		}
 		for _, it := range g.Items {
-			fr := forestRow{Full: clean(it.Name), Verdict: verdictWord(it.Verdict, true), Class: verdictClass(it.Verdict)}
+			fr := forestRow{Full: format.Clean(it.Name), Verdict: format.Verdict(it.Verdict, true), Class: verdictClass(it.Verdict)}
 			if e := it.Ratio; e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 				fr.HasMark, fr.X = true, x(e.Estimate)
-				fr.Ratio, fr.Bounds = splitBounds(formatRatio(*e))
-				if finite(*e) && e.Lo > 0 {
+				fr.Ratio, fr.Bounds = format.Split(format.Ratio(*e))
+				if format.Finite(*e) && e.Lo > 0 {
 					fr.HasInterval, fr.Lo, fr.Hi = true, x(e.Lo), x(e.Hi)
 					fr.Caps = fr.Hi-fr.Lo > 16
 					fr.CutLo, fr.CutHi = e.Lo < lo, e.Hi > hi
 				}
-				said = append(said, fmt.Sprintf("%s, %s: %s, %s", g.Label, it.Name, formatRatio(*e), verdictWord(it.Verdict, false)))
+				said = append(said, fmt.Sprintf("%s, %s: %s, %s", g.Label, it.Name, format.Ratio(*e), format.Verdict(it.Verdict, false)))
 			}
 			y = fr.place(f, y)
 			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "void"
@@ -160,7 +161,7 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	}
 	f.Bottom = y + 6
 	f.Height = f.Bottom + 26
-	f.Desc = clean(strings.Join(said, "; "))
+	f.Desc = format.Clean(strings.Join(said, "; "))
 	return f
 }
 
@@ -181,7 +182,7 @@ func (r *forestRow) place(f *forest, y float64) float64 {
 		said := ansi.StringWidth(strings.TrimSpace(r.Ratio + " " + r.Verdict))
 		room = f.Width - 3*f.Margin - perChar*float64(said+1)
 	}
-	lines := wrap(r.Full, int(room/perChar))
+	lines := format.Break(r.Full, int(room/perChar))
 	first := y + f.Row/2 + 4.5
 	for i, l := range lines {
 		r.Lines = append(r.Lines, textLine{first + lineHeight*float64(i), l})

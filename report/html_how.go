@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
 func (r *Report) viewTargets(v *pageView) {
 	booted := map[string]bool{}
 	for _, t := range r.Run.Targets {
-		tv := targetView{Name: clean(t.Name), Machine: clean(t.Machine), Place: clean(t.Place), Durability: clean(string(t.Durability)), Err: clean(t.Err)}
+		tv := targetView{Name: format.Clean(t.Name), Machine: format.Clean(t.Machine), Place: format.Clean(t.Place), Durability: format.Clean(string(t.Durability)), Err: format.Clean(t.Err)}
 		facts := maps.Clone(t.Facts)
 		for k, val := range t.Labels {
 			if facts == nil {
@@ -35,7 +36,7 @@ func (r *Report) viewTargets(v *pageView) {
 		v.Targets = append(v.Targets, tv)
 		if len(boot) > 1 && !booted[t.Machine] {
 			booted[t.Machine] = true
-			v.Boots = append(v.Boots, viewBoot(clean(t.Machine), boot))
+			v.Boots = append(v.Boots, viewBoot(format.Clean(t.Machine), boot))
 		}
 	}
 	longest := 0.0
@@ -59,7 +60,7 @@ func viewBoot(machine string, boot []iotax.Phase) bootView {
 	last := time.Duration(0)
 	for _, p := range boot {
 		if d := p.At - last; d > 0 {
-			b.Phases = append(b.Phases, phaseView{X: last.Seconds(), W: d.Seconds(), Name: clean(p.Name), At: p.At.Round(time.Millisecond).String(),
+			b.Phases = append(b.Phases, phaseView{X: last.Seconds(), W: d.Seconds(), Name: format.Clean(p.Name), At: p.At.Round(time.Millisecond).String(),
 				Class: fmt.Sprintf("p%d", len(b.Phases)%4)})
 		}
 		last = p.At
@@ -118,28 +119,28 @@ func (r *Report) viewTrials(v *pageView) {
 		v.Listed = fmt.Sprintf("Of %d trials %d are listed: those that failed or do not count first of all, and of the rest some, evenly chosen. iotax export has every one.", n, len(listed))
 	}
 	for _, t := range listed {
-		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: clean(t.Workload), Target: clean(t.Target), Value: dash,
+		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Value: format.Dash,
 			Took: t.Took.Round(100 * time.Millisecond).String(), TookOrder: order(t.Took.Seconds()), Outcome: "counts"}
 		if !t.Start.IsZero() {
 			tv.At = t.Start.UTC().Format("15:04:05")
 		}
 		if val, ok := t.Value(metric[t.Workload]); ok {
-			tv.Value = number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
+			tv.Value = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
 		}
 		var rules []string
 		for _, f := range t.Findings {
-			if !slices.Contains(rules, clean(f.Rule)) {
-				rules = append(rules, clean(f.Rule))
+			if !slices.Contains(rules, format.Clean(f.Rule)) {
+				rules = append(rules, format.Clean(f.Rule))
 			}
 		}
 		if len(rules) > 0 {
 			tv.Outcome = "counts; " + strings.Join(rules, ", ")
 		}
 		if t.Void != "" {
-			tv.Outcome, tv.Class = "void: "+clean(t.Void), "gone"
+			tv.Outcome, tv.Class = "void: "+format.Clean(t.Void), "gone"
 		}
 		if t.Err != "" {
-			tv.Outcome, tv.Class = "failed: "+clean(t.Err), "bad"
+			tv.Outcome, tv.Class = "failed: "+format.Clean(t.Err), "bad"
 		}
 		v.Trials = append(v.Trials, tv)
 	}

@@ -3,6 +3,8 @@ package report
 import (
 	"slices"
 	"strings"
+
+	"iotax/report/format"
 )
 
 // layoutView is a table of a classic layout.
@@ -17,13 +19,13 @@ type layoutCell struct{ Text, Class string }
 func (r *Report) layoutViews() []layoutView {
 	var out []layoutView
 	for _, t := range r.LayoutTables() {
-		v := layoutView{Title: clean(t.Title)}
+		v := layoutView{Title: format.Clean(t.Title)}
 		class := make([]string, len(t.Head))
 		for k, head := range t.Head {
 			if slices.Contains(t.Right, k) {
 				class[k] = "right"
 			}
-			v.Head = append(v.Head, layoutCell{clean(head), class[k]})
+			v.Head = append(v.Head, layoutCell{format.Clean(head), class[k]})
 			if slices.Contains(t.Wraps, k) {
 				class[k] = strings.TrimSpace(class[k] + " long")
 			}
@@ -32,7 +34,7 @@ func (r *Report) layoutViews() []layoutView {
 		for _, row := range t.Rows {
 			var cells []layoutCell
 			for k, text := range row {
-				c := layoutCell{unbroken(clean(text)), class[k]}
+				c := layoutCell{format.Unbroken(format.Clean(text)), class[k]}
 				if k == 0 && t.Grouped {
 					if c.Text == "" || c.Text == name {
 						c.Class = "long again"

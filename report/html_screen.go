@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"iotax/report/format"
 )
 
 // A screen is a window in which a page opens, in pixels and in letters of a line. A page without scripts cannot ask
@@ -40,9 +42,9 @@ const (
 
 // room is what the heading, the environment and the tiles leave of the screen.
 func (s screen) room(v *pageView) int {
-	used := s.top + tileLine*(len(wrap(v.Title, s.title))-1) + s.headingLine*len(wrap(v.Answer, s.heading)) + tilesTop
+	used := s.top + tileLine*(len(format.Break(v.Title, s.title))-1) + s.headingLine*len(format.Break(v.Answer, s.heading)) + tilesTop
 	if !s.brief && v.Environment != "" {
-		used += leadTop + saidLine*len(wrap(v.Environment, s.text))
+		used += leadTop + saidLine*len(format.Break(v.Environment, s.text))
 	}
 	for row := range slices.Chunk(v.Tiles, s.beside) {
 		tallest := 0
@@ -55,7 +57,7 @@ func (s screen) room(v *pageView) int {
 }
 
 func (s screen) tileHeight(t tileView) int {
-	figure, small := len(wrap(t.Big, s.figure)), t.Small
+	figure, small := len(format.Break(t.Big, s.figure)), t.Small
 	if s.brief {
 		figure, small = min(figure, briefFigure), small[:min(len(small), 1)]
 	}
@@ -71,7 +73,7 @@ func (s screen) tileHeight(t tileView) int {
 		rules = append(rules, r.Rule)
 	}
 	for _, line := range append([]string{strings.Join(counts, ", "), strings.Join(rules, ", ")}, small...) {
-		px += tileLine * len(wrap(line, s.tile))
+		px += tileLine * len(format.Break(line, s.tile))
 	}
 	return px
 }
@@ -80,7 +82,7 @@ func (s screen) tileHeight(t tileView) int {
 func (s screen) fits(said []sentenceView, room int) int {
 	room -= saidTop
 	for i, x := range said {
-		room -= saidLine*len(wrap(strings.TrimSpace(x.Text+" "+marks(x.Notes)), s.text)) + saidGap
+		room -= saidLine*len(format.Break(strings.TrimSpace(x.Text+" "+format.Marks(x.Notes)), s.text)) + saidGap
 		if room < 0 || i < len(said)-1 && room < goesOn {
 			return i
 		}

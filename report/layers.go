@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -155,7 +156,7 @@ func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
 
 // title names a waterfall: "4k random read IOPS: device → file system → guest".
 func (w Waterfall) title() string {
-	return "Layers · " + subject(w.Workload, w.Label)
+	return "Layers · " + format.Subject(w.Workload, w.Label)
 }
 
 // layerHead heads the columns of rows.
@@ -169,18 +170,18 @@ func (w Waterfall) rows() [][]string {
 		}
 		return fmt.Sprintf("%.0f %%", math.Round(100*h.Share)+0)
 	}
-	out := [][]string{{clean(w.Chain[0]), number(w.Start, w.Unit), "", "", ""}}
+	out := [][]string{{format.Clean(w.Chain[0]), format.Number(w.Start, w.Unit), "", "", ""}}
 	for _, h := range w.Hops {
-		out = append(out, []string{"+ " + clean(h.To), number(h.Value, w.Unit), formatRatio(h.Ratio), share(h), verdictWord(h.Verdict, true)})
+		out = append(out, []string{"+ " + format.Clean(h.To), format.Number(h.Value, w.Unit), format.Ratio(h.Ratio), share(h), format.Verdict(h.Verdict, true)})
 	}
-	return append(out, []string{"= the whole", "", formatRatio(w.Total.Ratio), share(w.Total), verdictWord(w.Total.Verdict, true)})
+	return append(out, []string{"= the whole", "", format.Ratio(w.Total.Ratio), share(w.Total), format.Verdict(w.Total.Verdict, true)})
 }
 
 // foot says from how many blocks, and what is missing.
 func (w Waterfall) foot(counted string) string {
-	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", plural(w.Blocks, counted))
+	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Blocks, counted))
 	if len(w.Missing) > 0 {
-		s += "; without a number here: " + enumerate(w.Missing, 5, "target")
+		s += "; without a number here: " + format.Enumerate(w.Missing, 5, "target")
 	}
 	return s + "."
 }

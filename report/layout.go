@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -81,18 +82,18 @@ func (r *Report) tartTables() []LayoutTable {
 			value := func(name, unit, suffix string) string {
 				v := r.figure(s.Workload, row, name)
 				if !(v.Estimate > 0) {
-					return dash
+					return format.Dash
 				}
-				return number(lone(v.Estimate), unit) + suffix
+				return format.Number(format.Lone(v.Estimate), unit) + suffix
 			}
 			latency := func(of string) string {
 				mean, sd := r.figure(s.Workload, row, of+".latency.mean"), r.figure(s.Workload, row, of+".latency.sd")
 				if !(mean.Estimate > 0) {
-					return dash
+					return format.Dash
 				}
 				return meanSD(mean.Estimate, sd.Estimate, iotax.Seconds)
 			}
-			t.Rows = append(t.Rows, []string{clean(s.Workload), clean(row.Target),
+			t.Rows = append(t.Rows, []string{format.Clean(s.Workload), format.Clean(row.Target),
 				value("read.bandwidth", iotax.BytesPerSecond, ""), value("write.bandwidth", iotax.BytesPerSecond, ""),
 				value("read.iops", iotax.PerSecond, " IOPS"), value("write.iops", iotax.PerSecond, " IOPS"),
 				latency("read"), latency("write"), latency("sync"), row.remark()})
@@ -103,12 +104,12 @@ func (r *Report) tartTables() []LayoutTable {
 
 // meanSD prints "203 ± 156 µs".
 func meanSD(mean, sd float64, unit string) string {
-	sc := scaleOf(unit, mean)
-	m := fixed(mean/sc.factor, places(mean/sc.factor, math.NaN())-1) + sc.prefix
+	sc := format.ScaleOf(unit, mean)
+	m := format.Fixed(mean/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1) + sc.Prefix
 	if !(sd >= 0) {
-		return withUnit(m, sc.unit)
+		return format.WithUnit(m, sc.Unit)
 	}
-	return withUnit(m+" ± "+fixed(sd/sc.factor, places(mean/sc.factor, math.NaN())-1)+sc.prefix, sc.unit)
+	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
 // remark is what a table without verdicts must still say of a row: that its number must not be quoted, and
@@ -117,10 +118,10 @@ func (row *Row) remark() string {
 	var parts []string
 	switch row.Verdict {
 	case stat.NotComparable, stat.TooManyVoid, stat.NoResult, stat.NotRanked:
-		parts = append(parts, verdictWord(row.Verdict, true))
+		parts = append(parts, format.Verdict(row.Verdict, true))
 	}
 	if len(row.Notes) > 0 {
-		parts = append(parts, marks(row.Notes))
+		parts = append(parts, format.Marks(row.Notes))
 	}
 	return strings.Join(parts, " ")
 }
@@ -161,7 +162,7 @@ func (r *Report) repetitionTables() []LayoutTable {
 				columns = max(columns, row.Ran)
 			}
 		}
-		t := LayoutTable{Title: subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}}
+		t := LayoutTable{Title: format.Subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}}
 		for k := range columns {
 			t.Head = append(t.Head, fmt.Sprintf("#%d", k+1))
 			t.Right = append(t.Right, 3+k)
@@ -169,7 +170,7 @@ func (r *Report) repetitionTables() []LayoutTable {
 		t.Head = append(t.Head, "notes")
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			cells := []string{clean(machine[row.Target]), clean(row.Target), number(row.Value, s.Unit)}
+			cells := []string{format.Clean(machine[row.Target]), format.Clean(row.Target), format.Number(row.Value, s.Unit)}
 			if r.Run.Imported() {
 				for k := range columns {
 					cell := ""
@@ -198,10 +199,10 @@ func (r *Report) repetitionTables() []LayoutTable {
 
 // repetition prints one trial; brackets say that it does not count.
 func repetition(d Dot, unit string) string {
-	sc := scaleOf(unit, d.Value)
-	s := withUnit("0", sc.unit)
-	if x := d.Value / sc.factor; x != 0 { // three digits: enough to see which one stands out
-		s = withUnit(fixed(x, places(x, math.NaN())-1)+sc.prefix, sc.unit)
+	sc := format.ScaleOf(unit, d.Value)
+	s := format.WithUnit("0", sc.Unit)
+	if x := d.Value / sc.Factor; x != 0 { // three digits: enough to see which one stands out
+		s = format.WithUnit(format.Fixed(x, format.Places(x, math.NaN())-1)+sc.Prefix, sc.Unit)
 	}
 	if d.Void {
 		return "(" + s + ")"
@@ -241,27 +242,27 @@ func (r *Report) sectionTables() []LayoutTable {
 			row := &s.Rows[j]
 			name := ""
 			if j == 0 {
-				name = subject(s.Workload, s.Label)
+				name = format.Subject(s.Workload, s.Label)
 			}
-			value := dash
+			value := format.Dash
 			if row.Err == "" && row.Value.N > 0 {
-				value = bounds(row.Value, s.Unit)
+				value = format.Value(row.Value, s.Unit)
 			}
 			share := ""
 			switch {
 			case row.Baseline:
 				share = "baseline"
 			case row.Ratio != nil:
-				share = percentage(row.Ratio.Interval)
+				share = format.Share(row.Ratio.Interval)
 				if row.Against != r.Baseline {
-					share += of + clean(row.Against)
+					share += of + format.Clean(row.Against)
 				}
 			}
 			var shares []string
 			for _, sh := range row.Shares {
-				shares = append(shares, percentage(sh.Ratio)+of+clean(sh.Against))
+				shares = append(shares, format.Share(sh.Ratio)+of+format.Clean(sh.Against))
 			}
-			out[k].Rows = append(out[k].Rows, []string{clean(name), clean(row.Target), value, share, strings.Join(shares, ", "), strings.TrimSpace(verdictWord(row.Verdict, true) + " " + marks(row.Notes))})
+			out[k].Rows = append(out[k].Rows, []string{format.Clean(name), format.Clean(row.Target), value, share, strings.Join(shares, ", "), strings.TrimSpace(format.Verdict(row.Verdict, true) + " " + format.Marks(row.Notes))})
 		}
 	}
 	for i := range out {
@@ -311,9 +312,9 @@ func (r *Report) generated() string {
 	if !r.Run.Start.IsZero() {
 		s += " on " + r.Run.Start.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	s += " with iotax " + clean(r.Run.Version)
+	s += " with iotax " + format.Clean(r.Run.Version)
 	if env := r.environmentLine(); env != "" {
-		s += ", " + clean(env)
+		s += ", " + format.Clean(env)
 	}
 	return s + "."
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -14,21 +15,21 @@ import (
 func (r *Report) directionTables() []LayoutTable {
 	var out []LayoutTable
 	for _, s := range r.first() {
-		t := LayoutTable{Title: clean(s.Workload) + ": medians over the trials",
+		t := LayoutTable{Title: format.Clean(s.Workload) + ": medians over the trials",
 			Head: []string{"target", "direction", "IOPS", "B/W (MB/s)", "B/W (MiB/s)", "notes"}, Right: []int{2, 3, 4}, Wraps: []int{0}}
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			name, remark, told := clean(row.Target), row.remark(), false
+			name, remark, told := format.Clean(row.Target), row.remark(), false
 			for _, d := range []struct{ value, word string }{{"read", "read"}, {"write", "write"}, {"trim", "trim"}, {"mixed", "sum"}} {
 				iops, rate := r.figure(s.Workload, row, d.value+".iops"), r.figure(s.Workload, row, d.value+".bandwidth")
 				if !(iops.Estimate > 0) && !(rate.Estimate > 0) {
 					continue
 				}
-				t.Rows = append(t.Rows, []string{name, d.word, bounds(iops, iotax.PerSecond), inUnits(rate, 1e6), inUnits(rate, 1<<20), remark})
+				t.Rows = append(t.Rows, []string{name, d.word, format.Value(iops, iotax.PerSecond), inUnits(rate, 1e6), inUnits(rate, 1<<20), remark})
 				remark, told = "", true
 			}
 			if !told {
-				t.Rows = append(t.Rows, []string{name, dash, dash, dash, dash, remark})
+				t.Rows = append(t.Rows, []string{name, format.Dash, format.Dash, format.Dash, format.Dash, remark})
 			}
 		}
 		out = append(out, t)
@@ -39,12 +40,12 @@ func (r *Report) directionTables() []LayoutTable {
 // inUnits prints an interval in units of that many bytes per second, which stand in the column's head.
 func inUnits(i stat.Interval, unit float64) string {
 	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
-		return dash
+		return format.Dash
 	}
 	x := i.Estimate / unit
-	if !finite(i) || i.Lo == i.Hi {
-		return fixed(x, places(x, math.NaN())-1)
+	if !format.Finite(i) || i.Lo == i.Hi {
+		return format.Fixed(x, format.Places(x, math.NaN())-1)
 	}
-	p := places(x, half(i)/unit)
-	return fmt.Sprintf("%s [%s, %s]", fixed(x, p), fixed(i.Lo/unit, p), fixed(i.Hi/unit, p))
+	p := format.Places(x, format.Half(i)/unit)
+	return fmt.Sprintf("%s [%s, %s]", format.Fixed(x, p), format.Fixed(i.Lo/unit, p), format.Fixed(i.Hi/unit, p))
 }

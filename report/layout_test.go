@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/published"
+	"iotax/report/format"
 )
 
 // laidOut is the fixture with sections and a layout.
@@ -89,7 +90,7 @@ func TestLayouts(t *testing.T) {
 		t.Fatalf("%+v", tart)
 	}
 	for _, row := range tart[0].Rows {
-		if row[0] == "4k random read" && row[1] == hostDisk && (row[3] != dash || row[4] != "47k IOPS" || row[6] != "686 ± 229 µs" || row[8] != dash) {
+		if row[0] == "4k random read" && row[1] == hostDisk && (row[3] != format.Dash || row[4] != "47k IOPS" || row[6] != "686 ± 229 µs" || row[8] != format.Dash) {
 			t.Errorf("%q", row)
 		}
 		if row[0] == "1M sequential read" && row[1] == virtioFS && !strings.HasPrefix(row[9], "not comparable") {

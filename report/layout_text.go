@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"iotax/report/format"
 )
 
 // A chunk is a part of a table that has a heading of its own, or none.
@@ -73,7 +75,7 @@ func (t LayoutTable) part(rows [][]string, without int) wordTable {
 	var c wordTable
 	c.rows = make([][]string, len(rows))
 	for k := range t.Head {
-		if k == without || !slices.ContainsFunc(rows, func(r []string) bool { return r[k] != "" && r[k] != dash }) {
+		if k == without || !slices.ContainsFunc(rows, func(r []string) bool { return r[k] != "" && r[k] != format.Dash }) {
 			continue
 		}
 		if slices.Contains(t.Right, k) {
@@ -167,7 +169,7 @@ func (t *textWriter) tables() {
 	}
 	for _, table := range tables {
 		t.line("")
-		t.para(clean(table.Title), "", "  ", t.pal.accent.Bold(t.color))
+		t.para(format.Clean(table.Title), "", "  ", t.pal.accent.Bold(t.color))
 		for i, part := range table.chunks(t.width) {
 			if part.heading != "" && i > 0 {
 				t.line("")

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/stat"
+	"iotax/report/format"
 )
 
 // A Curve is what latency becomes as more is offered: the workloads of an open loop that differ in
@@ -54,7 +54,7 @@ func (b *builder) curves() {
 		}
 		s.Open = "open loop at " + load
 		if offered > 0 {
-			s.Open += ", " + number(lone(offered), iotax.PerSecond) + " IOPS offered"
+			s.Open += ", " + format.Number(format.Lone(offered), iotax.PerSecond) + " IOPS offered"
 		}
 		if !s.First {
 			continue
@@ -84,10 +84,6 @@ func (b *builder) curves() {
 	for i := range b.Curves {
 		slices.SortStableFunc(b.Curves[i].Points, func(x, y CurvePoint) int { return cmp.Compare(x.Offered, y.Offered) })
 	}
-}
-
-func lone(x float64) stat.Interval {
-	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
 // An openLoad is what the trials of a workload say of its loop.
@@ -129,7 +125,7 @@ func (b *builder) load(workload string) openLoad {
 // latencyLabel says of a latency what it is: in a closed loop the next I/O waits for the last one, so
 // it is the service latency at that depth, and says nothing of a queue in front.
 func (b *builder) latencyLabel(workload, metric string) string {
-	label := Label(metric)
+	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {
 		return label
 	}
@@ -143,7 +139,7 @@ func (b *builder) latencyLabel(workload, metric string) string {
 // title names a curve: "rw=randread bs=4k".
 func (c Curve) title() string {
 	var words []string
-	for w := range strings.FieldsSeq(clean(c.Job)) {
+	for w := range strings.FieldsSeq(format.Clean(c.Job)) {
 		if strings.HasPrefix(w, "rw=") || strings.HasPrefix(w, "bs") {
 			words = append(words, w)
 		}
@@ -163,11 +159,11 @@ func (c Curve) rows() [][]string {
 			}
 			offered := ""
 			if i == 0 {
-				offered = number(lone(p.Offered), iotax.PerSecond) + " (" + clean(p.Load) + ")"
+				offered = format.Number(format.Lone(p.Offered), iotax.PerSecond) + " (" + format.Clean(p.Load) + ")"
 			}
-			row := []string{offered, clean(cell.Target), number(lone(cell.Done), iotax.PerSecond)}
+			row := []string{offered, format.Clean(cell.Target), format.Number(format.Lone(cell.Done), iotax.PerSecond)}
 			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {
-				row = append(row, number(lone(v), iotax.Seconds))
+				row = append(row, format.Number(format.Lone(v), iotax.Seconds))
 			}
 			out = append(out, row)
 		}

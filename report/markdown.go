@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"iotax/report/format"
 )
 
 var inCode = regexp.MustCompile("`[^`]+`")
@@ -13,7 +15,7 @@ var inCode = regexp.MustCompile("`[^`]+`")
 // withCode is escapeMarkdown for sentences with commands in backticks, which stay code: nothing in there is markup.
 func withCode(s string) string {
 	out := escapeMarkdown(s)
-	for _, code := range inCode.FindAllString(clean(s), -1) {
+	for _, code := range inCode.FindAllString(format.Clean(s), -1) {
 		out = strings.Replace(out, escapeMarkdown(code), code, 1)
 	}
 	return out
@@ -22,7 +24,7 @@ func withCode(s string) string {
 // escapeMarkdown keeps a string of a target from being read as markup, a table's cell border included.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
-	text := []rune(clean(s))
+	text := []rune(format.Clean(s))
 	for i, r := range text {
 		next := rune(0)
 		if i+1 < len(text) {
@@ -113,17 +115,17 @@ func (r *Report) markdownSections(b io.Writer) {
 		}
 		fmt.Fprintf(b, "\n| target | %s | ratio | verdict |\n|:--|--:|--:|:--|\n", escapeMarkdown(s.Label))
 		for _, row := range s.Rows {
-			value, ratio := dash, ""
+			value, ratio := format.Dash, ""
 			if row.Err == "" && row.Value.N > 0 {
-				value = bounds(row.Value, s.Unit)
+				value = format.Value(row.Value, s.Unit)
 			}
 			switch {
 			case row.Baseline:
 				ratio = "1 (baseline)"
 			case row.Ratio != nil:
-				ratio = formatRatio(row.Ratio.Interval)
+				ratio = format.Ratio(row.Ratio.Interval)
 			}
-			verdict := verdictWord(row.Verdict, false)
+			verdict := format.Verdict(row.Verdict, false)
 			if verdict != "" {
 				verdict = "**" + verdict + "**"
 			}

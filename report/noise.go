@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -12,7 +13,7 @@ import (
 // single trials of the baseline vary.
 func (r *Report) noiseLine() string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
-		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", percent(c.Floor()), plural(c.Blocks, "block"), c.Length, clean(c.Workload), c.At.Format("2006-01-02"))
+		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Blocks, "block"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
 		if phi := c.Autocorrelation(); phi > 0 {
 			s += fmt.Sprintf("; intervals are widened by %.2f, because successive blocks resemble each other (φ = %.2f)", stat.Widening(phi), phi)
 		}
@@ -23,13 +24,13 @@ func (r *Report) noiseLine() string {
 	if r.Run.Imported() {
 		s = "Noise floor: not known of imported trials"
 	}
-	switch base := clean(r.Baseline); {
+	switch base := format.Clean(r.Baseline); {
 	case math.IsNaN(lo):
 		return s + "."
-	case percent(lo) == percent(hi):
-		return s + fmt.Sprintf("; single trials of %s vary by %s.", base, percent(lo))
+	case format.Percent(lo) == format.Percent(hi):
+		return s + fmt.Sprintf("; single trials of %s vary by %s.", base, format.Percent(lo))
 	default:
-		return s + fmt.Sprintf("; single trials of %s vary by %s–%s.", base, strings.TrimSuffix(percent(lo), " %"), percent(hi))
+		return s + fmt.Sprintf("; single trials of %s vary by %s–%s.", base, strings.TrimSuffix(format.Percent(lo), " %"), format.Percent(hi))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/format"
 )
 
 func TestNoiseFloorIsInEveryFormat(t *testing.T) {
@@ -24,7 +25,7 @@ func TestNoiseFloorIsInEveryFormat(t *testing.T) {
 		if err := write(&b); err != nil {
 			t.Fatal(err)
 		}
-		if s := strings.ReplaceAll(b.String(), nbsp, " "); !strings.Contains(s, "Noise floor: A/A ± 3 %") {
+		if s := strings.ReplaceAll(b.String(), format.NBSP, " "); !strings.Contains(s, "Noise floor: A/A ± 3 %") {
 			t.Errorf("%s lacks the noise floor", name)
 		}
 	}

@@ -3,6 +3,8 @@ package report
 import (
 	"slices"
 	"strings"
+
+	"iotax/report/format"
 )
 
 // The facts of trials with objects that say how their bytes were kept from harm on the way.
@@ -46,7 +48,7 @@ func (r *Report) objectsLine() string {
 	said := map[string][]string{}
 	facts := r.objectFacts()
 	for _, f := range facts {
-		words := clean(f.Value)
+		words := format.Clean(f.Value)
 		if f.Fact == factVerified {
 			words = "compared by " + words
 			if f.Value == "no" {
@@ -56,9 +58,9 @@ func (r *Report) objectsLine() string {
 		if slices.ContainsFunc(facts, func(o objectFact) bool { return o.Fact == f.Fact && o.Value != f.Value }) {
 			var names []string
 			for _, t := range f.Targets {
-				names = append(names, clean(t))
+				names = append(names, format.Clean(t))
 			}
-			words += " (" + enumerate(names, listed, "target") + ")"
+			words += " (" + format.Enumerate(names, format.Listed, "target") + ")"
 		}
 		said[f.Fact] = append(said[f.Fact], words)
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"iotax/report/format"
 )
 
 func output(t *testing.T, write func(io.Writer) error) string {
@@ -39,7 +41,7 @@ func TestObjectsAreToldInEveryFormat(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 		for format, out := range map[string]string{"text": output(t, r.text(200)), "markdown": output(t, r.Markdown),
-			"html": strings.NewReplacer(nbsp, " ", "\u2060", "").Replace(html.UnescapeString(output(t, r.HTML)))} {
+			"html": strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(html.UnescapeString(output(t, r.HTML)))} {
 			plain := strings.Join(strings.Fields(out), " ")
 			if c.want != "" && !strings.Contains(plain, c.want) || c.want == "" && (strings.Contains(plain, "Payloads of") || strings.Contains(plain, "downloaded")) {
 				t.Errorf("%s: want %q in\n%s", format, c.want, out[max(0, len(out)-2000):])

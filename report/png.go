@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+
+	"iotax/report/raster"
 )
 
 // pngScale is how many pixels of a PNG a pixel of the page is: sharp on dense screens, and in print at 15 cm.
@@ -17,9 +19,8 @@ func (r *Report) PNG(w io.Writer) error {
 	if err := r.SVG(&b); err != nil {
 		return fmt.Errorf("draw PNG: %w", err)
 	}
-	c, err := raster(&b, pngScale)
-	if err != nil {
+	if err := raster.PNG(w, &b, pngScale); err != nil {
 		return fmt.Errorf("draw PNG: %w", err)
 	}
-	return c.EncodePNG(w)
+	return nil
 }

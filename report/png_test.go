@@ -3,12 +3,12 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
 	"math"
 	"os"
-	"strings"
 	"testing"
 )
 
@@ -16,11 +16,11 @@ var picture = flag.String("picture", "", "write the fixture's PNG to this file, 
 
 func colourOf(t *testing.T, s string) color.NRGBA {
 	t.Helper()
-	c, err := colour(map[string]string{"fill": s}, "fill")
-	if err != nil {
+	c := color.NRGBA{A: 255}
+	if _, err := fmt.Sscanf(s, "#%02x%02x%02x", &c.R, &c.G, &c.B); err != nil {
 		t.Fatal(err)
 	}
-	return c.(color.NRGBA)
+	return c
 }
 
 func isColour(img image.Image, x, y float64, want color.NRGBA) bool {
@@ -82,42 +82,5 @@ func TestPNG(t *testing.T) {
 	}
 	if err := New(nil, nil).PNG(new(bytes.Buffer)); err == nil {
 		t.Error("an empty report has a picture")
-	}
-}
-
-// What is not drawn is an error, and no input panics.
-func TestRasterRefuses(t *testing.T) {
-	for name, svg := range map[string]string{
-		"nothing":     ``,
-		"no svg":      `<g/>`,
-		"outside":     `<rect width="1" height="1"/>`,
-		"no size":     `<svg/>`,
-		"huge":        `<svg width="1000000" height="10"/>`,
-		"unknown":     `<svg width="10" height="10"><ellipse/></svg>`,
-		"curve":       `<svg width="10" height="10"><path d="M0 0C1 1 2 2 3 3"/></svg>`,
-		"short point": `<svg width="10" height="10"><path d="M0"/></svg>`,
-		"colour name": `<svg width="10" height="10"><rect width="1" height="1" fill="teal"/></svg>`,
-		"selector":    `<svg width="10" height="10"><style>a > b { fill: #000000 }</style></svg>`,
-		"text inside": `<svg width="10" height="10"><text>a<tspan>b</tspan></text></svg>`,
-		"not ended":   `<svg width="10" height="10"><text>a`,
-	} {
-		if _, err := raster(strings.NewReader(svg), 2); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-func TestCSSOrder(t *testing.T) {
-	c, err := raster(strings.NewReader(`<svg width="30" height="10" class="a"><style>
-		.a .b { fill: #ff0000 } svg rect { fill: #00ff00 } .c rect { fill: #0000ff }</style>
-		<rect x="0" width="10" height="10" fill="#ffffff"/><g class="b"><rect class="b" x="10" width="10" height="10"/></g>
-		<g class="c"><rect x="20" width="10" height="10"/></g></svg>`), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"#00ff00", "#ff0000", "#0000ff"} {
-		if !isColour(c.Image(), float64(10*i+5), 5, colourOf(t, want)) {
-			t.Errorf("rectangle %d is %v, want %s", i, c.Image().At(10*i+5, 5), want)
-		}
 	}
 }

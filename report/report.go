@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -285,7 +286,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 	}
 	for i, metric := range w.Metrics {
 		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
-		s.Short = remainder(w.Name, s.Label)
+		s.Short = format.Remainder(w.Name, s.Label)
 		s.Unit, s.Better = b.unit(w.Name, metric)
 		for _, t := range targets {
 			s.Rows = append(s.Rows, Row{Target: t.Name, Baseline: t.Name == b.Baseline, Err: t.Err, Secondary: secondary[t.Name]})
@@ -467,8 +468,8 @@ func (b *builder) compare(s *Section, r *Row) {
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
 				Mend: "more blocks (--blocks 6..30), longer trials (--trial 30s), or a quieter machine"},
-				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is known to", percent(b.Run.Precision)),
-					Detail: "± " + percent(e.HalfWidth()), Cells: []Cell{cell}})
+				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is known to", format.Percent(b.Run.Precision)),
+					Detail: "± " + format.Percent(e.HalfWidth()), Cells: []Cell{cell}})
 		}
 	}
 	if n := len(b.void[s.Workload]); n > 0 {
@@ -476,8 +477,8 @@ func (b *builder) compare(s *Section, r *Row) {
 		if err == nil && with != nil {
 			r.WithVoided = &with.Interval
 			b.note(r, iotax.Finding{Rule: "blocks-void", Severity: iotax.Info},
-				Item{Lead: fmt.Sprintf("%d of %s void; with void blocks the ratio is", n, plural(n+b.Protocol.Blocks[s.Workload], "block")),
-					Detail: formatRatio(with.Interval), Cells: []Cell{cell}})
+				Item{Lead: fmt.Sprintf("%d of %s void; with void blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
+					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
 		}
 	}
 }

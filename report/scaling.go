@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/report/chart"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -65,12 +66,12 @@ func (b *builder) scalings() {
 				continue
 			}
 			slices.SortStableFunc(points, func(x, y ScalingPoint) int { return cmp.Compare(x.Clients, y.Clients) })
-			points[0].Ratio = lone(math.NaN())
+			points[0].Ratio = format.Lone(math.NaN())
 			for k := 1; k < len(points); k++ {
 				bs, xs := pairDots(rows[points[0].Target].Dots, rows[points[k].Target].Dots, false)
 				var err error
 				if points[k].Ratio, err = stat.Ratio(bs, xs, s.Better, b.Alpha); err != nil {
-					points[k].Ratio = lone(math.NaN())
+					points[k].Ratio = format.Lone(math.NaN())
 				}
 			}
 			b.Scalings = append(b.Scalings, Scaling{Target: name, Workload: s.Workload, Label: s.Label, Unit: s.Unit, Better: s.Better, Points: points})
@@ -79,28 +80,28 @@ func (b *builder) scalings() {
 }
 
 func (c Scaling) title() string {
-	return fmt.Sprintf("Clients · %s · %s", clean(c.Target), clean(subject(c.Workload, c.Label)))
+	return fmt.Sprintf("Clients · %s · %s", format.Clean(c.Target), format.Clean(format.Subject(c.Workload, c.Label)))
 }
 
 func (c Scaling) head() []string {
-	return []string{"clients", "together", fmt.Sprintf("to %s", plural(c.Points[0].Clients, "client")), "each", "slowest to fastest", "Jain's index"}
+	return []string{"clients", "together", fmt.Sprintf("to %s", format.Plural(c.Points[0].Clients, "client")), "each", "slowest to fastest", "Jain's index"}
 }
 
 // rows are the cells of the table under head. Each is what a client has of what one has alone.
 func (c Scaling) rows() [][]string {
 	share := func(i stat.Interval) string {
 		if math.IsNaN(i.Estimate) {
-			return dash
+			return format.Dash
 		}
-		return percentage(i)
+		return format.Share(i)
 	}
 	var out [][]string
 	for i, p := range c.Points {
 		ratio, each := "1", "100 %"
 		if i > 0 {
-			ratio, each = formatRatio(p.Ratio), share(c.each(p))
+			ratio, each = format.Ratio(p.Ratio), share(c.each(p))
 		}
-		out = append(out, []string{strconv.Itoa(p.Clients), bounds(p.Value, c.Unit), ratio, each, share(p.MinMax), share(p.Jain)})
+		out = append(out, []string{strconv.Itoa(p.Clients), format.Value(p.Value, c.Unit), ratio, each, share(p.MinMax), share(p.Jain)})
 	}
 	return out
 }
@@ -132,8 +133,8 @@ func (c Scaling) view(hues map[string]int) curveView {
 		x := float64(pt.Clients)
 		most = max(most, pt.Clients)
 		top = math.Max(top, pt.Value.Estimate)
-		all.Points = append(all.Points, chart.Point{X: x, Y: pt.Value.Estimate, Title: fmt.Sprintf("%s: %s", plural(pt.Clients, "client"), bounds(pt.Value, c.Unit))})
-		if finite(pt.Value) {
+		all.Points = append(all.Points, chart.Point{X: x, Y: pt.Value.Estimate, Title: fmt.Sprintf("%s: %s", format.Plural(pt.Clients, "client"), format.Value(pt.Value, c.Unit))})
+		if format.Finite(pt.Value) {
 			top = math.Max(top, pt.Value.Hi)
 			spans = append(spans, chart.Line{Hue: hue, Solid: true, Points: []chart.Point{{X: x, Y: pt.Value.Lo}, {X: x, Y: pt.Value.Hi}}})
 		}
@@ -152,7 +153,7 @@ func (c Scaling) view(hues map[string]int) curveView {
 	for _, pt := range c.Points {
 		p.X.Ticks = append(p.X.Ticks, chart.Tick{At: float64(pt.Clients), Label: strconv.Itoa(pt.Clients)})
 	}
-	p.Y = linearAxis(clean(c.Label), top, c.Unit)
+	p.Y = linearAxis(format.Clean(c.Label), top, c.Unit)
 	p.Lines = append(spans, all)
 	if len(ideal.Points) > 1 {
 		p.Lines = append(p.Lines, ideal)

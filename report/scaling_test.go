@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/report/format"
 )
 
 // clients is a run of 1, 2 and 4 clients on something that carries two, and the last of which shares it
@@ -39,7 +40,7 @@ func TestScaling(t *testing.T) {
 		}
 	}
 	rows := r.Scalings[0].rows()
-	if !strings.HasPrefix(rows[2][3], "50") || !strings.HasPrefix(rows[2][4], "40") || rows[0][4] != dash {
+	if !strings.HasPrefix(rows[2][3], "50") || !strings.HasPrefix(rows[2][4], "40") || rows[0][4] != format.Dash {
 		t.Errorf("rows %q", rows)
 	}
 	if got := says(r, SaysUneven); len(got) != 1 || !strings.HasPrefix(got[0].Text, "The 4 clients of store / 4k read do not share alike: the slowest reaches 40") {

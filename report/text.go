@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"iotax"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -89,68 +89,10 @@ func (t *textWriter) line(s string) {
 // para writes s wrapped, the first line after first and the others after rest.
 func (t *textWriter) para(s, first, rest string, style lipgloss.Style) {
 	indent := first
-	for _, l := range wrap(bind(clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
-		t.line(indent + style.Render(strings.ReplaceAll(l, nbsp, " ")))
+	for _, l := range format.Break(format.Bind(format.Clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
+		t.line(indent + style.Render(strings.ReplaceAll(l, format.NBSP, " ")))
 		indent = rest
 	}
-}
-
-const nbsp = "\u00a0"
-
-var together = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
-
-// bind keeps figures and their units on one line.
-func bind(s string) string {
-	return together.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", nbsp) })
-}
-
-var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
-
-// unbroken is bind for a browser, which would also break behind the dash of an interval.
-func unbroken(s string) string {
-	return fromTo.ReplaceAllString(bind(s), "$1\u2060–\u2060$2")
-}
-
-// Wrap breaks text into lines of at most width columns as the report does: figures stay with their
-// units, and what a terminal would act on is removed.
-func Wrap(s string, width int) []string {
-	lines := wrap(bind(clean(s)), width)
-	for i, l := range lines {
-		lines[i] = strings.ReplaceAll(l, nbsp, " ")
-	}
-	return lines
-}
-
-// wrap breaks plain text into lines of at most width columns, at spaces, and inside a word where it
-// must. It does not break at hyphens, as ansi.Wrap would: names and flags are full of them.
-func wrap(s string, width int) []string {
-	width = max(2, width)
-	var lines []string
-	line := ""
-	for word := range strings.SplitSeq(s, " ") {
-		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		for ansi.StringWidth(word) > width {
-			head := ansi.Truncate(word, width, "")
-			lines = append(lines, head)
-			word = word[len(head):]
-		}
-		line = word
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// pad fills s up to width columns.
-func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
 // textRow is a row's cells before they are laid out.
@@ -160,45 +102,23 @@ type textRow struct {
 }
 
 func (t *textWriter) cells(s Section, r Row, wide, short bool) textRow {
-	c := textRow{target: clean(r.Target), row: r, marks: marks(r.Notes)}
+	c := textRow{target: format.Clean(r.Target), row: r, marks: format.Marks(r.Notes)}
 	switch {
 	case r.Err != "" || r.Value.N == 0:
-		c.value = dash
+		c.value = format.Dash
 	case wide:
-		c.value = bounds(r.Value, s.Unit)
+		c.value = format.Value(r.Value, s.Unit)
 	default:
-		c.value = spread(r.Value, s.Unit)
+		c.value = format.Spread(r.Value, s.Unit)
 	}
 	switch {
 	case r.Baseline:
 		c.ratio = "1 (baseline)"
 	case r.Ratio != nil:
-		c.ratio = formatRatio(r.Ratio.Interval)
+		c.ratio = format.Ratio(r.Ratio.Interval)
 	}
-	c.verdict = verdictWord(r.Verdict, short)
+	c.verdict = format.Verdict(r.Verdict, short)
 	return c
-}
-
-func verdictWord(v stat.Verdict, short bool) string {
-	if short && v == stat.BelowMargin {
-		return "below margin"
-	}
-	if v == stat.TooManyVoid {
-		return "INVALID"
-	}
-	return string(v)
-}
-
-var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
-
-func mark(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
-
-func marks(notes []int) string {
-	var s []string
-	for _, n := range notes {
-		s = append(s, mark(n))
-	}
-	return strings.Join(s, " ")
 }
 
 // A layout is what is shown in how many columns.
@@ -236,7 +156,7 @@ func (t *textWriter) table() {
 				wRatio = max(wRatio, ansi.StringWidth(c.ratio))
 				wVerdict = max(wVerdict, ansi.StringWidth(strings.TrimSpace(c.verdict+" "+c.marks)))
 			}
-			wValue = max(wValue, ansi.StringWidth(clean(s.Short)))
+			wValue = max(wValue, ansi.StringWidth(format.Clean(s.Short)))
 			rows = append(rows, rs)
 		}
 		rest := t.width - 2 - 2 - wValue - 2 - wRatio - 2 - wVerdict
@@ -261,17 +181,17 @@ func (t *textWriter) table() {
 			t.para(t.heading(s), "", "  ", t.pal.accent.Bold(t.color))
 			lastWorkload = s.Workload
 		}
-		head := "  " + pad("", wTarget) + "  " + pad(clean(s.Short), wValue) + "  " + pad("ratio", wRatio)
+		head := "  " + format.Pad("", wTarget) + "  " + format.Pad(format.Clean(s.Short), wValue) + "  " + format.Pad("ratio", wRatio)
 		if plot >= layouts[2].plot {
 			head += "  " + ax.scale()
 		}
 		t.line(t.pal.dim.Render(strings.TrimRight(head, " ")))
 		for _, c := range rows[i] {
-			names := wrap(c.target, wTarget)
+			names := format.Break(c.target, wTarget)
 			if len(names) == 0 {
-				names = []string{dash}
+				names = []string{format.Dash}
 			}
-			l := "  " + pad(names[0], wTarget) + "  " + pad(c.value, wValue) + "  " + pad(c.ratio, wRatio)
+			l := "  " + format.Pad(names[0], wTarget) + "  " + format.Pad(c.value, wValue) + "  " + format.Pad(c.ratio, wRatio)
 			if plot >= layouts[2].plot {
 				l += "  " + ax.draw(c.row, t.pal)
 			}
@@ -314,11 +234,11 @@ func (t *textWriter) curves() {
 			for k := range columns {
 				cell := r[k]
 				if k == 1 {
-					if parts := wrap(cell, widths[1]); len(parts) > 1 {
+					if parts := format.Break(cell, widths[1]); len(parts) > 1 {
 						cell, rest = parts[0], parts[1:]
 					}
 				}
-				l += "  " + pad(cell, widths[k])
+				l += "  " + format.Pad(cell, widths[k])
 			}
 			if l = strings.TrimRight(l, " "); i == 0 {
 				l = t.pal.dim.Render(l)
@@ -346,7 +266,7 @@ func (t *textWriter) judged(v stat.Verdict, word, marks string) string {
 
 // heading names a workload, whether its caches were cold, and how many blocks it has.
 func (t *textWriter) heading(s Section) string {
-	h := s.Workload + " · " + plural(t.Protocol.Blocks[s.Workload], t.counted())
+	h := s.Workload + " · " + format.Plural(t.Protocol.Blocks[s.Workload], t.counted())
 	if s.Open != "" {
 		h += " · " + s.Open
 	}
@@ -424,7 +344,7 @@ func rangeOf(ratios []stat.Interval, margin float64) (lo, hi float64) {
 		if e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 			l, h := e.Estimate, e.Estimate
 			// A wild interval must not squeeze all others: it is cut, and shown as cut.
-			if finite(e) {
+			if format.Finite(e) {
 				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, e.Estimate*10)
 			}
 			lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
@@ -452,32 +372,11 @@ func (a textAxis) scale() string {
 		copy(cells[at:], r)
 	}
 	put(a.column(1), "1")
-	for _, x := range ticks(a.lo, a.hi) {
+	for _, x := range format.Ticks(a.lo, a.hi) {
 		s := strconv.FormatFloat(x, 'g', -1, 64)
 		put(a.column(x)-(len(s)-1)/2, s)
 	}
 	return string(cells)
-}
-
-// ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few.
-func ticks(lo, hi float64) []float64 {
-	at := func(steps []float64) (out []float64) {
-		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
-			for _, m := range steps {
-				// Parsed rather than multiplied: 0.3, not 0.30000000000000004.
-				if x, err := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, int(e)), 64); err == nil && x > lo && x < hi {
-					out = append(out, x)
-				}
-			}
-		}
-		return out
-	}
-	for _, steps := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}} {
-		if t := at(steps); len(t) >= 3 {
-			return t
-		}
-	}
-	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
 }
 
 // draw is one interval on the axis: ├──●──┤ with the line of no difference.
@@ -491,7 +390,7 @@ func (a textAxis) draw(r Row, p palette) string {
 	if e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
 		mid := a.column(e.Estimate)
 		from, to = mid, mid
-		if finite(e.Interval) && e.Lo > 0 {
+		if format.Finite(e.Interval) && e.Lo > 0 {
 			from, to = a.column(e.Lo), a.column(e.Hi)
 			for i := from; i <= to; i++ {
 				cells[i] = '━'
@@ -524,7 +423,7 @@ func (t *textWriter) notes() {
 		t.note("•", n)
 	}
 	for _, n := range t.Notes {
-		t.note(mark(n.Number), n)
+		t.note(format.Mark(n.Number), n)
 	}
 }
 
@@ -537,11 +436,11 @@ func (t *textWriter) note(label string, n Note) {
 	case iotax.Invalid:
 		style = t.pal.bad
 	}
-	rule := clean(n.Rule)
-	body := wrap(bind(rule+": "+clean(strings.Join(n.sentences(shownItems), "; "))), t.width-len(indent))
-	first := pad(label, len(indent))
+	rule := format.Clean(n.Rule)
+	body := format.Break(format.Bind(rule+": "+format.Clean(strings.Join(n.sentences(shownItems), "; "))), t.width-len(indent))
+	first := format.Pad(label, len(indent))
 	for _, l := range body {
-		l = strings.ReplaceAll(l, nbsp, " ")
+		l = strings.ReplaceAll(l, format.NBSP, " ")
 		if rest, ok := strings.CutPrefix(l, rule+":"); ok && first != indent {
 			l = style.Render(rule+":") + rest
 		}
@@ -699,7 +598,7 @@ func (t *textWriter) foot() {
 
 // next are commands that show more of this run.
 func (r *Report) next() []string {
-	id := iotax.Quote(clean(r.Run.ID))
+	id := iotax.Quote(format.Clean(r.Run.ID))
 	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
 	if r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete {
 		n = append(n, "iotax run --resume")

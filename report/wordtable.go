@@ -9,6 +9,8 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
+
+	"iotax/report/format"
 )
 
 // A wordTable is a table of words for a terminal. Names in the columns that may wrap give way first, then columns
@@ -49,7 +51,7 @@ func (g wordTable) fit(width int) []int {
 			if i >= len(r) {
 				continue
 			}
-			for _, m := range together.FindAllString(r[i], -1) {
+			for _, m := range format.Figures.FindAllString(r[i], -1) {
 				least[i] = max(least[i], ansi.StringWidth(m)+1) // and a comma
 			}
 		}
@@ -96,7 +98,7 @@ func (t *textWriter) wordTable(g wordTable) {
 			cells[k] = []string{r[k]}
 			if ansi.StringWidth(r[k]) > w {
 				indent := r[k][:len(r[k])-len(strings.TrimLeft(r[k], " "))]
-				cells[k] = Wrap(r[k], w-len(indent))
+				cells[k] = format.Wrap(r[k], w-len(indent))
 				for y := range cells[k] {
 					cells[k][y] = indent + cells[k][y]
 				}
@@ -113,7 +115,7 @@ func (t *textWriter) wordTable(g wordTable) {
 				if slices.Contains(g.right, k) {
 					cell = strings.Repeat(" ", max(0, w-ansi.StringWidth(cell))) + cell
 				}
-				line += "  " + pad(cell, w)
+				line += "  " + format.Pad(cell, w)
 			}
 			if line = strings.TrimRight(line, " "); i == 0 {
 				line = t.pal.dim.Render(line)
@@ -131,7 +133,7 @@ func (t *textWriter) stackedTable(g wordTable) {
 		for k := 1; k < len(r); k++ {
 			part := spoken(g.head[k], r[k])
 			switch {
-			case r[k] == "" || r[k] == dash:
+			case r[k] == "" || r[k] == format.Dash:
 			case line == "":
 				line = part
 			case onlyMarks(part) && ansi.StringWidth("    "+line+" "+part) <= t.width:

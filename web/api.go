@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/report"
+	"iotax/report/format"
 	"iotax/stat"
 	"iotax/store"
 )
@@ -182,7 +182,7 @@ func (s *Server) apiTrend(w http.ResponseWriter, r *http.Request) error {
 		out.By, out.Unit, out.Better = "ratio", iotax.RatioUnit, iotax.Up
 	}
 	for _, dot := range d.dots {
-		out.Points = append(out.Points, apiPoint{dot.run.ID, dot.run.Start, finite(dot.value.Estimate), finite(dot.value.Lo), finite(dot.value.Hi), report.Clean(dot.unlike)})
+		out.Points = append(out.Points, apiPoint{dot.run.ID, dot.run.Start, finite(dot.value.Estimate), finite(dot.value.Lo), finite(dot.value.Hi), format.Clean(dot.unlike)})
 	}
 	for _, c := range d.changes {
 		out.Changes = append(out.Changes, apiChange{d.dots[c.after].run.ID, d.dots[c.before].run.ID, c.p, finite(c.change.Estimate), finite(c.change.Lo), finite(c.change.Hi), c.verdict})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax/report"
+	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -103,7 +104,7 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 	for _, v := range values {
 		label := strconv.FormatFloat(v, 'f', digits, 64) + "×"
 		if !d.byRatio {
-			label = report.Value(stat.Interval{Estimate: v, Lo: v, Hi: v}, d.unit) // "50k"
+			label = format.Value(stat.Interval{Estimate: v, Lo: v, Hi: v}, d.unit) // "50k"
 		}
 		c.Ticks = append(c.Ticks, chartTick{At: y(v), Label: label})
 	}
@@ -135,7 +136,7 @@ func (d *trendData) chart(shape trendShape) *trendChart {
 		cd := chartDot{X: x(float64(i)), Y: y(dot.value.Estimate), Unlike: dot.unlike != "", Href: "/runs/" + url.PathEscape(dot.run.ID)}
 		cd.Title = fmt.Sprintf("%s, %s: %s", dot.run.Start.UTC().Format("2006-01-02 15:04"), dot.run.ID, d.text(dot.value))
 		if cd.Unlike {
-			cd.Title += "; takes no part: " + report.Clean(dot.unlike)
+			cd.Title += "; takes no part: " + format.Clean(dot.unlike)
 		}
 		if dot.value.Bounded() && dot.value.Lo > 0 {
 			cd.HasInterval, cd.Lo, cd.Hi = true, y(dot.value.Lo), y(dot.value.Hi)
@@ -171,7 +172,7 @@ func (c *trendChart) levels(d *trendData, x func(float64) float64, y func(float6
 	}
 	for _, ch := range d.changes {
 		cc := chartChange{X: x(float64(ch.after) - .5), Class: report.VerdictClass(ch.verdict), Anchor: "start"}
-		cc.Label, _ = parted(report.Ratio(ch.change))
+		cc.Label, _ = parted(format.Ratio(ch.change))
 		if cc.LabelX = cc.X + 5; cc.X > c.PlotRight-60 {
 			cc.LabelX, cc.Anchor = cc.X-5, "end"
 		}

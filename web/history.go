@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/report"
+	"iotax/report/format"
 	"iotax/store"
 )
 
@@ -159,8 +159,8 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) runView(r *store.Summary) runView {
-	v := runView{ID: r.ID, Name: report.Clean(r.Name), Href: "/runs/" + url.PathEscape(r.ID), Status: string(r.Status), Class: statusClass(r.Status), Host: report.Clean(r.Host),
-		Baseline: report.Clean(r.Baseline), Trials: strconv.Itoa(r.Tally.Trials), Failed: r.Tally.Failed, Void: r.Tally.Void, Running: r.Status == iotax.Running}
+	v := runView{ID: r.ID, Name: format.Clean(r.Name), Href: "/runs/" + url.PathEscape(r.ID), Status: string(r.Status), Class: statusClass(r.Status), Host: format.Clean(r.Host),
+		Baseline: format.Clean(r.Baseline), Trials: strconv.Itoa(r.Tally.Trials), Failed: r.Tally.Failed, Void: r.Tally.Void, Running: r.Status == iotax.Running}
 	if v.Name == "" {
 		v.Name = r.ID
 	}
@@ -175,11 +175,11 @@ func (s *Server) runView(r *store.Summary) runView {
 	}
 	for _, t := range r.Targets {
 		if t != r.Baseline {
-			v.Targets = append(v.Targets, report.Clean(t))
+			v.Targets = append(v.Targets, format.Clean(t))
 		}
 	}
 	for _, name := range r.Workloads {
-		v.Workloads = append(v.Workloads, report.Clean(name))
+		v.Workloads = append(v.Workloads, format.Clean(name))
 	}
 	return v
 }

@@ -16,6 +16,7 @@ import (
 	"iotax"
 	"iotax/plan"
 	"iotax/report"
+	"iotax/report/format"
 	"iotax/stat"
 	"iotax/store"
 )
@@ -56,7 +57,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := report.Clean(run.Name)
+	name := format.Clean(run.Name)
 	if name == "" {
 		name = run.ID
 	}
@@ -105,7 +106,7 @@ type trialView struct {
 // what is left at most, as the progress on a terminal has it.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
-	v := liveView{ID: run.ID, Name: report.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
+	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
 	if !run.Start.IsZero() {
 		v.Started, v.Elapsed = run.Start.UTC().Format("2006-01-02 15:04 UTC"), int(max(0, now.Sub(run.Start)).Seconds())
 	}
@@ -136,7 +137,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if !sec.First {
 			continue
 		}
-		l := laneView{Workload: report.Clean(sec.Workload), Done: rep.Protocol.Blocks[sec.Workload], Most: m.Blocks.Max}
+		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Blocks[sec.Workload], Most: m.Blocks.Max}
 		l.Done = wholeBlocks(rep, sec.Workload, len(run.Targets))
 		l.Blocks = fmt.Sprintf("%d blocks", l.Done)
 		if l.Most > 0 {
@@ -146,11 +147,11 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			}
 		}
 		if half := widest(sec); half > 0 && half < 10 {
-			l.Interval = "± " + report.Percent(half)
+			l.Interval = "± " + format.Percent(half)
 			l.Precise = half <= run.Precision && l.Done >= m.Blocks.Min
 		}
 		if run.Precision > 0 && m.Blocks.Min < m.Blocks.Max {
-			l.Asked = "± " + report.Percent(run.Precision)
+			l.Asked = "± " + format.Percent(run.Precision)
 		}
 		if !l.Precise {
 			left += max(0, l.Most-l.Done) * targets
@@ -174,12 +175,12 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			metric[sec.Workload] = sec.Metric
 		}
 		for i, row := range sec.Rows {
-			c := cellView{Workload: report.Clean(sec.Workload), Label: sec.Label, Target: report.Clean(row.Target), First: i == 0, Baseline: row.Baseline, Trials: row.Ran, Failed: row.Failed}
+			c := cellView{Workload: format.Clean(sec.Workload), Label: sec.Label, Target: format.Clean(row.Target), First: i == 0, Baseline: row.Baseline, Trials: row.Ran, Failed: row.Failed}
 			if row.Value.N > 0 {
-				c.Value, c.Bounds = parted(report.Value(row.Value, sec.Unit))
+				c.Value, c.Bounds = parted(format.Value(row.Value, sec.Unit))
 			}
 			if row.Ratio != nil {
-				c.Ratio, c.RatioBounds = parted(report.Ratio(row.Ratio.Interval))
+				c.Ratio, c.RatioBounds = parted(format.Ratio(row.Ratio.Interval))
 			}
 			v.Cells = append(v.Cells, c)
 		}
@@ -188,16 +189,16 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if len(v.Last) == lastTrials {
 			break
 		}
-		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: report.Clean(t.Workload), Target: report.Clean(t.Target), Took: took(t.Took)}
+		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
 		if val, ok := t.Value(metric[t.Workload]); ok {
-			tv.Value = report.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
+			tv.Value = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
 		}
 		line, _, _ := strings.Cut(t.Err, "\n")
 		switch {
 		case t.Err != "":
-			tv.Class, tv.Outcome = "bad", "failed: "+report.Clean(line)
+			tv.Class, tv.Outcome = "bad", "failed: "+format.Clean(line)
 		case t.Void != "":
-			tv.Class, tv.Outcome = "gone", "void: "+report.Clean(t.Void)
+			tv.Class, tv.Outcome = "gone", "void: "+format.Clean(t.Void)
 		default:
 			var rules []string
 			for _, f := range t.Findings {

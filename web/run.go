@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/format"
 	"iotax/store"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	bar := barView{ID: run.ID, Name: report.Clean(run.Name), Running: run.Status == iotax.Running, JSON: "/api/runs/" + url.PathEscape(run.ID)}
+	bar := barView{ID: run.ID, Name: format.Clean(run.Name), Running: run.Status == iotax.Running, JSON: "/api/runs/" + url.PathEscape(run.ID)}
 	if run.Name != "" {
 		bar.Trends = "/trends?" + url.Values{"name": {run.Name}}.Encode()
 		before, _, err := s.Store.Find(r.Context(), store.Query{Name: run.Name, Before: run.Start, Limit: 1})

@@ -15,6 +15,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/format"
 	"iotax/stat"
 	"iotax/store"
 )
@@ -310,11 +311,11 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
 			continue
 		}
-		if n := len(v.Groups); n == 0 || v.Groups[n-1].Workload != report.Clean(c.Workload) {
-			v.Groups = append(v.Groups, cellsView{Workload: report.Clean(c.Workload)})
+		if n := len(v.Groups); n == 0 || v.Groups[n-1].Workload != format.Clean(c.Workload) {
+			v.Groups = append(v.Groups, cellsView{Workload: format.Clean(c.Workload)})
 		}
 		g := &v.Groups[len(v.Groups)-1]
-		g.Targets = append(g.Targets, linkView{report.Clean(c.Target), trendAddress(c, url.Values{"name": {v.Name}})})
+		g.Targets = append(g.Targets, linkView{format.Clean(c.Target), trendAddress(c, url.Values{"name": {v.Name}})})
 		v.Cells++
 	}
 	s.write(w, r, http.StatusOK, "trends.html", v)
@@ -401,8 +402,8 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := trendView{view: s.view(r, "Trend", "trends"), Workload: report.Clean(d.cell.Workload), Target: report.Clean(d.cell.Target), Name: report.Clean(d.name),
-		Label: d.label, Direction: direction(d.better), Baseline: report.Clean(d.baseline), Margin: report.Percent(d.margin), ByRatio: d.byRatio}
+	v := trendView{view: s.view(r, "Trend", "trends"), Workload: format.Clean(d.cell.Workload), Target: format.Clean(d.cell.Target), Name: format.Clean(d.name),
+		Label: d.label, Direction: direction(d.better), Baseline: format.Clean(d.baseline), Margin: format.Percent(d.margin), ByRatio: d.byRatio}
 	v.Title = v.Target + ", " + v.Workload
 	with := func(key, value string) string {
 		m := maps.Clone(q)
@@ -429,7 +430,7 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 		v.Names = []linkChoice{{linkView{"runs named " + v.Name, with("name", d.name)}, true}, {linkView{"all runs", with("name", "")}, false}}
 	}
 	for _, dot := range d.dots {
-		row := dotRow{Started: dot.run.Start.UTC().Format("2006-01-02 15:04"), ID: dot.run.ID, Name: report.Clean(dot.run.Name), Href: "/runs/" + url.PathEscape(dot.run.ID), Unlike: report.Clean(dot.unlike)}
+		row := dotRow{Started: dot.run.Start.UTC().Format("2006-01-02 15:04"), ID: dot.run.ID, Name: format.Clean(dot.run.Name), Href: "/runs/" + url.PathEscape(dot.run.ID), Unlike: format.Clean(dot.unlike)}
 		row.Value, row.Bounds = parted(d.text(dot.value))
 		if dot.unlike != "" {
 			v.Unlike++
@@ -443,14 +444,14 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range slices.Backward(d.changes) {
 		cv := changeView{Started: d.dots[c.after].run.Start.UTC().Format("2006-01-02 15:04"), ID: d.dots[c.after].run.ID, Href: "/runs/" + url.PathEscape(d.dots[c.after].run.ID),
 			Compare: "/compare?" + url.Values{"run": {d.dots[c.before].run.ID, d.dots[c.after].run.ID}}.Encode(),
-			Verdict: report.VerdictWord(c.verdict), Class: report.VerdictClass(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
-		cv.Change, cv.Bounds = parted(report.Ratio(c.change))
+			Verdict: format.Verdict(c.verdict, false), Class: report.VerdictClass(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
+		cv.Change, cv.Bounds = parted(format.Ratio(c.change))
 		for _, diff := range c.differences {
 			if len(cv.Differences) == 6 {
 				cv.More = len(c.differences) - 6
 				break
 			}
-			cv.Differences = append(cv.Differences, differenceView{report.Clean(diff.Place()), report.Clean(diff.Key), report.Clean(diff.A), report.Clean(diff.B)})
+			cv.Differences = append(cv.Differences, differenceView{format.Clean(diff.Place()), format.Clean(diff.Key), format.Clean(diff.A), format.Clean(diff.B)})
 		}
 		v.Changes = append(v.Changes, cv)
 	}
@@ -463,14 +464,14 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 
 func (d *trendData) text(i stat.Interval) string {
 	if d.byRatio {
-		return report.Ratio(i)
+		return format.Ratio(i)
 	}
-	return report.Value(i, d.unit)
+	return format.Value(i, d.unit)
 }
 
 // answer is the trend in a sentence.
 func (d *trendData) answer(points int) string {
-	what := report.Clean(d.cell.Target)
+	what := format.Clean(d.cell.Target)
 	if len(d.changes) == 0 {
 		if points < 10 {
 			return fmt.Sprintf("%s: %d runs, too few to tell a change from chance", what, points)
@@ -478,12 +479,12 @@ func (d *trendData) answer(points int) string {
 		return fmt.Sprintf("%s: no change in %d runs", what, points)
 	}
 	c := d.changes[len(d.changes)-1]
-	word := "changed to " + report.Ratio(c.change)
+	word := "changed to " + format.Ratio(c.change)
 	switch c.verdict {
 	case stat.Worse:
-		word = "got worse, to " + report.Ratio(c.change)
+		word = "got worse, to " + format.Ratio(c.change)
 	case stat.Better:
-		word = "got better, to " + report.Ratio(c.change)
+		word = "got better, to " + format.Ratio(c.change)
 	}
 	form := "2 January 2006"
 	if day(d.dots[c.before].run) == day(d.dots[c.after].run) {

@@ -22,6 +22,7 @@ import (
 	"iotax"
 	"iotax/plan"
 	"iotax/report"
+	"iotax/report/format"
 	"iotax/store"
 )
 
@@ -265,7 +266,7 @@ func (s *Server) page(h func(http.ResponseWriter, *http.Request) error) http.Han
 		}
 		status := s.statusOf(r, err)
 		what, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
-		s.write(w, r, status, "error.html", errorView{view: s.view(r, http.StatusText(status), ""), Status: status, What: report.Clean(what), Mend: report.Clean(mend)})
+		s.write(w, r, status, "error.html", errorView{view: s.view(r, http.StatusText(status), ""), Status: status, What: format.Clean(what), Mend: format.Clean(mend)})
 	}
 }
 

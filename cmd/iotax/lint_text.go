@@ -10,6 +10,7 @@ import (
 	"iotax/lint"
 	"iotax/plan"
 	"iotax/report"
+	"iotax/report/format"
 )
 
 // printFindings prints what a linter found: as text, as JSON or as SARIF.
@@ -46,7 +47,7 @@ func commentFindings(out io.Writer, found []lint.Finding) error {
 				return err
 			}
 		}
-		for k, l := range report.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), 76) {
+		for k, l := range format.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), 76) {
 			lead := "#   "
 			if k > 0 {
 				lead = "#     "
@@ -118,7 +119,7 @@ func (w *findingWriter) finding(f lint.Finding) {
 
 func (w *findingWriter) para(s, first, rest, style string) {
 	indent := first
-	for _, l := range report.Wrap(s, w.width-len([]rune(first))) {
+	for _, l := range format.Wrap(s, w.width-len([]rune(first))) {
 		w.WriteString(indent + w.style(style, l) + "\n")
 		indent = rest
 	}
@@ -176,7 +177,7 @@ func printPage(out io.Writer, page string, width int) error {
 			if mend, ok := strings.CutPrefix(line, "*Mend:* "); ok {
 				line = "→ " + mend
 			}
-			b.WriteString(strings.Join(report.Wrap(line, width), "\n") + "\n")
+			b.WriteString(strings.Join(format.Wrap(line, width), "\n") + "\n")
 		}
 	}
 	_, err := io.WriteString(out, b.String())

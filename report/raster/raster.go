@@ -1,4 +1,5 @@
-package report
+// Package raster draws pictures of SVG as pixels, for what takes no SVG: chats, slides.
+package raster
 
 import (
 	"cmp"
@@ -21,10 +22,20 @@ import (
 	"golang.org/x/image/font/opentype"
 )
 
-// raster draws what of SVG this package writes: rect, line, circle, polygon, text, and paths of straight lines, in
+// PNG draws a picture of SVG with scale pixels for each of its own. Its font has Latin, Greek and Cyrillic letters; others
+// show as boxes.
+func PNG(w io.Writer, svg io.Reader, scale float64) error {
+	c, err := draw(svg, scale)
+	if err != nil {
+		return err
+	}
+	return c.EncodePNG(w)
+}
+
+// draw knows of SVG what reports are drawn with: rect, line, circle, polygon, text, and paths of straight lines, in
 // flat colours, styled by a style element of simple rules. What it does not know is an error, so that a
 // picture is never short of something.
-func raster(svg io.Reader, scale float64) (*gg.Context, error) {
+func draw(svg io.Reader, scale float64) (*gg.Context, error) {
 	p := painter{scale: scale, faces: map[faceKey]font.Face{}}
 	d := xml.NewDecoder(svg)
 	for {

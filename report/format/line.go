@@ -1,0 +1,125 @@
+package format
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Plural counts: "1 block", "3 blocks".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Enumerate joins words as a sentence does: "a, b and c". Of more than limit the rest is counted.
+func Enumerate(words []string, limit int, of string) string {
+	if n := len(words) - limit; n > 0 {
+		if n > 1 {
+			of = strings.TrimSuffix(of, "s") // several of something that is many in any case: 1 more of its workloads
+		}
+		words = append(words[:limit:limit], Plural(n, "more "+of))
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// Listed is how many figures a sentence tells.
+const Listed = 3
+
+// Cut leaves so many words and counts the rest: "a", "b", "2 more cells".
+func Cut(words []string, limit int, of string) []string {
+	if n := len(words) - limit; n > 0 {
+		return append(words[:limit:limit], Plural(n, "more "+of))
+	}
+	return words
+}
+
+// OrDash is s, or Dash where there is none.
+func OrDash(s string) string {
+	if s == "" {
+		return Dash
+	}
+	return s
+}
+
+// NBSP is a space at which no line breaks.
+const NBSP = "\u00a0"
+
+// Figures finds a figure with its unit and its interval.
+var Figures = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
+
+// Bind keeps figures and their units on one line.
+func Bind(s string) string {
+	return Figures.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", NBSP) })
+}
+
+var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
+
+// Unbroken is bind for a browser, which would also break behind the dash of an interval.
+func Unbroken(s string) string {
+	return fromTo.ReplaceAllString(Bind(s), "$1\u2060–\u2060$2")
+}
+
+// Wrap breaks text into lines of at most width columns as the report does: figures stay with their
+// units, and what a terminal would act on is removed.
+func Wrap(s string, width int) []string {
+	lines := Break(Bind(Clean(s)), width)
+	for i, l := range lines {
+		lines[i] = strings.ReplaceAll(l, NBSP, " ")
+	}
+	return lines
+}
+
+// Break breaks plain text into lines of at most width columns, at spaces, and inside a word where it
+// must. It does not break at hyphens, as ansi.Wrap would: names and flags are full of them.
+func Break(s string, width int) []string {
+	width = max(2, width)
+	var lines []string
+	line := ""
+	for word := range strings.SplitSeq(s, " ") {
+		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for ansi.StringWidth(word) > width {
+			head := ansi.Truncate(word, width, "")
+			lines = append(lines, head)
+			word = word[len(head):]
+		}
+		line = word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Pad fills s up to width columns.
+func Pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
+
+// Mark is the number of a note behind a figure: "¹²".
+func Mark(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
+
+// Marks are those of several notes.
+func Marks(notes []int) string {
+	var s []string
+	for _, n := range notes {
+		s = append(s, Mark(n))
+	}
+	return strings.Join(s, " ")
+}

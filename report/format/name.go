@@ -1,0 +1,107 @@
+package format
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Subject joins a workload and a metric without saying "read" twice.
+func Subject(workload, label string) string {
+	return strings.TrimSpace(workload + " " + Remainder(workload, label))
+}
+
+// Remainder is what a metric's label says beyond the workload's name.
+func Remainder(workload, label string) string {
+	have := strings.Fields(strings.ToLower(workload))
+	var rest []string
+	for _, w := range strings.Fields(label) {
+		if !slices.Contains(have, strings.ToLower(w)) {
+			rest = append(rest, w)
+		}
+	}
+	return strings.Join(rest, " ")
+}
+
+// Fold makes names comparable.
+func Fold(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
+}
+
+// Label is a metric's name for people: "read IOPS", "read latency p99".
+func Label(metric string) string {
+	switch metric {
+	case "put.rate":
+		return "PUTs/s"
+	case "get.rate":
+		return "GETs/s"
+	case "http.requests":
+		return "HTTP requests/s"
+	case "archive.files":
+		return "archive files/s"
+	case "cpu.serving.per-io":
+		return "serving CPU per I/O"
+	case "cpu.serving":
+		return "serving CPU"
+	case "cpu.host":
+		return "host CPU"
+	case "memory.host.peak":
+		return "host memory peak"
+	case "memory.host.uss":
+		return "host memory, unique"
+	case "memory.host.pss":
+		return "host memory, proportional"
+	}
+	words := strings.Split(Clean(metric), ".")
+	for i := 0; i < len(words); i++ {
+		// "p99.9" is one word.
+		if i > 0 && len(words[i-1]) > 1 && words[i-1][0] == 'p' && Digits(words[i-1][1:]) && Digits(words[i]) {
+			words[i-1] += "." + words[i]
+			words = append(words[:i], words[i+1:]...)
+			i--
+			continue
+		}
+		switch words[i] {
+		case "iops", "cpu", "ios", "http":
+			words[i] = strings.ToUpper(words[i])
+		case "mixed":
+			words[i] = "total"
+		}
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "IOS", "I/Os")
+}
+
+// Digits reports whether s is nothing but digits.
+func Digits(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
+}
+
+// Clean makes a string of a target safe to print anywhere: terminal sequences, control characters
+// and the invisible ones that reorder text are removed, line ends and tabs become spaces.
+func Clean(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "�")
+	}
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != 0x200d, r == 0x2028, r == 0x2029:
+			return -1
+		}
+		return r
+	}, ansi.Strip(s))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// Capital begins s with a capital letter.
+func Capital(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	return string(unicode.ToUpper(r)) + s[n:]
+}

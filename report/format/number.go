@@ -1,0 +1,213 @@
+// Package format prints numbers, units, names and short phrases as people read them: the same way in every table,
+// sentence and drawing.
+package format
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchunit"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Dash stands where there is no number.
+const Dash = "–"
+
+// A Scale is how values of a unit of about one size are printed.
+type Scale struct {
+	Factor float64
+	Prefix string // stands at every number: "k"
+	Unit   string // stands once: "MiB/s"
+}
+
+// ScaleOf chooses the prefix for v. Bytes are scaled in powers of 1024 and say so (MiB); everything
+// else in powers of 1000, rates and times not beyond their plain unit.
+func ScaleOf(unit string, v float64) Scale {
+	v = math.Abs(v)
+	switch unit {
+	case iotax.BytesPerSecond, iotax.Bytes:
+		s := benchunit.CommonScale([]float64{v}, benchunit.Binary)
+		return Scale{s.Factor, "", s.Prefix + unit}
+	case iotax.Seconds:
+		s := benchunit.CommonScale([]float64{v}, benchunit.Decimal)
+		if v >= 1 || v == 0 {
+			return Scale{1, "", "s"}
+		}
+		return Scale{s.Factor, "", s.Prefix + "s"}
+	case iotax.RatioUnit:
+		return Scale{.01, "", "%"}
+	}
+	sc := Scale{1, "", ""}
+	if v >= 1000 {
+		s := benchunit.CommonScale([]float64{v}, benchunit.Decimal)
+		sc.Factor, sc.Prefix = s.Factor, s.Prefix
+	}
+	switch unit {
+	case iotax.PerSecond, iotax.Count, "":
+	default:
+		sc.Unit = Clean(unit)
+	}
+	return sc
+}
+
+// Places returns the decimal place at which x may be cut when it is uncertain by half: that of the
+// uncertainty's first digit, one further when that is a 1. Without an uncertainty (NaN) two digits of x
+// are left, and never more than four.
+func Places(x, half float64) int {
+	first := func(v float64) int {
+		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+			return 0
+		}
+		return int(math.Floor(math.Log10(math.Abs(v))))
+	}
+	top := first(x)
+	p := top - 1
+	if half > 0 && !math.IsInf(half, 0) {
+		p = first(half)
+		if half/math.Pow10(p) < 2 {
+			p--
+		}
+	} else if half == 0 {
+		p = top - 3
+	}
+	return min(max(p, top-3), top)
+}
+
+// Fixed prints x rounded at decimal place p.
+func Fixed(x float64, p int) string {
+	if p > 0 {
+		x = math.Round(x/math.Pow10(p)) * math.Pow10(p)
+	}
+	return strconv.FormatFloat(x, 'f', max(0, -p), 64)
+}
+
+// shortest leaves out the zeros that end a decimal fraction.
+func shortest(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// Finite reports whether the interval has bounds that can be printed.
+func Finite(i stat.Interval) bool {
+	return i.Bounded() && !math.IsInf(i.Lo, 0) && !math.IsInf(i.Hi, 0)
+}
+
+// Half is half the width of an interval; NaN where it has no bounds.
+func Half(i stat.Interval) float64 {
+	if !Finite(i) {
+		return math.NaN()
+	}
+	return (i.Hi - i.Lo) / 2
+}
+
+// Number prints the estimate alone: "11.6k", "310 MiB/s".
+func Number(i stat.Interval, unit string) string {
+	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
+		return Dash
+	}
+	sc := ScaleOf(unit, i.Estimate)
+	if i.Estimate == 0 {
+		return WithUnit("0", sc.Unit)
+	}
+	x, h := i.Estimate/sc.Factor, Half(i)/sc.Factor
+	return WithUnit(Fixed(x, Places(x, h))+sc.Prefix, sc.Unit)
+}
+
+// WithUnit sets a unit behind a number, if it has one.
+func WithUnit(s, unit string) string {
+	if unit == "" {
+		return s
+	}
+	return s + " " + unit
+}
+
+// Spread prints the estimate with its larger half width in per cent: "11.6k ±3 %".
+func Spread(i stat.Interval, unit string) string {
+	s := Number(i, unit)
+	if !Finite(i) || i.Estimate == 0 {
+		return s
+	}
+	return s + " ±" + Percent(math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo)/math.Abs(i.Estimate))
+}
+
+// Value prints estimate and bounds: "11.6k [11.2k, 11.9k]", "310 [300, 318] MiB/s".
+func Value(i stat.Interval, unit string) string {
+	if !Finite(i) {
+		return Number(i, unit)
+	}
+	sc := ScaleOf(unit, i.Estimate)
+	x := i.Estimate / sc.Factor
+	if i.Lo == i.Hi { // a constant, such as the window's length, or a rate that something holds
+		return WithUnit(shortest(Fixed(x, Places(x, 0)))+sc.Prefix, sc.Unit)
+	}
+	p := Places(x, Half(i)/sc.Factor)
+	return WithUnit(fmt.Sprintf("%s [%s, %s]", Fixed(x, p)+sc.Prefix, Fixed(i.Lo/sc.Factor, p)+sc.Prefix, Fixed(i.Hi/sc.Factor, p)+sc.Prefix), sc.Unit)
+}
+
+// P prints a p value.
+func P(p float64) string {
+	if p > 0 && p < 1e-4 {
+		return "< 0.0001"
+	}
+	return fmt.Sprintf("%.2g", math.Min(p, 1))
+}
+
+// Split parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
+func Split(s string) (value, brackets string) {
+	i, j := strings.Index(s, " ["), strings.Index(s, "]")
+	if i < 0 || j < i {
+		return s, ""
+	}
+	return s[:i] + s[j+1:], s[i+1 : j+1]
+}
+
+// Step rounds x up to 1, 2 or 5 times a power of ten, or of two where the unit is bytes.
+func Step(x float64, unit string) float64 {
+	if !(x > 0) || math.IsInf(x, 0) {
+		return 1
+	}
+	base := 1.0
+	if unit == iotax.Bytes || unit == iotax.BytesPerSecond {
+		base = ScaleOf(unit, x).Factor
+	}
+	x /= base
+	p := math.Pow10(int(math.Floor(math.Log10(x))))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*p >= x*(1-1e-9) {
+			return m * p * base
+		}
+	}
+	return 10 * p * base
+}
+
+// Lone is a value without an interval.
+func Lone(x float64) stat.Interval {
+	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
+}
+
+// Ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few.
+func Ticks(lo, hi float64) []float64 {
+	at := func(steps []float64) (out []float64) {
+		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+			for _, m := range steps {
+				// Parsed rather than multiplied: 0.3, not 0.30000000000000004.
+				if x, err := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, int(e)), 64); err == nil && x > lo && x < hi {
+					out = append(out, x)
+				}
+			}
+		}
+		return out
+	}
+	for _, steps := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}} {
+		if t := at(steps); len(t) >= 3 {
+			return t
+		}
+	}
+	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
+}
