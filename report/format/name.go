@@ -48,6 +48,8 @@ func Label(metric string) string {
 		return "serving CPU"
 	case "cpu.host":
 		return "host CPU"
+	case "memory.host.rss":
+		return "host memory"
 	case "memory.host.peak":
 		return "host memory peak"
 	case "memory.host.uss":
