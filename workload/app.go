@@ -84,7 +84,7 @@ func (a *app) Metrics() []string { return []string{"duration"} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && a.ready == nil && !iotax.IsLocal(t.Machine) {
-		err, mend := noWay(t.Machine, "give ready: what it prints")
+		mend, err := noWay(t.Machine, "give ready: what it prints")
 		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Mend: mend}
 	}
 	return a.command.Check(ctx, t)

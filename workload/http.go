@@ -130,7 +130,8 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && !iotax.IsLocal(t.Machine) {
-		return on(noWay(t.Machine, "start the web server there yourself, and give url:"))
+		mend, err := noWay(t.Machine, "start the web server there yourself, and give url:")
+		return on(err, mend)
 	}
 	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
 		return on(err, "apt install nginx-light, here or there")
@@ -267,13 +268,13 @@ func (s *server) stop(ctx context.Context) error {
 // guestPort is the last port that was given out on a machine that is not this host.
 var guestPort atomic.Int32
 
-// noWay says why this host does not reach the ports of m, and what can be done; else is what helps with any machine.
-func noWay(m iotax.Machine, otherwise string) (err error, mend string) {
+// noWay says why this host does not reach the ports of m, and what can be done; otherwise is what helps with any machine.
+func noWay(m iotax.Machine, otherwise string) (mend string, err error) {
 	if iotax.Outside(m) == m {
-		return errors.New("this host has no way to its ports"), otherwise
+		return otherwise, errors.New("this host has no way to its ports")
 	}
-	return errors.New("the container has a network of its own, or one that this host has no way to"),
-		"engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise
+	return "engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise,
+		errors.New("the container has a network of its own, or one that this host has no way to")
 }
 
 // freePort finds a TCP port on m that nobody listens on.
