@@ -85,6 +85,26 @@ func TestServed(t *testing.T) {
 					t.Errorf("fact %s is %q, want %q", k, p.Facts[k], want)
 				}
 			}
+			if f := p.Facts; c.kind == "nfs" {
+				port, config := f["nfs.port"], f["nfs.config"]
+				if n, err := strconv.Atoi(port); err != nil || n < 1024 {
+					t.Errorf("it is served at port %q", port)
+				}
+				if v := strings.TrimPrefix(f["nfs.server"], "NFS-Ganesha "); v == f["nfs.server"] || !strings.HasPrefix(v, "V") {
+					t.Errorf("it is served by %q", f["nfs.server"])
+				}
+				for _, want := range []string{"NFS_Port = " + port, `Path = "` + p.Backing + `"`, "Pseudo = /iotax", "Access_Type = RW", "SecType = sys", "Bind_addr = 127.0.0.1"} {
+					if !strings.Contains(config, want) {
+						t.Errorf("the export's configuration has no %q: %s", want, config)
+					}
+				}
+				if o := f["filesystem.options"]; !strings.Contains(o, "port="+port) || !strings.Contains(o, "proto=tcp") || !strings.Contains(o, "soft") == (c.option == "vers=4.2") {
+					t.Errorf("mounted with %s", o)
+				}
+				if !strings.HasSuffix(f["filesystem.source"], ":/iotax") {
+					t.Errorf("mounted from %q", f["filesystem.source"])
+				}
+			}
 			if !strings.Contains(p.Facts["filesystem.options"], c.option) {
 				t.Errorf("mounted with %s, without %s", p.Facts["filesystem.options"], c.option)
 			}
@@ -183,7 +203,7 @@ func inMemory(t *testing.T, m iotax.Machine, kind string) {
 	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-*"); len(out) > 0 {
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-smem"); len(out) > 0 {
 		t.Errorf("left there: %s", out)
 	}
 	v, err = prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 1 << 40})
@@ -200,7 +220,7 @@ func inMemory(t *testing.T, m iotax.Machine, kind string) {
 // gone checks that a volume has left nothing.
 func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 	t.Helper()
-	if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {
+	if err := syscall.Kill(pid, 0); err == nil {
 		t.Errorf("process %d still runs", pid)
 	}
 	for _, dir := range []string{work, of} {
@@ -214,7 +234,7 @@ func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 			t.Error(err)
 		}
 	}
-	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax- /proc/mounts; ls -d /mnt/iotax-*"); len(out) > 0 {
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax-s /proc/mounts; ls -d /mnt/iotax-s*"); len(out) > 0 {
 		t.Errorf("left there: %s", out)
 	}
 }
@@ -243,9 +263,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}
-		if p, err := os.FindProcess(pid); err == nil {
-			p.Kill()
-		}
+		syscall.Kill(pid, syscall.SIGKILL)
 	}()
 	// Without allow_file_create, fio makes directories that are missing, and goes on beside the mount.
 	out, err := iotax.Output(ctx, m, "fio", "--allow_file_create=0", "--name=x", "--filename="+p.Path+"/test", "--size=4m", "--rw=randwrite", "--bs=4k", "--ioengine=psync",

@@ -42,10 +42,12 @@ type Cluster struct {
 	Proxy  *Proxy // between this machine and the cluster
 	Dir    string // all its state; the node sees it under the same path
 
-	dir    string // of the programs
-	init   *exec.Cmd
-	procs  []*exec.Cmd
-	client *http.Client
+	dir        string // of the programs
+	nodes      []node
+	imageFiles []string
+	init       *exec.Cmd
+	procs      []*exec.Cmd
+	client     *http.Client
 }
 
 const (
@@ -54,6 +56,7 @@ const (
 
 	address = "10.210.0.2" // of the first node, in the cluster's own network
 	token   = "admin-of-the-tests"
+	path    = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 	// startTime is how long a part may take to answer on a machine that is busy.
 	startTime = 4 * time.Minute
@@ -97,21 +100,20 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 		must(t, os.Mkdir(c.path(d), 0o777))
 	}
 	must(t, os.Chmod(c.path("tmp"), 0o1777))
-	var all []node
 	for i := range nodes {
-		all = append(all, node{fmt.Sprintf("node%d", i+1), fmt.Sprintf("10.210.0.%d", i+2), i})
+		c.nodes = append(c.nodes, node{fmt.Sprintf("node%d", i+1), fmt.Sprintf("10.210.0.%d", i+2), i})
 	}
-	c.begin(t, all)
+	c.begin(t, c.nodes)
 	c.secrets(t)
-	files := c.images(t, images)
-	for _, n := range all {
-		c.containers(t, n, files)
+	c.images(t, images)
+	for _, n := range c.nodes {
+		c.containers(t, n)
 	}
 	c.control(t)
-	for _, n := range all {
+	for _, n := range c.nodes {
 		c.kubelet(t, n)
 	}
-	for _, n := range all {
+	for _, n := range c.nodes {
 		c.ready(t, n)
 	}
 	return c
@@ -249,7 +251,7 @@ func (c *Cluster) within(f func() error) error {
 func (c *Cluster) inside(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(c.init.Process.Pid), "--net", "--mount", "--pid", "--"}, args...)...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(os.Environ(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=/tmp")
+	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR=/tmp")
 	return cmd
 }
 
@@ -366,17 +368,16 @@ type Image struct {
 const pauseImage = "localhost/iotax-pause:1"
 
 // images writes the images to files.
-func (c *Cluster) images(t *testing.T, images []Image) (files []string) {
+func (c *Cluster) images(t *testing.T, images []Image) {
 	for i, im := range append([]Image{{pauseImage, engine.Content{Command: []string{"sleep", "2147483647"}}}}, images...) {
 		file := c.path(fmt.Sprintf("images/%d.tar", i))
 		must(t, engine.WriteImage(file, im.Name, im.Content))
-		files = append(files, file)
+		c.imageFiles = append(c.imageFiles, file)
 	}
-	return files
 }
 
-// containers starts a node's containerd and gives it the images.
-func (c *Cluster) containers(t *testing.T, n node, images []string) {
+// configure writes what a node's containerd is told.
+func (c *Cluster) configure(t *testing.T, n node) {
 	for _, d := range []string{"", "cni", "manifests"} {
 		must(t, os.Mkdir(c.at(n, d), 0o777))
 	}
@@ -401,6 +402,11 @@ oom_score = 0
 `, c.at(n, "containerd"), c.at(n, "containerd-state"), c.at(n, "containerd.sock"), pauseImage, c.at(n, "cni")), 0o600))
 	must(t, os.WriteFile(c.at(n, "cni/10-tests.conflist"), fmt.Appendf(nil, `{"cniVersion": "0.4.0", "name": "tests", "plugins": [{"type": "bridge", "bridge": "cni%[1]d", "isGateway": true,
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.211.%[1]d.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": %[2]q}}]}`, n.index, c.at(n, "ipam")), 0o600))
+}
+
+// containers starts a node's containerd and gives it the images.
+func (c *Cluster) containers(t *testing.T, n node) {
+	c.configure(t, n)
 	c.run(t, n.name+"/containerd", "containerd", "-c", c.at(n, "containerd.toml"))
 	ctr := func(args ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), startTime)
@@ -413,7 +419,7 @@ oom_score = 0
 		return nil
 	}
 	c.await(t, n.name+"/containerd", func() error { return ctr("version") })
-	for _, file := range images {
+	for _, file := range c.imageFiles {
 		must(t, ctr("images", "import", file))
 	}
 }
@@ -447,6 +453,12 @@ func (c *Cluster) kubelet(t *testing.T, n node) {
 		groups = groupRoot + "/" + n.name
 		makeGroups(t, groups)
 	}
+	c.kubeletConfig(t, n, groups)
+	c.run(t, n.name+"/kubelet", append([]string{filepath.Join(c.dir, "kubelet"), "--kubeconfig=" + c.path("inside")}, c.kubeletFlags(n)...)...)
+}
+
+// kubeletConfig writes what a node's kubelet is told; groups is the control group that those of its pods are below.
+func (c *Cluster) kubeletConfig(t *testing.T, n node, groups string) {
 	must(t, os.WriteFile(c.at(n, "kubelet.yaml"), fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: %[1]s
@@ -472,8 +484,10 @@ enforceNodeAllocatable: [pods]
 readOnlyPort: 0
 syncFrequency: 2s
 `, n.address, c.path(n.name), groups), 0o600))
-	c.run(t, n.name+"/kubelet", filepath.Join(c.dir, "kubelet"), "--config="+c.at(n, "kubelet.yaml"), "--kubeconfig="+c.path("inside"), "--root-dir="+c.at(n, "kubelet"),
-		"--cert-dir="+c.at(n, "kubelet-pki"), "--hostname-override="+n.name, "--node-ip="+n.address)
+}
+
+func (c *Cluster) kubeletFlags(n node) []string {
+	return []string{"--config=" + c.at(n, "kubelet.yaml"), "--root-dir=" + c.at(n, "kubelet"), "--cert-dir=" + c.at(n, "kubelet-pki"), "--hostname-override=" + n.name, "--node-ip=" + n.address}
 }
 
 // ready waits until the node takes pods, and looks at the end of the test for what is left.
