@@ -214,7 +214,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 
 	t.Run("a raw device is written only by name", func(t *testing.T) {
 		write := []string{"run", "k8s:claim=raw,mode=block,size=32MiB", "k8s:tmpfs", "-w", "randwrite-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
-		s.iotax(write...).refuses(t, 1, "--destroy")
+		s.iotax(write...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy pod:/dev/claim-raw")
+		s.iotax(append(write, "--destroy", "/dev/claim-raw")...).refuses(t, 2, "no target of the plan is this block device", "pod:/dev/claim-raw")
 		// A volume that was released is nobody's until its owner says so.
 		c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=json", `-p=[{"op":"remove","path":"/spec/claimRef"}]`)
 		s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...).works(t, 0, "everything on /dev/claim-raw")
@@ -367,5 +368,23 @@ workloads: {read: {fio: {size: 1MiB}}}
 			}
 		}
 		s.iotax("clean", "--remote").works(t, 0, "nothing was left behind")
+	})
+
+	// A queue of the cluster, or a quota as here, may keep a Job from having a pod for hours.
+	t.Run("killed before its job has a pod", func(t *testing.T) {
+		jobs := func() string { return strings.TrimSpace(c.Kubectl(t, "", "get", "jobs", "-n", "tight", "-o", "name")) }
+		r := s.start(nil, "run", "dir:"+s.path("a"), "k8s:tmpfs,job=true,namespace=tight,start_timeout=5m,kubeconfig="+c.Config, "-w", "randread-4k-8MiB", "--blocks", "1", "--calibrate=no")
+		for end := time.Now().Add(time.Minute); jobs() == ""; time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("no job is made")
+			}
+		}
+		r.send(syscall.SIGKILL)
+		r.wait()
+		s.iotax("clean", "--remote").works(t, 0, "job", strings.TrimPrefix(jobs(), "job.batch/"), "left by run")
+		s.iotax("clean", "--remote", "--yes").works(t, 0, "removed")
+		if left := jobs(); left != "" {
+			t.Errorf("left: %s", left)
+		}
 	})
 }

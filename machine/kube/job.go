@@ -212,6 +212,17 @@ func (c *Client) MakeJob(ctx context.Context, ns string, meta metav1.ObjectMeta,
 		Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec}}}).Do(ctx).Error()
 }
 
+// jobs lists the Jobs that make pods of runs.
+func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
+	batch, err := c.batch()
+	if err != nil {
+		return nil, err
+	}
+	var list batchv1.JobList
+	err = batch.Get().Namespace(ns).Resource("jobs").VersionedParams(&metav1.ListOptions{LabelSelector: selector}, parameters).Do(ctx).Into(&list)
+	return list.Items, err
+}
+
 // OfJob waits for the pod that a Job makes, and returns its name. That none comes within limit is an error, with what
 // the events of the Job say.
 func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration) (string, error) {

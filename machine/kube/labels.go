@@ -39,7 +39,8 @@ func NotMade(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
-// Left finds the pods and claims of runs in a namespace. Claims that belong to a pod which is there go with it.
+// Left finds the pods, Jobs and claims of runs in a namespace. A Job goes with its pod, and claims that belong to a pod
+// which is there go with it. Who may not list Jobs can have made none, so that this is no error.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -48,7 +49,7 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 	if err != nil {
 		return nil, Refused("look for leftovers", where, err)
 	}
-	names := map[string]bool{}
+	names, jobs := map[string]bool{}, map[string]bool{}
 	for _, p := range pods.Items {
 		l, ok := leftover.ParseLabel(p.Annotations[annotation])
 		if !ok {
@@ -58,9 +59,23 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		remove, name := c.Remove, p.Name
 		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" { // which would make another
 			remove, name = c.RemoveJob, o.Name
+			jobs[name] = true
 		}
 		items = append(items, leftover.Found("pod", p.Name, p.Spec.NodeName+" "+p.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
 			return remove(ctx, ns, name)
+		}))
+	}
+	unborn, err := c.jobs(ctx, ns)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return items, Refused("look for leftovers", where, err)
+	}
+	for _, j := range unborn {
+		l, ok := leftover.ParseLabel(j.Annotations[annotation])
+		if !ok || jobs[j.Name] {
+			continue
+		}
+		items = append(items, leftover.Found("job", j.Name, j.Spec.Template.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
+			return c.RemoveJob(ctx, ns, j.Name)
 		}))
 	}
 	claims, err := c.Core.PersistentVolumeClaims(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
