@@ -236,7 +236,7 @@ func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError && size == 1 {
 			bad := *n
 			bad.col, bad.width = col, 1
-			w.fail(&bad, "", "a control character, or a byte that is not UTF-8")
+			w.fail(&bad, "take it out", "a control character, or a byte that is not UTF-8")
 			return nil, false
 		}
 		k += size

@@ -136,7 +136,11 @@ func (f *Fio) read(dir string) (*source, error) {
 	}
 	src.labels = fio.Labels(src.jobs)
 	if len(src.jobs) == 0 {
-		return nil, &plan.FieldError{Field: f.field(), Msg: "it has no job besides [global]", Mend: "add a section with a name, as in [randread]"}
+		what := "it"
+		if src.file != "" {
+			what = src.file
+		}
+		return nil, &plan.FieldError{Field: f.field(), Msg: what + " has no job besides [global]", Mend: "add a section with a name, as in [randread]"}
 	}
 	if f.Section != "" {
 		i := slices.Index(src.labels, f.Section)
@@ -181,7 +185,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 		src.file = filepath.Join(dir, name)
 	}
 	fail := func(err error, mend string) error {
-		return &plan.FieldError{Field: "file", Msg: fmt.Sprintf("read job file %s: %v", src.file, err), Mend: mend}
+		return &plan.FieldError{Field: "file", Msg: fmt.Sprintf("read job file %s: %s", src.file, strings.ReplaceAll(err.Error(), "\n", "; ")), Mend: mend}
 	}
 	file, err := fio.ReadJob(filepath.ToSlash(src.file), func(name string) ([]byte, error) {
 		text, err := os.ReadFile(filepath.FromSlash(name))

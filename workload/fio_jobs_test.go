@@ -165,7 +165,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 	for spec, want := range map[string]string{
 		"file: no.fio":                            "no.fio: file does not exist",
 		"file: bad.fio":                           `bad.fio: line 3: "[b" is no section header`,
-		"file: empty.fio":                         "it has no job besides [global]",
+		"file: empty.fio":                         "has no job besides [global]",
 		"file: j.fio, section: rader":             `there is no section "rader"; there is reader, writer, reader#2`,
 		"file: j.fio, command: fio --name=a":      "not both",
 		"command: fio --rw=read":                  "the command has no --name",

@@ -66,7 +66,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	var code exitCode
 	var usage usageError
 	var wrong plan.Errors
@@ -79,7 +79,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
-		fmt.Fprintf(stderr, "iotax: %s\n", cleanLines(err.Error()))
+		text := cleanLines(err.Error())
+		if !strings.Contains(text, "mend: ") && !strings.Contains(text, "did you mean") {
+			text += "\n  mend: " + command.CommandPath() + " --help tells what it takes"
+		}
+		fmt.Fprintf(stderr, "iotax: %s\n", text)
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "iotax: %s\n", cleanLines(err.Error()))

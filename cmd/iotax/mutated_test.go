@@ -134,14 +134,33 @@ var mutableWords = []string{
 	"plan quick --scale 0.1",
 }
 
-// placed is the beginning of an error that points into a file.
-var placed = regexp.MustCompile(`in\.(yaml|fio|json):\d+`)
+// mutableFake is a plan that could be measured at once: were one of its mistakes overlooked, there would be a run.
+const mutableFake = `name: at once
+baseline: a
+machines: {one: {fake: {}}, other: {fake: {}}}
+targets:
+  a: {on: one, dir: /var/tmp/iotax-mutated}
+  b: {on: other, dir: /var/tmp/iotax-mutated, network: false}
+workloads:
+  reads: {fio: {rw: randread, bs: 4k, size: 1MiB, iodepth: [1, 4]}}
+  waits: {command: {run: "true", timeout: 1s}}
+measure: {protocol: "fixed:1x50ms", ramp: 0s, cold: false, order: random}
+`
 
-// TestMutatedInput gives the commands a thousand inputs that were good before something happened to
-// them: none may cause a panic or a run, and what is wrong with a plan is said with its place.
+// placed is the beginning of an error that points into a file.
+var placed = regexp.MustCompile(`in\.yaml:\d+|in\.fio: line \d+|in\.fio has no job`)
+
+// mended reports whether an error says what would be right.
+func mended(stderr string) bool {
+	return strings.Contains(stderr, "mend:") || strings.Contains(stderr, "did you mean")
+}
+
+// TestMutatedInput gives the commands a thousand inputs that were good before something happened to them: none may cause
+// a panic, and what is refused is refused before anything is measured or saved, with its place and what would be right.
 func TestMutatedInput(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
+	t.Setenv("TMPDIR", dir)
 	t.Setenv("XDG_STATE_HOME", dir+"/state")
 	t.Setenv("XDG_CACHE_HOME", dir+"/cache")
 	var outputs []string
@@ -158,50 +177,93 @@ func TestMutatedInput(t *testing.T) {
 		}
 		return filepath.Join(dir, name)
 	}
-	const each = 250
-	refused, pointed, mended := 0, 0, 0
-	for i := range each {
-		d := rand.New(rand.NewPCG(9, uint64(i)))
-		text := mutate(d, mutablePlan)
-		file := put("in.yaml", text)
-		code, _, stderr := try(t, text, "plan", file)
-		if code != 0 {
-			refused++
-			if code != 2 {
-				t.Errorf("a wrong plan exits with %d: %s\ninput: %q", code, stderr, text)
+	put("other.fio", "rwmixread=70\n")
+	runs := filepath.Join(dir, "runs.db")
+	refused := map[string]int{}
+	// refuse asks a command that only looks; what it refuses must be refused by run alike.
+	refuse := func(kind, text string, words ...string) {
+		t.Helper()
+		code, _, stderr := try(t, text, append([]string{"plan"}, words...)...)
+		if code == exitOK {
+			return
+		}
+		refused[kind]++
+		for _, line := range []string{"plan", "run"} {
+			if line == "run" {
+				var stdout string
+				code, stdout, stderr = try(t, text, append([]string{"run", "--store", runs, "--calibrate=no"}, words...)...)
+				if stdout != "" || strings.Contains(stderr, "opening") {
+					t.Errorf("it began: %s%s\ninput: %q", stdout, stderr, text)
+				}
 			}
-			if placed.MatchString(stderr) {
-				pointed++
-			} else {
+			if code != exitUsage {
+				t.Errorf("a wrong %s exits with %d: %s\ninput: %q", kind, code, stderr, text)
+			}
+			if kind != "command line" && !placed.MatchString(stderr) {
 				t.Errorf("no place is named: %s\ninput: %q", stderr, text)
 			}
-			if strings.Contains(stderr, "mend:") || strings.Contains(stderr, "did you mean") {
-				mended++
+			if !mended(stderr) {
+				t.Errorf("no mend is named: %s\ninput: %q", stderr, text)
 			}
 		}
+	}
+	const each = 250
+	for i := range each {
+		d := rand.New(rand.NewPCG(9, uint64(i)))
+		from := mutablePlan
+		if i%2 == 1 {
+			from = mutableFake
+		}
+		text := mutate(d, from)
+		refuse("plan", text, put("in.yaml", text))
+
 		text = mutate(d, mutableJob)
-		file = put("in.fio", text)
+		file := put("in.fio", text)
 		if i%5 == 0 { // it asks fio
 			try(t, text, "lint", file)
 		}
-		try(t, text, "plan", "dir:/a", "dir:/b", "-w", file)
+		refuse("job file", text, "dir:/a", "dir:/b", "-w", file)
 
 		text = mutate(d, outputs[d.IntN(len(outputs))])
 		file = put("in.json", text)
-		try(t, text, "import", "--store", filepath.Join(dir, fmt.Sprintf("import-%d.db", i%4)), file)
+		if code, _, stderr := try(t, text, "import", "--store", filepath.Join(dir, fmt.Sprintf("import-%d.db", i%4)), file); code != exitOK {
+			refused["output"]++
+			if !strings.Contains(stderr, "in.json") || !mended(stderr) {
+				t.Errorf("no file or no mend is named: %s\ninput: %q", stderr, text)
+			}
+		}
 
 		words := strings.Fields(mutate(d, mutableWords[d.IntN(len(mutableWords))]))
 		if len(words) == 0 || strings.HasPrefix(strings.Join(words, " "), "evaluate") && !strings.Contains(strings.Join(words, " "), "--studies 1 ") {
 			continue // a hundred thousand studies are no slip
 		}
-		if words[0] == "run" || words[0] == "serve" || words[0] == "calibrate" || words[0] == "kernel" || words[0] == "lab" {
-			continue
+		switch words[0] {
+		case "run", "serve", "calibrate", "kernel", "lab":
+		case "plan":
+			refuse("command line", strings.Join(words, " "), words[1:]...)
+		default:
+			if code, _, stderr := try(t, strings.Join(words, " "), words...); code == exitUsage {
+				refused["command line"]++
+				if !mended(stderr) {
+					t.Errorf("no mend is named: %s\ninput: %q", stderr, words)
+				}
+			}
 		}
-		try(t, strings.Join(words, " "), words...)
 	}
-	t.Logf("%d plans of %d were wrong; the place was named in %d and a mend in %d", refused, each, pointed, mended)
-	if refused < each/3 || mended < refused/2 {
-		t.Errorf("%d plans were refused, %d with a mend: the mutations or the errors are too weak", refused, mended)
+	t.Logf("of %d of each kind were refused: %v", each, refused)
+	for _, kind := range []string{"plan", "job file", "output", "command line"} {
+		if refused[kind] < each/10 {
+			t.Errorf("of %d mutations of a %s %d were refused: they are too weak", each, kind, refused[kind])
+		}
+	}
+	// No run was begun: there is none in the store, and no directory of one.
+	if code, stdout, stderr := try(t, "", "list", "--json", "--store", runs); code != exitOK || strings.TrimSpace(stdout) != "[]" {
+		t.Errorf("runs were begun: %s%s", stdout, stderr)
+	}
+	for _, pattern := range []string{dir + "/iotax-*", "/var/tmp/iotax-mutated*"} {
+		if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
 	}
 	if left, _ := filepath.Glob(dir + "/state/iotax/*"); len(left) > 2 { // the store and its lock
 		t.Errorf("left behind: %q", left)
