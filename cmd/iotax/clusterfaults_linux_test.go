@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
@@ -54,6 +55,15 @@ func (s *stage) objectStore() (address, keys string) {
 			s.t.Fatal("the store does not serve")
 		}
 	}
+	s.elsewhere = append(s.elsewhere, func() (left census) { // the store keeps objects and parts of uploads as files of the bucket's
+		filepath.WalkDir(dir+"/bench", func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				left = append(left, "object: "+path)
+			}
+			return nil
+		})
+		return left
+	})
 	return address, s.keys("keys", "testsecret")
 }
 
@@ -198,7 +208,10 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 			t.Errorf("%s counts %d trials", cell, n)
 		}
 	}
-	// Nothing stays on the nodes: no process, no file.
+	// Nothing stays: no process, mount, namespace, object, and on the nodes no file.
+	for _, left := range s.gone(r, nil) {
+		t.Errorf("left behind: %s", left)
+	}
 	for node, pids := range lab.Processes(l) {
 		if len(pids) > 0 {
 			t.Errorf("still on %s: %v", node, pids)

@@ -31,6 +31,8 @@ type stage struct {
 	t   *testing.T
 	dir string
 	env map[string]string
+
+	elsewhere []func() census // what is left where neither this host's processes nor its directories tell: in an engine, a cluster, a bucket
 }
 
 // Tests that measure nothing, and ask for nothing of the whole machine (as clean and doctor do), are parallel.

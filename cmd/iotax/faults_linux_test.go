@@ -24,15 +24,15 @@ import (
 // A fault is one thing that goes wrong while a run measures.
 type fault struct {
 	name   string
-	sample int                            // tries in CI; IOTAX_FAULTS gives another number to all
-	setup  func(s *stage) (args []string) // words of two targets, or a plan file
-	inject func(s *stage, r *running, d *rand.Rand)
-	codes  []int                                  // exit status that it may end with
-	killed bool                                   // the runner, or its way over there, is gone: clean must do what it cannot
-	whole  bool                                   // the run goes on and needs no resuming
-	fails  bool                                   // trials fail of it: a run in which none does was not hit
-	says   string                                 // what the report tells of it
-	do     func(s *stage, d *rand.Rand) aftermath // all of a try, where iotax does not run on this host
+	sample int                                                  // tries in CI; IOTAX_FAULTS gives another number to all
+	setup  func(s *stage) (args []string)                       // words of two targets, or a plan file
+	inject func(s *stage, r *running, d *rand.Rand) (done bool) // whether it came about while the run went on
+	codes  []int                                                // exit status that it may end with
+	killed bool                                                 // the runner, or its way over there, is gone: clean must do what it cannot
+	whole  bool                                                 // the run goes on and needs no resuming
+	fails  bool                                                 // trials fail of it: a run in which none does was not hit
+	says   []string                                             // what the report of a run that was hit tells of it, one of these
+	do     func(s *stage, d *rand.Rand) aftermath               // all of a try, where iotax does not run on this host
 }
 
 // local are the words of a small run on two directories.
@@ -66,6 +66,19 @@ targets:
 workloads: {put: {object: {size: 1MiB, count: 2, timeout: 5s}}}
 measure: {blocks: 4, budget: 2m}
 `, s.storeProgram()))
+	return []string{"plan.yaml"}
+}
+
+// inBucket are two buckets at a store that is there already; what is in it counts as left behind.
+func inBucket(s *stage) []string {
+	address, keys := s.objectStore()
+	s.write("plan.yaml", fmt.Sprintf(`
+targets:
+  one: {bucket: {url: "http://%[1]s/bench", style: path, credentials: %[2]q}}
+  other: {bucket: {url: "http://%[1]s/bench", style: path, credentials: %[2]q}}
+workloads: {put: {object: {size: 4MiB, count: 16, timeout: 5s}}}
+measure: {blocks: 4, budget: 2m}
+`, address, keys))
 	return []string{"plan.yaml"}
 }
 
@@ -111,20 +124,21 @@ func (r *running) afterTrials(n int) {
 
 // at sends sig to the runner at a random time of its life: while it opens, or some time after it told of one
 // of its trials.
-func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) {
-	return func(s *stage, r *running, d *rand.Rand) {
+func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
+	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(6)
 		for end := time.Now().Add(time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 			select {
 			case <-r.done: // it was faster
-				return
+				return false
 			default:
 			}
 		}
 		select {
 		case <-r.done:
+			return false
 		case <-time.After(time.Duration(d.Int64N(int64(400 * time.Millisecond)))):
-			r.cmd.Process.Signal(sig) // it may have ended just now
+			return r.cmd.Process.Signal(sig) == nil && r.wait().code != 0 // it may have ended just now
 		}
 	}
 }
@@ -142,148 +156,175 @@ func (r *running) told() (n int) {
 }
 
 // whileMeasuring waits for the first fio that measures, and a little longer.
-func whileMeasuring(s *stage, r *running, d *rand.Rand, do func()) {
+func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
 			if strings.Contains(p, "--runtime=") && !strings.Contains(p, "--parse-only") {
 				time.Sleep(time.Duration(d.Int64N(int64(200 * time.Millisecond))))
-				do()
-				return
+				return do()
 			}
 		}
 		select {
 		case <-r.done:
-			return
+			return false
 		default:
 		}
 	}
 	s.t.Error("it never measured")
+	return false
 }
 
-// signalEvery sends sig to the processes of a name, as far as they are still there.
-func (s *stage) signalEvery(name string, sig syscall.Signal) {
+// signalEvery sends sig to the processes of a name, as far as they are still there, and reports whether any was.
+func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 	for _, p := range s.processes(name) {
 		pid, _, _ := strings.Cut(p, " ")
-		if n, err := strconv.Atoi(pid); err == nil {
-			syscall.Kill(n, sig)
+		if n, err := strconv.Atoi(pid); err == nil && syscall.Kill(n, sig) == nil {
+			sent = true
 		}
 	}
+	return sent
 }
 
 func faults() []fault {
+	interrupted := []string{`"interrupted"`}
+	died := []string{"runner-died", `"interrupted"`} // the second where it had not begun to measure
 	return []fault{
-		{name: "Ctrl-C (SIGINT) at a random time", sample: 2, setup: local, inject: at(syscall.SIGINT), codes: []int{0, 130}},
-		{name: "SIGTERM at a random time", sample: 1, setup: local, inject: at(syscall.SIGTERM), codes: []int{0, 130}},
-		{name: "terminal closed (SIGHUP) at a random time", sample: 1, setup: local, inject: at(syscall.SIGHUP), codes: []int{0, 130}},
-		{name: "SIGKILL of iotax at a random time", sample: 3, setup: local, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true},
-		{name: "SIGKILL of iotax, one target over SSH", sample: 1, setup: remote, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true},
-		{name: "SIGKILL of fio", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
-				whileMeasuring(s, r, d, func() { s.signalEvery("fio", syscall.SIGKILL) })
+		{name: "Ctrl-C (SIGINT) at a random time", sample: 2, setup: local, inject: at(syscall.SIGINT), codes: []int{0, 130}, says: interrupted},
+		{name: "SIGTERM at a random time", sample: 2, setup: local, inject: at(syscall.SIGTERM), codes: []int{0, 130}, says: interrupted},
+		{name: "terminal closed (SIGHUP) at a random time", sample: 2, setup: local, inject: at(syscall.SIGHUP), codes: []int{0, 130}, says: interrupted},
+		{name: "SIGKILL of iotax at a random time", sample: 3, setup: local, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true, says: died},
+		{name: "SIGKILL of iotax, one target over SSH", sample: 1, setup: remote, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true, says: died},
+		{name: "SIGKILL of fio", sample: 1, setup: local, codes: []int{0, 4}, whole: true, says: []string{"signal: killed", "SIGKILL"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
+				return whileMeasuring(s, r, d, func() bool { return s.signalEvery("fio", syscall.SIGKILL) })
 			}},
-		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{0, 4}, fails: true, killed: true, says: "connection lost: the other side closed the connection; made again",
-			inject: func(s *stage, r *running, d *rand.Rand) {
+		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{0, 4}, fails: true, killed: true, says: []string{"connection lost: the other side closed the connection; made again"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1)
 				there := func() bool {
 					return slices.ContainsFunc(s.processes("fio"), func(p string) bool {
 						return strings.Contains(p, "--runtime=") && strings.Contains(p, s.path("b")+"/")
 					})
 				}
-				for end := time.Now().Add(time.Minute); !there() && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				for _, want := range []bool{false, true} { // one that has just begun
+					for end := time.Now().Add(time.Minute); there() != want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+					}
 				}
-				s.killSessions()
+				return s.killSessions()
 			}},
-		{name: "SIGKILL of QEMU, one target in its guest", sample: 1, setup: guested(""), codes: []int{4}, fails: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
+		{name: "SIGKILL of QEMU, one target in its guest", sample: 1, setup: guested(""), codes: []int{4}, fails: true, says: []string{"signal: killed"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
-				s.signalEvery("qemu-system", syscall.SIGKILL)
+				return s.signalEvery("qemu-system", syscall.SIGKILL)
 			}},
-		{name: "the guest's clock set an hour ahead", sample: 1, setup: guested(`jump: {command: {shell: true, run: "date -s @$(($(date +%s) + 3600))"}, at: [guest]}, `), codes: []int{0}, whole: true,
-			inject: func(s *stage, r *running, d *rand.Rand) { r.wait() }},
+		{name: "the guest's clock set an hour ahead", sample: 1, setup: guested(`jump: {command: {shell: true, run: "date -s @$(($(date +%s) + 3600))"}, at: [guest]}, `), codes: []int{0}, whole: true, says: []string{"clock"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
+				r.wait()
+				_, trials := s.trials() // it is a trial of the run itself
+				return slices.ContainsFunc(trials, func(t *iotax.Trial) bool { return t.Workload == "jump" && t.Err == "" })
+			}},
 		{name: "iotax's own clock set an hour ahead and two back (iotax in a guest)", sample: 1, do: jumpOwnClock},
-		{name: "SIGKILL of the S3 server", sample: 1, setup: stored, codes: []int{4}, fails: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
+		{name: "SIGKILL of the S3 server", sample: 1, setup: stored, codes: []int{4}, fails: true, says: []string{"connection refused", "connection reset", "EOF"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
-				s.signalEvery("versitygw", syscall.SIGKILL)
+				return s.signalEvery("versitygw", syscall.SIGKILL)
 			}},
+		{name: "SIGKILL of iotax, one target a bucket of others", sample: 1, setup: inBucket, codes: []int{0, -1}, killed: true, inject: at(syscall.SIGKILL), says: died},
 		// Not in CI: a trial that hangs is given its 90 s.
-		{name: "link between two namespaces down", sample: 0, setup: networked, codes: []int{1, 4}, fails: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
+		{name: "link between two namespaces down", sample: 0, setup: networked, codes: []int{1, 4}, fails: true, says: []string{"trial-failed"},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(2))
 				for _, ns := range s.namespaces(r) {
 					if out, err := exec.Command("ip", "-n", ns, "link", "set", "eth0", "down").CombinedOutput(); err != nil {
 						s.t.Errorf("%s: %s", ns, out)
 					}
 				}
+				return true
 			}},
-		{name: "SIGKILL of iotax, two nodes of a lab", sample: 1, setup: networked, codes: []int{0, -1}, killed: true, inject: at(syscall.SIGKILL)},
-		{name: "host suspended (SIGSTOP of iotax and fio for 2 s)", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
-				whileMeasuring(s, r, d, func() {
+		{name: "SIGKILL of iotax, two nodes of a lab", sample: 1, setup: networked, codes: []int{0, -1}, killed: true, inject: at(syscall.SIGKILL), says: died},
+		{name: "host suspended (SIGSTOP of iotax and fio for 2 s)", sample: 1, setup: local, codes: []int{0, 4}, whole: true, // nothing tells of it but the trial's own latencies
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
+				return whileMeasuring(s, r, d, func() bool {
 					r.send(syscall.SIGSTOP)
-					s.signalEvery("fio", syscall.SIGSTOP)
+					stopped := s.signalEvery("fio", syscall.SIGSTOP)
 					time.Sleep(2 * time.Second)
 					s.signalEvery("fio", syscall.SIGCONT)
 					r.send(syscall.SIGCONT)
+					return stopped
 				})
 			}},
-		{name: "target's file system becomes read-only", sample: 1, codes: []int{0, 1, 4}, killed: true,
+		{name: "target's file system becomes read-only", sample: 1, codes: []int{0, 1, 4}, killed: true, says: []string{"Read-only file system", "read-only"},
 			setup: func(s *stage) []string { return []string{"dir:a", "dir:" + s.mount("small", "size=32m")} },
-			inject: func(s *stage, r *running, d *rand.Rand) {
-				whileMeasuring(s, r, d, func() {
-					for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-						if exec.Command("mount", "-o", "remount,ro", s.path("small")).Run() == nil {
-							break
-						}
+			inject: func(s *stage, r *running, d *rand.Rand) (done bool) {
+				whileMeasuring(s, r, d, func() bool {
+					for end := time.Now().Add(10 * time.Second); !done && time.Now().Before(end); time.Sleep(time.Millisecond) {
+						done = exec.Command("mount", "-o", "remount,ro", s.path("small")).Run() == nil
 					}
+					return done
 				})
 				r.wait()
 				if out, err := exec.Command("mount", "-o", "remount,rw", s.path("small")).CombinedOutput(); err != nil {
 					s.t.Errorf("remount: %s", out)
 				}
+				return done
 			}},
-		{name: "target's file system fills up", sample: 1, codes: []int{0, 1, 4},
-			setup: func(s *stage) []string { return []string{"dir:a", "dir:" + s.mount("small", "size=32m")} },
-			inject: func(s *stage, r *running, d *rand.Rand) {
-				r.said("opening")
-				exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=1M").Run()
-				r.wait()
-				os.Remove(s.path("small") + "/others")
+		{name: "target's file system fills up", sample: 1, codes: []int{4}, fails: true, says: []string{"No space left on device"},
+			setup: func(s *stage) []string {
+				// What writes a file of its own each time: one that is there already would fit.
+				s.write("plan.yaml", fmt.Sprintf(`
+targets: {a: {dir: a}, small: {dir: %q}}
+workloads: {write: {command: {shell: true, run: "dd if=/dev/zero of=new bs=1M count=8 conv=fsync && sleep 0.3 && rm new"}}}
+measure: {blocks: 4, budget: 1m}
+`, s.mount("small", "size=32m")))
+				return []string{"plan.yaml"}
+			},
+			inject: func(s *stage, r *running, d *rand.Rand) (full bool) {
+				for r.afterTrials(2); ; time.Sleep(20 * time.Millisecond) { // the room of a file that is removed is taken, too
+					select {
+					case <-r.done:
+						os.Remove(s.path("small") + "/others")
+						return full
+					default: // it ends when all is full
+						full = exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=64k", "oflag=append", "conv=notrunc").Run() != nil || full
+					}
+				}
 			}},
-		{name: "store's file system fills up", sample: 1, codes: []int{1},
+		{name: "store's file system fills up", sample: 1, codes: []int{1}, says: died,
 			setup: func(s *stage) []string {
 				s.env["XDG_STATE_HOME"] = s.mount("small", "size=2m")
 				return local(s)
 			},
-			inject: func(s *stage, r *running, d *rand.Rand) {
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
-				exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=4k").Run() // it ends when all is full
+				dd := exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=4k").Run() // it ends when all is full
 				r.wait()
 				os.Remove(s.path("small") + "/others")
+				return dd != nil
 			}},
-		{name: "store locked by another program for 3 s", sample: 1, setup: local, codes: []int{0, 4}, whole: true,
-			inject: func(s *stage, r *running, d *rand.Rand) {
-				whileMeasuring(s, r, d, func() {
+		{name: "store locked by another program for 3 s", sample: 1, setup: local, codes: []int{0, 4}, whole: true, says: []string{`"done"`},
+			inject: func(s *stage, r *running, d *rand.Rand) bool {
+				return whileMeasuring(s, r, d, func() bool {
 					db, err := sql.Open("sqlite", s.store())
 					if err != nil {
 						s.t.Error(err)
-						return
+						return false
 					}
 					defer db.Close()
 					c, err := db.Conn(context.Background())
 					if err != nil {
 						s.t.Error(err)
-						return
+						return false
 					}
 					defer c.Close()
 					if _, err := c.ExecContext(context.Background(), "PRAGMA busy_timeout=10000; BEGIN IMMEDIATE"); err != nil {
 						s.t.Error(err)
-						return
+						return false
 					}
 					time.Sleep(3 * time.Second)
 					if _, err := c.ExecContext(context.Background(), "ROLLBACK"); err != nil {
 						s.t.Error(err)
 					}
+					return true
 				})
 			}},
 	}
@@ -317,10 +358,11 @@ func (s *stage) namespaces(r *running) (names []string) {
 
 // killSessions kills what sshd started for connections, and not the one that listens. That one calls itself
 // "sshd: PATH -D …", so that its name is not the base of its first word.
-func (s *stage) killSessions() {
+func (s *stage) killSessions() (killed bool) {
 	for _, pid := range s.sessions() {
-		syscall.Kill(pid, syscall.SIGKILL)
+		killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
 	}
+	return killed
 }
 
 func (s *stage) sessions() (pids []int) {
@@ -346,7 +388,8 @@ func (s *stage) sessions() (pids []int) {
 type aftermath struct {
 	tries, hit          int
 	finished, lost      int // trials that iotax had told of, and those of them that are not in the store
-	left                int // things that are still there after clean
+	made                int // things that were there of a run when a fault had ended it
+	left                int // those that are still there after clean
 	resumed, notResumed int
 }
 
@@ -355,6 +398,7 @@ func (a *aftermath) add(o aftermath) {
 	a.hit += o.hit
 	a.finished += o.finished
 	a.lost += o.lost
+	a.made += o.made
 	a.left += o.left
 	a.resumed += o.resumed
 	a.notResumed += o.notResumed
@@ -395,10 +439,10 @@ func TestFaults(t *testing.T) {
 func tabulate(t *testing.T, all []fault, results []aftermath) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("| fault | tried | of these while it ran | trials that had finished | of these lost | left behind after `clean` | gone on with |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | tried | of these while it ran | trials that had finished | of these lost | left behind by it | left behind after `clean` | gone on with |\n|---|---|---|---|---|---|---|---|\n")
 	for i, f := range all {
 		if r := results[i]; r.tries > 0 {
-			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d of %d |\n", f.name, r.tries, r.hit, r.finished, r.lost, r.left, r.resumed, r.resumed+r.notResumed)
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d of %d |\n", f.name, r.tries, r.hit, r.finished, r.lost, r.made, r.left, r.resumed, r.resumed+r.notResumed)
 		}
 	}
 	t.Log("\n" + b.String())
@@ -414,7 +458,7 @@ func putTable(t *testing.T, doc, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, body, _ := strings.Cut(table, "|---|---|---|---|---|---|---|\n")
+	head, body, _ := strings.Cut(table, "|---|---|---|---|---|---|---|---|\n")
 	before, after, found := strings.Cut(string(text), head)
 	if !found {
 		t.Fatalf("%s has no table that begins %q", doc, head)
@@ -449,8 +493,10 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 		args = append(args, "-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--blocks", "3")
 	}
 	r := s.start(nil, append(args, words...)...)
-	f.inject(s, r, d)
+	hit := f.inject(s, r, d)
 	got := r.wait()
+	hit = hit && (f.whole || f.fails || got.code != 0)
+	o.made = len(s.census(r))
 	ok := got.code == -1 && got.stderr == "" // before main had begun: nothing was made yet
 	for _, c := range f.codes {
 		ok = ok || c == got.code
@@ -458,25 +504,16 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if !ok || strings.Contains(got.stderr, "goroutine ") || strings.Contains(got.stderr, "panic") {
 		s.t.Errorf("it ended unlike any of %v: %s", f.codes, got)
 	}
-	if got.code != 0 && !f.fails || f.whole {
-		o.hit = 1
-	}
 	told := strings.Count(got.stderr, "  block ")
 
+	var undo func()
 	if f.killed {
-		// Over there the watchdog looks once a second.
-		for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			if r := s.iotax("clean", "--remote", "--yes"); strings.Contains(r.stdout, "nothing was left") {
-				break
-			}
-		}
+		undo = func() { s.iotax("clean", "--remote", "--yes") }
 	}
-	for _, dir := range []string{"a", "b", "tmp", "small"} {
-		left, _ := filepath.Glob(s.path(dir) + "/iotax-*")
-		o.left += len(left)
-		for _, l := range left {
-			s.t.Errorf("left behind: %s after %s", l, got)
-		}
+	left := s.gone(r, undo)
+	o.left = len(left)
+	for _, l := range left {
+		s.t.Errorf("left behind: %s after %s", l, got)
 	}
 
 	saved := s.iotax("list", "--json")
@@ -485,6 +522,9 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 			s.t.Errorf("%d trials were told of, and there is no run: %s", told, saved)
 		}
 		o.finished, o.lost = told, told
+		if hit {
+			o.hit = 1
+		}
 		return o // before anything was saved
 	}
 	run, trials := s.trials()
@@ -493,17 +533,17 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 		o.lost = told - len(trials)
 		s.t.Errorf("%d trials were told of, %d are saved", told, len(trials))
 	}
-	for _, t := range trials {
-		if f.fails && t.Err != "" {
-			o.hit = 1
+	if f.fails {
+		hit = hit && slices.ContainsFunc(trials, func(t *iotax.Trial) bool { return t.Err != "" })
+		if !hit {
+			s.t.Errorf("no trial failed of it: %s", got)
 		}
 	}
-	if f.fails && o.hit == 0 {
-		s.t.Errorf("no trial failed of it: %s", got)
-	}
-	if f.says != "" {
-		if got := s.iotax("report", "--format", "json"); !strings.Contains(got.stdout, f.says) {
-			s.t.Errorf("the report does not say %q: %s", f.says, got)
+	if hit {
+		o.hit = 1
+		report := s.iotax("report", "--format", "json")
+		if len(f.says) > 0 && !slices.ContainsFunc(f.says, func(w string) bool { return strings.Contains(report.stdout, w) }) {
+			s.t.Errorf("the report does not say any of %q: %s", f.says, report)
 		}
 	}
 	if run.Status == iotax.Running {
@@ -512,8 +552,13 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if f.whole || run.Status == iotax.Done || got.code == 1 && len(trials) == 0 {
 		return o
 	}
-	if again := s.iotax("run", "--resume"); again.code == 0 || again.code == 4 {
+	on := s.start(nil, "run", "--resume")
+	if again := on.wait(); again.code == 0 || again.code == 4 {
 		o.resumed = 1
+		for _, l := range s.gone(on, nil) {
+			o.left++
+			s.t.Errorf("left behind by going on: %s", l)
+		}
 		after, all := s.trials()
 		if after.ID != run.ID || len(all) < len(trials) {
 			s.t.Errorf("%d trials of %s became %d of %s", len(trials), run.ID, len(all), after.ID)

@@ -320,9 +320,9 @@ workloads: {read: {fio: {size: 1MiB}}}
 			setup: func(*stage) []string {
 				return []string{"dir:a", "k8s://storageclass/fast", "--trial", "2s", "--blocks", "2"}
 			},
-			inject: func(s *stage, r *running, _ *rand.Rand) {
+			inject: func(s *stage, r *running, _ *rand.Rand) bool {
 				measuring(t, r)
-				c.Kubectl(t, "", "delete", "pods", "--all", "-n", "iotax", "--grace-period=1")
+				return strings.Contains(c.Kubectl(t, "", "delete", "pods", "--all", "-n", "iotax", "--grace-period=1"), "deleted")
 			}}}
 		results := make([]aftermath, len(rows))
 		for i, f := range rows {

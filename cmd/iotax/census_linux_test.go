@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax/leftover"
+)
+
+// A census lists what is there of one process of iotax, or of a lab that nobody owns: "process 4711: fio …". It looks
+// for each kind of thing by itself, and asks nothing of the finders of `iotax clean`, which it judges.
+type census []string
+
+// kinds counts what is there by kind.
+func (c census) kinds() map[string]int {
+	n := map[string]int{}
+	for _, thing := range c {
+		kind, _, _ := strings.Cut(thing, ":")
+		n[kind]++
+	}
+	return n
+}
+
+// census takes one of r, dead or alive.
+func (s *stage) census(r *running) (found census) {
+	s.t.Helper()
+	runner := strconv.Itoa(r.cmd.Process.Pid) + "."
+	of := func(label string) bool {
+		l, ok := leftover.ParseLabel(label)
+		return ok && strings.HasPrefix(l.Runner.String(), runner)
+	}
+	add := func(kind, name string) { found = append(found, kind+": "+name) }
+
+	// Processes by the label in their environment: fio, QEMU, servers of exports and shares, object stores, sshd's children.
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range all {
+		env, err := os.ReadFile(file)
+		pid := filepath.Base(filepath.Dir(file))
+		if err != nil || pid+"." == runner || !bytes.Contains(env, []byte(leftover.RunnerVariable+"="+runner)) {
+			continue
+		}
+		cmdline, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if err == nil && len(cmdline) > 0 { // neither gone nor a zombie
+			add("process", pid+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+
+	// Directories of the stage, where all is of its runs, and those that others share, by their markers.
+	for _, dir := range []string{"a", "b", "tmp", "small"} {
+		filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasPrefix(d.Name(), "iotax-") {
+				add("directory", path)
+				return fs.SkipDir
+			}
+			return nil
+		})
+	}
+	for _, pattern := range []string{"/tmp/iotax-*", "/var/tmp/iotax-*", "/dev/shm/iotax-*", "/run/iotax-*"} {
+		shared, _ := filepath.Glob(pattern)
+		for _, dir := range shared {
+			if marker, err := os.ReadFile(filepath.Join(dir, leftover.Marker)); err == nil && of(string(marker)) {
+				add("directory", dir)
+			}
+		}
+	}
+
+	// Mounts and loop devices in what iotax makes on the stage.
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		s.t.Error(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, s.dir+"/") && strings.Contains(line, "/iotax-") {
+			add("mount", strings.TrimSpace(line))
+		}
+	}
+	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, file := range backing {
+		if b, err := os.ReadFile(file); err == nil && bytes.HasPrefix(b, []byte(s.dir+"/")) && bytes.Contains(b, []byte("/iotax-")) {
+			add("loop device", strings.TrimSpace(string(b)))
+		}
+	}
+
+	// Labs of runs: what is written down of them, and namespaces, which carry no label. Of a lab that is being made or
+	// removed something is written down as long as there is a namespace.
+	known := map[string]bool{}
+	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
+	for _, file := range states {
+		var lab struct{ Label string }
+		b, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(b, &lab) != nil {
+			continue
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		known[name] = !of(lab.Label)
+		if of(lab.Label) {
+			add("lab", file)
+		}
+	}
+	namespaces, _ := filepath.Glob("/run/netns/iotax-r*-*")
+	for _, path := range namespaces {
+		lab := strings.TrimPrefix(filepath.Base(path), "iotax-")
+		if !known[lab[:strings.LastIndex(lab, "-")]] {
+			add("namespace", path)
+		}
+	}
+	for _, more := range s.elsewhere {
+		found = append(found, more()...)
+	}
+	return found
+}
+
+// gone waits until nothing is there of r, whose end nothing waits for (a watchdog over there looks once a second), and
+// returns what stays. undo, which may be nil, is called before each look.
+func (s *stage) gone(r *running, undo func()) (left census) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if undo != nil {
+			undo()
+		}
+		if left = s.census(r); len(left) == 0 || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
+// TestCensus shows a census one thing of every kind, and the same things without it.
+func TestCensus(t *testing.T) {
+	needsRoot(t)
+	s := newStage(t)
+	r := s.start([]string{"sh", "-c", "exec sleep 600"}) // iotax is an argument that it does not look at
+	label := leftover.Label{Run: "counted", Runner: leftover.Runner{PID: r.cmd.Process.Pid, Start: 1, Boot: "x", Host: "here"}}
+	if c := s.census(r); len(c) > 0 {
+		t.Fatalf("before anything was made: %q", c)
+	}
+	sh := func(script string) string {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", script, "sh", s.dir).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	child := exec.Command("sleep", "600")
+	child.Env = append(os.Environ(), leftover.RunVariable+"="+label.Run, leftover.RunnerVariable+"="+label.Runner.String())
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { child.Process.Kill(); child.Wait() }()
+	shared, err := os.MkdirTemp("/var/tmp", "iotax-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(shared)
+	if err := os.WriteFile(filepath.Join(shared, leftover.Marker), []byte(label.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lab := fmt.Sprintf("r%d", os.Getpid())
+	state := "/run/iotax-lab/" + lab + ".json"
+	b, err := json.Marshal(map[string]string{"label": label.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh("mkdir -p /run/iotax-lab && ip netns add iotax-" + lab + "-node01")
+	defer exec.Command("ip", "netns", "del", "iotax-"+lab+"-node01").Run()
+	if err := os.WriteFile(state, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(state)
+	sh(`mkdir -p "$1/a/iotax-1/m" "$1/tmp/deep/iotax-2" && mount -t tmpfs none "$1/a/iotax-1/m" && truncate -s 1M "$1/a/iotax-1/image"`)
+	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)
+
+	want := map[string]int{"process": 1, "directory": 3, "mount": 1, "loop device": 1, "lab": 1, "namespace": 1}
+	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v: %q", got.kinds(), want, got)
+	}
+	// A namespace of a lab that nobody knows counts for everybody.
+	if err := os.Remove(state); err != nil {
+		t.Error(err)
+	}
+	if got := s.census(r).kinds(); got["namespace"] != 1 || got["lab"] != 0 {
+		t.Errorf("without the lab: %v", got)
+	}
+	sh("losetup -d " + loop + ` && umount "$1/a/iotax-1/m" && rm -r "$1/a/iotax-1" "$1/tmp/deep" && ip netns del iotax-` + lab + "-node01")
+	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(map[string]int{"process": 1, "directory": 1}) {
+		t.Errorf("what was removed is counted: %q", got)
+	}
+	r.send(syscall.SIGKILL)
+	r.wait()
+}
