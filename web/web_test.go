@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -443,6 +444,66 @@ func TestToken(t *testing.T) {
 	if got := ask(t, client, "GET", base+"/api/runs", ""); got.status != 401 {
 		t.Errorf("after logout: %d", got.status)
 	}
+}
+
+// Who is slow, or says too much, is hung up on: a server that waits for everybody has soon no room for anybody.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, Options{Token: token})
+	l, err := Listen(t.Context(), "127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	const head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+	t.Run("each", func(t *testing.T) { // so that the server ends after them
+		for name, c := range map[string]struct {
+			first, drop string // drop comes again and again, ten times a second
+			answer      string // how the answer begins; there may be none for who did not even ask
+		}{
+			"slow header":       {"GET / HTTP/1.1\r\nX: ", "x", ""},
+			"no header at all":  {"", "", ""},
+			"slow body":         {head + "Content-Length: 4000\r\n\r\ntoken=", "x", "HTTP/1.1 400"},
+			"large header":      {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("x", 32<<10), "x", "HTTP/1.1 431"},
+			"large body":        {head + "Content-Length: 1000000000\r\n\r\ntoken=" + strings.Repeat("x", 8<<10), strings.Repeat("x", 1<<10), "HTTP/1.1 400"},
+			"body without ends": {head + "Transfer-Encoding: chunked\r\n\r\n", "3e8\r\n" + strings.Repeat("x", 1000) + "\r\n", "HTTP/1.1 400"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				go func() {
+					for text := c.first; ; text = c.drop {
+						if _, err := io.WriteString(conn, text); err != nil {
+							return
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+				}()
+				if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(conn)
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatalf("it is still connected after a minute, and was answered %.200q", answer)
+				}
+				if !strings.HasPrefix(string(answer), c.answer) && !errors.Is(err, syscall.ECONNRESET) { // a reset overtakes the answer
+					t.Errorf("it was answered %.200q, want %s", answer, c.answer)
+				}
+			})
+		}
+	})
 }
 
 func TestListen(t *testing.T) {

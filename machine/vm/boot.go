@@ -161,13 +161,19 @@ func (b *booting) devices() {
 	b.config.QMP = filepath.Join(b.sockets, "qmp")
 }
 
-// key makes the key that lets iotax in. It is never written anywhere.
-func (b *booting) key() error {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err == nil {
-		b.signer, err = ssh.NewSignerFromKey(private)
-	}
+// key makes the key that lets iotax in, for this boot alone. It is never written anywhere.
+func (b *booting) key() (err error) {
+	b.signer, err = newKey()
 	return err
+}
+
+// newKey makes a key; tests look at those that were made.
+var newKey = func() (ssh.Signer, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewSignerFromKey(private)
 }
 
 // line takes one line of the console.

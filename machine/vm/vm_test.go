@@ -14,10 +14,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"iotax"
 	"iotax/guest"
@@ -132,8 +135,40 @@ func reach(t *testing.T, g *machine) {
 	}
 }
 
-// restart boots the guest once more, beside itself.
-func restart(t *testing.T, g *machine) {
+// keysMade returns a function that returns the keys that have been made since. Tests that boot are not parallel.
+func keysMade(t *testing.T) func() []ssh.Signer {
+	var made []ssh.Signer
+	real := newKey
+	t.Cleanup(func() { newKey = real })
+	newKey = func() (ssh.Signer, error) {
+		k, err := real()
+		made = append(made, k)
+		return k, err
+	}
+	return func() []ssh.Signer { return made }
+}
+
+// letsIn reports whether the guest lets the owner of key in.
+func letsIn(t *testing.T, g *machine, key ssh.Signer) bool {
+	t.Helper()
+	port, err := g.vm.HostPort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute})
+	if err != nil {
+		if !strings.Contains(err.Error(), "unable to authenticate") {
+			t.Error(err)
+		}
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// restart boots the guest once more, beside itself, with another key.
+func restart(t *testing.T, g *machine, keys func() []ssh.Signer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -168,6 +203,19 @@ func restart(t *testing.T, g *machine) {
 	if again.vm.Pid() == g.vm.Pid() || len(again.Boot()) != len(g.Boot()) || again.String() == g.String() {
 		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.Boot())
 	}
+	if keys := keys(); len(keys) != 2 {
+		t.Errorf("%d keys were made for two boots", len(keys))
+	} else if own, other := letsIn(t, g, keys[0]), letsIn(t, g, keys[1]); !own || other {
+		t.Errorf("its own key opens the first boot: %v; that of the second: %v", own, other)
+	} else if own, other := letsIn(t, again, keys[1]), letsIn(t, again, keys[0]); !own || other {
+		t.Errorf("its own key opens the second boot: %v; that of the first: %v", own, other)
+	}
+	// Nothing of a key is written to a file that stays, or that others may read.
+	for _, dir := range g.dirs {
+		if out, err := exec.Command("grep", "-rlI", "PRIVATE KEY", dir).Output(); len(out) > 0 {
+			t.Errorf("%v: a key lies in %s", err, out)
+		}
+	}
 	if guestOut(t, again, "cat /proc/sys/kernel/random/boot_id") == guestOut(t, g, "cat /proc/sys/kernel/random/boot_id") {
 		t.Error("it is the same boot")
 	}
@@ -193,6 +241,7 @@ func restart(t *testing.T, g *machine) {
 
 // The smallest guest, with whatever accelerator there is, tells all about itself.
 func TestQEMUSmall(t *testing.T) {
+	keys := keysMade(t)
 	s := Kind.New().(*Spec)
 	s.Memory = 256 << 20
 	work := t.TempDir()
@@ -239,7 +288,7 @@ func TestQEMUSmall(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	reach(t, g)
-	restart(t, g)
+	restart(t, g, keys)
 	if got := guestOut(t, g, "modprobe loop && modprobe -q fs-overlay && grep -c -e ^loop -e ^overlay /proc/modules"); got != "2" {
 		t.Errorf("modprobe: %s", got)
 	}
