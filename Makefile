@@ -58,11 +58,10 @@ race:
 vulnerabilities:
 	$(GOVULNCHECK) ./...
 
-# What builds elsewhere.
+# All that a release has: .goreleaser.yaml names the same six.
 cross:
-	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/iotax
-	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/iotax
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/iotax
+	for system in linux darwin windows; do for arch in amd64 arm64; do \
+		echo $$system/$$arch; GOOS=$$system GOARCH=$$arch $(BUILD) -o /dev/null ./cmd/iotax || exit 1; done; done
 
 # What packages hold beside the program: a manual page for each command, completions.
 package-files:
@@ -75,10 +74,12 @@ package-files:
 	bin/package/iotax completion zsh >bin/package/completion/_iotax
 	bin/package/iotax completion fish >bin/package/completion/iotax.fish
 
+# The files in them have the time of the commit, so that the same commit gives the same bytes.
 packages: package-files
-	GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) $(NFPM) package -f packaging/nfpm.yaml -p deb -t bin/
-	GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) $(NFPM) package -f packaging/nfpm.yaml -p rpm -t bin/
+	export GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0); \
+	for form in deb rpm; do $(NFPM) package -f packaging/nfpm.yaml -p $$form -t bin/ || exit 1; done
 	packaging/check $(VERSION)
+	cd packaging/goreleaser && $(GO) run . $(CURDIR)/.goreleaser.yaml
 
 # Two builds from two directories, the second of which finds nothing that was compiled before, must be the same bytes.
 reproducible:

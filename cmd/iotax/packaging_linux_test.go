@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"iotax/lab/engine"
+)
+
+// The Dockerfile that ships makes, with both engines and the program as packages have it, an image that measures. Its base is
+// one that has fio: nothing can be fetched here.
+func TestContainerImage(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("make", "-C", root, "package-files").CombinedOutput(); err != nil {
+		t.Fatalf("make package-files: %v: %s", err, out)
+	}
+	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
+		t.Run(name, func(t *testing.T) {
+			e := start(t)
+			e.Load(t, boxImage, true)
+			const image = "localhost/iotax:built"
+			e.CLI(t, "build", "--network=none", "--build-arg", "BASE="+boxImage, "-f", root+"/packaging/Dockerfile", "-t", image, root)
+			run := []string{"run", "--rm", "--network=none", image}
+			if out := e.CLI(t, append(run, "--version")...); !strings.Contains(out, "iotax ") {
+				t.Errorf("the program says that it is %q", out)
+			}
+			out := e.CLI(t, append(run, "run", "dir:/tmp", "dir:/var/tmp", "-w", "randread-4k", "--size", "4MiB", "--protocol", "fixed:2x200ms", "--ramp", "0s", "--calibrate", "no")...)
+			if !strings.Contains(out, "dir:/var/tmp") || !strings.Contains(out, "×") {
+				t.Errorf("the program in the image measured nothing: %s", out)
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+// Command goreleaser reads a release's configuration as goreleaser itself does, which refuses keys and values that it does
+// not know, and looks for what a release of iotax has. It is a module of its own, so that iotax does not depend on
+// goreleaser; the whole of goreleaser takes many minutes to build, its idea of the configuration takes seconds.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/goreleaser/goreleaser/v2/pkg/config"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: goreleaser FILE")
+		os.Exit(2)
+	}
+	p, err := config.Load(os.Args[1])
+	if err == nil {
+		err = whole(p)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
+		os.Exit(1)
+	}
+	fmt.Printf("%s: goreleaser reads it, and a release has all that it should\n", os.Args[1])
+}
+
+// whole finds what a release lacks.
+func whole(p config.Project) error {
+	var errs []error
+	want := func(what string, has bool) {
+		if !has {
+			errs = append(errs, errors.New("there is no "+what))
+		}
+	}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			want("build for "+system+"/"+arch, slices.ContainsFunc(p.Builds, func(b config.Build) bool {
+				return slices.Contains(b.Goos, system) && slices.Contains(b.Goarch, arch) && len(b.Ignore) == 0
+			}))
+		}
+	}
+	want("archive", len(p.Archives) > 0)
+	want("SBOM of the archives", slices.ContainsFunc(p.SBOMs, func(s config.SBOM) bool { return s.Artifacts == "archive" }))
+	want("checksums.txt", p.Checksum.NameTemplate == "checksums.txt" && !p.Checksum.Disable)
+	for _, form := range []string{"deb", "rpm"} {
+		want(form, slices.ContainsFunc(p.NFPMs, func(n config.NFPM) bool { return slices.Contains(n.Formats, form) }))
+	}
+	return errors.Join(errs...)
+}
