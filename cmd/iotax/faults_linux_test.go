@@ -194,7 +194,7 @@ func faults() []fault {
 		{name: "terminal closed (SIGHUP) at a random time", sample: 2, setup: local, inject: at(syscall.SIGHUP), codes: []int{0, 130}, says: interrupted},
 		{name: "SIGKILL of iotax at a random time", sample: 3, setup: local, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true, says: died},
 		{name: "SIGKILL of iotax, one target over SSH", sample: 1, setup: remote, inject: at(syscall.SIGKILL), codes: []int{0, -1}, killed: true, says: died},
-		{name: "SIGKILL of fio", sample: 1, setup: local, codes: []int{0, 4}, whole: true, says: []string{"signal: killed", "SIGKILL"},
+		{name: "SIGKILL of fio", sample: 1, setup: local, codes: []int{0, 4}, whole: true, says: []string{"trial-failed"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				return whileMeasuring(s, r, d, func() bool { return s.signalEvery("fio", syscall.SIGKILL) })
 			}},
