@@ -61,7 +61,7 @@ vulnerabilities:
 # All that a release has: .goreleaser.yaml names the same six.
 cross:
 	for system in linux darwin windows; do for arch in amd64 arm64; do \
-		echo $$system/$$arch; GOOS=$$system GOARCH=$$arch $(BUILD) -o /dev/null ./cmd/iotax || exit 1; done; done
+		echo $$system/$$arch; GOOS=$$system GOARCH=$$arch $(GO) build -o /dev/null ./cmd/iotax || exit 1; done; done
 
 # What packages hold beside the program: a manual page for each command, completions.
 package-files:
