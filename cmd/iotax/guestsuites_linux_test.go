@@ -1,0 +1,72 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"iotax"
+)
+
+// The suites about virtual machines run from their start to their report, as small as it goes: each cell has its figure
+// under its own name, what serves the guests is accounted, and what this QEMU does not have is said.
+func TestGuestSuites(t *testing.T) {
+	needsRoot(t) // NFS is served on a port of root's
+	t.Parallel()
+	for _, c := range []struct {
+		suite     string
+		flags     []string
+		workloads map[string]string // with the value that it is about
+		targets   []string          // the first is on this host
+		lacking   string            // a target that may not be had, and what is said of it then
+		said      []string
+	}{
+		{"virtiofs", []string{"--scale", "0.02"}, map[string]string{"1 file random": "read.iops"},
+			[]string{"host", "guest ext4", "guest squashfs", "guest erofs", "guest ramfs", "guest virtio-fs", "guest 9p", "guest NFS"},
+			"guest virtio-fs DAX", []string{"vhost-user-fs-pci", "cache-size"}},
+		{"lima-mounts", []string{"--scale", "0.01"}, map[string]string{"random-read": "read.iops"},
+			[]string{"host", "guest disk", "reverse-sshfs", "9p", "virtiofs"}, "", nil},
+		{"tart", []string{"--scale", "0.01"}, map[string]string{"sync test for its time": "write.iops"},
+			[]string{"local", "guest", "guest sync=none", "guest caching=cached", "guest sync=none,caching=cached"}, "", []string{"latency (sync)"}},
+	} {
+		t.Run(c.suite, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			args := append([]string{"run", c.suite, "--protocol", "fixed:1x300ms", "--calibrate", "no"}, c.flags...)
+			for w := range c.workloads {
+				args = append(args, "-w", w)
+			}
+			r := s.iotax(args...)
+			if r.code != exitOK && r.code != exitIncomplete {
+				t.Fatal(r)
+			}
+			for _, w := range c.said {
+				if !strings.Contains(r.stdout, w) {
+					t.Errorf("the report does not say %q: %s", w, r)
+				}
+			}
+			_, trials := s.trials()
+			for w, value := range c.workloads {
+				for i, target := range c.targets {
+					at := slices.IndexFunc(trials, func(x *iotax.Trial) bool { return x.Target == target && x.Workload == w })
+					if at < 0 {
+						t.Errorf("%s / %s was not measured", target, w)
+						continue
+					}
+					x := trials[at]
+					if v, ok := x.Value(value); !ok || !(v.Value > 0) || x.Err != "" {
+						t.Errorf("%s / %s: %s is %v, %s", target, w, value, v, x.Err)
+					}
+					for _, cost := range []string{"cpu.host", "memory.host.peak"} {
+						if v, ok := x.Value(cost); ok != (i > 0) || i > 0 && cost == "memory.host.peak" && v.Value < 100<<20 {
+							t.Errorf("%s / %s: %s is %v (%v)", target, w, cost, v.Value, ok)
+						}
+					}
+				}
+			}
+			if c.lacking != "" && !slices.ContainsFunc(trials, func(x *iotax.Trial) bool { return x.Target == c.lacking }) && !strings.Contains(r.stdout, c.lacking) {
+				t.Errorf("nothing says what became of %s: %s", c.lacking, r)
+			}
+		})
+	}
+}
