@@ -65,6 +65,9 @@ func Watched() Option { return func(c *Client) { c.prologue = far.WatchedPrologu
 // errNoSession says that the server does not allow one session more.
 var errNoSession = errors.New("no session to be had")
 
+// errFull says that other commands have all the sessions that the server allows on this connection.
+var errFull = errors.New("the connection has no session left")
+
 // maxSessions is what OpenSSH allows on one connection unless told otherwise (MaxSessions).
 const maxSessions = 10
 
@@ -176,8 +179,12 @@ func (c *Client) goneFor(op string) error {
 	return nil
 }
 
-// session opens a session within a slot; release gives both back.
-func (c *Client) session(ctx context.Context, slot chan struct{}, op string) (s *ssh.Session, release func(), err error) {
+// session opens a session within a slot; release gives both back. While other commands have them all it waits, or
+// returns errFull.
+func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wait bool) (s *ssh.Session, release func(), err error) {
+	if !wait && len(slot) == cap(slot) {
+		return nil, nil, errFull
+	}
 	select {
 	case slot <- struct{}{}:
 	case <-ctx.Done():
@@ -210,6 +217,10 @@ func (c *Client) session(ctx context.Context, slot chan struct{}, op string) (s 
 		}
 		// The server allows fewer sessions than we thought, or has not yet noticed that one ended.
 		if c.hold(0) > 0 && slot != c.ender {
+			if !wait {
+				<-slot
+				return nil, nil, errFull
+			}
 			alone = time.Time{}
 		} else if alone.IsZero() {
 			alone = time.Now()
@@ -240,7 +251,10 @@ func (c *Client) hold(n int) int {
 // Run runs cmd through sh on the other side. Beyond what iotax.Machine promises: when the
 // connection ends under the command the error is no *iotax.ExitError, and the command may still be
 // running over there. More than nine commands at once wait for each other.
-func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
+func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error { return c.run(ctx, cmd, true) }
+
+// run is Run; without wait it does nothing and returns errFull when the connection has no session for cmd.
+func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
 	if err := proc.Check(cmd, c.name); err != nil {
 		return err
 	}
@@ -251,7 +265,7 @@ func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	defer cancel(nil)
 	call := c.side.Call(cmd, proc.NewTag(), cancel)
 	defer call.Shut()
-	s, release, err := c.session(ctx, c.slots, call.Op)
+	s, release, err := c.session(ctx, c.slots, call.Op, wait)
 	if err != nil {
 		return err
 	}
@@ -347,7 +361,7 @@ func (c *Client) end(ctx context.Context, s *ssh.Session, call *far.Call, finish
 // script runs a shell script in the session that is kept for it and returns the rest of the line
 // that starts with "left:".
 func (c *Client) script(ctx context.Context, op, text string) (string, error) {
-	s, release, err := c.session(ctx, c.ender, op)
+	s, release, err := c.session(ctx, c.ender, op, true)
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,8 @@ import (
 
 // A Lasting is a machine that is still there when the connection to it has broken: the next command makes the
 // connection again. Commands that were under way fail, because nobody knows what became of them; they are ended
-// over there before anything else runs.
+// over there before anything else runs. Commands that the server allows no session for on one connection go over
+// further ones: servers of a run that are on one host run until its end, and may be more than that.
 type Lasting struct {
 	dial func(ctx context.Context) (*Client, error)
 
@@ -30,8 +31,12 @@ type Lasting struct {
 
 	mu     sync.Mutex
 	now    *Client
+	more   []*Client // beside it, in the order in which they were made
 	remade []string
 }
+
+// maxMore is how many connections there are beside the first: more commands than ten times as many wait.
+const maxMore = 9
 
 var _ iotax.Reconnecter = (*Lasting)(nil)
 
@@ -70,19 +75,79 @@ func (l *Lasting) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, l.String()); err != nil {
 		return err
 	}
-	c, err := l.holding(ctx, "run "+proc.Name(cmd))
-	if err != nil {
-		return err
+	for n := 0; ; n++ {
+		c, last, err := l.lane(ctx, "run "+proc.Name(cmd), n)
+		if err != nil {
+			return err
+		}
+		if err := c.run(ctx, cmd, last); !errors.Is(err, errFull) {
+			return err
+		}
 	}
-	return c.Run(ctx, cmd)
 }
 
-// Close closes the connection, and none is made again.
+// lane returns the n-th connection, from 0, on which to look for a session: made if there is none yet. last says that
+// there will be none after it.
+func (l *Lasting) lane(ctx context.Context, op string, n int) (c *Client, last bool, err error) {
+	first, err := l.holding(ctx, op)
+	if err != nil || n == 0 {
+		return first, false, err
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	var whole, broken []*Client
+	for _, c := range l.beside() {
+		if c.broken() == nil {
+			whole = append(whole, c)
+		} else {
+			broken = append(broken, c)
+		}
+	}
+	switch {
+	case len(broken) == 0 && n <= len(whole):
+		return whole[n-1], false, nil
+	case l.closed || len(whole) == maxMore:
+		return first, true, nil
+	}
+	c, err = l.dial(ctx)
+	if err != nil {
+		return nil, false, &iotax.Error{Op: op, On: "on " + first.name, Err: fmt.Errorf("the connection has no session left, and another cannot be made: %w", err),
+			Mend: "raise MaxSessions, or see MaxStartups and the limits of logins, in its sshd_config"}
+	}
+	l.mu.Lock()
+	l.more = append(whole, c)
+	for _, old := range broken {
+		l.remade = append(l.remade, fmt.Sprintf("%s: one of its connections was lost: %v", old.name, old.broken()))
+	}
+	l.mu.Unlock()
+	for _, old := range broken {
+		if err := c.reap(ctx, op, old); err != nil {
+			return nil, false, err
+		}
+	}
+	return c, false, nil
+}
+
+func (l *Lasting) beside() []*Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.more)
+}
+
+// Close closes the connections, and none is made again.
 func (l *Lasting) Close(ctx context.Context) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
 	l.closed = true
-	return l.current().Close(ctx)
+	var errs []error
+	for _, c := range append(l.beside(), l.current()) {
+		errs = append(errs, c.Close(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Reconnected tells of the connections that were made again since it was asked last.
@@ -126,17 +191,25 @@ func (l *Lasting) holding(ctx context.Context, op string) (*Client, error) {
 	l.now = c
 	l.remade = append(l.remade, fmt.Sprintf("%s: connection lost: %v; made again within %v", old.name, why, time.Since(began).Round(100*time.Millisecond)))
 	l.mu.Unlock()
-	// With a network that was away, the other side may not know yet that the connection broke.
+	if err := c.reap(ctx, op, old); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// reap ends what still runs of the commands of old, whose connection broke: with a network that was away, the other side may
+// not know that yet.
+func (c *Client) reap(ctx context.Context, op string, old *Client) error {
 	for _, u := range old.stragglers() {
 		left, err := c.script(ctx, op, far.EndScript(noGroup, u.tag))
 		if err == nil && left != "" {
-			err = proc.Survivors(u.cmd, old.name, "process "+left, why)
+			err = proc.Survivors(u.cmd, old.name, "process "+left, old.broken())
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // again dials until the host answers or patience is over.

@@ -124,6 +124,87 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// More commands run at once than the server allows sessions on a connection, the servers of a run on one host among them; when all
+// connections break, none of them is left.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int32
+	l := lasting(t, &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 4}, func() error { dials.Add(1); return nil })
+	const n = 13
+	ctx, cancel := context.WithCancel(t.Context())
+	var outs [n]firstLine
+	errs := make(chan error, n)
+	for i := range outs {
+		outs[i].whole = make(chan struct{})
+		cmd := iotax.Command("sh", "-c", "echo $$; exec sleep 1009")
+		cmd.Stdout = &outs[i]
+		go func() { errs <- l.Run(ctx, cmd) }()
+	}
+	for i := range outs { // all of them have begun while all of them run
+		<-outs[i].whole
+	}
+	if got := dials.Load(); got < 3 || got > 9 {
+		t.Errorf("%d further connections for 13 commands of 4 sessions each", got)
+	}
+	made := dials.Load()
+	if err := l.Run(t.Context(), iotax.Command("true")); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for range n {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	for i := range outs {
+		if pid, err := strconv.Atoi(strings.TrimSpace(outs[i].String())); err != nil || runs(pid) {
+			t.Errorf("command %d still runs (%v)", i, err)
+		}
+	}
+	if err := l.Run(t.Context(), iotax.Command("true")); err != nil || dials.Load() > made+1 {
+		t.Errorf("after it: %v, %d connections more", err, dials.Load()-made)
+	}
+}
+
+// A further connection that breaks is told, and what ran on it is gone before the next command needs one.
+func TestManyAtOnceLost(t *testing.T) {
+	t.Parallel()
+	s := &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 2}
+	l := lasting(t, s, func() error { return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, 4)
+	fill := func() { // the first connection
+		for range 2 {
+			begun := firstLine{whole: make(chan struct{})}
+			cmd := iotax.Command("sh", "-c", "echo $$; exec sleep 1009")
+			cmd.Stdout = &begun
+			go func() { errs <- l.Run(ctx, cmd) }()
+			<-begun.whole
+		}
+	}
+	fill()
+	pid := cut(t, l, s) // on a second one; both break
+	for range 2 {
+		if err := <-errs; err == nil || !strings.Contains(err.Error(), "connection lost") {
+			t.Errorf("on the first connection: %v", err)
+		}
+	}
+	fill()
+	if err := l.Run(t.Context(), iotax.Command("true")); err != nil { // wants a second connection
+		t.Error(err)
+	}
+	if runs(pid) {
+		t.Error("the command of the broken connection still runs")
+	}
+	if told := strings.Join(l.Reconnected(), "\n"); !strings.Contains(told, "one of its connections was lost") || !strings.Contains(told, "made again") {
+		t.Errorf("told: %q", told)
+	}
+	cancel()
+	for range 2 {
+		<-errs
+	}
+}
+
 // Who answers and says no is not asked over and over; the command says why it could not run.
 func TestLastingRefused(t *testing.T) {
 	t.Parallel()

@@ -26,13 +26,12 @@ type Server struct {
 	Shell       []string // login shell and its "-c"
 	Env         []string // nil is the test's own
 	SameGroup   bool     // do not start a session for each command, as Dropbear
-	MaxSessions int32    // 0 is no limit
+	MaxSessions int32    // on one connection; 0 is no limit
 	Password    string   // "" lets everyone in
 
-	Most   atomic.Int32 // sessions at once, so far
+	Most   atomic.Int32 // sessions at once on one connection, so far
 	Frozen atomic.Bool  // answer nothing any more, and keep the connection
 
-	sessions    atomic.Int32
 	conns, pids sync.Map
 }
 
@@ -118,14 +117,15 @@ func (s *Server) serve(raw net.Conn, config *ssh.ServerConfig) {
 			}
 		}
 	}()
+	var sessions atomic.Int32
 	var running sync.WaitGroup
 	defer running.Wait()
 	for nc := range chans {
 		if s.Frozen.Load() {
 			continue
 		}
-		if n := s.sessions.Add(1); s.MaxSessions > 0 && n > s.MaxSessions {
-			s.sessions.Add(-1)
+		if n := sessions.Add(1); s.MaxSessions > 0 && n > s.MaxSessions {
+			sessions.Add(-1)
 			nc.Reject(ssh.ConnectionFailed, "open failed")
 			continue
 		} else if n > s.Most.Load() {
@@ -133,11 +133,11 @@ func (s *Server) serve(raw net.Conn, config *ssh.ServerConfig) {
 		}
 		ch, reqs, err := nc.Accept()
 		if err != nil {
-			s.sessions.Add(-1)
+			sessions.Add(-1)
 			continue
 		}
 		running.Go(func() {
-			defer s.sessions.Add(-1)
+			defer sessions.Add(-1)
 			s.session(ch, reqs)
 		})
 	}
