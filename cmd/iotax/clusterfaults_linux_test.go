@@ -189,7 +189,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		"clock is left out of objects: ", "RequestTimeTooSkewed", "set the clocks",
 		"sealed is left out of objects: ", "authority that is not known", "ca:",
 		"nothing came for 2 s", "see that the export serves and the network between the machines is up",
-		"make room on user", "server-died")
+		"not enough space: the test needs 48 MiB", "free some space", "server-died")
 	var rep struct {
 		Cells []struct {
 			Target, Workload, Metric string
