@@ -258,6 +258,19 @@ func testShards(t *testing.T, url string) {
 	if p, err := s.Part(ctx, "r", Part{1, 2}); err != nil || p == nil || p.Status != iotax.Done || p.Baseline != "b1" || string(p.Plan) != string(exampleRun("r").Plan) {
 		t.Errorf("%+v, %v", p, err)
 	}
+	open := func(want ...int) {
+		t.Helper()
+		p, err := s.Pulse(ctx, "r")
+		slices.Sort(p.Open)
+		if err != nil || !slices.Equal(p.Open, want) {
+			t.Errorf("shards %v are open, %v; want %v", p.Open, err, want)
+		}
+	}
+	open(0)
+	if err := save(other, "r", 1, 2, nil); err != nil { // started again
+		t.Error(err)
+	}
+	open(0, 1)
 	for what, err := range map[string]error{
 		"another plan":         save(s, "r", 0, 2, func(r *iotax.Run) { r.Plan = []byte("name: other") }),
 		"another number":       save(s, "r", 0, 3, nil),

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Settle(func(r *iotax.Run, _ Silence) {
+	s.Settle(func(r *iotax.Run, _ Pulse) {
 		if r.Status != iotax.Running {
 			t.Errorf("asked about %s, which is %s", r.ID, r.Status)
 		}
@@ -330,8 +331,9 @@ func testState(t *testing.T, url string) {
 func testBeat(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)
-	if err := s.Beat(ctx, "not-yet", "1.2.3@a"); err != nil {
-		t.Errorf("of a run that was not saved yet: %v", err)
+	shared := s.Shared()
+	if known, err := s.Beat(ctx, "not-yet", "1.2.3@a"); err != nil || known == shared {
+		t.Errorf("of a run that was not saved yet: known %t, %v", known, err)
 	}
 	for _, id := range []string{"one", "two", "done"} {
 		r := exampleRun(id)
@@ -344,18 +346,35 @@ func testBeat(t *testing.T, url string) {
 		}
 	}
 	for _, b := range [][2]string{{"one", "1.2.3@a"}, {"one", "9.9.9@b=c"}, {"one", "1.2.3@a"}, {"two", "1.2.3@a"}, {"done", "1.2.3@a"}} {
-		if err := s.Beat(ctx, b[0], b[1]); err != nil {
-			t.Fatal(err)
+		if known, err := s.Beat(ctx, b[0], b[1]); err != nil || !known {
+			t.Fatal(known, err)
 		}
 	}
-	shared := s.drv.beat() != ""
 	if shared {
 		if _, err := s.db.Exec(`UPDATE runners SET seen = seen - 3600000 WHERE runner = '9.9.9@b=c'`); err != nil {
 			t.Fatal(err)
 		}
 	}
+	// It waits for nobody who saves results, and ends with its context.
+	s.writing.Lock()
+	beaten := make(chan error, 1)
+	go func() { _, err := s.Beat(ctx, "two", "1.2.3@a"); beaten <- err }()
+	select {
+	case err := <-beaten:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a beat waits for a writer")
+	}
+	s.writing.Unlock()
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.Beat(late, "two", "1.2.3@a"); shared && !errors.Is(err, context.Canceled) {
+		t.Errorf("a beat that was cancelled: %v", err)
+	}
 	heard := map[string]Silence{}
-	s.Settle(func(r *iotax.Run, silent Silence) { heard[r.ID] = silent })
+	s.Settle(func(r *iotax.Run, p Pulse) { heard[r.ID] = p.Silent })
 	if _, err := s.Runs(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -376,6 +395,7 @@ func testBeat(t *testing.T, url string) {
 		func() error { _, err := s.Get(ctx, "one"); return err },
 		func() error { _, err := s.State(ctx, "one"); return err },
 		func() error { _, _, err := s.Find(ctx, Query{}); return err },
+		func() error { p, err := s.Pulse(ctx, "one"); heard["one"] = p.Silent; return err },
 	} {
 		clear(heard)
 		if err := read(); err != nil || heard["one"]["9.9.9@b=c"] < time.Hour {

@@ -132,7 +132,11 @@ func (d *postgresDriver) beat() string {
 }
 
 func (d *postgresDriver) silence() string {
-	return `CASE WHEN status = 'running' THEN (SELECT string_agg(b.runner || '=' || (` + postgresNow + ` - b.seen), ' ') FROM runners b WHERE b.run = runs.id) END`
+	return `CASE WHEN status = 'running' THEN (SELECT ` + d.words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
+}
+
+func (d *postgresDriver) words(column string) string {
+	return `string_agg((` + column + `)::TEXT, ' ')`
 }
 
 // The classes and codes of errors in PostgreSQL's documentation, appendix A.

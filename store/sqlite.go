@@ -157,6 +157,8 @@ func (d *sqliteDriver) text(s string) string { return s }
 func (d *sqliteDriver) beat() string    { return "" }
 func (d *sqliteDriver) silence() string { return "NULL" }
 
+func (d *sqliteDriver) words(column string) string { return "group_concat(" + column + ", ' ')" }
+
 func (d *sqliteDriver) locked(op string) error {
 	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }

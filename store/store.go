@@ -46,7 +46,7 @@ type Store struct {
 
 	codec codec
 
-	settle func(*iotax.Run, Silence) // see Settle; nil does nothing
+	settle func(*iotax.Run, Pulse) // see Settle; nil does nothing
 
 	mu      sync.RWMutex
 	metrics map[metric]int64
@@ -73,8 +73,10 @@ type driver interface {
 	text(s string) string
 	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
 	beat() string
-	// silence is an expression over runs for how long nothing was heard of a run's runners, as parseSilence reads it.
+	// silence is an expression over runs for how long nothing was heard of a run's runners, as parsePulse reads it.
 	silence() string
+	// words is an aggregate: what column holds, with a blank between any two.
+	words(column string) string
 }
 
 // Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE,
@@ -104,7 +106,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 // Settle lets f look at every run that is read and stands as running. A runner that was killed could not write what its
 // run came to: f sets the status, and adds a finding that says so. What is stored stays. It is called before the store
 // is read.
-func (s *Store) Settle(f func(*iotax.Run, Silence)) { s.settle = f }
+func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's own store: iotax/iotax.db in the state directory of the
 // XDG Base Directory Specification.
@@ -439,10 +441,10 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 
 func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
 	var seed string
-	var start, end, silent sql.NullString
+	var start, end, silent, open sql.NullString
 	var texts [6][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
-		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &silent); err != nil {
+		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &silent, &open); err != nil {
 		return err
 	}
 	var err error
@@ -461,7 +463,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error
 		}
 	}
 	if s.settle != nil && r.Status == iotax.Running {
-		s.settle(r, parseSilence(silent.String))
+		s.settle(r, parsePulse(silent, open))
 	}
 	return nil
 }

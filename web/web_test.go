@@ -75,7 +75,7 @@ func TestKilledRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	db.Settle(func(r *iotax.Run, _ store.Silence) {
+	db.Settle(func(r *iotax.Run, _ store.Pulse) {
 		r.Status = iotax.Interrupted
 		r.Findings = append(r.Findings, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning, Evidence: "process 4711 was killed"})
 	})

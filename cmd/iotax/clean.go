@@ -307,7 +307,7 @@ func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
 
 // elsewhere names for doctor what runs that were killed have used away from this host.
 func (a *app) elsewhere(ctx context.Context) (string, error) {
-	runs, err := a.savedRuns(ctx)
+	runs, err := a.killedRuns(ctx)
 	var names []string
 	add := func(name string) {
 		if !slices.Contains(names, name) {
@@ -317,9 +317,6 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 	for _, r := range runs {
 		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
 		if err != nil {
-			continue
-		}
-		if who, err := runnerOf(&r); err != nil || r.Status != iotax.Running || who.State() != leftover.Dead {
 			continue
 		}
 		for _, m := range p.Machines {

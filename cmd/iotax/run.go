@@ -264,8 +264,14 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if err != nil {
 		return nil, err
 	}
-	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running && who.State() == leftover.Alive {
-		return nil, &iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("it still runs, as process %d", who.PID), Mend: "wait for its end, or interrupt it"}
+	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running {
+		heard, err := db.Pulse(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if what, mend := stillRuns(who, heard); what != "" {
+			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Mend: mend}
+		}
 	}
 	if divided(r) {
 		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Mend: goOn(r)}}

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,21 +37,27 @@ const (
 	silentTime = 5 * time.Minute
 )
 
-// beats says until stop is called that this process is at work on the run.
+// beats says until stop is called that this process is at work on the run: also while it removes what it made, after a Ctrl-C.
 func beats(ctx context.Context, db *store.Store, id string) (stop func()) {
+	if !db.Shared() {
+		return func() {}
+	}
 	name := leftover.Current().Runner.String()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Soon at first: what was saved so far may be all that ever comes.
-		for pause := beatPause / 30; ; pause = beatPause {
+		// Soon until the run is saved: what is saved then may be all that ever comes. Those of a fleet that begin at once do
+		// not stay in step.
+		for pause := time.Second; ; {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(pause):
+			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			_ = db.Beat(ctx, id, name) // who saves trials tells of a store that cannot be had
+			if known, _ := db.Beat(ctx, id, name); known { // who saves trials tells of a store that cannot be had
+				pause = beatPause
+			}
 		}
 	}()
 	return func() { cancel(); <-ended }
@@ -67,16 +76,16 @@ func died(who leftover.Runner, silent store.Silence) string {
 
 // settle says of a run that was left as running what it came to: its runner may have died since, and
 // could not write it down.
-func settle(r *iotax.Run, silent store.Silence) {
+func settle(r *iotax.Run, heard store.Pulse) {
 	if divided(r) {
-		settleShards(r, silent)
+		settleShards(r, heard)
 		return
 	}
 	who, err := runnerOf(r)
 	if err != nil {
 		return
 	}
-	how := died(who, silent)
+	how := died(who, heard.Silent)
 	if how == "" {
 		return
 	}
@@ -87,29 +96,76 @@ func settle(r *iotax.Run, silent store.Silence) {
 }
 
 // settleShards is settle for a run of several processes: it is interrupted once all that still were at it have died.
-// Those of other hosts are taken to live as long as they are heard of.
-func settleShards(r *iotax.Run, silent store.Silence) {
-	living := 0
+// Those of other hosts are taken to live as long as they are heard of, and those that the run does not name yet, too.
+func settleShards(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
-	for text := range strings.FieldsSeq(r.Environment[run.RunnersKey]) {
-		shard, name, _ := strings.Cut(text, "=")
-		who, err := leftover.ParseRunner(name)
-		how := ""
-		if err == nil {
-			how = died(who, silent)
+	for shard, who := range openShards(r, heard) {
+		if how := died(who, heard.Silent); how != "" {
+			dead = append(dead, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
+				Evidence: fmt.Sprintf("process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how),
+				Mend:     fmt.Sprintf("start that shard again as it was (--shard %s --id %s); remove what it left with: iotax clean --yes", shard, r.ID)})
 		}
-		if how == "" {
-			living++
-			continue
-		}
-		dead = append(dead, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how),
-			Mend:     "start that shard again as it was (--shard " + shard + " --id " + r.ID + "); remove what it left with: iotax clean --yes"})
 	}
-	if len(dead) > 0 && living == 0 {
+	if len(dead) > 0 && len(dead) >= len(heard.Open) {
 		r.Status = iotax.Interrupted
 	}
 	r.Findings = append(r.Findings, dead...)
+}
+
+// openShards are the shards of a run that have begun and not ended, with the processes that the run names. It is saved whole
+// only now and then where they are many: some of those that it names have ended since, and some are not named yet.
+func openShards(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
+	return func(yield func(run.Shard, leftover.Runner) bool) {
+		for text := range strings.FieldsSeq(r.Environment[run.RunnersKey]) {
+			number, name, _ := strings.Cut(text, "=")
+			shard, err := run.ParseShard(number)
+			if err != nil || !slices.Contains(heard.Open, shard.Index) {
+				continue
+			}
+			if who, err := leftover.ParseRunner(name); err == nil && !yield(shard, who) {
+				return
+			}
+		}
+	}
+}
+
+// killedHere reports whether a process of this host that measured r, which stands as running, was killed.
+func killedHere(r *iotax.Run, heard store.Pulse) bool {
+	if who, err := runnerOf(r); err == nil && !divided(r) {
+		return who.State() == leftover.Dead
+	}
+	for _, who := range openShards(r, heard) {
+		if who.State() == leftover.Dead {
+			return true
+		}
+	}
+	return false
+}
+
+// killedRuns lists the runs of the store of which a process was killed on this host; none when there is no store yet.
+func (a *app) killedRuns(ctx context.Context) ([]iotax.Run, error) {
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	ids := map[string]bool{}
+	db.Settle(func(r *iotax.Run, heard store.Pulse) { ids[r.ID] = killedHere(r, heard) })
+	runs, err := db.Runs(ctx)
+	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !ids[r.ID] }), err
+}
+
+// stillRuns says of a run that stands as running who is at work on it, as far as can be told; "" where nobody is.
+func stillRuns(who leftover.Runner, heard store.Pulse) (what, mend string) {
+	silent, known := heard.Silent[who.String()]
+	switch state := who.State(); {
+	case state == leftover.Alive:
+		return fmt.Sprintf("it still runs, as process %d", who.PID), "wait for its end, or interrupt it"
+	case state == leftover.Unknown && known && silent <= silentTime:
+		return fmt.Sprintf("it still runs, as process %d on %s, which was heard of %v ago", who.PID, who.Host, silent.Round(time.Second)),
+			fmt.Sprintf("wait for its end, or interrupt it there; if it has died, it is taken for dead in %v", (silentTime - silent).Round(time.Second))
+	}
+	return "", ""
 }
 
 // openStore opens the store for those who read it: a run whose runner died is shown for what it is.

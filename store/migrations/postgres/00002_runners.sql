@@ -4,7 +4,7 @@
 -- clocks of their hosts are not asked. SQLite has no such table: who shares a file sees whether a process lives.
 CREATE TABLE runners (
     run    TEXT COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    runner TEXT NOT NULL,
+    runner TEXT COLLATE "C" NOT NULL,
     seen   BIGINT NOT NULL,
     PRIMARY KEY (run, runner)
 );
