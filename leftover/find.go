@@ -192,9 +192,11 @@ func processes(ctx context.Context, pl Place) ([]Item, error) {
 }
 
 // listDirs prints the path and the marker's line of each iotax-… directory in $1, $2…, and where that machine itself keeps what
-// is temporary.
+// is temporary. The path is the real one, as the kernel writes those of mounts and backing files.
 const listDirs = `
 for d in "$@" "${TMPDIR:-/tmp}"; do
+	d=$(cd -- "$d" 2>/dev/null && pwd -P) || continue
+	d=${d%/}
 	for p in "$d"/iotax-*; do
 		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ]; then
 			case $p in *"
@@ -207,8 +209,27 @@ done
 true
 `
 
+// Guard is a function of the POSIX shell for scripts that remove a directory: guard DIR ends the script, with the status 43, while
+// something is mounted in DIR or a device is attached as NBDFile there tells. It does not follow DIR itself if that is a link.
+const Guard = `
+attached() {
+	read -r dev pid boot <"$1/` + NBDFile + `" && read -r now </proc/sys/kernel/random/boot_id && [ "$boot" = "$now" ] &&
+		read -r is <"/sys/block/${dev#/dev/}/pid" && [ "$is" = "$pid" ]
+} 2>/dev/null
+guard() {
+	if attached "$1"; then echo "$dev, which is noted in it, is still attached: nbd-client -d $dev" >&2; exit 43; fi
+	[ -r /proc/self/mountinfo ] || return 0
+	real=$(cd -- "${1%/*}/" && pwd -P) || exit 43
+	real=${real%/}/${1##*/}
+	while read -r _ _ _ _ p _; do
+		case $p in *\\*) p=$(printf '%b' "$p");; esac # the kernel writes blanks as \040
+		case $p in "$real" | "$real"/*) echo "$p is still mounted" >&2; exit 43;; esac
+	done </proc/self/mountinfo
+}
+`
+
 // removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it.
-const removeDir = `
+const removeDir = Guard + `
 d=$1
 case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
 [ -d "$d" ] || exit 0
@@ -217,19 +238,16 @@ if [ "$(head -n 1 "$d/.iotax")" != "$2" ]; then echo "$d is not the directory th
 for p in "$d"/made-*; do
 	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }
 done
-if [ -r /proc/self/mountinfo ]; then
-	while read -r _ _ _ _ p _; do
-		case $p in "$d" | "$d"/*) echo "$p is still mounted" >&2; exit 43;; esac
-	done </proc/self/mountinfo
-fi
-case $d in /mnt/iotax-* | /run/iotax-*) # made with the rights of root
-	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && command -v sudo >/dev/null 2>&1; then exec sudo -n rm -rf -- "$d"; fi
+guard "$d"
+case ${d%/*} in /mnt | /run) # made with the rights of root
+	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n rm -rf -- "$d"; fi
 esac
 rm -rf -- "$d"
 `
 
-// asRoot runs the script $1 with the arguments that follow as root, where that can be had without a password.
-const asRoot = `if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && command -v sudo >/dev/null 2>&1; then exec sudo -n sh -c "$@"; fi
+// asRoot runs the script $1 with the arguments that follow as root, where that can be had without a password, and else as this
+// user, who may unmount what FUSE has mounted for them.
+const asRoot = `if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n sh -c "$@"; fi
 exec sh -c "$@"`
 
 // root is run with the rights of root.

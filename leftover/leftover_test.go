@@ -221,6 +221,109 @@ func TestMountsAndLoops(t *testing.T) {
 	}
 }
 
+// A directory is one thing whatever way leads to it, and is not removed while something is mounted in it.
+func TestMountedBehindLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	disk := t.TempDir()
+	at, link := filepath.Join(disk, "a b"), filepath.Join(disk, "link")
+	plain := filepath.Join(disk, "plain")
+	if err := os.Mkdir(plain, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, made, _ := runner(t, plain)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err := os.Rename(plain, at); err != nil {
+		t.Fatal(err)
+	}
+	made = filepath.Join(at, filepath.Base(made))
+	if err := os.Symlink(at, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", at+"/")
+	point := made + "/mounted"
+	if out, err := exec.Command("sh", "-c", `mkdir "$1" && mount -t tmpfs none "$1" && touch "$1/precious"`, "sh", point).CombinedOutput(); err != nil {
+		t.Fatalf("%s", out)
+	}
+	t.Cleanup(func() { exec.Command("umount", point).Run() })
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{link, at, at + "/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-plain" {
+			continue
+		}
+		n[i.Kind]++
+		switch i.Kind {
+		case "process":
+			if err := i.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		case "directory": // its mount was not removed
+			if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "is still mounted") {
+				t.Errorf("got %v", err)
+			}
+		}
+	}
+	if n["directory"] != 1 || n["mount"] != 1 {
+		t.Errorf("found %v, want one directory and one mount", n)
+	}
+	// The guard itself is not led astray by a link, either.
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, Guard+`guard "$1"`, link+"/"+filepath.Base(made)); err == nil {
+		t.Error("a directory reached by a link passes as one in which nothing is mounted")
+	}
+	if err := Remove(made); err == nil {
+		t.Error("a working directory with a mount in it was removed")
+	}
+	if _, err := os.Stat(point + "/precious"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The working directory of a run goes, but for what is noted in it.
+func TestRemoveKeepsNotes(t *testing.T) {
+	dir, err := MkdirTemp(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/image", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forget, err := Note(dir, "lima", "iotax-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func() (names []string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if got := names(); !slices.Equal(got, []string{Marker, "made-lima-iotax-1"}) {
+		t.Errorf("%q are left", got)
+	}
+	if err := forget(); err != nil {
+		t.Error(err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%v: %q", err, names())
+	}
+	if err := Remove(dir); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
 func TestRunner(t *testing.T) {
 	self := Self()
 	got, err := ParseRunner(self.String())

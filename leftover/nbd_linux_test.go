@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,9 +47,9 @@ func TestNBDDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(bin+"/nbd-client", fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\n", said))
+	write(bin+"/nbd-client", fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s\n[ $2 != /dev/nbd4 ] && rm /sys/block/${2#/dev/}/pid\n", said))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	for i, pid := range []string{"77", "99", "77", "77"} {
+	for i, pid := range []string{"77", "99", "77", "77", "77"} {
 		write(fmt.Sprintf("%s/nbd%d/pid", sys, i), pid+"\n")
 	}
 	l := Label{Run: "run-" + filepath.Base(dir), Runner: Self()}
@@ -59,6 +60,7 @@ func TestNBDDevices(t *testing.T) {
 		"/run/iotax-t1-" + l.Run: "/dev/nbd1 77 " + string(boot), // another's by now
 		"/run/iotax-t2-" + l.Run: "/dev/nbd2 77 another-boot\n",
 		planted + "/iotax-t3":    "/dev/nbd3 77 " + string(boot),
+		"/run/iotax-t4-" + l.Run: "/dev/nbd4 77 " + string(boot), // busy
 	} {
 		t.Cleanup(func() { os.RemoveAll(base) })
 		write(base+"/"+Marker, l.String()+"\n")
@@ -76,11 +78,20 @@ func TestNBDDevices(t *testing.T) {
 		if i.Kind == "NBD device" {
 			devices = append(devices, i.Name)
 		}
-		if err := i.Remove(t.Context()); err != nil {
+		err := i.Remove(t.Context())
+		switch _, serr := os.Stat(i.Name); {
+		case i.Name == "/dev/nbd4" && err == nil:
+			t.Error("a device that is busy was detached")
+		case i.Name == "/run/iotax-t4-"+l.Run || i.Name == planted+"/iotax-t3":
+			if err == nil || !strings.Contains(err.Error(), "is still attached") || serr != nil {
+				t.Errorf("the note of a device that is attached: %v, %v", err, serr)
+			}
+		case err != nil && i.Name != "/dev/nbd4":
 			t.Error(err)
 		}
 	}
-	if b, err := os.ReadFile(said); err != nil || string(b) != "-d /dev/nbd0\n" || strings.Join(devices, " ") != "/dev/nbd0" {
+	slices.Sort(devices)
+	if b, err := os.ReadFile(said); err != nil || !strings.Contains(string(b), "-d /dev/nbd0\n") || strings.Join(devices, " ") != "/dev/nbd0 /dev/nbd4" {
 		t.Errorf("found %q, nbd-client was told %q, %v", devices, b, err)
 	}
 }

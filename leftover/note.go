@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,3 +61,57 @@ func Notes(ctx context.Context, p Place, kind string) (notes []Noted, err error)
 	}
 	return notes, err
 }
+
+// Remove removes the working directory of a run on this host. What is noted in it, as it could not be removed, stays noted, and
+// nothing at all goes while something is mounted in it.
+func Remove(dir string) error {
+	fail := func(err error) error {
+		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Mend: "iotax clean lists what is left"}
+	}
+	if point := mountedIn(dir); point != "" {
+		return fail(errors.New(point + " is still mounted"))
+	}
+	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))
+	if err != nil || len(notes) == 0 {
+		if err := os.RemoveAll(dir); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	errs := []error{err}
+	for _, e := range entries {
+		if e.Name() != Marker && !strings.HasPrefix(e.Name(), noteName) {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// mountedIn names what is mounted in a directory of this host, "" where nothing is or this system has no mountinfo.
+func mountedIn(dir string) string {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		point := blanks.Replace(f[4])
+		if point == dir || strings.HasPrefix(point, dir+"/") {
+			return point
+		}
+	}
+	return ""
+}
+
+// blanks undoes how the kernel writes paths in mountinfo.
+var blanks = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#")

@@ -131,7 +131,7 @@ mkdir -p -- "$1" && umask 077 && mkdir -- "$1/$2" && printf '%s\n' "$4" >"$1/$2/
 `
 
 // removeDir removes the directory $1 if its marker $2 holds $3, and levels $4… when they are empty.
-const removeDir = `
+const removeDir = leftover.Guard + `
 d=$1; m=$2; word=$3; shift 3
 case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
 if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
@@ -141,11 +141,7 @@ if [ -d "$d" ]; then
 	elif [ "$(cat "$d/$m")" != "$word" ]; then
 		echo "$d/$m is not this run's" >&2; exit 41
 	else
-		if [ -r /proc/self/mountinfo ]; then
-			while read -r _ _ _ _ p _; do
-				case $p in "$d"/*) echo "$p is still mounted" >&2; exit 43;; esac
-			done </proc/self/mountinfo
-		fi
+		guard "$d"
 		rm -rf -- "$d" || exit 42
 	fi
 fi

@@ -481,8 +481,11 @@ func TestNBDDevice(t *testing.T) {
 		if err := os.WriteFile(bin+"/nbd-client", fmt.Appendf(nil, `#!/bin/sh
 echo "$*" >>%s
 echo a word of its own
-case $1 in -d) rm -f "/sys/block/${2##*/}/pid";; *) for d; do :; done; echo 4711 >"/sys/block/${d##*/}/pid";; esac
-exit %d
+[ %d = 0 ] || exit %[2]d
+case $1 in
+-d) rm -f "/sys/block/${2##*/}/pid";;
+*) for d; do :; done; { sleep 0.2; echo 4711 >"/sys/block/${d##*/}/pid"; } >/dev/null 2>&1 & # as the kernel, later
+esac
 `, said, status), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -279,7 +279,9 @@ for b in /sys/block/nbd*; do
 	if [ "$1" = unix ]; then nbd-client -N "$4" -unix "$2" "$d" >&2 || continue
 	else nbd-client -N "$4" "$2" "$3" "$d" >&2 || continue
 	fi
-	{ read -r pid <"$b/pid" && read -r boot </proc/sys/kernel/random/boot_id && printf '%s %s %s\n' "$d" "$pid" "$boot" >"$5/$6"; } 2>/dev/null
+	pid= n=0 # nbd-client may return before the kernel tells of it
+	until read -r pid <"$b/pid" || [ $n -ge 50 ]; do n=$((n + 1)); sleep 0.1 || { sleep 1; n=$((n + 9)); }; done 2>/dev/null
+	{ [ -n "$pid" ] && read -r boot </proc/sys/kernel/random/boot_id && printf '%s %s %s\n' "$d" "$pid" "$boot" >"$5/$6"; } 2>/dev/null
 	echo "$d"
 	exit 0
 done

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -103,7 +102,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer leftover.Remove(work)
 	if j.Write {
 		return writeRoot(ctx, work, j)
 	}

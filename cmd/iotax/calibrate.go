@@ -249,7 +249,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer a.endWork(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	c, r, err := measureRig(ctx, aa, a.deps(db, work, show), false, db)
 	show.end()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer os.RemoveAll(work)
+			defer a.endWork(work)
 			checks := doctor.Examine(c.Context(), a.doctorOptions(work))
 			if a.json {
 				return writeJSON(a.out, checks)

@@ -148,7 +148,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer a.endWork(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
@@ -196,6 +196,13 @@ func beginWork(id string) (dir string, err error) {
 		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
 	}
 	return dir, nil
+}
+
+// endWork removes the working directory, but for what is still noted or mounted in it. That says so, and is clean's.
+func (a *app) endWork(dir string) {
+	if err := leftover.Remove(dir); err != nil {
+		fmt.Fprintln(a.err, "iotax:", err)
+	}
 }
 
 // finish prints the report of a run, writes it where asked, and turns its outcome into an exit
