@@ -13,21 +13,22 @@ import (
 // A Noted is what a run has written down in its working directory before it made it: a thing that cannot bear a label.
 type Noted struct {
 	Name  string
-	File  string // the note
-	Label Label  // of the directory
+	How   []string // what the run has written down about its making
+	File  string   // the note
+	Label Label    // of the directory
 }
 
 // noteName begins the names of notes. What is noted goes before the directory does; see removeDir.
 const noteName = "made-"
 
 // Note writes down in the working directory of a run that a thing of a kind is about to be made. forget is called when it is no
-// more. Without a directory nothing is written.
-func Note(dir, kind, name string) (forget func() error, err error) {
+// more; how are lines that help to find it. Without a directory nothing is written.
+func Note(dir, kind, name string, how ...string) (forget func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
 	}
 	file := filepath.Join(dir, noteName+kind+"-"+name)
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Join(how, "\n")), 0o600); err != nil {
 		return nil, &iotax.Error{Op: "note " + name, On: file, Err: err}
 	}
 	return Noted{File: file}.Forget, nil
@@ -56,7 +57,12 @@ func Notes(ctx context.Context, p Place, kind string) (notes []Noted, err error)
 			continue // a directory with a name like a pattern is none of iotax's making
 		}
 		for _, f := range files {
-			notes = append(notes, Noted{Name: strings.TrimPrefix(f, prefix), File: f, Label: l})
+			how, rerr := os.ReadFile(f)
+			if os.IsNotExist(rerr) {
+				continue // forgotten since
+			}
+			err = errors.Join(err, rerr)
+			notes = append(notes, Noted{Name: strings.TrimPrefix(f, prefix), How: strings.Split(string(how), "\n"), File: f, Label: l})
 		}
 	}
 	return notes, err

@@ -75,5 +75,5 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 // Leftovers finds what machines of died runs have left on this host outside of processes and directories: containers
 // and volumes, at the engines that this user reaches and at those of the machines in plans, instances of Lima and Tart, and labs.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
-	return slices.Concat(container.Leftovers(plans), tool.Leftovers(plans), node.Leftovers())
+	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
-	"iotax/leftover"
 	"iotax/machine/execx"
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
@@ -120,7 +120,7 @@ func (m *limaMade) remove(ctx context.Context) error {
 }
 
 func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, err error) {
-	lima := tool{cmp.Or(s.Program, "limactl"), "install Lima: https://lima-vm.io/docs/installation/"}
+	lima := tool{program: cmp.Or(s.Program, "limactl"), mend: "install Lima: https://lima-vm.io/docs/installation/"}
 	version, err := lima.look(ctx, o.Name, "--version")
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 			err = errors.Join(err, made.remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	if made.forget, err = leftover.Note(o.WorkDir, limaNote, m.name); err != nil {
+	if made.forget, err = limas.note(o.WorkDir, lima, m.name); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -177,7 +177,11 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 func (m *limaInstance) alive(ctx context.Context) error {
 	out, err := m.lima.run(ctx, toolQuick, "list", "--format", "{{.Status}}", m.name)
 	if err != nil {
-		return err
+		// A name that it does not know is an error like any other.
+		names, lerr := m.lima.run(ctx, toolQuick, "list", "--quiet")
+		if lerr != nil || slices.Contains(strings.Fields(names), m.name) {
+			return err
+		}
 	}
 	if out != "Running" {
 		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Mend: "limactl start " + m.name}

@@ -265,6 +265,7 @@ func (s standin) list() error {
 }
 
 func (s standin) limactl() error {
+	s.dir = os.Getenv("LIMA_HOME")
 	s.note("limactl")
 	switch s.args[0] {
 	case "--version":
@@ -286,7 +287,7 @@ func (s standin) limactl() error {
 		name := s.args[len(s.args)-1]
 		if err := s.exists(name); err != nil {
 			fmt.Fprintln(os.Stderr, "WARN: No instance matching "+name+" found.")
-			return nil
+			return errors.New("unmatched instances")
 		}
 		if _, err := os.Stat(s.at(name, "port")); err != nil {
 			fmt.Println("Stopped")
@@ -306,6 +307,7 @@ func (s standin) limactl() error {
 }
 
 func (s standin) tart() error {
+	s.dir = os.Getenv("TART_HOME")
 	s.note("tart")
 	last := s.args[len(s.args)-1]
 	switch s.args[0] {
@@ -377,6 +379,8 @@ func standIn(t *testing.T) standin {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("STANDIN_DIR", dir)
+	t.Setenv("LIMA_HOME", dir)
+	t.Setenv("TART_HOME", dir)
 	t.Setenv("STANDIN_TEST", strconv.Itoa(os.Getpid()))
 	t.Setenv("STANDIN_CACHE", guesttest.CacheDir(t))
 	t.Setenv("STANDIN_INIT", guesttest.Init(t))

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
 	"iotax/machine/host"
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
@@ -144,7 +143,7 @@ func (v *tartVM) Close(ctx context.Context) error {
 }
 
 func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, err error) {
-	tart := tool{cmp.Or(s.Program, "tart"), "install Tart on a Mac with Apple silicon: brew install cirruslabs/cli/tart"}
+	tart := tool{program: cmp.Or(s.Program, "tart"), mend: "install Tart on a Mac with Apple silicon: brew install cirruslabs/cli/tart"}
 	version, err := tart.look(ctx, o.Name, "--version")
 	if err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 			err = errors.Join(err, v.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if v.forget, err = leftover.Note(o.WorkDir, tartNote, v.name); err != nil {
+	if v.forget, err = tarts.note(o.WorkDir, tart, v.name); err != nil {
 		return nil, err
 	}
 	if _, err := tart.run(ctx, toolFetch, "clone", s.Image, v.name); err != nil {

@@ -2,6 +2,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 type tool struct {
 	program string
 	mend    string // what to do where it is missing
+	env     []string
 }
 
 const (
@@ -32,9 +34,10 @@ const (
 func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	out, err := iotax.Output(ctx, host.Local(), append([]string{t.program}, args...)...)
+	var out bytes.Buffer
+	err := host.Local().Run(ctx, &iotax.Cmd{Args: append([]string{t.program}, args...), Env: t.env, Stdout: &out})
 	if err == nil {
-		return strings.TrimSpace(string(out)), nil
+		return strings.TrimSpace(out.String()), nil
 	}
 	e := &iotax.Error{Op: t.program + " " + args[0], Err: err}
 	if ctx.Err() != nil {

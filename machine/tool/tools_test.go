@@ -184,18 +184,18 @@ func TestLeftInstances(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/"+leftover.Marker, []byte(l.String()+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for name, note := range map[string]string{"iotax-0a": limaNote, "iotax-0b": tartNote, "iotax-mine": ""} {
+	for name, note := range map[string]keeper{"iotax-0a": limas, "iotax-0b": tarts, "iotax-mine": {}} {
 		if err := s.create(name); err != nil {
 			t.Fatal(err)
 		}
-		if note != "" {
-			if _, err := leftover.Note(dir, note, name); err != nil {
+		if program := map[string]string{"lima": "limactl", "tart": "tart"}[note.kind]; program != "" {
+			if _, err := note.note(dir, tool{program: program}, name); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	find := func() (items []leftover.Item) {
-		all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{base}, Also: Leftovers(nil)})
+		all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{base}, Also: Leftovers()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,6 +212,17 @@ func TestLeftInstances(t *testing.T) {
 	}
 	if err := items[2].Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "made-") {
 		t.Errorf("the notes went before the instances: %v", err)
+	}
+	// Who asks is in another environment; and the directory of the instances is not there for a while.
+	t.Setenv("LIMA_HOME", t.TempDir())
+	t.Setenv("TART_HOME", t.TempDir())
+	t.Setenv("PATH", "/usr/bin:/bin")
+	if err := os.Rename(s.dir, s.dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	machinetest.WantMend(t, items[0].Remove(t.Context()), "no such file", "LIMA_HOME="+s.dir)
+	if err := os.Rename(s.dir+".away", s.dir); err != nil {
+		t.Fatal(err)
 	}
 	for _, i := range items {
 		if err := i.Remove(t.Context()); err != nil {

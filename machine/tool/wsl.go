@@ -59,7 +59,7 @@ type wslMachine struct {
 func (m *wslMachine) Facts() map[string]string { return m.facts }
 
 func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error) {
-	wsl := tool{cmp.Or(s.Program, "wsl.exe"), "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}
+	wsl := tool{program: cmp.Or(s.Program, "wsl.exe"), mend: "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}
 	if _, err := wsl.look(ctx, o.Name); err != nil {
 		return nil, err
 	}
