@@ -386,9 +386,17 @@ type Completer interface {
 	Limit() time.Duration // how long one may take before it counts as hung
 }
 
+// A Preparer is a Workload whose Prepare may take longer than what it writes explains: it runs commands of the user.
+type Preparer interface {
+	Preparation() time.Duration // how long its commands may take in all
+}
+
+// StageTime is how long Stage, and Unstage, may take.
+const StageTime = 10 * time.Minute
+
 // A Stager is a Workload that makes something ready before each trial, or takes it away after it, outside
-// of what is watched and timed. An error of Stage fails the trial; after a cancel Unstage is left out,
-// and Cleanup removes what there is.
+// of what is watched and timed. An error of Stage fails the trial, and Unstage is called all the same; after a
+// cancel it is left out, and Cleanup removes what there is.
 type Stager interface {
 	Stage(ctx context.Context, t *Target, out *Trial) error
 	Unstage(ctx context.Context, t *Target, out *Trial) error

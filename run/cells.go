@@ -36,6 +36,9 @@ func (l *load) check(ctx context.Context, t *iotax.Target) error {
 
 func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	limit := readyTime + time.Duration(int64(max(1, len(t.Together)))*l.space/leastSpeed)*time.Second
+	if p, ok := l.w.(iotax.Preparer); ok {
+		limit += p.Preparation()
+	}
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 

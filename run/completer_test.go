@@ -107,6 +107,26 @@ func TestCompleterThatHangs(t *testing.T) {
 	}
 }
 
+// A preparer says how long its own commands may take.
+type preparer struct {
+	fakeWorkload
+	left time.Duration
+}
+
+func (p *preparer) Preparation() time.Duration { return 5 * time.Hour }
+func (p *preparer) Prepare(ctx context.Context, _ *iotax.Target) error {
+	until, _ := ctx.Deadline()
+	p.left = time.Until(until)
+	return nil
+}
+
+func TestPreparationHasItsTime(t *testing.T) {
+	p := &preparer{fakeWorkload: fakeWorkload{newWorld(), "w"}}
+	if err := (&load{w: p}).ready(t.Context(), &iotax.Target{}); err != nil || p.left < 5*time.Hour {
+		t.Errorf("%v left, %v", p.left, err)
+	}
+}
+
 func TestPrepareCommand(t *testing.T) {
 	for _, tt := range []struct{ on, want string }{
 		{"", "host: host; host: host; guest: host guest; guest: host guest"},

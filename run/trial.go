@@ -30,11 +30,11 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 			return err
 		}
 		if s, ok := w.(iotax.Stager); ok {
-			limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
+			limit, cancel := context.WithTimeoutCause(ctx, iotax.StageTime, fmt.Errorf("no end within %s", phrase(iotax.StageTime)))
 			defer cancel()
 			defer func() {
 				if ctx.Err() == nil {
-					err = errors.Join(err, s.Unstage(ctx, target, t))
+					err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return s.Unstage(ctx, target, t) }))
 				}
 			}()
 			if err := s.Stage(limit, target, t); err != nil {
@@ -128,7 +128,7 @@ func reconnected(target *iotax.Target) (found []iotax.Finding) {
 }
 
 // prepareTime is how long the plan's own command before each trial may take.
-const prepareTime = 10 * time.Minute
+const prepareTime = iotax.StageTime
 
 // prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
 // on both.

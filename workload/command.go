@@ -141,6 +141,7 @@ var (
 	_ iotax.Workload  = (*command)(nil)
 	_ iotax.Completer = (*command)(nil)
 	_ iotax.Stager    = (*command)(nil)
+	_ iotax.Preparer  = (*command)(nil)
 	_ iotax.Sizer     = (*command)(nil)
 )
 
@@ -241,9 +242,8 @@ func (c *command) env() []string {
 }
 
 func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
-	setup, cancel := context.WithTimeout(ctx, c.Limit())
-	defer cancel()
-	if err := c.hook(setup, t, "set up", c.spec.Setup, 0); err != nil {
+	err := within(ctx, c.Limit(), func(ctx context.Context) error { return c.hook(ctx, t, "set up", c.spec.Setup, 0) })
+	if err != nil {
 		return err
 	}
 	for range c.spec.Warmup {
@@ -254,15 +254,39 @@ func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// warm does what a trial does, and forgets it.
-func (c *command) warm(ctx context.Context, t *iotax.Target) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Limit())
-	defer cancel()
+// Preparation is the time of all that Prepare does, each part with the limit that it has there.
+func (c *command) Preparation() time.Duration {
+	const most = 365 * 24 * time.Hour
+	one := c.Limit() + 2*iotax.StageTime
+	if time.Duration(c.spec.Warmup) > most/one {
+		return most
+	}
+	return c.Limit() + time.Duration(c.spec.Warmup)*one
+}
+
+// warm does what a trial does, under the limits of one, and forgets it.
+func (c *command) warm(ctx context.Context, t *iotax.Target) (err error) {
 	var out iotax.Trial
-	if err := c.Stage(ctx, t, &out); err != nil {
+	defer func() {
+		if ctx.Err() == nil {
+			err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Unstage(ctx, t, &out) }))
+		}
+	}()
+	if err := within(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Stage(ctx, t, &out) }); err != nil {
 		return err
 	}
-	return errors.Join(c.Run(ctx, t, &out), c.Unstage(ctx, t, &out))
+	return within(ctx, c.Limit(), func(ctx context.Context) error { return c.Run(ctx, t, &out) })
+}
+
+// within gives do a limit, which an error tells of.
+func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
+	defer cancel()
+	err := do(inner)
+	if err != nil && inner.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", context.Cause(inner), err)
+	}
+	return err
 }
 
 func (c *command) Stage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {

@@ -158,6 +158,32 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	}
 }
 
+// Each warm-up has the time of a trial, and the preparation the time of them all; one that fails is concluded as a trial is.
+func TestCommandWarmupTime(t *testing.T) {
+	dir := t.TempDir()
+	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)
+	s.Warmup, s.Timeout = 3, plan.Duration(2*time.Second)
+	w := made(t, "command", s)
+	if got, want := w.(iotax.Preparer).Preparation(), 4*2*time.Second+6*iotax.StageTime; got != want {
+		t.Errorf("preparing may take %v, want %v", got, want)
+	}
+	s.Warmup = 1 << 60
+	if got := w.(iotax.Preparer).Preparation(); got < time.Hour {
+		t.Errorf("preparing may take %v", got)
+	}
+	s.Warmup, s.Timeout, s.Conclude = 1, plan.Duration(100*time.Millisecond), "echo conclude >>concluded"
+	if err := w.Prepare(ctxFor(t), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "no end within 100ms") {
+		t.Errorf("a warm-up that hangs: %v", err)
+	}
+	s.Prepare = "exit 3"
+	if err := w.Prepare(ctxFor(t), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("a warm-up that cannot be prepared: %v", err)
+	}
+	if b, err := os.ReadFile(dir + "/concluded"); err != nil || string(b) != "conclude\nconclude\n" {
+		t.Errorf("concluded %q, %v", b, err)
+	}
+}
+
 // What a command did wrong is in the error, with its status and its standard error.
 func TestCommandThatFails(t *testing.T) {
 	here := target(host.Local(), t.TempDir())
