@@ -101,7 +101,9 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	// What forbids the directory forbids it before the first trial.
 	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Network: w.spec.Network})
 	if err == nil {
-		err = s.remove(ctx)
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = s.remove(clean)
 	}
 	if err != nil {
 		return w.fail(t, err, "")
