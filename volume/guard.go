@@ -107,7 +107,12 @@ walk() { # walk RELATION DIRECTORY: this device, and those it has to do with
 	[ "$1" = whole ] || for x in "$2"/*/partition; do [ ! -e "$x" ] || walk partition "${x%/partition}"; done
 	if [ -r "$2/loop/backing_file" ]; then
 		IFS= read -r x <"$2/loop/backing_file"
-		if [ -b "$x" ]; then walk slave "$(at "$(number "$x")")"; fi
+		if [ -b "$x" ]; then
+			under=$(number "$x") && under=$(at "$under") || { echo "what uses $x, which lies under ${2##*/}, cannot be told from here" >&2; exit 47; }
+			walk slave "$under"
+		else
+			case $x in /dev/shm/*) ;; /dev/*) [ -f "$x" ] || { echo "$x, which lies under ${2##*/}, cannot be seen from here" >&2; exit 47; };; esac
+		fi
 		printf 'file %s %s %s\n' "${2##*/}" "$(stat -L -c '%d:%i' -- "$x" 2>/dev/null || echo -)" "$x"
 	fi
 }
@@ -166,6 +171,8 @@ func inspect(ctx context.Context, m iotax.Machine, path string, held bool) (*blo
 				e.Mend = "list the devices of that machine: lsblk -p"
 			case 42:
 				e.Mend = "name a block device: lsblk -p"
+			case 47:
+				e.Mend = "give the device up on the machine itself, and not in a container there"
 			case 45:
 				e.Mend = "block devices can be written on Linux, with /sys mounted"
 			}

@@ -283,6 +283,32 @@ ln -s "$2/sdx" "$3/$1"`, num, devices, sys)
 	}
 }
 
+// halfSeen is this host where hide, a command that knows $hidden and $seen, has hidden what is to be known of one device.
+type halfSeen struct {
+	iotax.Machine
+	hide, hidden, seen string
+}
+
+func (h halfSeen) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `hidden=$1 seen=$2; shift 2; ` + h.hide + ` && exec "$@"`, "sh", h.hidden, h.seen}, c.Args...)
+	return h.Machine.Run(ctx, &in)
+}
+
+// What lies under a loop device and cannot be looked at is no reason to overwrite it.
+func TestGuardUnseen(t *testing.T) {
+	under := loop(t, 24<<20)
+	over := script(t, `losetup -f --show "$1"`, under)
+	defer script(t, `losetup -d "$1"`, over)
+	for hide, want := range map[string]string{
+		`mount --bind /dev/null "$hidden"`: under + ", which lies under",
+		`mount -t tmpfs none /sys/dev/block && s=$(readlink -f "/sys/class/block/${seen##*/}") && mount -t tmpfs none /sys/class/block && ln -s "$s" "/sys/class/block/${seen##*/}"`: "what uses " + under,
+	} {
+		_, err := giveUp(t, halfSeen{here, hide, under, over}, over)
+		wantError(t, err, want, "on the machine itself")
+	}
+}
+
 // What blkid calls the members of what it knows.
 func TestSignaturesAsBlkidNamesThem(t *testing.T) {
 	for _, name := range []string{"LVM2_member", "linux_raid_member", "zfs_member", "ceph_bluestore", "bcache", "mpath_member", "crypto_LUKS", "drbd", "isw_raid_member", "ddf_raid_member", "VMFS_volume_member", "swsuspend"} {
