@@ -115,7 +115,13 @@ const deviceScript = `
 n=$1
 case $n in 0:*) n=; [ -b "$2" ] && n=$(cat "/sys/class/block/$(basename "$(readlink -f "$2")")/dev" 2>/dev/null); esac
 [ -n "$n" ] || exit 0
-d=$(readlink -f "/sys/dev/block/$n") && [ -d "$d" ] || exit 0
+d=/sys/dev/block/$n
+if [ ! -e "$d/dev" ]; then # Podman hides it from its containers
+	for x in /sys/class/block/*; do
+		if [ -r "$x/dev" ] && read -r k <"$x/dev" && [ "$k" = "$n" ]; then d=$x; break; fi
+	done
+fi
+d=$(readlink -f "$d") && [ -d "$d" ] || exit 0
 disk=$d
 [ -e "$d/partition" ] && disk=$(dirname "$d")
 s device.name; basename "$d"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -152,6 +153,26 @@ func TestWatchThroughLoop(t *testing.T) {
 		if err != nil || byDevice["device.name"] != device || byDevice["device.size"] != facts["device.size"] || byDevice["filesystem"] != "" {
 			t.Errorf("facts of the device: %v, %v", byDevice, err)
 		}
+	}
+}
+
+// hidden is this host as a container of Podman sees it.
+type hidden struct{ iotax.Machine }
+
+func (h hidden) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o ro none /sys/dev/block && exec "$@"`, "sh"}, c.Args...)
+	return h.Machine.Run(ctx, &in)
+}
+
+func TestPlaceWithoutNumbers(t *testing.T) {
+	dir, device := loopMount(t, true)
+	want, err := Place(t.Context(), here, dir)
+	if err != nil || want["device.name"] != device {
+		t.Fatalf("%v, %v", want, err)
+	}
+	if got, err := Place(t.Context(), hidden{here}, dir); err != nil || !maps.Equal(got, want) {
+		t.Errorf("facts %v, %v, want %v", got, err, want)
 	}
 }
 
