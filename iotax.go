@@ -5,6 +5,7 @@ package iotax
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -730,3 +731,14 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// ErrGone is of a machine that those who would have it were asked for, and have not. That they could not be asked is another error.
+var ErrGone = errors.New("it is not there")
+
+// Gone is err, which says what it said, as ErrGone to errors.Is.
+func Gone(err error) error { return gone{err} }
+
+type gone struct{ error }
+
+func (g gone) Is(target error) bool { return target == ErrGone }
+func (g gone) Unwrap() error        { return g.error }

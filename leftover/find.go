@@ -92,7 +92,8 @@ func (i Item) Remove(ctx context.Context) error {
 		return fail(errors.New("its run still runs, as process "+strconv.Itoa(i.Label.Runner.PID)), "interrupt that run; it removes what it made")
 	case Dead:
 	default:
-		return fail(fmt.Errorf("whether its run still runs is known only on %s", i.Label.Runner.Host), "run iotax clean there")
+		return fail(fmt.Errorf("this host cannot tell whether its run, of process %d on %s, still runs", i.Label.Runner.PID, i.Label.Runner.Host),
+			"run iotax clean there, or remove it by hand when that run is over")
 	}
 	if i.End == nil {
 		return fail(errors.New("nothing is known that removes it"), "remove it by hand")

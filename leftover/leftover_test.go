@@ -1,6 +1,7 @@
 package leftover_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -333,20 +334,34 @@ func TestRunner(t *testing.T) {
 	if self.Start != 0 && self.State() != Alive {
 		t.Errorf("this process is %s", self.State())
 	}
-	other := self
-	other.Start++
-	if self.Start != 0 && other.State() != Dead {
-		t.Errorf("a process of this id that started later is %s", other.State())
-	}
-	other = self
-	other.Boot += "x"
-	if self.Start != 0 && other.State() != Dead {
-		t.Errorf("a process of another boot is %s", other.State())
-	}
-	other = self
-	other.Host += "x"
-	if other.State() != Unknown {
-		t.Errorf("a process of another host is %s", other.State())
+	if self.Start != 0 {
+		old := func(r Runner) Runner { r.Space, r.Machine = "", ""; return r }
+		for name, c := range map[string]struct {
+			change func(r *Runner)
+			want   State
+		}{
+			"a process of this id that started later":              {func(r *Runner) { r.Start++ }, Dead},
+			"one of another boot":                                  {func(r *Runner) { r.Boot += "x" }, Dead},
+			"one of another host":                                  {func(r *Runner) { r.Host += "x" }, Unknown},
+			"one of another host of this name":                     {func(r *Runner) { r.Boot += "x"; r.Machine = "x" }, Unknown},
+			"one of a container with this host's name":             {func(r *Runner) { r.Space += "1"; r.PID, r.Start = 1<<22+1, 1 }, Unknown},
+			"one of a container of this host, before it was begun": {func(r *Runner) { r.Space += "1"; r.Boot += "x" }, Dead},
+			"one of a host without an id":                          {func(r *Runner) { r.Boot += "x"; r.Machine = "" }, Unknown},
+			"one from an older iotax":                              {func(r *Runner) { *r = old(*r) }, Alive},
+			"one from an older iotax and another boot":             {func(r *Runner) { *r = old(*r); r.Boot += "x" }, Dead},
+		} {
+			r := self
+			r.Machine = cmp.Or(self.Machine, "0123456789abcdef")
+			if c.change(&r); self.Machine == "" && r.Machine != "" && c.want != Unknown {
+				continue // this host has no id of its own
+			}
+			if got := r.State(); got != c.want {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
+			if got, err := ParseRunner(r.String()); err != nil || got != r {
+				t.Errorf("%s: %v is read as %v, %v", name, r, got, err)
+			}
+		}
 	}
 	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {
 		if r, err := ParseRunner(s); err == nil {

@@ -4,6 +4,8 @@ package leftover
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -22,23 +24,29 @@ const (
 // A Runner is one process of one boot of one host. A process id alone is used again sooner or later;
 // with the time at which it started, and the boot that this time counts from, it is not.
 type Runner struct {
-	PID   int
-	Start uint64 // clock ticks since the boot, from /proc/PID/stat; 0 where there is no /proc
-	Boot  string // /proc/sys/kernel/random/boot_id; "" where there is none
-	Host  string // name of the host, for people
+	PID     int
+	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; 0 where there is no /proc
+	Boot    string // /proc/sys/kernel/random/boot_id; "" where there is none
+	Space   string // number of the namespace that PID counts in; "" where there is none, and from an iotax that wrote none
+	Machine string // of the installation, which a boot leaves as it is; "" where there is none
+	Host    string // name of the host, for people
 }
 
 // Self is this process.
 func Self() Runner {
-	r := Runner{PID: os.Getpid(), Boot: bootID()}
+	r := Runner{PID: os.Getpid(), Boot: bootID(), Space: pidSpace(), Machine: machineID()}
 	r.Start, _ = startOf(r.PID)
 	r.Host, _ = os.Hostname()
 	return r
 }
 
-// String writes r as one word: "4711.823641.5e1f…@db1".
+// String writes r as one word: "4711.823641.5e1f…-4026531836-9c20…@db1".
 func (r Runner) String() string {
-	return fmt.Sprintf("%d.%d.%s@%s", r.PID, r.Start, r.Boot, r.Host)
+	boot := r.Boot
+	if r.Space != "" || r.Machine != "" {
+		boot += "-" + r.Space + "-" + r.Machine
+	}
+	return fmt.Sprintf("%d.%d.%s@%s", r.PID, r.Start, boot, r.Host)
 }
 
 // ParseRunner reads what String wrote.
@@ -53,6 +61,9 @@ func ParseRunner(s string) (Runner, error) {
 	r.PID, err1 = strconv.Atoi(f[0])
 	r.Start, err2 = strconv.ParseUint(f[1], 10, 64)
 	r.Boot, r.Host = f[2], host
+	if w := strings.Split(f[2], "-"); len(w) == 3 {
+		r.Boot, r.Space, r.Machine = w[0], w[1], w[2]
+	}
 	if err := errors.Join(err1, err2); err != nil {
 		return Runner{}, fmt.Errorf("%q names no runner", s)
 	}
@@ -68,17 +79,23 @@ const (
 	Unknown State = "unknown" // another host's, or this system cannot tell
 )
 
-// State looks r up among the processes of this host.
+// State looks r up among the processes of this host. Hosts share names (debian, localhost), and containers the name and the boot of
+// their host: who is not known to be of this installation, or counts its processes elsewhere, may live.
 func (r Runner) State() State {
-	if host, _ := os.Hostname(); r.Host != host {
-		return Unknown
-	}
-	boot := bootID()
+	here := Self()
+	told := r.Space != "" || r.Machine != "" // an older iotax did not
 	switch {
-	case boot == "" || r.Start == 0:
+	case r.Host != here.Host || here.Boot == "" || r.Start == 0:
 		return Unknown
-	case r.Boot != boot:
+	case told && r.Machine != here.Machine:
+		return Unknown
+	case r.Boot != here.Boot:
+		if told && r.Machine == "" {
+			return Unknown
+		}
 		return Dead // the host was started anew since
+	case told && r.Space != here.Space:
+		return Unknown
 	}
 	start, err := startOf(r.PID)
 	switch {
@@ -98,6 +115,26 @@ func bootID() string {
 		return ""
 	}
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
+}
+
+// pidSpace is the number of this process's PID namespace.
+func pidSpace() string {
+	s, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(s, "pid:["), "]")
+}
+
+// machineID tells installations apart. The id itself is not for strangers, who may read a label; see machine-id(5).
+func machineID() string {
+	b, err := os.ReadFile("/etc/machine-id")
+	id := strings.TrimSpace(string(b))
+	if err != nil || len(id) < 32 { // "" in the images of containers, "uninitialized" while the first boot goes on
+		return ""
+	}
+	sum := sha256.Sum256([]byte("iotax " + id))
+	return hex.EncodeToString(sum[:8])
 }
 
 var errGone = errors.New("it has ended")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,7 +130,7 @@ func (a *app) printLeft(rows []cleanItem, yes bool) error {
 		case r.Removed:
 			what = "removed"
 		case r.Runner == leftover.Unknown:
-			what = "of run " + r.Run + " on another host: not touched"
+			what = "of run " + r.Run + ", of which this host cannot tell whether it runs: not touched"
 		case r.Error != "":
 			what = "not removed"
 		}
@@ -217,7 +216,7 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 			opened[key] = true
 			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: cacheDir(), Existing: true})
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
+			case errors.Is(err, iotax.ErrGone):
 				continue // what was left on it has gone with it
 			case err != nil:
 				errs = append(errs, err)

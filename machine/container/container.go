@@ -142,7 +142,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	}
 	name := s.Container
 	if s.Image != "" && o.Existing {
-		return nil, &iotax.Error{Op: "open container", On: s.Image, Err: kind.Missing(errors.New("it was made for a run"))}
+		return nil, &iotax.Error{Op: "open container", On: s.Image, Err: iotax.Gone(errors.New("it was made for a run"))}
 	}
 	if s.Image != "" {
 		if err := fetchImage(ctx, api, engine, s, o); err != nil {
@@ -285,7 +285,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	if err != nil {
 		x := &iotax.Error{Op: "open container", On: name, Err: err}
 		if cerrdefs.IsNotFound(err) {
-			x.Err = kind.Missing(err)
+			x.Err = iotax.Gone(err)
 			x.Mend = engine + " ps lists those there are"
 		}
 		return x

@@ -5,7 +5,6 @@ package kind
 import (
 	"context"
 	"fmt"
-	"io/fs"
 
 	"iotax"
 	"iotax/plan"
@@ -26,7 +25,7 @@ type Options struct {
 	Devices  []iotax.Device                   // what the volumes on it need it to be started with
 	CacheDir string                           // kept between runs: kernels, images
 	WorkDir  string                           // of this run, on this host; removed after it
-	Existing bool                             // make nothing: what is not there is an error that wraps fs.ErrNotExist
+	Existing bool                             // make nothing: what is not there is iotax.ErrGone
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
 	Init     string                           // program that built-in guests boot as /init; "" is the running one
 	RootDisk *iotax.Disk                      // what guest.RootDisk wrote: the built-in guest's root file system; nil keeps that in memory
@@ -38,14 +37,6 @@ func (o Options) Logf(format string, args ...any) {
 		o.Log(format, args...)
 	}
 }
-
-// Missing is err as that of a machine which is not there: it is fs.ErrNotExist to errors.Is, and says what it said.
-func Missing(err error) error { return missing{err} }
-
-type missing struct{ error }
-
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
-func (m missing) Unwrap() error        { return m.error }
 
 // Of is the kind of the machines that an S describes. A plan starts from defaults, of which every spec is a
 // copy; open is handed one in which its Validate, if it has that method, finds nothing wrong.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -175,19 +174,13 @@ func Refused(op, on string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		e.Mend = "log in to the cluster again, or use another context:"
 	case apierrors.IsNotFound(err):
-		e.Err = missing{e.Err}
+		e.Err = iotax.Gone(e.Err)
 		e.Mend = "kubectl get pods --all-namespaces lists those there are"
 	default:
 		e.Mend = "check that kubectl reaches the cluster: kubectl version"
 	}
 	return e
 }
-
-// missing is the error of what is not there.
-type missing struct{ error }
-
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
-func (m missing) Unwrap() error        { return m.error }
 
 // Plain is err without the words of the library around it.
 func Plain(err error) error {

@@ -186,7 +186,7 @@ func (m *limaInstance) alive(ctx context.Context) error {
 	if out != "Running" {
 		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Mend: "limactl start " + m.name}
 		if out == "" {
-			e.Err, e.Mend = kind.Missing(errors.New("there is none of this name")), "limactl list shows them"
+			e.Err, e.Mend = iotax.Gone(errors.New("there is none of this name")), "limactl list shows them"
 		}
 		return e
 	}
