@@ -164,8 +164,13 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 			elsewhere = "; " + elsewhere + " was not asked, iotax clean --remote does"
 		}
 		switch {
-		case err != nil:
-			return failed(ctx, Warn, err, "")
+		case err != nil: // what was found all the same counts
+			c := failed(ctx, Warn, err, "")
+			if here != "" {
+				here = "; " + here
+			}
+			c.Detail += here + elsewhere
+			return c
 		case here != "":
 			return Check{Status: Warn, Detail: here + elsewhere, Mend: "iotax clean lists them, iotax clean --yes removes them"}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/leftover"
 )
 
 // A job at several targets at the same moment is done by fio's own means: a server of fio on each machine, and one
@@ -279,17 +280,11 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	if err != nil {
 		return fail(err)
 	}
-	dir, err := os.MkdirTemp("", "iotax-log-")
+	dir, err := leftover.MkdirTemp("")
 	if err != nil {
 		return fail(err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if run := os.Getenv("IOTAX_RUN"); run != "" { // for those who find the directory after this process was killed
-		label := fmt.Sprintf("run=%s runner=%s\n", run, os.Getenv("IOTAX_RUNNER"))
-		if err := os.WriteFile(filepath.Join(dir, ".iotax"), []byte(label), 0o600); err != nil {
-			return fail(err)
-		}
-	}
 
 	inner, cancel := context.WithCancelCause(ctx)
 	enough, release := context.WithCancel(inner)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -336,12 +337,9 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 
 // leftovers counts for doctor what died runs have left on this host, and names where else they may have.
 func (a *app) leftovers(ctx context.Context) (here, elsewhere string, err error) {
-	elsewhere, err = a.elsewhere(ctx)
-	if err != nil {
-		return "", "", err
-	}
+	elsewhere, unread := a.elsewhere(ctx)
 	here, err = a.leftHere(ctx)
-	return here, elsewhere, err
+	return here, elsewhere, cmp.Or(err, unread) // a store that cannot be read is in both
 }
 
 func (a *app) leftHere(ctx context.Context) (string, error) {
@@ -366,7 +364,7 @@ func (a *app) leftHere(ctx context.Context) (string, error) {
 		}
 	}
 	if len(parts) > 0 {
-		return strings.Join(parts, ", ") + " of runs that died", nil
+		return strings.Join(parts, ", ") + " of runs that died", err
 	}
 	return "", err
 }
