@@ -229,7 +229,7 @@ guard() {
 }
 `
 
-// removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it.
+// removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it, and ends the server whose it is.
 const removeDir = Guard + `
 d=$1
 case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
@@ -240,6 +240,17 @@ for p in "$d"/made-*; do
 	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }
 done
 guard "$d"
+# nginx writes its title over its environment, where its label was: it is known by the file with its id.
+at() { tr '\000' '\n' <"/proc/$p/cmdline" | grep -qF -- "$d/"; } 2>/dev/null
+if { read -r p <"$d/pid"; } 2>/dev/null; then
+	n=0
+	while at; do
+		if [ $n -eq 0 ]; then kill -s TERM "$p"; elif [ $n -ge 50 ]; then kill -s KILL "$p"; fi
+		if [ $n -ge 100 ]; then echo "process $p is still alive" >&2; exit 41; fi
+		n=$((n + 1))
+		sleep 0.1 2>/dev/null || sleep 1
+	done
+fi
 case ${d%/*} in /mnt | /run) # made with the rights of root
 	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n rm -rf -- "$d"; fi
 esac

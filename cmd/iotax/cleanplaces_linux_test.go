@@ -107,6 +107,9 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 					if _, err := os.Lstat(dir); err == nil {
 						t.Errorf("%s is still there", dir)
 					}
+					for _, p := range using(t, dir) {
+						t.Errorf("process %s still uses %s", p, dir)
+					}
 				}
 			}
 		})
@@ -271,4 +274,19 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 			}
 		}
 	}
+}
+
+// using lists the processes whose command lines name what is in dir. nginx has no environment that could tell whose it is.
+func using(t *testing.T, dir string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), dir+"/") {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
 }
