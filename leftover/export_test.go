@@ -1,6 +1,9 @@
 package leftover
 
 // For the tests outside the package: machine imports this one.
-var RunScript = run
+var (
+	RunScript = run
+	AsRoot    = root
+)
 
 const EndProcess = endProcess

@@ -202,8 +202,9 @@ for d in "$@" "${TMPDIR:-/tmp}"; do
 		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ]; then
 			case $p in *"
 "*) continue;; esac
-			printf '%s\n' "$p"
-			head -n 1 "$p/.iotax"
+			line=
+			IFS= read -r line <"$p/.iotax"
+			printf '%s\n' "$p" "$line"
 		fi
 	done
 done
@@ -235,7 +236,9 @@ d=$1
 case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
 [ -d "$d" ] || exit 0
 if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
-if [ "$(head -n 1 "$d/.iotax")" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
+line=
+IFS= read -r line <"$d/.iotax"
+if [ "$line" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
 for p in "$d"/made-*; do
 	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }
 done

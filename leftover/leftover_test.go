@@ -3,6 +3,7 @@ package leftover_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"iotax"
 	. "iotax/leftover"
 	"iotax/machine/host"
+	"iotax/machine/shell"
 )
 
 // TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits.
@@ -282,6 +285,75 @@ func TestMountedBehindLinks(t *testing.T) {
 	}
 	if _, err := os.Stat(point + "/precious"); err != nil {
 		t.Error(err)
+	}
+}
+
+// ownShell is this host as it is where no POSIX shell is installed.
+type ownShell struct{ iotax.Machine }
+
+func (o ownShell) Run(ctx context.Context, c *iotax.Cmd) error {
+	return shell.Run(ctx, c, func(_ context.Context, c *iotax.Cmd) error { return &iotax.ExitError{Args: c.Args, Code: 127} })
+}
+
+// Directories are found and removed, and mounts kept, by the shell that iotax brings, too.
+func TestOwnShell(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b")
+	l := Label{Run: "own-shell", Runner: Self()}
+	l.Runner.Start++ // dead
+	made := filepath.Join(dir, "iotax-1")
+	point := filepath.Join(made, "m")
+	if err := errors.Join(os.MkdirAll(point, 0o700), os.WriteFile(filepath.Join(made, Marker), []byte(l.String()+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	find := func() *Item {
+		t.Helper()
+		items, _ := Find(t.Context(), Place{Machine: ownShell{host.Local()}, Dirs: []string{dir + "/"}}) // it knows no head of many files
+		i := slices.IndexFunc(items, func(i Item) bool { return i.Kind == "directory" && i.Label.Run == l.Run })
+		if i < 0 {
+			return nil
+		}
+		items[i].State = Dead // also where this system cannot tell
+		return &items[i]
+	}
+	i := find()
+	if i == nil || filepath.ToSlash(i.Name) != filepath.ToSlash(made) {
+		t.Fatalf("found %+v", i)
+	}
+	if os.Geteuid() == 0 && exec.Command("mount", "-t", "tmpfs", "none", point).Run() == nil {
+		t.Cleanup(func() { exec.Command("umount", point).Run() })
+		if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "is still mounted") {
+			t.Errorf("got %v", err)
+		}
+		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+	}
+	if err := i.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if i := find(); i != nil {
+		t.Errorf("%s is still there", i.Name)
+	}
+}
+
+// Where sudo would ask for a password, what needs root is tried without it: a user may unmount what FUSE has mounted for them.
+func TestSudoThatAsks(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	for name, c := range map[string]struct{ sudo, want string }{
+		"asks":       {"exit 1", "as the user"},
+		"never asks": {`shift; [ "$1" = true ] || FROM=sudo exec "$@"`, "as the user by sudo"},
+	} {
+		bin := t.TempDir()
+		if err := errors.Join(os.WriteFile(bin+"/sudo", []byte("#!/bin/sh\n"+c.sudo+"\n"), 0o700), os.WriteFile(bin+"/id", []byte("#!/bin/sh\necho 1000\n"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		out, err := AsRoot(t.Context(), host.Local(), time.Minute, `echo "as $1${FROM:+ by $FROM}"`, "the user")
+		if err != nil || strings.TrimSpace(out) != c.want {
+			t.Errorf("sudo that %s: %q, %v", name, out, err)
+		}
 	}
 }
 
