@@ -149,13 +149,13 @@ func (c *client) batch(ctx context.Context, j Job, r *Result) (err error) {
 }
 
 func (c *client) upload(ctx context.Context, b Batch, key func(int) string, objects []*content, p *Phase) error {
-	return p.time(ctx, b, func(ctx context.Context, i int, _ []byte, _ *checker) (time.Duration, error) {
+	return p.time(ctx, b, 0, func(ctx context.Context, i int, _ []byte, _ *checker) (time.Duration, error) {
 		return 0, c.put(ctx, key(i), objects[i], b.Size, b.Part, b.Concurrency)
 	})
 }
 
 func (c *client) download(ctx context.Context, b Batch, key func(int) string, sums []uint64, p *Phase) error {
-	return p.time(ctx, b, func(ctx context.Context, i int, buf []byte, check *checker) (time.Duration, error) {
+	return p.time(ctx, b, buffer, func(ctx context.Context, i int, buf []byte, check *checker) (time.Duration, error) {
 		take := func([]byte) {}
 		if b.Verify {
 			check.sum = 0
@@ -212,20 +212,24 @@ func cost(all []*checker) float64 {
 // eight clients fit into the caches.
 const buffer = 512 << 10
 
-// time runs f for every object, by as many clients as the batch has, until one fails.
-func (p *Phase) time(ctx context.Context, b Batch, f func(ctx context.Context, i int, buf []byte, check *checker) (first time.Duration, err error)) error {
+// time runs f for every object, by as many clients as the batch has, until one fails. Each has a buffer of its own of so many bytes,
+// which is there before the time begins.
+func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx context.Context, i int, buf []byte, check *checker) (first time.Duration, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var mu sync.Mutex
 	var checkers []*checker
 	var clients sync.WaitGroup
+	buffers := make([][]byte, min(b.Clients, b.Count))
+	for i := range buffers {
+		buffers[i] = make([]byte, buffer)
+	}
 	cpu, begun := CPUTime(), time.Now()
-	for range min(b.Clients, b.Count) {
+	for _, buf := range buffers {
 		check := &checker{}
 		checkers = append(checkers, check)
 		clients.Go(func() {
-			buf := make([]byte, buffer)
 			for i := range next {
 				start := time.Now()
 				first, err := f(ctx, i, buf, check)
@@ -273,6 +277,8 @@ func (c *client) remove(ctx context.Context, n int, key func(int) string) error 
 
 // clean removes what is left under the prefix: objects, and uploads that were cut off.
 func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
+	ctx, cancel := context.WithCancel(ctx) // ends a listing that is not read to its end
+	defer cancel()
 	var errs []error
 	marked := false
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
@@ -308,31 +314,51 @@ func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 // Marker is the object under each prefix of a run that holds the run's label.
 const Marker = ".iotax"
 
-// marks returns the labels under the prefixes that iotax makes, by prefix. What bears none is not told of.
+// marks returns the labels under the prefixes that iotax makes, by prefix. What bears none is not told of; a label that cannot be
+// read, somebody else's perhaps, is in the error and hides no other.
 func (c *client) marks(ctx context.Context) (map[string]string, error) {
 	found := map[string]string{}
+	var errs []error
+	unread := 0
+	ctx, cancel := context.WithCancel(ctx) // ends a listing that is not read to its end
+	defer cancel()
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: "iotax-"}) {
 		if o.Err != nil {
-			return found, failure("list the prefixes of bucket "+c.e.Bucket, o.Err)
+			errs = append(errs, failure("list the prefixes of bucket "+c.e.Bucket, o.Err))
+			break
 		}
 		if !strings.HasSuffix(o.Key, "/") {
 			continue // an object of somebody's
 		}
-		body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, o.Key+Marker, minio.GetObjectOptions{})
-		if minio.ToErrorResponse(err).Code == "NoSuchKey" {
-			continue
+		label, err := c.mark(ctx, o.Key)
+		answer := minio.ToErrorResponse(err)
+		switch {
+		case err == nil:
+			found[o.Key] = label
+		case answer.Code == "NoSuchKey":
+		case answer.StatusCode == 0: // who does not answer does not answer the next time
+			return found, errors.Join(append(errs, failure("read "+o.Key+Marker, err))...)
+		default:
+			if unread++; unread <= 3 { // they fail alike
+				errs = append(errs, failure("read "+o.Key+Marker, err))
+			}
 		}
-		if err != nil {
-			return found, failure("read "+o.Key+Marker, err)
-		}
-		text, err := io.ReadAll(io.LimitReader(body, maxLabel))
-		body.Close()
-		if err != nil {
-			return found, failure("read "+o.Key+Marker, err)
-		}
-		found[o.Key] = strings.TrimSpace(string(text))
 	}
-	return found, nil
+	if unread > 3 {
+		errs = append(errs, &Failure{Op: "read labels in bucket " + c.e.Bucket, Text: fmt.Sprintf("%d more could not be read", unread-3)})
+	}
+	return found, errors.Join(errs...)
+}
+
+// mark reads the label under a prefix.
+func (c *client) mark(ctx context.Context, prefix string) (string, error) {
+	body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, prefix+Marker, minio.GetObjectOptions{})
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, maxLabel))
+	return strings.TrimSpace(string(text)), err
 }
 
 // maxLabel bounds what is read of a marker.
@@ -344,6 +370,7 @@ func Marks(ctx context.Context, e Endpoint) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.close()
 	return c.marks(ctx)
 }
 

@@ -299,6 +299,39 @@ func TestFaultyStores(t *testing.T) {
 	})
 }
 
+// Labels that this user may not read hide no other.
+func TestMarksThatCannotBeRead(t *testing.T) {
+	var all strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&all, "<CommonPrefixes><Prefix>iotax-%d/</Prefix></CommonPrefixes>", i)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, text := http.StatusForbidden, "<Error><Code>AccessDenied</Code></Error>"
+		switch {
+		case r.URL.Query().Has("list-type"):
+			status, text = http.StatusOK, "<ListBucketResult><IsTruncated>false</IsTruncated>"+all.String()+"</ListBucketResult>"
+		case strings.HasSuffix(r.URL.Path, "/iotax-4/"+Marker):
+			status, text = http.StatusNotFound, "<Error><Code>NoSuchKey</Code></Error>"
+		case strings.HasSuffix(r.URL.Path, "/iotax-5/"+Marker):
+			status, text = http.StatusOK, "run=a runner=b\n"
+			w.Header().Set("ETag", `"x"`)
+			w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	defer s.Close()
+	e := Endpoint{Host: strings.TrimPrefix(s.URL, "http://"), Bucket: "bench", Region: "us-east-1", Style: "path", Access: access, Secret: secret, Timeout: 20 * time.Second}
+	marks, err := Marks(t.Context(), e)
+	if len(marks) != 1 || marks["iotax-5/"] != "run=a runner=b" {
+		t.Errorf("found %v", marks)
+	}
+	if err == nil || strings.Count(err.Error(), "AccessDenied") != 3 || !strings.Contains(err.Error(), "iotax-2/") || !strings.Contains(err.Error(), "1 more") {
+		t.Errorf("told: %v", err)
+	}
+}
+
 // No two blocks of a batch are alike, whatever the store's block size, and a place in an object always reads the same.
 func TestContentIsUnique(t *testing.T) {
 	pool := newPool(3)
