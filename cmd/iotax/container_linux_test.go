@@ -279,11 +279,9 @@ func TestContainerFaults(t *testing.T) {
 	r.said("block 1/2")
 	id := e.CLIFirst(t, "ps", "-q")
 	fioIn(t, e, id, true)
-	sessions := s.sessions()
+	d.hold() // else a connection could be made anew meanwhile
+	s.killSessions()
 	d.stop()
-	for _, pid := range sessions {
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
 	fioIn(t, e, id, false)
 	if lost := r.wait(); lost.code == 0 || lost.code == -1 {
 		t.Errorf("the way was lost and all was well: %s", lost)

@@ -593,6 +593,7 @@ type sshd struct {
 	host string // public key
 	key  string // private key that is let in
 	stop func() // ends the one that listens, not the connections there are
+	hold func() // it lets nobody in any more
 }
 
 // sshd starts a server whose commands get PATH and cache of the stage's own.
@@ -641,6 +642,7 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 		}
 		d.stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
 		s.t.Cleanup(d.stop)
+		d.hold = func() { cmd.Process.Signal(syscall.SIGSTOP) }
 		for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(5 * time.Millisecond) {
 			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on 127.0.0.1 port %d", d.port)) {
 				return d
