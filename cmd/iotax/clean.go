@@ -32,9 +32,9 @@ func (a *app) cleanCommand() *cobra.Command {
 		Short: "List what runs that died have left behind, and remove it with --yes",
 		Long: `clean finds what a run could not remove because it was killed: processes,
 directories, the mounts and loop devices inside them, NBD devices, containers,
-volumes, instances of Lima and Tart, and labs with their network namespaces. It knows them by the label that every run
-puts on what it makes. What belongs to a run that is still
-running, here or on another host, is never touched.
+volumes, instances of Lima and Tart, and labs with their network namespaces.
+It knows them by the label that every run puts on what it makes. What belongs
+to a run that is still running, here or on another host, is never touched.
 
 It looks in the temporary directories and in those that the saved runs used.
 Without --yes it only lists. With --remote it also asks what unfinished runs

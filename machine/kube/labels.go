@@ -40,7 +40,7 @@ func NotMade(err error) bool {
 }
 
 // Left finds the pods, Jobs and claims of runs in a namespace. A Job goes with its pod, and claims that belong to a pod
-// which is there go with it. Who may not list Jobs can have made none, so that this is no error.
+// which is there go with it. Who may not list Jobs (most who make none) is not told of them.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

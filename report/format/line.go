@@ -63,7 +63,7 @@ func Bind(s string) string {
 
 var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
 
-// Unbroken is bind for a browser, which would also break behind the dash of an interval.
+// Unbroken is Bind for a browser, which would also break behind the dash of an interval.
 func Unbroken(s string) string {
 	return fromTo.ReplaceAllString(Bind(s), "$1\u2060–\u2060$2")
 }
