@@ -28,7 +28,7 @@ build:
 # other: tests that measure must not disturb each other.
 test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 1 -timeout 40m $(TESTFLAGS) ./...
+	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) ./...
 
 # Those with real container engines, and those with a real cluster of one node.
 test-containers: build
