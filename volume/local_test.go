@@ -107,6 +107,30 @@ func TestDir(t *testing.T) {
 	}
 }
 
+// What somebody has mounted in the directory stays, whatever the path looks like.
+func TestDirWithMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a tmpfs")
+	}
+	v, err := prepare(t, "dir", &DirSpec{Path: filepath.Join(t.TempDir(), "with a blank")}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := p.Path + "/m"
+	if out, err := exec.Command("sh", "-c", `mkdir "$1" && mount -t tmpfs tmpfs "$1" && touch "$1/precious"`, "sh", point).CombinedOutput(); err != nil {
+		t.Skipf("needs the right to mount: %s", out)
+	}
+	t.Cleanup(func() { exec.Command("umount", point).Run() })
+	wantError(t, v.Detach(t.Context()), "is still mounted", "look at it")
+	if _, err := os.Stat(point + "/precious"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDirRemovesNothingElse(t *testing.T) {
 	attach := func(t *testing.T) (iotax.Volume, iotax.Place) {
 		v, err := prepare(t, "dir", &DirSpec{Path: t.TempDir()}, Env{})
