@@ -162,18 +162,18 @@ func (b *booting) devices() {
 }
 
 // key makes the key that lets iotax in, for this boot alone. It is never written anywhere.
-func (b *booting) key() (err error) {
-	b.signer, err = newKey()
+func (b *booting) key() error {
+	private, err := newKey()
+	if err == nil {
+		b.signer, err = ssh.NewSignerFromKey(private)
+	}
 	return err
 }
 
 // newKey makes a key; tests look at those that were made.
-var newKey = func() (ssh.Signer, error) {
+var newKey = func() (ed25519.PrivateKey, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	return ssh.NewSignerFromKey(private)
+	return private, err
 }
 
 // line takes one line of the console.
