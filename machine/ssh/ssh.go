@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -109,7 +110,8 @@ var Kind = kind.Of("ssh", "a host over SSH, as your ssh configuration knows it",
 // A remote is a host over SSH, with the connections through which it is reached.
 type remote struct {
 	*sshx.Lasting
-	way func() *way // the one that is open; a connection that is made again goes another
+	way  func() *way     // of the connection that was made last; each goes its own
+	ways *sync.WaitGroup // that are open
 }
 
 // A shellless is a host without a POSIX shell: it is reached as others, and its commands are run by an iotax there.
@@ -131,7 +133,7 @@ func (s *shellless) Facts() map[string]string {
 // Close closes the connection and then those under it.
 func (r *remote) Close(ctx context.Context) error {
 	err := r.Lasting.Close(ctx)
-	r.way().close()
+	r.ways.Wait()
 	return err
 }
 
@@ -161,25 +163,27 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 		return nil, err
 	}
 	name := "ssh://" + strings.TrimPrefix(strings.TrimSpace(s.Host), "ssh://")
-	var open atomic.Pointer[way]
+	var last atomic.Pointer[way]
+	var ways sync.WaitGroup
 	dial := func(ctx context.Context) (*sshx.Client, error) {
-		if broken := open.Load(); broken != nil {
-			broken.close()
-		}
 		w := &way{spec: s, cfg: cfg, log: o.Logf}
 		conn, err := w.open(ctx)
 		if err != nil {
 			w.close()
 			return nil, err
 		}
-		open.Store(w)
+		last.Store(w)
+		ways.Go(func() { // what is under a connection goes with it
+			_ = conn.Wait()
+			w.close()
+		})
 		return sshx.New(conn, name, sshx.Watched()), nil
 	}
 	first, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	over := &remote{sshx.NewLasting(first, dial), open.Load}
+	over := &remote{sshx.NewLasting(first, dial), last.Load, &ways}
 	var m iotax.Machine = over
 	if s.Agent != "" {
 		m = &shellless{over, agent.New(over.Lasting, s.Agent)}

@@ -379,6 +379,45 @@ func TestSSHFewSessions(t *testing.T) {
 	}
 }
 
+// Commands that run on, as servers do, are more than the sessions of a connection: further ones hold them, and none is closed for another.
+func TestSSHManyAtOnce(t *testing.T) {
+	t.Parallel()
+	m := works(t, startSSHDWithSpec(t)) // ten sessions, as sshd has them
+	const n = 23
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			errs <- m.Run(ctx, iotax.Command("sh", "-c", `: >"$1/$2"; exec sleep 1009`, "sh", dir, strconv.Itoa(i)))
+		}()
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		begun, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(begun) == n {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d commands have begun", len(begun), n)
+		}
+	}
+	if err := m.Run(t.Context(), iotax.Command("true")); err != nil {
+		t.Error(err)
+	}
+	if len(errs) > 0 {
+		t.Errorf("a command ended: %v", <-errs)
+	}
+	cancel()
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
 func startSSHDWithSpec(t *testing.T, lines ...string) *Spec {
 	s := startSSHD(t, lines...)
 	return s.spec(t)
