@@ -14,7 +14,7 @@ GOLANGCI ?= $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 GOVULNCHECK ?= $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.2
 
-.PHONY: package-files packages reproducible demo build test test-containers test-k8s kubernetes race lint vulnerabilities cross clean
+.PHONY: package-files package-program packages reproducible demo build test test-containers test-k8s kubernetes race lint vulnerabilities cross clean
 
 demo: build
 	@scripts/need demo
@@ -67,12 +67,17 @@ cross:
 package-files:
 	rm -rf bin/package
 	mkdir -p bin/package/completion
-	$(BUILD) -o bin/package/iotax ./cmd/iotax
+	$(MAKE) package-program
 	bin/package/iotax man bin/package/man
 	gzip -9n bin/package/man/*.1
 	bin/package/iotax completion bash >bin/package/completion/iotax.bash
 	bin/package/iotax completion zsh >bin/package/completion/_iotax
 	bin/package/iotax completion fish >bin/package/completion/iotax.fish
+
+# The program as packages have it. BIN is given on the command line by those who want it elsewhere.
+BIN = bin
+package-program:
+	$(BUILD) -o $(BIN)/package/iotax ./cmd/iotax
 
 # The files in them have the time of the commit, so that the same commit gives the same bytes.
 packages: package-files

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,22 +67,26 @@ func (s *stage) census(r *running) (found census) {
 			return nil
 		})
 	}
-	for _, pattern := range []string{"/tmp/iotax-*", "/var/tmp/iotax-*", "/dev/shm/iotax-*", "/run/iotax-*"} {
+	var own []string
+	for _, pattern := range []string{"/tmp/iotax-*", "/var/tmp/iotax-*", "/dev/shm/iotax-*", "/run/iotax-*", "/mnt/iotax-*"} {
 		shared, _ := filepath.Glob(pattern)
 		for _, dir := range shared {
 			if marker, err := os.ReadFile(filepath.Join(dir, leftover.Marker)); err == nil && of(string(marker)) {
 				add("directory", dir)
+				own = append(own, dir+"/")
 			}
 		}
 	}
 
-	// Mounts and loop devices in what iotax makes on the stage.
+	// Mounts and loop devices in what iotax makes on the stage, and mounts below its directories elsewhere.
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Error(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, s.dir+"/") && strings.Contains(line, "/iotax-") {
+		words := strings.Fields(line) // the fifth is where
+		in := func(dir string) bool { return len(words) > 4 && strings.HasPrefix(words[4], dir) }
+		if strings.Contains(line, s.dir+"/") && strings.Contains(line, "/iotax-") || slices.ContainsFunc(own, in) {
 			add("mount", strings.TrimSpace(line))
 		}
 	}
@@ -161,7 +167,7 @@ func TestCensus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(shared)
+	t.Cleanup(func() { os.RemoveAll(shared) }) // after what is mounted there has gone
 	if err := os.WriteFile(filepath.Join(shared, leftover.Marker), []byte(label.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +183,16 @@ func TestCensus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(state)
-	sh(`mkdir -p "$1/a/iotax-1/m" "$1/tmp/deep/iotax-2" && mount -t tmpfs none "$1/a/iotax-1/m" && truncate -s 1M "$1/a/iotax-1/image"`)
+	sh(`mkdir -p "$1/a/iotax-1/m" "$1/tmp/deep/iotax-2" && truncate -s 1M "$1/a/iotax-1/image"`)
+	for _, at := range []string{s.path("a/iotax-1/m"), filepath.Join(shared, "m")} {
+		t.Cleanup(func() { exec.Command("umount", at).Run() }) // it was, unless something went wrong
+		sh(`mkdir -p "` + at + `" && mount -t tmpfs none "` + at + `"`)
+	}
 	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)
+	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once: the number is the next one's who asks
+	t.Cleanup(detach)
 
-	want := map[string]int{"process": 1, "directory": 3, "mount": 1, "loop device": 1, "lab": 1, "namespace": 1}
+	want := map[string]int{"process": 1, "directory": 3, "mount": 2, "loop device": 1, "lab": 1, "namespace": 1}
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v: %q", got.kinds(), want, got)
 	}
@@ -191,7 +203,8 @@ func TestCensus(t *testing.T) {
 	if got := s.census(r).kinds(); got["namespace"] != 1 || got["lab"] != 0 {
 		t.Errorf("without the lab: %v", got)
 	}
-	sh("losetup -d " + loop + ` && umount "$1/a/iotax-1/m" && rm -r "$1/a/iotax-1" "$1/tmp/deep" && ip netns del iotax-` + lab + "-node01")
+	detach()
+	sh(`umount "` + shared + `/m" "$1/a/iotax-1/m" && rm -r "$1/a/iotax-1" "$1/tmp/deep" && ip netns del iotax-` + lab + "-node01")
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(map[string]int{"process": 1, "directory": 1}) {
 		t.Errorf("what was removed is counted: %q", got)
 	}
