@@ -87,7 +87,7 @@ func TestClusterOverSSH(t *testing.T) {
 	}
 	s.write("plan.yaml", plan)
 	args, err := lab.Enter(l.Nodes[4], []string{iotax, "run", "plan.yaml", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no",
-		"-w", "network,sequential read,materialize,materialize lazily,32 objects of 4 MiB,image,guest"})
+		"-w", "network,sequential read,materialize,materialize lazily,32 objects of 4 MiB,image"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestClusterOverSSH(t *testing.T) {
 	out, err := c.CombinedOutput()
 	report := string(out)
 	for _, want := range []string{"copying iotax to ssh://10.77.0.4", "network bandwidth", "sequential read bandwidth", "materialize duration", "materialize lazily first io",
-		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "guest disk attached", "guest result", "guest root read bandwidth", "of tcp node04 to node01"} {
+		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("it does not say %q", want)
 		}
