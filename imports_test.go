@@ -23,10 +23,18 @@ var floors = map[string]string{
 	"store":               "iotax",
 	"store/storetest":     "",
 	"published":           "",
-	"report":              "iotax published stat report/format report/chart report/raster",
+	"report":              "iotax published stat report/format",
 	"report/format":       "iotax stat",
+	"report/compare":      "iotax stat report report/format",
+	"report/assess":       "iotax stat report report/format",
+	"report/table":        "iotax stat report report/format",
 	"report/chart":        "",
 	"report/raster":       "",
+	"report/text":         "iotax stat report report/format report/compare report/assess report/table",
+	"report/html":         "iotax stat report report/format report/compare report/assess report/table report/chart report/raster",
+	"report/export":       "iotax stat report report/format report/compare report/assess report/table",
+	"report/output":       "report report/compare report/text report/html report/export",
+	"report/reporttest":   "iotax stat published",
 	"report/browsertest":  "",
 	"check":               "iotax stat",
 	"lint":                "iotax plan fio",
@@ -59,7 +67,7 @@ var floors = map[string]string{
 	"ingest":              "iotax fio lint check",
 	"run":                 "iotax plan stat volume",
 	"calibrate":           "iotax plan stat",
-	"web":                 "iotax plan stat store report report/format",
+	"web":                 "iotax plan stat store report report/format report/compare report/html report/export",
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -25,7 +25,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsBlockingSubmit"},
 	{"durability-differs", "a guest's disk with `cache: unsafe` against the host's disk", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"trial-void", "a guest whose clock is wrong: its blocks are run again, and counted", "cmd/iotax", "TestFindsWrongClock"},
-	{"one-of-many", "24 comparisons, one of which is worse by a little; the same one alone", "report", "TestHolmIsTold"},
+	{"one-of-many", "24 comparisons, one of which is worse by a little; the same one alone", "report/output", "TestHolmIsTold"},
 	{"cpu-bound", "more than half of the null-engine ceiling, for one thread and several, here and elsewhere", "report", "TestCPUBound"},
 	{"trial-void", "one trial of six that a cache served, and two", "report", "TestOneErrorIsLeftOut"},
 	{"too-many-void", "two trials of six void, on either side", "report", "TestVerdictRules"},

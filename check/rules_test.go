@@ -134,6 +134,9 @@ func TestEveryIDIsExplained(t *testing.T) {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
+		if strings.HasSuffix(filepath.Dir(path), "test") { // what tests share makes ids up
+			return nil
+		}
 		text, err := os.ReadFile(path)
 		for _, m := range literal.FindAllSubmatch(text, -1) {
 			n++

@@ -189,7 +189,7 @@ func (b *besider) values(c Cell, metric string) (dots []Dot, unit string, better
 
 func counted(dots []Dot) []float64 {
 	r := Row{Dots: dots}
-	return r.values()
+	return r.Values()
 }
 
 // metricsOf are the published metrics of a cell with what this run calls them.
@@ -267,7 +267,7 @@ func (b *besider) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 		}
 		return &c.Interval
 	}
-	bs, xs := pairDots(base, dots, false)
+	bs, xs := PairDots(base, dots, false)
 	d, err := stat.Pair(bs, xs, better)
 	if err != nil {
 		return nil

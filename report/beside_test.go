@@ -1,7 +1,6 @@
 package report
 
 import (
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -9,23 +8,12 @@ import (
 
 	"iotax"
 	"iotax/published"
+	"iotax/report/reporttest"
 	"iotax/stat"
 )
 
-// mounts is a run like the published lima-mounts, on another machine.
-func mounts() (*iotax.Run, []*iotax.Trial) {
-	cell := func(target, workload string, iops float64) cellSpec {
-		return cellSpec{target: target, workload: workload, values: map[string]float64{"read.iops": iops}}
-	}
-	run, trials := runOf(8, nil,
-		cell("host disk", "Random Read", 50000), cell("sshfs", "Random Read", 3000), cell("guest 9p", "Random Read", 14000), cell("VZ virtiofs", "Random Read", 60000),
-		cell("host disk", "archive", 50000), cell("guest 9p", "archive", 50000))
-	run.Presentation = &iotax.Presentation{Beside: &iotax.Beside{Published: "lima-mounts", Targets: map[string]string{"sshfs": "QEMU reverse-sshfs", "guest 9p": "QEMU 9p"}}}
-	return run, trials
-}
-
 func TestBeside(t *testing.T) {
-	b := New(mounts()).Beside
+	b := New(reporttest.Mounts()).Beside
 	if b == nil || len(b.Rows) != 3 || b.Reference != "sshfs" || b.Theirs != "QEMU reverse-sshfs" || !strings.Contains(b.Source, "Lima 0.14.2") {
 		t.Fatalf("%+v", b)
 	}
@@ -48,7 +36,7 @@ func TestBeside(t *testing.T) {
 }
 
 func TestBesideOthers(t *testing.T) {
-	run, trials := mounts()
+	run, trials := reporttest.Mounts()
 	run.Presentation = nil
 	r := New(run, trials)
 	if r.Beside != nil {
@@ -81,61 +69,6 @@ func TestBesideOthers(t *testing.T) {
 	}
 }
 
-// That there was none of what is counted is a figure; a speed of 0 is one that was not measured, on either side.
-func TestBesideCounts(t *testing.T) {
-	run, trials := runOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
-		cellSpec{target: "a to b", workload: "network", values: map[string]float64{"bandwidth": 100, "retransmits": 0}},
-		cellSpec{target: "c to b", workload: "network", values: map[string]float64{"bandwidth": 0, "retransmits": 3}})
-	r := New(run, trials)
-	var fs []published.Figure
-	for target, v := range map[string]float64{"tcp a": 193, "tcp c": 0} {
-		fs = append(fs, published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "retransmits", Value: v, Unit: iotax.Count},
-			published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "bandwidth", Value: v, Unit: iotax.BytesPerSecond})
-	}
-	r.HoldBeside(fs, iotax.Beside{Published: "paper", Targets: map[string]string{"a to b": "tcp a"}, Workloads: map[string]string{"network": "net"},
-		Values: map[string]string{"c to b / network / retransmits": "tcp c / net / retransmits", "c to b / network / bandwidth": "tcp c / net / bandwidth"}}, "")
-	got := map[string][2]float64{}
-	for _, row := range r.Beside.Rows {
-		got[row.Target+" "+row.Metric] = [2]float64{math.Round(row.Value.Estimate), row.TheirValue.Estimate}
-		if strings.HasSuffix(row.Metric, "retransmits") && (row.Ratio != nil || row.TheirRatio != nil) {
-			t.Errorf("a number of retransmits has a ratio: %+v", row)
-		}
-	}
-	want := map[string][2]float64{"a to b retransmits": {0, 193}, "c to b retransmits": {3, 0}}
-	for cell, w := range want {
-		if v, ok := got[cell]; !ok || v != w {
-			t.Errorf("%s: %v beside the published, want %v", cell, v, w)
-		}
-	}
-	if _, ok := got["c to b bandwidth"]; ok || len(got) != 3 {
-		t.Errorf("%v", got)
-	}
-	var text strings.Builder
-	if err := r.text(100)(&text); err != nil || !strings.Contains(text.String(), "network retransmits") {
-		t.Errorf("%v: %s", err, text.String())
-	}
-}
-
-// What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
-func TestBesideTogether(t *testing.T) {
-	b := Beside{}
-	for _, target := range []string{"disk", "share"} {
-		for _, metric := range []string{"read.iops", "read.latency.sd", "write.iops"} {
-			b.Rows = append(b.Rows, BesideRow{Workload: "w", Target: target, Metric: metric})
-		}
-	}
-	var got []string
-	for _, r := range b.together() {
-		got = append(got, r.Metric+" "+r.Target)
-	}
-	if want := []string{"read.iops disk", "read.iops share", "write.iops disk", "write.iops share"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
-	if len(b.Rows) != 6 {
-		t.Error("the rows themselves were changed")
-	}
-}
-
 func TestAgree(t *testing.T) {
 	nan := math.NaN()
 	at := func(e, lo, hi float64) *stat.Interval { return &stat.Interval{Estimate: e, Lo: lo, Hi: hi} }
@@ -150,12 +83,5 @@ func TestAgree(t *testing.T) {
 		if got := agree(c.ours, c.theirs); got != c.want {
 			t.Errorf("%v, %v: %q, want %q", c.ours, c.theirs, got, c.want)
 		}
-	}
-}
-
-func TestGoldenBeside(t *testing.T) {
-	r := New(mounts())
-	for name, write := range map[string]func(io.Writer) error{"beside-60.txt": r.text(60), "beside-80.txt": r.text(80), "beside-120.txt": r.text(120), "beside.md": r.Markdown, "beside.json": r.JSON} {
-		t.Run(name, func(t *testing.T) { golden(t, name, write) })
 	}
 }

@@ -23,7 +23,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	var rates []float64
 	threads := 1
 	for _, t := range trials {
-		if t.Err != "" || b.void[s.Workload][t.Block] {
+		if !b.Counts(t) {
 			continue
 		}
 		if rate := totalIOPS(t); rate > 0 {

@@ -31,6 +31,16 @@ type DistributionCell struct {
 	Quantiles []Quantile // ascending
 }
 
+// At is the value that the share q of all observations is at most; NaN beyond the last quantile.
+func (c DistributionCell) At(q float64) float64 {
+	for _, x := range c.Quantiles {
+		if x.Q >= q {
+			return x.Value
+		}
+	}
+	return math.NaN()
+}
+
 // A Quantile says that the share Q of all observations is at most Value.
 type Quantile struct{ Q, Value float64 }
 
@@ -79,32 +89,26 @@ type CostCell struct {
 	Memory stat.Interval // the most that the processes serving the target had resident, B
 }
 
-// counting returns the trials that count by cell, in the order of blocks.
-func (r *Report) counting() map[Cell][]*Trial {
-	type block struct {
-		workload string
-		n        int
-	}
-	void := map[block]bool{}
-	for _, t := range r.Trials {
-		if t.Void != "" {
-			void[block{t.Workload, t.Block}] = true
+// Counting returns the trials that count by cell, in the order of blocks.
+func (r *Report) Counting() map[Cell][]*Trial {
+	out := make(map[Cell][]*Trial, len(r.byCell))
+	for c, all := range r.byCell {
+		var ts []*Trial
+		for _, t := range all {
+			if r.Counts(t) {
+				ts = append(ts, t)
+			}
 		}
-	}
-	out := map[Cell][]*Trial{}
-	for _, t := range r.Trials {
-		if t.Err == "" && !void[block{t.Workload, t.Block}] {
-			out[Cell{t.Target, t.Workload}] = append(out[Cell{t.Target, t.Workload}], t)
+		if ts != nil {
+			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Block, b.Block) })
+			out[c] = ts
 		}
-	}
-	for _, ts := range out {
-		slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Block, b.Block) })
 	}
 	return out
 }
 
-// distributions are those of a workload, one for each histogram that any of its trials has.
-func (s *Section) distributions(r *Report) []Distribution {
+// Distributions are those of a workload, one for each histogram that any of its trials has.
+func (s *Section) Distributions(r *Report) []Distribution {
 	var out []Distribution
 	for _, row := range s.Rows {
 		for _, h := range r.histograms[Cell{row.Target, s.Workload}] {
@@ -200,9 +204,9 @@ func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error
 	return out, nil
 }
 
-// timelines are those of each workload, of which there is none where no trial that counts has a series of two
+// Timelines are those of each workload, of which there is none where no trial that counts has a series of two
 // intervals.
-func (r *Report) timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
+func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
 	chosen := toDraw(trials)
 	series, err := r.series(chosen)
 	if err != nil {
@@ -279,8 +283,8 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 	return tl
 }
 
-// cost is the workload's, nil where neither CPU nor memory is known of any target.
-func (s *Section) cost(r *Report, trials map[Cell][]*Trial) *Cost {
+// Cost is the workload's, nil where neither CPU nor memory is known of any target.
+func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
 	cpus, err := strconv.ParseFloat(r.Run.Environment["cpu.count"], 64)
 	if err != nil || !(cpus > 0) {

@@ -15,9 +15,9 @@ type Adjustment struct {
 	Adjusted float64      // P after Holm's adjustment
 }
 
-// marginP is the p value that Holm's adjustment is made from: that of the margin on the side where the
+// MarginP is the p value that Holm's adjustment is made from: that of the margin on the side where the
 // estimate lies, and 1 where it lies within.
-func marginP(estimate, margin float64, p func(ratio float64) float64) float64 {
+func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	switch margin = max(margin, 0); {
 	case estimate > 1+margin:
 		return p(1 + margin)
@@ -41,7 +41,7 @@ func (b *builder) holm() {
 		s := &b.Sections[i]
 		for j := range s.Rows {
 			r := &s.Rows[j]
-			if !(conclusive(r.Verdict) || r.Verdict == stat.Inconclusive) || r.Holm == nil {
+			if !(Conclusive(r.Verdict) || r.Verdict == stat.Inconclusive) || r.Holm == nil {
 				r.Holm = nil
 				continue
 			}
@@ -57,7 +57,7 @@ func (b *builder) holm() {
 			continue
 		}
 		r.Verdict = stat.Inconclusive
-		b.note(r, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info, Mend: "measure that workload again, alone or with more " + b.counted() + "s"},
+		b.note(r, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info, Mend: "measure that workload again, alone or with more " + b.Counted() + "s"},
 			Item{Lead: fmt.Sprintf("alone it would be %s, but one such is no wonder among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
 				Detail: format.P(q),
 				Cells:  []Cell{{r.Target, family[i].s.Workload}}})

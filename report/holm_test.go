@@ -1,44 +1,16 @@
 package report
 
 import (
-	"bytes"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"iotax"
+	"iotax/report/reporttest"
 	"iotax/stat"
 )
-
-// matrix is a run of targets besides the baseline under workloads, with blocks of lognormal noise around
-// the ratio that of gives.
-func matrix(r *rand.Rand, targets, workloads, blocks int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
-	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
-	var trials []*iotax.Trial
-	for k := range targets {
-		run.Targets = append(run.Targets, iotax.TargetInfo{Name: fmt.Sprint("t", k+1)})
-	}
-	for w := range workloads {
-		name := fmt.Sprint("w", w)
-		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
-		for b := range blocks {
-			for k, t := range run.Targets {
-				rho := 1.0
-				if k > 0 {
-					rho = of(k-1, w)
-				}
-				trials = append(trials, &iotax.Trial{Target: t.Name, Workload: name, Block: b, Seq: len(trials),
-					Values: []iotax.Value{{Name: "m", Value: 100 * rho * math.Exp(sd*r.NormFloat64()), Better: iotax.Up}}})
-			}
-		}
-	}
-	return run, trials
-}
 
 // Holm's adjustment only takes back: a verdict after it is that of the interval, or inconclusive with a
 // note that says why. A single comparison is never touched.
@@ -47,7 +19,7 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		targets, workloads := rapid.IntRange(1, 4).Draw(t, "targets"), rapid.IntRange(1, 5).Draw(t, "workloads")
-		run, trials := matrix(r, targets, workloads, rapid.IntRange(2, 9).Draw(t, "blocks"), .04, func(int, int) float64 {
+		run, trials := reporttest.Matrix(r, targets, workloads, rapid.IntRange(2, 9).Draw(t, "blocks"), .04, func(int, int) float64 {
 			return rapid.SampledFrom([]float64{.5, .9, .93, 1, 1.1}).Draw(t, "ratio")
 		})
 		run.Margin = rapid.SampledFrom([]float64{0, .02, .05}).Draw(t, "margin")
@@ -101,7 +73,7 @@ func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
 	const studies = 200
 	wrong, alone := 0, 0
 	for seed := range uint64(studies) {
-		run, trials := matrix(rand.New(rand.NewPCG(seed, 9)), 4, 5, 8, .03, func(int, int) float64 { return 1 })
+		run, trials := reporttest.Matrix(rand.New(rand.NewPCG(seed, 9)), 4, 5, 8, .03, func(int, int) float64 { return 1 })
 		run.Margin = 0
 		flagged, judged := false, false
 		for _, s := range New(run, trials).Sections {
@@ -125,14 +97,8 @@ func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
 	}
 }
 
-// What is taken back is told at its row, in the summary and in the JSON.
-func TestHolmIsTold(t *testing.T) {
-	run, trials := matrix(rand.New(rand.NewPCG(4, 4)), 3, 8, 6, .02, func(target, workload int) float64 {
-		if target == 0 && workload == 0 {
-			return .9 // worse than the margin, by little
-		}
-		return 1
-	})
+func TestHolmTakesBack(t *testing.T) {
+	run, trials := reporttest.OneOfMany()
 	rep := New(run, trials)
 	row := row(t, rep, "w0", "m", "t1")
 	if row.Holm == nil || row.Holm.Alone != stat.Worse || row.Verdict != stat.Inconclusive {
@@ -146,21 +112,15 @@ func TestHolmIsTold(t *testing.T) {
 			}
 		}
 	}
-	var text, js bytes.Buffer
-	if err := rep.Text(&text, TextOptions{Width: 100}); err != nil {
-		t.Fatal(err)
-	}
-	if err := rep.JSON(&js); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"one-of-many", "alone it would be worse", "24 comparisons"} {
-		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
-			t.Errorf("%q is not in the report", want)
-		}
-	}
-	for _, want := range []string{`"verdict_alone": "worse"`, `"p_holm"`, `"p_margin"`} {
-		if !strings.Contains(js.String(), want) {
-			t.Errorf("%s is not in the JSON", want)
-		}
+}
+
+func TestAutocorrelationWidensRatios(t *testing.T) {
+	run, trials := reporttest.Fixture()
+	narrow := New(run, trials)
+	run.Calibration = &iotax.Calibration{Phi: .6}
+	wide := New(run, trials)
+	n, w := narrow.Sections[0].Rows[1].Ratio, wide.Sections[0].Rows[1].Ratio
+	if !(w.HalfWidth() > 1.5*n.HalfWidth()) || w.Estimate != n.Estimate {
+		t.Errorf("φ = 0.6 makes ± %v of ± %v", w.HalfWidth(), n.HalfWidth())
 	}
 }

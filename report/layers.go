@@ -1,12 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"iotax"
-	"iotax/report/format"
 	"iotax/stat"
 )
 
@@ -60,9 +58,9 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	var rows []*Row
 	takesPart := false
 	for _, name := range chain {
-		r := s.row(name)
+		r := s.Row(name)
 		takesPart = takesPart || r != nil
-		if r == nil || len(r.values()) == 0 || slices.ContainsFunc(r.values(), func(x float64) bool { return !(x > 0) || math.IsInf(x, 0) }) {
+		if r == nil || len(r.Values()) == 0 || slices.ContainsFunc(r.Values(), func(x float64) bool { return !(x > 0) || math.IsInf(x, 0) }) {
 			w.Missing = append(w.Missing, name)
 			continue
 		}
@@ -144,44 +142,12 @@ func (b *builder) common(rows []*Row) [][]float64 {
 // hopVerdict judges a hop alone: there is no Holm over a waterfall, which shows where a loss arises that
 // the table has judged.
 func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
-	x, y := b.info(from.Target).Durability, b.info(to.Target).Durability
+	x, y := b.Target(from.Target).Durability, b.Target(to.Target).Durability
 	switch {
-	case b.condemned(from) || b.condemned(to):
+	case b.Condemned(from) || b.Condemned(to):
 		return stat.NotComparable
 	case x != y && x != "" && y != "":
 		return stat.NotRanked
 	}
 	return stat.Judge(h.Ratio, b.Margin)
-}
-
-// title names a waterfall: "4k random read IOPS: device → file system → guest".
-func (w Waterfall) title() string {
-	return "Layers · " + format.Subject(w.Workload, w.Label)
-}
-
-// layerHead heads the columns of rows.
-var layerHead = []string{"layer", "value", "hop", "share", "verdict"}
-
-// rows are the cells of the table under layerHead: the first target, the hops, and the whole.
-func (w Waterfall) rows() [][]string {
-	share := func(h Hop) string {
-		if math.IsNaN(h.Share) {
-			return ""
-		}
-		return fmt.Sprintf("%.0f %%", math.Round(100*h.Share)+0)
-	}
-	out := [][]string{{format.Clean(w.Chain[0]), format.Number(w.Start, w.Unit), "", "", ""}}
-	for _, h := range w.Hops {
-		out = append(out, []string{"+ " + format.Clean(h.To), format.Number(h.Value, w.Unit), format.Ratio(h.Ratio), share(h), format.Verdict(h.Verdict, true)})
-	}
-	return append(out, []string{"= the whole", "", format.Ratio(w.Total.Ratio), share(w.Total), format.Verdict(w.Total.Verdict, true)})
-}
-
-// foot says from how many blocks, and what is missing.
-func (w Waterfall) foot(counted string) string {
-	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Blocks, counted))
-	if len(w.Missing) > 0 {
-		s += "; without a number here: " + format.Enumerate(w.Missing, 5, "target")
-	}
-	return s + "."
 }

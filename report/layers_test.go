@@ -4,30 +4,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"iotax"
+	"iotax/report/reporttest"
 	"iotax/stat"
 )
 
-func layered() (*iotax.Run, []*iotax.Trial) {
-	run, trials := runOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
-		cellSpec{target: "device", workload: "4k read", values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
-		cellSpec{target: "file system", workload: "4k read", values: map[string]float64{"read.iops": 48500, "read.latency.mean": .00062}},
-		cellSpec{target: "guest disk", workload: "4k read", values: map[string]float64{"read.iops": 19000, "read.latency.mean": .0016}},
-		cellSpec{target: "container in the guest", workload: "4k read", values: map[string]float64{"read.iops": 18900, "read.latency.mean": .0017}, noise: .02},
-		cellSpec{target: "device", workload: "1M read", values: map[string]float64{"read.bandwidth": 2e9}},
-		cellSpec{target: "guest disk", workload: "1M read", values: map[string]float64{"read.bandwidth": 2.2e9}},
-	)
-	run.Presentation = &iotax.Presentation{Layers: [][]string{{"device", "file system", "guest disk", "container in the guest"}, {"device", "nothing"}}}
-	return run, trials
-}
-
 func TestWaterfall(t *testing.T) {
-	r := New(layered())
+	r := New(reporttest.Layered())
 	if len(r.Waterfalls) != 3 {
 		t.Fatalf("%d waterfalls", len(r.Waterfalls))
 	}
@@ -46,7 +33,7 @@ func TestWaterfall(t *testing.T) {
 
 // What condemns a target, or makes it unlike, stands at the hops that touch it.
 func TestWaterfallVerdicts(t *testing.T) {
-	run, trials := layered()
+	run, trials := reporttest.Layered()
 	for _, x := range trials {
 		if x.Target == "file system" {
 			x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
@@ -113,29 +100,6 @@ func TestWaterfallMultiplies(t *testing.T) {
 			if len(w.Chain)+len(w.Missing) != n {
 				t.Fatalf("%v and %v of %v", w.Chain, w.Missing, chain)
 			}
-			for _, b := range w.bars(30) {
-				if len([]rune(b)) > 30 {
-					t.Fatalf("a bar of %d columns: %s", len([]rune(b)), b)
-				}
-			}
 		}
 	})
-}
-
-func TestWaterfallText(t *testing.T) {
-	r := New(layered())
-	for _, width := range []int{40, 60, 80, 100, 140} {
-		var out strings.Builder
-		if err := r.Text(&out, TextOptions{Width: width}); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(out.String()) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
-				t.Errorf("%d columns of %d: %q", n, width, line)
-			}
-		}
-		if bars := strings.Contains(out.String(), "░"); bars != (width >= 80) {
-			t.Errorf("%d columns: bars %v", width, bars)
-		}
-	}
 }

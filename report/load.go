@@ -135,38 +135,3 @@ func (b *builder) latencyLabel(workload, metric string) string {
 	}
 	return strings.Replace(label, "latency", "service latency", 1) + fmt.Sprintf(" at QD %d", l.depth)
 }
-
-// title names a curve: "rw=randread bs=4k".
-func (c Curve) title() string {
-	var words []string
-	for w := range strings.FieldsSeq(format.Clean(c.Job)) {
-		if strings.HasPrefix(w, "rw=") || strings.HasPrefix(w, "bs") {
-			words = append(words, w)
-		}
-	}
-	return "Load and latency · " + strings.Join(words, " ") + ", open loop: latency counts from the intended time"
-}
-
-var curveHead = []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}
-
-// rows are the cells of the table under curveHead.
-func (c Curve) rows() [][]string {
-	var out [][]string
-	for _, p := range c.Points {
-		for i, cell := range p.Cells {
-			if math.IsNaN(cell.Done) {
-				continue
-			}
-			offered := ""
-			if i == 0 {
-				offered = format.Number(format.Lone(p.Offered), iotax.PerSecond) + " (" + format.Clean(p.Load) + ")"
-			}
-			row := []string{offered, format.Clean(cell.Target), format.Number(format.Lone(cell.Done), iotax.PerSecond)}
-			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {
-				row = append(row, format.Number(format.Lone(v), iotax.Seconds))
-			}
-			out = append(out, row)
-		}
-	}
-	return out
-}

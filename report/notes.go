@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	if n == nil {
 		n = &Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend}
 		b.notes[key] = n
-		b.order = append(b.order, n)
+		b.found = append(b.found, n)
 	}
 	b.refer(n, r)
 	if it.Evidence = f.Evidence; it.Lead != "" {
@@ -53,9 +54,6 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 }
 
 func (b *builder) refer(n *Note, r *Row) {
-	if b.refs == nil {
-		b.refs = map[*Note]map[*Row]bool{}
-	}
 	if b.refs[n] == nil {
 		b.refs[n] = map[*Row]bool{}
 	}
@@ -64,21 +62,11 @@ func (b *builder) refer(n *Note, r *Row) {
 
 // blame makes r refer to what condemned the baseline.
 func (b *builder) blame(base, r *Row) {
-	for _, n := range b.order {
+	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
 			b.refer(n, r)
 		}
 	}
-}
-
-// condemned reports whether a check said that the row's number must not be quoted.
-func (b *builder) condemned(r *Row) bool {
-	for _, n := range b.order {
-		if n.Severity == iotax.Invalid && n.Rule != "too-many-void" && b.refs[n][r] {
-			return true
-		}
-	}
-	return false
 }
 
 // rawItem is an item before equal ones are put together.
@@ -95,7 +83,7 @@ func (b *builder) number() {
 	for i := range b.Sections {
 		rows += len(b.Sections[i].Rows)
 	}
-	for _, n := range b.order {
+	for _, n := range b.found {
 		// Errors stay with their rows: they are why a row has no verdict.
 		if rows > 1 && len(b.refs[n]) == rows && n.Severity != iotax.Invalid {
 			first[n] = true
@@ -109,7 +97,7 @@ func (b *builder) number() {
 	for i := range b.Sections {
 		for j := range b.Sections[i].Rows {
 			r := &b.Sections[i].Rows[j]
-			for _, n := range b.order {
+			for _, n := range b.found {
 				if !b.refs[n][r] || first[n] && n.Number == 0 {
 					continue
 				}
@@ -128,6 +116,9 @@ func (b *builder) number() {
 		for i := range notes {
 			notes[i].raw = nil
 		}
+	}
+	for _, n := range b.found {
+		n.raw = nil
 	}
 }
 
@@ -193,7 +184,7 @@ func (n Note) Count() int {
 }
 
 // Findings returns the notes of a row as findings, evidence of its own cell first.
-func (r *Report) findings(s Section, row Row) []iotax.Finding {
+func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	fs := []iotax.Finding{}
 	notes := slices.Clone(r.Common)
 	for _, k := range row.Notes {
@@ -202,7 +193,7 @@ func (r *Report) findings(s Section, row Row) []iotax.Finding {
 	for _, n := range notes {
 		f := iotax.Finding{Rule: n.Rule, Severity: n.Severity, Mend: n.Mend}
 		for _, it := range n.Items {
-			if it.about(row.Target, s.Workload) {
+			if it.About(row.Target, s.Workload) {
 				f.Evidence = it.Evidence
 				break
 			}
@@ -215,13 +206,134 @@ func (r *Report) findings(s Section, row Row) []iotax.Finding {
 	return fs
 }
 
-func (it Item) about(target, workload string) bool {
+// About reports whether the item was seen in a cell, or at its target as such.
+func (it Item) About(target, workload string) bool {
 	return slices.ContainsFunc(it.Cells, func(c Cell) bool {
 		return c.Target == target && (c.Workload == "" || c.Workload == workload)
 	})
 }
 
-// conclusive reports whether a verdict says which of the two is better, or that neither is.
-func conclusive(v stat.Verdict) bool {
+// Conclusive reports whether a verdict says which of the two is better, or that neither is.
+func Conclusive(v stat.Verdict) bool {
 	return v == stat.Worse || v == stat.Better || v == stat.Equivalent || v == stat.BelowMargin
+}
+
+// ShownItems is how many items of a note a format tells that has little room.
+const ShownItems = 3
+
+// alike puts items together that say the same of different cells but for the figures: a reader who is not told all
+// of them wants to know where.
+func alike(items []Item) []Item {
+	var out []Item
+	for _, it := range items {
+		i := -1
+		if it.Lead == "" && len(it.Cells) > 0 {
+			i = slices.IndexFunc(out, func(o Item) bool { return o.Lead == "" && len(o.Cells) > 0 && shape(o.Evidence) == shape(it.Evidence) })
+		}
+		if i < 0 {
+			it.Cells = slices.Clone(it.Cells)
+			out = append(out, it)
+			continue
+		}
+		o := &out[i]
+		o.Trials, o.Varies = o.Trials+it.Trials, true
+		for _, c := range it.Cells {
+			if !slices.Contains(o.Cells, c) {
+				o.Cells = append(o.Cells, c)
+			}
+		}
+	}
+	return out
+}
+
+// Sentences tells the items of a note, at most limit of them (0 is all), those that share a lead
+// together.
+func (n Note) Sentences(limit int) []string {
+	var out []string
+	if limit > 0 {
+		n.Items = alike(n.Items)
+	}
+	told := map[string]bool{}
+	for _, it := range n.Items {
+		if it.Lead == "" {
+			s := it.Evidence
+			if where := it.where(limit); where != "" {
+				s += " (" + where + ")"
+			}
+			out = append(out, s)
+			continue
+		}
+		if told[it.Lead] {
+			continue
+		}
+		told[it.Lead] = true
+		var group []Item
+		workloads := map[string]bool{}
+		for _, o := range n.Items {
+			if o.Lead == it.Lead {
+				group = append(group, o)
+				for _, c := range o.Cells {
+					workloads[c.Workload] = true
+				}
+			}
+		}
+		var parts []string
+		for _, o := range group {
+			var names []string
+			for _, c := range o.Cells {
+				if len(workloads) == 1 {
+					c.Workload = ""
+				}
+				names = append(names, c.String())
+			}
+			parts = append(parts, strings.Join(names, " and ")+" "+o.Detail)
+		}
+		s := it.Lead + ": "
+		if len(workloads) == 1 && it.Cells[0].Workload != "" {
+			s = it.Cells[0].Workload + ": " + it.Lead + ": "
+		}
+		if len(parts) == 1 && len(it.Cells) == 1 {
+			out = append(out, it.Cells[0].String()+": "+it.Lead+" "+it.Detail)
+		} else if len(parts) == 1 {
+			out = append(out, it.Lead+" "+it.Detail+" ("+it.where(limit)+")")
+		} else {
+			out = append(out, s+strings.Join(parts, ", "))
+		}
+	}
+	if limit > 0 && len(out) > limit+1 {
+		out = append(out[:limit], fmt.Sprintf("and %d more like it", len(out)-limit))
+	}
+	return out
+}
+
+// String names the cell: "guest disk / 4k random read".
+func (c Cell) String() string {
+	if c.Workload == "" {
+		return c.Target
+	}
+	return c.Target + " / " + c.Workload
+}
+
+// where says in which cells an item was seen (at most limit of them; 0 is all), and how often.
+func (it Item) where(limit int) string {
+	var names []string
+	cells := it.Cells
+	if it.All {
+		cells, names = nil, []string{"all cells"}
+	}
+	for i, c := range cells {
+		if limit > 0 && i == limit && len(it.Cells) > limit+1 {
+			names = append(names, fmt.Sprintf("and %d more", len(it.Cells)-i))
+			break
+		}
+		names = append(names, c.String())
+	}
+	s := strings.Join(names, ", ")
+	if it.Trials > 1 {
+		s = fmt.Sprintf("%d trials of %s", it.Trials, s)
+	}
+	if it.Varies {
+		s += ", figures vary"
+	}
+	return s
 }

@@ -1,5 +1,5 @@
-// Package report turns a run and its trials into a Report, which is plain data, and writes that as
-// text, Markdown, JSON and HTML. Whatever a format shows stands in the Report: no format computes.
+// Package report turns a run and its trials into a Report, which is plain data. The packages below it say that in sentences and
+// tables, and draw it: no format computes.
 package report
 
 import (
@@ -16,11 +16,18 @@ import (
 	"iotax/stat"
 )
 
+// Counted is what a workload was measured in. Imported trials are in no blocks.
+func (r *Report) Counted() string {
+	if r.Run.Imported() {
+		return "trial"
+	}
+	return "block"
+}
+
 // A Report is what a run found: a section for each workload and headline metric, a row in it for each
 // target, and numbered notes that the rows refer to.
 type Report struct {
 	Run      *iotax.Run
-	Answer   string // one sentence: what is lost, where
 	Baseline string
 	Margin   float64 // δ of the verdicts, a ratio
 	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
@@ -33,13 +40,13 @@ type Report struct {
 	Protocol Protocol
 	Trials   []*Trial // in the order in which they ran
 
-	Assessment Assessment  // the report in sentences; its first is Answer
 	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
 	Beside     *Beside     // published figures beside this run's; nil where none were asked for
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
 	source     Source
 	histograms map[Cell][]*merged
+	index
 }
 
 // A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.
@@ -149,10 +156,10 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 		run = &iotax.Run{}
 	}
 	b := builder{
-		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{}},
-		byCell: map[Cell][]*Trial{}, byWorkload: map[string][]*Trial{},
-		void:  map[string]map[int]bool{},
-		notes: map[noteKey]*Note{},
+		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{},
+			index: index{byCell: map[Cell][]*Trial{}, void: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
+		byWorkload: map[string][]*Trial{},
+		notes:      map[noteKey]*Note{},
 	}
 	if err := b.read(src); err != nil {
 		return nil, err
@@ -172,7 +179,6 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 	b.general(run.Findings)
 	b.number()
 	b.waterfalls()
-	b.assess()
 	b.holdPlanned()
 	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
 		b.Layout = p.Layout
@@ -182,17 +188,9 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 
 type builder struct {
 	*Report
-	targets   []iotax.TargetInfo // the baseline first
-	workloads []iotax.WorkloadInfo
-	byCell    map[Cell][]*Trial
-
 	byWorkload map[string][]*Trial
-	void       map[string]map[int]bool // void blocks by workload
-
-	notes map[noteKey]*Note
-	order []*Note
-	refs  map[*Note]map[*Row]bool
-	loads map[string]openLoad
+	notes      map[noteKey]*Note
+	loads      map[string]openLoad
 }
 
 type noteKey struct {
@@ -336,7 +334,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 		}
 		if t.Err != "" {
 			r.Failed++
-			f.errs[brief(t.Err)]++
+			f.errs[Brief(t.Err)]++
 			continue
 		}
 		if v, ok := t.Value(s.Metric); ok {
@@ -347,7 +345,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 		}
 	}
 	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Block, y.Block) })
-	tags, k := stat.Tukey(r.values()), 0
+	tags, k := stat.Tukey(r.Values()), 0
 	for i := range r.Dots {
 		if !r.Dots[i].Void {
 			r.Dots[i].Tag, k = tags[k], k+1
@@ -407,8 +405,8 @@ func (b *builder) tooManyVoid(c Cell) bool {
 	return void > 0 && float64(void) > stat.MaxVoided*float64(len(trials))
 }
 
-// values are those that count, in the order of Dots.
-func (r *Row) values() []float64 {
+// Values are those that count, in the order of Dots.
+func (r *Row) Values() []float64 {
 	var xs []float64
 	for _, d := range r.Dots {
 		if !d.Void {
@@ -430,7 +428,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		if b.Run.Imported() {
 			return b.change(base, r, s.Better)
 		}
-		bs, xs := pairDots(base.Dots, r.Dots, voided)
+		bs, xs := PairDots(base.Dots, r.Dots, voided)
 		if len(xs) == 0 {
 			return nil, nil, nil
 		}
@@ -454,7 +452,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	r.Ratio = e
 	switch {
 	case r.Verdict != "":
-	case e == nil && len(r.values()) == 0:
+	case e == nil && len(r.Values()) == 0:
 		r.Verdict = stat.NoResult
 	case e == nil:
 		r.Verdict = stat.Inconclusive
@@ -463,7 +461,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	default:
 		r.Verdict = stat.Judge(e.Interval, b.Margin)
 		if e.Bounded() {
-			r.Holm = &Adjustment{P: marginP(e.Estimate, b.Margin, p)}
+			r.Holm = &Adjustment{P: MarginP(e.Estimate, b.Margin, p)}
 		}
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
@@ -486,7 +484,7 @@ func (b *builder) compare(s *Section, r *Row) {
 // change is the ratio where the trials were not taken in turns (imported ones), and the p value of any
 // ratio: of two samples, by Welch's t and rank sums.
 func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
-	x, y := base.values(), r.values()
+	x, y := base.Values(), r.Values()
 	if len(x) == 0 || len(y) == 0 {
 		return nil, nil, nil
 	}
@@ -494,7 +492,7 @@ func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	lx, ly := logs(x), logs(y)
+	lx, ly := Logs(x), Logs(y)
 	if better == iotax.Down {
 		lx, ly = ly, lx
 	}
@@ -502,7 +500,8 @@ func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(
 		func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
 }
 
-func (s *Section) baseline() *Row {
+// Baseline is the row of the baseline, nil where there is none.
+func (s *Section) Baseline() *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Baseline {
 			return &s.Rows[i]
@@ -520,19 +519,19 @@ func (b *builder) spreadBaseline(s *Section) {
 	}
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		base := s.row(r.Against)
+		base := s.Row(r.Against)
 		if base == nil || r.Verdict == stat.NoResult {
 			continue
 		}
 		bd := info(base.Target).Durability
-		baseBad, baseVoid := b.condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
+		baseBad, baseVoid := b.Condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
 				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
 				Mend:     "compare with the same promise on both sides (cache=none or writeback in the guest)"}, Item{Cells: []Cell{{Target: r.Target}}})
 		}
-		if baseBad || b.condemned(r) {
+		if baseBad || b.Condemned(r) {
 			r.Verdict = stat.NotComparable
 			if baseBad {
 				b.blame(base, r)
@@ -547,9 +546,9 @@ func (b *builder) spreadBaseline(s *Section) {
 	}
 }
 
-// brief is the first line of an error and its mend: what lies between, the console of a guest, say,
+// Brief is the first line of an error and its mend: what lies between, the console of a guest, say,
 // differs from trial to trial and stays with the trial.
-func brief(err string) string {
+func Brief(err string) string {
 	rest, mend, found := strings.Cut(err, "\n  mend: ")
 	line, _, _ := strings.Cut(rest, "\n")
 	if found {

@@ -21,7 +21,7 @@ var quantiles = []struct {
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
-		if t.Err == "" && !b.void[w.Name][t.Block] {
+		if b.Counts(t) {
 			trials = append(trials, t)
 		}
 	}

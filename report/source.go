@@ -152,7 +152,7 @@ func (b *builder) read(src Source) error {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
 		}
 		r.take(t, m.Values)
-		if t.Err == "" && !b.void[t.Workload][t.Block] {
+		if b.Counts(t) {
 			c := Cell{t.Target, t.Workload}
 			for _, h := range m.Histograms {
 				b.merge(c, h)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/report/export"
 	"iotax/report/format"
 	"iotax/stat"
 	"iotax/store"
@@ -102,7 +103,7 @@ func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, func(b *bytes.Buffer) error { return rep.JSON(b) })
+	return answer(w, func(b *bytes.Buffer) error { return export.JSON(b, rep) })
 }
 
 func (s *Server) apiState(w http.ResponseWriter, r *http.Request) error {
@@ -140,7 +141,7 @@ func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, func(b *bytes.Buffer) error { return all[0].JSON(b) })
+	return answer(w, func(b *bytes.Buffer) error { return export.JSONComparison(b, all[0]) })
 }
 
 type apiPoint struct {

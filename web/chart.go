@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"iotax/report"
 	"iotax/report/format"
+	"iotax/report/html"
 	"iotax/stat"
 )
 
@@ -171,7 +171,7 @@ func (c *trendChart) levels(d *trendData, x func(float64) float64, y func(float6
 			Title: fmt.Sprintf("level of %d runs: %s", n, d.text(stat.Interval{Estimate: mean, Lo: math.NaN(), Hi: math.NaN()}))})
 	}
 	for _, ch := range d.changes {
-		cc := chartChange{X: x(float64(ch.after) - .5), Class: report.VerdictClass(ch.verdict), Anchor: "start"}
+		cc := chartChange{X: x(float64(ch.after) - .5), Class: html.VerdictClass(ch.verdict), Anchor: "start"}
 		cc.Label, _ = parted(format.Ratio(ch.change))
 		if cc.LabelX = cc.X + 5; cc.X > c.PlotRight-60 {
 			cc.LabelX, cc.Anchor = cc.X-5, "end"

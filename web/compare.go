@@ -10,6 +10,8 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/compare"
+	"iotax/report/html"
 	"iotax/store"
 )
 
@@ -51,9 +53,9 @@ func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error)
 }
 
 // comparisons holds each run but the first against the first.
-func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*report.Comparison, error) {
-	o := report.CompareOptions{Margin: -1, By: report.By(v.Get("by"))}
-	if o.By != "" && o.By != report.ByValue && o.By != report.ByLoss {
+func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*compare.Comparison, error) {
+	o := compare.Options{Margin: -1, By: compare.By(v.Get("by"))}
+	if o.By != "" && o.By != compare.ByValue && o.By != compare.ByLoss {
 		return nil, nil, wrong("runs are compared by value or loss, not by %q", o.By)
 	}
 	runs, err := s.chosen(ctx, v)
@@ -66,7 +68,7 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 	}
 	defer done()
 	var first *report.Report
-	var out []*report.Comparison
+	var out []*compare.Comparison
 	for i, r := range runs {
 		rep, err := s.report(ctx, r, store.Brief)
 		if err != nil {
@@ -77,7 +79,7 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 			continue
 		}
 		o.Letter = string(rune('A' + i))
-		out = append(out, report.Compare(first, rep, o))
+		out = append(out, compare.Of(first, rep, o))
 	}
 	return first, out, nil
 }
@@ -93,14 +95,14 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range all {
 		runs = append(runs, c.B.Run)
 	}
-	byLoss := all[0].By == report.ByLoss
+	byLoss := all[0].By == compare.ByLoss
 	address := func(base string, byLoss bool) string {
 		q := url.Values{"run": query["run"]}
 		if base != "" {
 			q.Set("base", base)
 		}
 		if byLoss {
-			q.Set("by", string(report.ByLoss))
+			q.Set("by", string(compare.ByLoss))
 		}
 		return "/compare?" + q.Encode()
 	}
@@ -112,12 +114,12 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	p := report.ComparePage{All: all, Head: s.frame.head, Top: template.HTML(top.String()), // escaped by the template
+	p := html.ComparisonPage{All: all, Head: s.frame.head, Top: template.HTML(top.String()), // escaped by the template
 		Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
 		Links: func(r *iotax.Run) (string, string) {
 			return "/runs/" + url.PathEscape(r.ID), address(r.ID, byLoss)
 		}}
-	if err := p.HTML(&page); err != nil {
+	if err := p.Write(&page); err != nil {
 		return err
 	}
 	s.framed(w, page.Bytes())

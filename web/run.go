@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/report"
 	"iotax/report/format"
+	"iotax/report/html"
 	"iotax/store"
 )
 
@@ -55,11 +56,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	frame := report.Frame{Head: s.frame.head, Top: template.HTML(top.String())} // escaped by the template
-	if !bar.Running {                                                           // half a run is no point of a trend
+	frame := html.Frame{Head: s.frame.head, Top: template.HTML(top.String())} // escaped by the template
+	if !bar.Running {                                                         // half a run is no point of a trend
 		frame.Trend = trendsOf(false, run)
 	}
-	if err := rep.Page(&page, frame); err != nil {
+	if err := html.Page(&page, rep, frame); err != nil {
 		return err
 	}
 	s.framed(w, page.Bytes())

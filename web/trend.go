@@ -15,7 +15,9 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/compare"
 	"iotax/report/format"
+	"iotax/report/html"
 	"iotax/stat"
 	"iotax/store"
 )
@@ -89,14 +91,14 @@ func (s *Server) cellReport(ctx context.Context, c store.Cell, run *iotax.Run) (
 func pointOf(c store.Cell, rep *report.Report) point {
 	p := point{run: *rep.Run, baseline: rep.Baseline}
 	p.run.Plan, p.run.Findings = nil, nil
-	p.work = rep.Work(report.Cell{Target: c.Target, Workload: c.Workload}) + " against " + rep.Baseline + " " + rep.Work(report.Cell{Target: rep.Baseline, Workload: c.Workload})
+	p.work = compare.Work(rep, report.Cell{Target: c.Target, Workload: c.Workload}) + " against " + rep.Baseline + " " + compare.Work(rep, report.Cell{Target: rep.Baseline, Workload: c.Workload})
 	for _, sec := range rep.Sections {
 		for _, row := range sec.Rows {
 			if row.Target != c.Target || row.Value.N == 0 {
 				continue
 			}
 			f := figure{metric: sec.Metric, label: sec.Label, unit: sec.Unit, better: sec.Better, headline: true, value: row.Value,
-				unfit: rep.Unfit(report.CellMetric{Target: c.Target, Workload: c.Workload, Metric: sec.Metric})}
+				unfit: compare.Unfit(rep, compare.CellMetric{Target: c.Target, Workload: c.Workload, Metric: sec.Metric})}
 			if row.Ratio != nil {
 				f.ratio = &row.Ratio.Interval
 			}
@@ -151,7 +153,7 @@ type trendChange struct {
 	p             float64
 	change        stat.Interval // oriented: above 1 is better
 	verdict       stat.Verdict
-	differences   []report.Difference
+	differences   []compare.Difference
 }
 
 // trendOf computes the trend that an address asks for.
@@ -272,7 +274,7 @@ func (d *trendData) find(ctx context.Context, s *Server) error {
 				return err
 			}
 		}
-		t.differences = report.Differences(sides[0], sides[1])
+		t.differences = compare.Differences(sides[0], sides[1])
 		d.changes = append(d.changes, t)
 	}
 	return nil
@@ -349,7 +351,7 @@ func trendAddress(c store.Cell, more url.Values) string {
 
 // trendsOf gives the addresses of the trends of what runs measured: among runs of their name, where they have one and
 // have it in common. A number that has a ratio to the baseline is shown as that, unless it is asked for as it is.
-func trendsOf(byValue bool, runs ...*iotax.Run) func(report.CellMetric) string {
+func trendsOf(byValue bool, runs ...*iotax.Run) func(compare.CellMetric) string {
 	more := url.Values{}
 	if !slices.ContainsFunc(runs, func(r *iotax.Run) bool { return r.Name != runs[0].Name }) {
 		more.Set("name", runs[0].Name)
@@ -357,7 +359,7 @@ func trendsOf(byValue bool, runs ...*iotax.Run) func(report.CellMetric) string {
 	if byValue {
 		more.Set("by", "value")
 	}
-	return func(c report.CellMetric) string {
+	return func(c compare.CellMetric) string {
 		more := maps.Clone(more)
 		more.Set("metric", c.Metric)
 		return trendAddress(store.Cell{Workload: c.Workload, Target: c.Target}, more)
@@ -444,14 +446,14 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range slices.Backward(d.changes) {
 		cv := changeView{Started: d.dots[c.after].run.Start.UTC().Format("2006-01-02 15:04"), ID: d.dots[c.after].run.ID, Href: "/runs/" + url.PathEscape(d.dots[c.after].run.ID),
 			Compare: "/compare?" + url.Values{"run": {d.dots[c.before].run.ID, d.dots[c.after].run.ID}}.Encode(),
-			Verdict: format.Verdict(c.verdict, false), Class: report.VerdictClass(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
+			Verdict: format.Verdict(c.verdict, false), Class: html.VerdictClass(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
 		cv.Change, cv.Bounds = parted(format.Ratio(c.change))
 		for _, diff := range c.differences {
 			if len(cv.Differences) == 6 {
 				cv.More = len(c.differences) - 6
 				break
 			}
-			cv.Differences = append(cv.Differences, differenceView{format.Clean(diff.Place()), format.Clean(diff.Key), format.Clean(diff.A), format.Clean(diff.B)})
+			cv.Differences = append(cv.Differences, differenceView{format.Clean(diff.Place(2)), format.Clean(diff.Key), format.Clean(diff.A), format.Clean(diff.B)})
 		}
 		v.Changes = append(v.Changes, cv)
 	}

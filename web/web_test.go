@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
+	gohtml "html"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +20,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/html"
 	"iotax/stat"
 	"iotax/store"
 )
@@ -198,7 +199,7 @@ func TestTrendOfEachCell(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, m := range found {
-			to := html.UnescapeString(m[1])
+			to := gohtml.UnescapeString(m[1])
 			u, err := url.Parse(to)
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +245,7 @@ func TestRunPageIsTheReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	if err := report.New(run, trials).HTML(&want); err != nil {
+	if err := html.Write(&want, report.New(run, trials)); err != nil {
 		t.Fatal(err)
 	}
 	got := get(t, serve(t, newServer(t, Options{Store: db}))+"/runs/"+run.ID)

@@ -14,6 +14,9 @@ import (
 	"iotax"
 	"iotax/plan"
 	"iotax/report"
+	"iotax/report/compare"
+	"iotax/report/output"
+	"iotax/report/text"
 	"iotax/store"
 )
 
@@ -38,14 +41,14 @@ held against it.`,
   iotax compare main.json pr.json --fail-on worse --margin 10% --format md`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			o := report.CompareOptions{Margin: -1, By: report.By(by), FailOn: report.FailOn(failOn)}
+			o := compare.Options{Margin: -1, By: compare.By(by), FailOn: compare.FailOn(failOn)}
 			switch o.By {
-			case report.ByValue, report.ByLoss:
+			case compare.ByValue, compare.ByLoss:
 			default:
 				return usageError{fmt.Errorf("--by %s: there are value and loss", by)}
 			}
 			switch o.FailOn {
-			case report.FailOnNothing, report.FailOnWorse, report.FailOnDiffers:
+			case compare.FailOnNothing, compare.FailOnWorse, compare.FailOnDiffers:
 			default:
 				return usageError{fmt.Errorf("--fail-on %s: there are worse and differs", failOn)}
 			}
@@ -59,7 +62,7 @@ held against it.`,
 			if format == "" && a.json {
 				format = "json"
 			}
-			write, ok := compareFormats(a)[format]
+			write, ok := compareFormats()[format]
 			if !ok {
 				return usageError{fmt.Errorf("--format %s: there are text, md, json and html", format)}
 			}
@@ -77,9 +80,9 @@ held against it.`,
 					return err
 				}
 			}
-			cmp := report.Compare(sides[0], sides[1], o)
+			cmp := compare.Of(sides[0], sides[1], o)
 			for _, path := range outputs {
-				write := compareFormats(a)[formatOf(path)]
+				write := compareFormats()[formatOf(path)]
 				if err := writeWhole(path, func(w io.Writer) error { return write(w, cmp) }); err != nil {
 					return err
 				}
@@ -97,23 +100,25 @@ held against it.`,
 	}
 	f := c.Flags()
 	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
-	f.StringVar(&by, "by", string(report.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
+	f.StringVar(&by, "by", string(compare.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
 	f.StringVar(&failOn, "fail-on", "", "exit with status 3 when a cell is worse, or differs")
 	f.StringVar(&format, "format", "", "text, md, json or html (default text)")
 	f.StringArrayVarP(&outputs, "output", "o", nil, "write the comparison to this file; its ending is the format")
 	return c
 }
 
-func compareFormats(a *app) map[string]func(io.Writer, *report.Comparison) error {
-	text := func(w io.Writer, c *report.Comparison) error {
-		return c.Text(w, report.TextOptions{Width: width(w, 100), Color: color(w)})
+// compareFormats are the formats of a comparison, by name and file ending.
+func compareFormats() map[string]func(io.Writer, *compare.Comparison) error {
+	out := map[string]func(io.Writer, *compare.Comparison) error{}
+	for _, format := range []string{"md", "json", "html"} {
+		out[format] = func(w io.Writer, c *compare.Comparison) error { return output.Comparison(w, c, format) }
 	}
-	return map[string]func(io.Writer, *report.Comparison) error{
-		"": text, "text": text, "txt": text,
-		"md":   func(w io.Writer, c *report.Comparison) error { return c.Markdown(w) },
-		"json": func(w io.Writer, c *report.Comparison) error { return c.JSON(w) },
-		"html": func(w io.Writer, c *report.Comparison) error { return c.HTML(w) },
+	for _, format := range []string{"", "text", "txt"} {
+		out[format] = func(w io.Writer, c *compare.Comparison) error {
+			return text.Comparison(w, c, text.Options{Width: width(w, 100), Color: color(w)})
+		}
 	}
+	return out
 }
 
 // An opener reads runs from the store, which it opens when one is asked for, and from exports.

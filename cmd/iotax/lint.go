@@ -21,7 +21,7 @@ import (
 	"iotax/ingest"
 	"iotax/lint"
 	"iotax/plan"
-	"iotax/report"
+	"iotax/report/export"
 	"iotax/suite"
 )
 
@@ -298,7 +298,7 @@ func (a *app) listRules() error {
 		for _, r := range all {
 			list = append(list, ruleJSON(r))
 		}
-		return writeJSON(a.out, map[string]any{"version": report.Version, "rules": list})
+		return writeJSON(a.out, map[string]any{"version": export.Version, "rules": list})
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	for _, r := range all {

@@ -9,7 +9,7 @@ import (
 	"iotax"
 	"iotax/lint"
 	"iotax/plan"
-	"iotax/report"
+	"iotax/report/export"
 	"iotax/report/format"
 )
 
@@ -19,7 +19,7 @@ func (a *app) printFindings(l *linter, sarif bool) error {
 	case sarif:
 		return lint.SARIF(a.out, version(), l.found, explainRule, func(f string) bool { return slices.Contains(l.files, f) })
 	case a.json:
-		return writeJSON(a.out, map[string]any{"version": report.Version, "findings": plain(l.found)})
+		return writeJSON(a.out, map[string]any{"version": export.Version, "findings": plain(l.found)})
 	}
 	w := &findingWriter{width: width(a.out, 100), color: color(a.out), brief: a.quiet, told: map[string]bool{}}
 	for _, f := range l.found {

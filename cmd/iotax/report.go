@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/output"
 	"iotax/store"
 )
 
@@ -28,7 +29,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Print the report of a saved run (default: the latest)",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, ok := formats[format]; format != "" && !ok {
+			if format != "" && !slices.Contains(formatNames(), format) {
 				return usageError{fmt.Errorf("--format %s: not a report format; there are %s", format, strings.Join(formatNames(), ", "))}
 			}
 			if err := a.fitForTerminal(format); err != nil {
@@ -66,7 +67,7 @@ func (a *app) reportCommand() *cobra.Command {
 			}
 			switch {
 			case format != "" && format != "txt":
-				return formats[format](a.out, rep, r, trials)
+				return writeFormat(a.out, format, rep, r, trials)
 			case len(outputs) > 0:
 				return nil
 			}
@@ -94,7 +95,9 @@ func idOrLatest(args []string) string {
 	return args[0]
 }
 
-func formatNames() []string { return slices.Sorted(maps.Keys(formats)) }
+func formatNames() []string {
+	return slices.Sorted(slices.Values(slices.AppendSeq(output.Formats(), maps.Keys(rawFormats))))
+}
 
 func formatOf(path string) string {
 	return strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
@@ -125,7 +128,7 @@ func reportOf(ctx context.Context, db *store.Store, r *iotax.Run) (*report.Repor
 }
 
 func writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-	return writeWhole(path, func(w io.Writer) error { return formats[formatOf(path)](w, rep, r, trials) })
+	return writeWhole(path, func(w io.Writer) error { return writeFormat(w, formatOf(path), rep, r, trials) })
 }
 
 // writeWhole writes path whole or not at all.

@@ -26,6 +26,8 @@ import (
 	"iotax/plan"
 	"iotax/probe"
 	"iotax/report"
+	"iotax/report/output"
+	"iotax/report/text"
 	"iotax/run"
 	"iotax/store"
 	"iotax/volume"
@@ -400,38 +402,18 @@ func cacheDir() string {
 // print writes the report to standard output as text or JSON.
 func (a *app) print(rep *report.Report) error {
 	if a.json {
-		return rep.JSON(a.out)
+		return output.Write(a.out, rep, "json")
 	}
-	return rep.Text(a.out, report.TextOptions{Width: width(a.out, 100), Color: color(a.out)})
+	return text.Write(a.out, rep, text.Options{Width: width(a.out, 100), Color: color(a.out)})
 }
 
-// formats are the report formats, by name and file ending.
-var formats = map[string]func(w io.Writer, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error{
-	"html": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.HTML(w)
-	},
-	"md": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.Markdown(w)
-	},
-	"json": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.JSON(w)
-	},
-	"txt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.Text(w, report.TextOptions{Width: 100})
-	},
-	"png": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.PNG(w)
-	},
-	"svg": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.SVG(w)
-	},
-	"benchfmt": func(w io.Writer, rep *report.Report, _ *iotax.Run, _ iter.Seq2[*iotax.Trial, error]) error {
-		return rep.Benchfmt(w)
-	},
-	"csv": func(w io.Writer, _ *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-		return store.WriteCSV(w, r, trials)
-	},
-	"parquet": func(w io.Writer, _ *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-		return store.WriteParquet(w, r, trials)
-	},
+// rawFormats are those that hold the trials themselves rather than their report, by name and file ending.
+var rawFormats = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error{"csv": store.WriteCSV, "parquet": store.WriteParquet}
+
+// writeFormat writes a run as a report, or its trials.
+func writeFormat(w io.Writer, format string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+	if raw, ok := rawFormats[format]; ok {
+		return raw(w, r, trials)
+	}
+	return output.Write(w, rep, format)
 }

@@ -22,8 +22,8 @@ import (
 	"iotax/check"
 	"iotax/fio"
 	"iotax/plan"
-	"iotax/report"
 	"iotax/report/chart"
+	"iotax/report/html"
 	"iotax/run"
 	"iotax/store"
 )
@@ -261,7 +261,7 @@ func drawSoak(t *testing.T, fake, real []level) {
 			head += ` xmlns="http://www.w3.org/2000/svg"`
 		}
 		file := filepath.Join("..", "..", "docs", "pictures", "soak-"+name+".svg")
-		if err := os.WriteFile(file, []byte(head+"><style>"+report.CSS()+"</style>"+rest+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(head+"><style>"+html.CSS()+"</style>"+rest+"\n"), 0o644); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,0 +1,38 @@
+package compare
+
+import (
+	"strings"
+
+	"iotax/report"
+	"iotax/stat"
+)
+
+// Work says what was done in a cell, and what a flush promised there, as far as its trials tell. Numbers of
+// unlike work are no trend.
+func Work(r *report.Report, c report.Cell) string {
+	facts := trialFacts(r.Trials)[c]
+	var b strings.Builder
+	for _, k := range append([]string{"caches"}, work...) {
+		if facts[k] != "" {
+			b.WriteString(k + "=" + facts[k] + " ")
+		}
+	}
+	b.WriteString(string(side{Report: r}.durability(c.Target)))
+	return strings.TrimSpace(b.String())
+}
+
+// Unfit says why the number of a cell must not be held against that of another run; "" where it may.
+func Unfit(r *report.Report, k CellMetric) string {
+	s := sideOf(r)
+	if s.rows[k].Row == nil {
+		return "the run does not have it"
+	}
+	v, f := s.unfit(k)
+	if v == stat.NoVerdict {
+		return ""
+	}
+	return f.Rule + ": " + f.Evidence
+}
+
+// Differences are the facts of host, targets and way of measuring that two runs do not share.
+func Differences(a, b *report.Report) []Difference { return differencesOf(a, b) }

@@ -1,0 +1,27 @@
+package report
+
+import (
+	"math"
+
+	"iotax/stat"
+)
+
+// Figure is the median of a value over the trials of a row that count; NaN where it was not measured. A
+// headline metric stands in its section, all else in Secondary.
+func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		if s.Workload != workload || s.Metric != name {
+			continue
+		}
+		if x := s.Row(row.Target); x != nil {
+			return x.Value
+		}
+	}
+	for _, f := range row.Secondary {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+}
