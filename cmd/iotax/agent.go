@@ -102,7 +102,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	if err != nil {
 		return err
 	}
-	defer leftover.Remove(work)
+	defer func() { err = errors.Join(err, leftover.Remove(work)) }()
 	if j.Write {
 		return writeRoot(ctx, work, j)
 	}
