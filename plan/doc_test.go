@@ -109,7 +109,7 @@ func TestDocs(t *testing.T) {
 	// The table of defaults.
 	m := plan.Defaults()
 	for key, want := range map[string]string{
-		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(),
+		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(), "overrun": m.Overrun.String(),
 		"blocks": m.Blocks.String(), "budget": m.Budget.String(), "protocol": m.Protocol, "cold": fmt.Sprint(m.Cold), "seed": fmt.Sprint(m.Seed),
 	} {
 		if row := "| `" + key + "` | " + want + " |"; !strings.Contains(string(text), row) {

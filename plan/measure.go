@@ -80,7 +80,7 @@ func (m *Measure) Check() error {
 	for _, f := range []struct {
 		name string
 		d    Duration
-	}{{"ramp", m.Ramp}, {"settle", m.Settle}, {"budget", m.Budget}} {
+	}{{"ramp", m.Ramp}, {"settle", m.Settle}, {"overrun", m.Overrun}, {"budget", m.Budget}} {
 		if f.d < 0 {
 			fail(f.name, "write 0 or more", "%s is negative", f.d)
 		}
@@ -97,6 +97,9 @@ func (m *Measure) Check() error {
 		fail("ramp", "make the ramp shorter, or the trial longer", "%s is not shorter than the trial of %s", m.Ramp, m.Trial)
 	case m.Budget > 0 && m.Budget < m.Settle+m.Ramp+m.Trial:
 		fail("budget", "give more time, or 0 for no limit", "%s is less than one trial takes (%s)", m.Budget, m.Settle+m.Ramp+m.Trial)
+	}
+	if m.Overrun == 0 {
+		fail("overrun", "write a length, as in 90s", "a program needs some time to start and to end")
 	}
 	for _, e := range m.Blocks.check() {
 		e.Field = "blocks." + e.Field

@@ -94,6 +94,7 @@ type Measure struct {
 	Trial     Duration `yaml:"trial" doc:"length of the measured window of one trial"`
 	Ramp      Duration `yaml:"ramp" doc:"time before the window that is not measured"`
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
+	Overrun   Duration `yaml:"overrun" doc:"a trial that takes so much longer than ramp and window counts as hung, and fails"`
 	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
 	Budget    Duration `yaml:"budget" doc:"no new block starts after this time; 0 is no limit, and the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
@@ -116,7 +117,8 @@ func Defaults() Measure {
 	return Measure{
 		Precision: 0.05, Margin: 0.05,
 		Trial: Duration(10 * time.Second), Ramp: Duration(2 * time.Second),
-		Blocks: Blocks{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
+		Overrun: Duration(90 * time.Second), // program start, and a final flush on a slow target
+		Blocks:  Blocks{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
 		Protocol: "adaptive", Cold: true,
 	}
 }

@@ -107,6 +107,24 @@ func TestCompleterThatHangs(t *testing.T) {
 	}
 }
 
+// hangs never comes to an end by itself.
+type hangs struct{ fakeWorkload }
+
+func (h *hangs) Run(ctx context.Context, _ *iotax.Target, _ *iotax.Trial) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A trial that hangs is ended when the plan's overrun is over, and says so.
+func TestOverrun(t *testing.T) {
+	w := newWorld()
+	trial := &iotax.Trial{Ramp: time.Millisecond, Length: 2 * time.Millisecond}
+	runTrial(t.Context(), w.deps(), &hangs{fakeWorkload{w, "w"}}, &iotax.Target{Machine: &fakeMachine{w: w, name: "m"}}, trial, plan.Measure{Overrun: plan.Duration(100 * time.Millisecond)})
+	if trial.Err != "no end within 100ms, which is 100ms more than it was to take (measure: overrun)" {
+		t.Errorf("got %q", trial.Err)
+	}
+}
+
 // A preparer says how long its own commands may take.
 type preparer struct {
 	fakeWorkload
@@ -144,7 +162,7 @@ func TestPrepareCommand(t *testing.T) {
 			host.ran, guest.ran = nil, nil
 			target := &iotax.Target{Name: "t", Machine: m}
 			trial := &iotax.Trial{}
-			runTrial(context.Background(), d, &fakeWorkload{w, "w"}, target, trial, plan.Measure{Prepare: "sync && true", PrepareOn: tt.on})
+			runTrial(context.Background(), d, &fakeWorkload{w, "w"}, target, trial, plan.Measure{Prepare: "sync && true", PrepareOn: tt.on, Overrun: plan.Defaults().Overrun})
 			if trial.Err != "" {
 				t.Error(trial.Err)
 			}

@@ -12,10 +12,6 @@ import (
 	"iotax/plan"
 )
 
-// slack is how much longer than ramp and window a trial may take before it counts as hung: program
-// start and a final flush on a slow target.
-const slack = 90 * time.Second
-
 // runTrial runs w once on target and fills t. What goes wrong is written into t.
 func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
 	if t.Facts == nil {
@@ -50,11 +46,13 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
-		limit := t.Ramp + t.Length + slack
+		limit := t.Ramp + t.Length + time.Duration(m.Overrun)
+		hung := fmt.Errorf("no end within %s, which is %s more than it was to take (measure: overrun)", phrase(limit), m.Overrun)
 		if c, ok := w.(iotax.Completer); ok {
 			limit = c.Limit()
+			hung = fmt.Errorf("no end within %s", phrase(limit))
 		}
-		inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
+		inner, cancel := context.WithTimeoutCause(ctx, limit, hung)
 		err = w.Run(inner, target, t)
 		if cause := context.Cause(inner); err != nil && cause != nil && ctx.Err() == nil {
 			err = cause

@@ -22,6 +22,7 @@ import (
 	"iotax"
 	"iotax/machine/host"
 	"iotax/machine/internal/proc"
+	"iotax/machine/sshx"
 )
 
 // An sshConfig answers what the ssh configuration says about a host: the values of a keyword in
@@ -142,16 +143,31 @@ func (h *hop) resolve(s *Spec, cfg sshConfig) error {
 
 	h.timeout = time.Duration(s.ConnectTimeout)
 	if t := first("ConnectTimeout"); t != "" && t != "none" && h.timeout == 0 {
-		if n, err := strconv.Atoi(t); err == nil {
-			h.timeout = time.Duration(n) * time.Second
-		} else if d, err := time.ParseDuration(t); err == nil {
-			h.timeout = d
-		} else {
+		d, err := seconds(t)
+		if err != nil {
 			return bad("ConnectTimeout", t)
 		}
+		h.timeout = d
 	}
 	if h.timeout <= 0 {
 		h.timeout = 10 * time.Second
+	}
+
+	// OpenSSH's default, 0, is never to ask. Here it is sshx's, for who measures must not wait for the dead.
+	if s := first("ServerAliveInterval"); s != "" && s != "0" {
+		every, err := seconds(s)
+		if err != nil || every < 0 {
+			return bad("ServerAliveInterval", s)
+		}
+		count := 3
+		if c := first("ServerAliveCountMax"); c != "" {
+			if count, err = strconv.Atoi(c); err != nil || count < 1 {
+				return bad("ServerAliveCountMax", c)
+			}
+		}
+		if every > 0 {
+			h.alive = []sshx.Option{sshx.KeepAlive(every, time.Duration(count)*every)}
+		}
 	}
 
 	// A jump in the spec outranks the configuration's command, "none" switches either off.
@@ -213,6 +229,14 @@ func (h *hop) resolve(s *Spec, cfg sshConfig) error {
 		h.strict = "accept-new"
 	}
 	return failed
+}
+
+// seconds reads a time of ssh_config(5): a number of seconds, or with units.
+func seconds(s string) (time.Duration, error) {
+	if n, err := strconv.Atoi(s); err == nil {
+		return time.Duration(n) * time.Second, nil
+	}
+	return time.ParseDuration(s)
 }
 
 func (h *hop) fileList(s, otherwise string) []string {

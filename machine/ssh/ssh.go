@@ -177,7 +177,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 			_ = conn.Wait()
 			w.close()
 		})
-		return sshx.New(conn, name, sshx.Watched()), nil
+		return sshx.New(conn, name, append(slices.Clone(w.hops[len(w.hops)-1].alive), sshx.Watched())...), nil
 	}
 	first, err := dial(ctx)
 	if err != nil {
@@ -365,6 +365,7 @@ type hop struct {
 	jumps      []string
 	command    string // ProxyCommand
 	timeout    time.Duration
+	alive      []sshx.Option // how a sign of life is asked for, where that is not as usual
 
 	identities []string // key files; the first explicit ones are those of the spec
 	explicit   int

@@ -347,6 +347,33 @@ func TestSSHAgain(t *testing.T) {
 	}
 }
 
+// A connection that is dead without having been closed, as over a link that is down, is noticed when ssh would.
+func TestSSHDeadLink(t *testing.T) {
+	s := startSSHD(t)
+	const host = "Host db1\n\tHostName 127.0.0.1\n\tPort PORT\n\tIdentityFile KEY\n\tUserKnownHostsFile KNOWN\n"
+	s.config(t, host+"\tServerAliveInterval 1\n\tServerAliveCountMax 1\n")
+	m := works(t, &Spec{Host: "db1"})
+	frozen := descendants(s.pid)
+	signal := func(sig syscall.Signal) {
+		for _, p := range frozen {
+			syscall.Kill(p, sig)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	begin := time.Now()
+	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "no sign of life for 1s") {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begin); took > 15*time.Second { // 25 s, if it were as usual
+		t.Errorf("it took %v", took)
+	}
+	for _, wrong := range []string{"ServerAliveInterval often", "ServerAliveInterval 1\n\tServerAliveCountMax 0"} {
+		s.config(t, host+"\t"+wrong+"\n")
+		fails(t, &Spec{Host: "db1"}, wrong[strings.LastIndex(wrong, "Server"):strings.LastIndex(wrong, " ")], "")
+	}
+}
+
 func TestSSHFacts(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)
