@@ -258,24 +258,14 @@ type Lodger interface {
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
 	add := func(machine string, spec any) {
-		l, ok := spec.(Lodger)
-		if !ok {
-			return
-		}
-		for _, d := range l.Directories() {
+		for _, d := range directories(spec) {
 			if *d != "" {
 				all[machine] = append(all[machine], d)
 			}
 		}
 	}
 	for _, t := range p.Targets {
-		on := t.On
-		if s, ok := t.Spec.(Served); ok {
-			if _, by := s.ServedBy(); by != "" {
-				on = by
-			}
-		}
-		add(on, t.Spec)
+		add(t.servedBy(), t.Spec)
 	}
 	for _, w := range p.Workloads {
 		add(Host, w.Spec)
@@ -286,6 +276,23 @@ func (p *Plan) Directories() map[string][]*string {
 		}
 	}
 	return all
+}
+
+func directories(spec any) []*string {
+	if l, ok := spec.(Lodger); ok {
+		return l.Directories()
+	}
+	return nil
+}
+
+// servedBy is the machine that serves the target's volume: its own, unless the plan names another.
+func (t Target) servedBy() string {
+	if s, ok := t.Spec.(Served); ok {
+		if _, by := s.ServedBy(); by != "" {
+			return by
+		}
+	}
+	return t.On
 }
 
 // A Stayer is the spec of a machine that was there before a run and stays after it, away from this host: what a died run has

@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"maps"
-	"path/filepath"
 )
 
 // A Splitter is the spec of a workload that may stand for several, as a job file does for its
@@ -28,11 +27,7 @@ func (b *builder) parts(e *entry) []*entry {
 	if !ok || e.failed {
 		return []*entry{e}
 	}
-	dir := ""
-	if file := e.key.pos().File; file != "" {
-		dir = filepath.Dir(file)
-	}
-	parts, err := s.Split(dir)
+	parts, err := s.Split(folder(e.key.pos().File))
 	if err == nil && len(parts) == 0 {
 		err = errors.New("it stands for no workload")
 	}

@@ -71,6 +71,7 @@ type Options struct {
 	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
 	Resume    *iotax.Run     // the run to go on with
 	Trials    []*iotax.Trial // what Resume has already
+	Plan      []byte         // what is saved as the plan; nil is the plan as it is
 
 	// Findings are what was found wrong with the plan before the run; the report tells them.
 	Findings []iotax.Finding
@@ -202,9 +203,11 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 
 // begin makes the record of the run, or takes up the one that is resumed.
 func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
-	text, err := p.YAML()
-	if err != nil {
-		return nil, &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+	text, err := o.Plan, error(nil)
+	if text == nil {
+		if text, err = p.YAML(); err != nil {
+			return nil, &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+		}
 	}
 	if o.Resume != nil {
 		r := *o.Resume

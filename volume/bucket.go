@@ -55,6 +55,9 @@ func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
 // Directories makes it a plan.Lodger.
 func (s *BucketSpec) Directories() []*string { return []*string{&s.Path} }
 
+// HostFiles makes it a plan.Filer.
+func (s *BucketSpec) HostFiles() []*string { return []*string{&s.CA, &s.Credentials} }
+
 func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
 
 func (s *BucketSpec) JoinedBy() (key string, machines []string) { return "replicas", s.Replicas }
@@ -114,14 +117,9 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 		return "", &iotax.Error{Op: "use bucket", Err: errors.New("it is no URL")}
 	}
 	for key, path := range map[string]string{"ca": s.CA, "credentials": s.Credentials} {
-		if path == "" {
-			continue
+		if path != "" {
+			q.Set(key, path)
 		}
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return "", &iotax.Error{Op: "use bucket", On: s.URL, Err: err}
-		}
-		q.Set(key, abs)
 	}
 	q.Set("tls", map[bool]string{true: "on", false: "off"}[u.Scheme == "https"])
 	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil

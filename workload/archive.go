@@ -21,7 +21,7 @@ import (
 // and in every run; the defaults are the shape of a source tree of git.
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
-	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd), relative to the plan; empty makes one"`
+	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
 	Files       int           `yaml:"files" doc:"number of files of an archive that is made"`
 	Directories int           `yaml:"directories" doc:"number of directories"`
 	Size        plan.Size     `yaml:"size" doc:"bytes of all files together"`
@@ -45,6 +45,9 @@ func (s *Archive) SetScalar(text string) error {
 	}
 	return nil
 }
+
+// HostFiles makes it a plan.Filer.
+func (s *Archive) HostFiles() []*string { return []*string{&s.File} }
 
 // Validate finds what is out of range.
 func (s *Archive) Validate() error {
@@ -90,11 +93,7 @@ var (
 )
 
 func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
-	a := &archive{name: w.Name, spec: s, path: s.File}
-	if a.path != "" && !filepath.IsAbs(a.path) && w.Pos.File != "" {
-		a.path = filepath.Join(filepath.Dir(w.Pos.File), a.path)
-	}
-	return a, s.Validate()
+	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
 }
 
 func (a *archive) Metrics() []string    { return []string{"duration", "sync.duration"} }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,14 @@ type Boot struct {
 
 func newBoot() any { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
 
+// HostFiles makes it a plan.Filer.
+func (s *Boot) HostFiles() []*string {
+	if s.Root == pythonRoot {
+		return nil
+	}
+	return []*string{&s.Root}
+}
+
 // Validate finds what is out of range.
 func (s *Boot) Validate() error {
 	words, err := splitWords(s.Run)
@@ -36,8 +43,8 @@ func (s *Boot) Validate() error {
 		return &plan.FieldError{Field: "run", Msg: "the root python has a program of its own", Mend: "leave it out, or name a directory as root"}
 	case s.Root != "" && s.Mount:
 		return &plan.FieldError{Field: "mount", Msg: "a root is mounted anyway", Mend: "leave it out"}
-	case s.Root != "" && s.Root != pythonRoot && !filepath.IsAbs(s.Root):
-		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Mend: "write the path in full"}
+	case s.Root != "" && s.Root != pythonRoot && !plan.IsPath(s.Root):
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Mend: "as in ./root, from the plan's folder"}
 	case s.Root != "" && s.Root != pythonRoot && (err != nil || len(words) == 0 || !strings.Contains(s.Run, "{port}")):
 		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Mend: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
 	}

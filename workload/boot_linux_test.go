@@ -111,7 +111,7 @@ func TestBootSpec(t *testing.T) {
 		{Boot{Run: "app {port}"}, "run", "root:"},
 		{Boot{Root: "python", Run: "app {port}"}, "run", "leave it out"},
 		{Boot{Root: "python", Mount: true}, "mount", "leave it out"},
-		{Boot{Root: "srv/root", Run: "app {port}"}, "root", "in full"},
+		{Boot{Root: "srv", Run: "app {port}"}, "root", "./root"},
 		{Boot{Root: "/srv/root"}, "run", "{port}"},
 		{Boot{Root: "/srv/root", Run: "app | tee {port}"}, "run", "{port}"},
 		{Boot{Root: "/srv/root", Run: "/usr/bin/java -jar /srv/app.jar {port}"}, "", ""},

@@ -27,7 +27,7 @@ import (
 // nothing is said, a job is rw=randread bs=4k iodepth=1 numjobs=1 direct=1 on 1 GiB in all, and one
 // that writes ends with a flush that counts (end_fsync=1).
 type Fio struct {
-	File    string            `yaml:"file" doc:"fio job file, relative to the plan"`
+	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
 	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
 	Jointly bool              `yaml:"jointly" doc:"sections without a stonewall between them are one workload and run at the same time, as fio does it"`

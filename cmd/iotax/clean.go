@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -194,8 +193,8 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 				continue
 			}
 			for _, d := range dirs { // nodes of a lab have this host's files; what guests and containers of a run had went with them
-				if abs, err := filepath.Abs(*d); err == nil && !slices.Contains(here.Dirs, abs) {
-					here.Dirs = append(here.Dirs, abs)
+				if !slices.Contains(here.Dirs, *d) {
+					here.Dirs = append(here.Dirs, *d)
 				}
 			}
 		}

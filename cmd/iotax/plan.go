@@ -30,7 +30,11 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPlan(p, lintPlan(c.Context(), p))
+			found := lintPlan(c.Context(), p)
+			if err := p.Absolute(); err != nil {
+				return err
+			}
+			return a.printPlan(p, found)
 		},
 	}
 	pf.add(c)

@@ -128,11 +128,15 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
-	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written
+	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written, in which their paths may differ
 		if done, err := a.takeUp(ctx, db, &opts); done || err != nil {
 			return err
 		}
-	} else if err := absolute(p); err != nil {
+		if opts.Plan, err = p.YAML(); err != nil {
+			return err
+		}
+	}
+	if err := p.Absolute(); err != nil {
 		return err
 	}
 
@@ -172,21 +176,6 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return a.finishPart(ctx, db, r, outputs, opts.Shard, runErr)
 	}
 	return a.finish(ctx, db, r, outputs, runErr)
-}
-
-// absolute writes the directories of this host in full: the saved plan is read again, by --resume and clean, wherever these are called.
-func absolute(p *plan.Plan) error {
-	for _, d := range p.Directories()[plan.Host] {
-		if filepath.IsAbs(*d) || strings.HasPrefix(*d, "/") {
-			continue
-		}
-		abs, err := filepath.Abs(*d)
-		if err != nil {
-			return &iotax.Error{Op: "find directory", On: *d, Err: err}
-		}
-		*d = abs
-	}
-	return nil
 }
 
 // beginWork labels all that is made from here on as made by the run id, and makes its working directory.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"iotax/plan"
-	"iotax/volume"
 )
 
 // A small suite is over soon, a large one has its time, and a run without a budget gets none.
@@ -58,20 +58,64 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A saved plan is read again elsewhere.
+// Every key that names a file or a directory of this host counts from the plan's folder, and is in full where the plan is saved.
+// What is a word, in full, from home, or of another machine is not.
 func TestAbsolute(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	p := &plan.Plan{Targets: []plan.Target{
-		{Name: "here", On: plan.Host, Spec: &volume.DirSpec{Path: "a/b"}}, {Name: "full", On: plan.Host, Spec: &volume.DirSpec{Path: "/x"}},
-		{Name: "there", On: "guest", Spec: &volume.DirSpec{Path: "c"}},
-	}}
-	if err := absolute(p); err != nil {
+	folder, home := t.TempDir(), t.TempDir()
+	t.Chdir(t.TempDir())
+	t.Setenv("HOME", home)
+	const text = `machines:
+  S: {ssh: {host: db1, identity: key, known_hosts: ./known, password_file: ../secret, config: conf}}
+  none: {ssh: {host: db2, config: none, identity: ~/.ssh/key}}
+  K: {k8s: {image: busybox, kubeconfig: kube.yaml}}
+  V: {qemu: {image: disk.qcow2, kernel: vmlinuz, initrd: initrd, identity: key}}
+  L: {lima: {template: lima.yaml, program: bin/limactl}}
+  words: {lima: {template: 'template://debian', program: limactl}}
+  T: {tart: {image: macos, password_file: secret, identity: key, program: ./tart}}
+  W: {wsl: {program: wsl/wsl.exe}}
+targets:
+  here: {dir: a/b}
+  full: {dir: /x}
+  there: {on: S, dir: /c}
+  bucket: {bucket: {url: 'https://s3.example/b', ca: ca.pem, credentials: ./aws}}
+  served: {bucket: {path: objects}}
+  nbd: {nbd: {path: images}}
+workloads:
+  tar: {archive: {file: src.tar}}
+  boot: {boot: {root: ./tree, run: 'app {port}'}}
+  python: {boot: {root: python}}
+`
+	p, err := plan.Parse(filepath.Join(folder, "p.yaml"), []byte(text), kinds())
+	if err == nil {
+		err = p.Absolute()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{filepath.Join(dir, "a/b"), "/x", "c"} {
-		if got := p.Targets[i].Spec.(*volume.DirSpec).Path; got != want {
-			t.Errorf("%s: %s, want %s", p.Targets[i].Name, got, want)
+	got, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"identity: ./key", "known_hosts: ./known", "password_file: " + filepath.Dir(folder) + "/secret", "config: ./conf", "config: none", "identity: " + home + "/.ssh/key",
+		"kubeconfig: ./kube.yaml", "image: ./disk.qcow2", "kernel: ./vmlinuz", "initrd: ./initrd",
+		"template: ./lima.yaml", "program: ./bin/limactl", `template: "template://debian"`, "program: limactl", "image: macos", "password_file: ./secret", "program: ./tart", "program: ./wsl/wsl.exe",
+		"path: ./a/b", "path: /x", "path: /c", "ca: ./ca.pem", "credentials: ./aws", "path: ./objects", "path: ./images",
+		"file: ./src.tar", "root: ./tree", "root: python",
+	} {
+		want = strings.Replace(want, "./", folder+"/", 1)
+		if !strings.Contains(string(got), want+"\n") && !strings.Contains(string(got), want+",") && !strings.Contains(string(got), want+"}") {
+			t.Errorf("no %s", want)
 		}
+	}
+	again, err := plan.Parse("plan of a run", got, kinds())
+	if err == nil {
+		err = again.Absolute()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := again.YAML(); err != nil || !bytes.Equal(text, got) {
+		t.Errorf("%v; read again elsewhere, the plan is\n%s\nit was\n%s", err, text, got)
 	}
 }

@@ -52,6 +52,9 @@ type Spec struct {
 // Stays says that it is a pod that iotax finds and leaves as it is.
 func (s *Spec) Stays() bool { return s.Pod != "" }
 
+// HostFiles makes it a plan.Filer.
+func (s *Spec) HostFiles() []*string { return []*string{&s.File} }
+
 // Validate finds what is wrong without asking the cluster.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }

@@ -50,6 +50,15 @@ const passwordEnv = "IOTAX_SSH_PASSWORD"
 // Stays says that it was there before the run, as any host.
 func (s *Spec) Stays() bool { return true }
 
+// HostFiles makes it a plan.Filer.
+func (s *Spec) HostFiles() []*string {
+	files := []*string{&s.Identity, &s.KnownHosts, &s.PasswordFile}
+	if s.Config != "none" {
+		files = append(files, &s.Config)
+	}
+	return files
+}
+
 // Validate finds what is wrong without looking at the network.
 func (s *Spec) Validate() error {
 	host, _, port, err := splitHost(s.Host)

@@ -39,6 +39,14 @@ func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 // Stays says that it is an instance that iotax finds and leaves as it is.
 func (s *Lima) Stays() bool { return s.Instance != "" }
 
+// HostFiles makes it a plan.Filer: a template is a file unless it is a URL or a mere name, as limactl sees it.
+func (s *Lima) HostFiles() (files []*string) {
+	if !strings.Contains(s.Template, ":") && (plan.IsPath(s.Template) || strings.HasSuffix(s.Template, ".yaml") || strings.HasSuffix(s.Template, ".yml")) {
+		files = append(files, &s.Template)
+	}
+	return append(files, programFile(&s.Program)...)
+}
+
 // Validate finds what is wrong without asking Lima.
 func (s *Lima) Validate() error {
 	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }

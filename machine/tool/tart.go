@@ -42,6 +42,11 @@ func (s *Tart) SetScalar(v string) error { s.Image = v; return nil }
 // SetImage is what a plan.Imaged does.
 func (s *Tart) SetImage(image string) { s.Image = image }
 
+// HostFiles makes it a plan.Filer.
+func (s *Tart) HostFiles() []*string {
+	return append(programFile(&s.Program), &s.PasswordFile, &s.Identity)
+}
+
 // Validate finds what is wrong without asking Tart.
 func (s *Tart) Validate() error {
 	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }

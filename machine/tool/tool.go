@@ -14,6 +14,7 @@ import (
 	"iotax"
 	"iotax/machine/execx"
 	"iotax/machine/host"
+	"iotax/plan"
 )
 
 // A tool is a program of this host that makes virtual machines and runs commands in them: limactl, tart,
@@ -22,6 +23,14 @@ type tool struct {
 	program string
 	mend    string // what to do where it is missing
 	env     []string
+}
+
+// programFile is the program that a plan names, where that is the path of one.
+func programFile(program *string) []*string {
+	if !plan.IsPath(*program) {
+		return nil
+	}
+	return []*string{program}
 }
 
 const (

@@ -30,6 +30,9 @@ func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
 // Stays says that it was there before the run, as any distribution.
 func (s *WSL) Stays() bool { return true }
 
+// HostFiles makes it a plan.Filer.
+func (s *WSL) HostFiles() []*string { return programFile(&s.Program) }
+
 // Validate finds names that wsl.exe would take for options.
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {

@@ -28,11 +28,7 @@ func (b *booting) image(ctx context.Context) error {
 	fail := func(err error, mend string) error {
 		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
 	}
-	image, err := filepath.Abs(s.Image)
-	if err != nil {
-		return fail(err, "")
-	}
-	format, err := imageFormat(image)
+	format, err := imageFormat(s.Image)
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
@@ -45,12 +41,12 @@ func (b *booting) image(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", image, overlay).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", s.Image, overlay).CombinedOutput(); err != nil {
 		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
 	}
 	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
 	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
-	b.facts["image"] = image
+	b.facts["image"] = s.Image
 	b.facts["device.iotax-root"] = root.Line()
 	if s.Identity != "" {
 		pem, err := os.ReadFile(s.Identity)

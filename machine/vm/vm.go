@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"iotax"
@@ -42,6 +43,9 @@ var Kind = kind.Of("qemu", "a virtual machine that is started for the run: the b
 // minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
 const minMemory = 256 << 20
 
+// HostFiles makes it a plan.Filer.
+func (s *Spec) HostFiles() []*string { return []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd} }
+
 // Validate finds what is wrong without starting anything.
 func (s *Spec) Validate() error {
 	switch {
@@ -75,8 +79,13 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// SetImage is what a plan.Imaged does.
-func (s *Spec) SetImage(path string) { s.Image = path }
+// SetImage is what a plan.Imaged does: the command line names a file from the working directory, whatever folder the plan is in.
+func (s *Spec) SetImage(path string) {
+	s.Image = path
+	if abs, err := filepath.Abs(path); err == nil && path != "" {
+		s.Image = abs
+	}
+}
 
 // EachTrial is what a plan.Renewer tells.
 func (s *Spec) EachTrial() bool { return s.Fresh }
