@@ -12,7 +12,8 @@ import (
 var floors = map[string]string{
 	"iotax":               "",
 	"plan":                "",
-	"leftover":            "iotax",
+	"leftover":            "iotax leftover/proctable",
+	"leftover/proctable":  "",
 	"suite":               "",
 	"fio":                 "iotax",
 	"stat":                "iotax",

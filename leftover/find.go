@@ -22,7 +22,8 @@ type Item struct {
 	Detail  string // command line, backing file
 	Machine string // where it is
 	Label   Label
-	State   State // of the runner
+	State   State  // of the runner
+	Why     string // it is not known
 
 	// End removes it; that it is gone already is no error. Callers use Remove, which asks first whose it is.
 	End func(ctx context.Context) error
@@ -31,7 +32,9 @@ type Item struct {
 // Found is an item that another finder than those of this package has found: in a cluster, say, where no command
 // can be run. remove removes it; it is not called while the runner lives.
 func Found(kind, name, detail, machine string, l Label, remove func(ctx context.Context) error) Item {
-	return Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, State: l.Runner.State(), End: remove}
+	i := Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, End: remove}
+	i.State, i.Why = l.Runner.look()
+	return i
 }
 
 // A Finder finds the items of one kind on a machine.
@@ -67,7 +70,8 @@ func Find(ctx context.Context, p Place) ([]Item, error) {
 	for _, f := range p.Finders() {
 		items, err := f.Find(ctx, p)
 		for i := range items {
-			items[i].Kind, items[i].Machine, items[i].State = f.Kind, p.Machine.String(), items[i].Label.Runner.State()
+			items[i].Kind, items[i].Machine = f.Kind, p.Machine.String()
+			items[i].State, items[i].Why = items[i].Label.Runner.look()
 		}
 		all = append(all, items...)
 		if err != nil {
@@ -92,7 +96,7 @@ func (i Item) Remove(ctx context.Context) error {
 		return fail(errors.New("its run still runs, as process "+strconv.Itoa(i.Label.Runner.PID)), "interrupt that run; it removes what it made")
 	case Dead:
 	default:
-		return fail(fmt.Errorf("this host cannot tell whether its run, of process %d on %s, still runs", i.Label.Runner.PID, i.Label.Runner.Host),
+		return fail(fmt.Errorf("this host cannot tell whether its run, of process %d on %s, still runs: %s", i.Label.Runner.PID, i.Label.Runner.Host, i.Why),
 			"run iotax clean there, or remove it by hand when that run is over")
 	}
 	if i.End == nil {
@@ -164,6 +168,11 @@ done
 `
 
 func processes(ctx context.Context, pl Place) ([]Item, error) {
+	if iotax.IsLocal(pl.Machine) && here.labels != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookTime)
+		defer cancel()
+		return here.labels(ctx)
+	}
 	out, err := run(ctx, pl.Machine, lookTime, listProcesses)
 	var items []Item
 	for line := range strings.Lines(out) {
@@ -220,13 +229,18 @@ attached() {
 } 2>/dev/null
 guard() {
 	if attached "$1"; then echo "$dev, which is noted in it, is still attached: nbd-client -d $dev" >&2; exit 43; fi
-	[ -r /proc/self/mountinfo ] || return 0
 	real=$(cd -- "${1%/*}/" && pwd -P) || exit 43
 	real=${real%/}/${1##*/}
-	while read -r _ _ _ _ p _; do
-		case $p in *\\*) p=$(printf '%b' "$p");; esac # the kernel writes blanks as \040
-		case $p in "$real" | "$real"/*) echo "$p is still mounted" >&2; exit 43;; esac
-	done </proc/self/mountinfo
+	if [ -r /proc/self/mountinfo ]; then
+		while read -r _ _ _ _ p _; do
+			case $p in *\\*) p=$(printf '%b' "$p");; esac # the kernel writes blanks as \040
+			case $p in "$real" | "$real"/*) echo "$p is still mounted" >&2; exit 43;; esac
+		done </proc/self/mountinfo
+		return 0
+	fi
+	case $(uname -s) in Windows*) return 0;; esac # what is mounted in a directory there is a link, and goes as one
+	mounted=$(mount) || { echo "no mount tells whether something is mounted in $real" >&2; exit 43; }
+	case $mounted in *" on $real "* | *" on $real/"*) echo "something in $real is still mounted" >&2; exit 43;; esac
 }
 `
 
@@ -244,7 +258,7 @@ for p in "$d"/made-*; do
 done
 guard "$d"
 # nginx writes its title over its environment, where its label was: it is known by the file with its id.
-at() { tr '\000' '\n' <"/proc/$p/cmdline" | grep -qF -- "$d/"; } 2>/dev/null
+at() { if [ -r /proc/self/cmdline ]; then tr '\000' '\n' <"/proc/$p/cmdline"; else ps -o command= -p "$p"; fi | grep -qF -- "$d/"; } 2>/dev/null
 if { read -r p <"$d/pid"; } 2>/dev/null; then
 	n=0
 	while at; do

@@ -5,22 +5,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
 	. "iotax/leftover"
+	"iotax/leftover/proctable"
 	"iotax/machine/host"
 	"iotax/machine/shell"
 )
 
-// TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits.
+// TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
 func TestMain(m *testing.M) {
+	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
+		UseTable()
+	}
+	if os.Getenv("LEFTOVER_TEST_CHILD") != "" {
+		time.Sleep(10 * time.Minute)
+		return
+	}
 	if dir := os.Getenv("LEFTOVER_TEST_RUNNER"); dir != "" {
 		if _, err := Begin("run-" + filepath.Base(dir)); err != nil {
 			panic(err)
@@ -29,14 +40,15 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		if err := os.WriteFile(made+"/data", []byte("x"), 0o444); err != nil {
+		if err := os.WriteFile(filepath.Join(made, "data"), []byte("x"), 0o444); err != nil {
 			panic(err)
 		}
-		child := exec.Command("sleep", "600")
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "LEFTOVER_TEST_CHILD=1")
 		if err := child.Start(); err != nil {
 			panic(err)
 		}
-		fmt.Println(made, child.Process.Pid)
+		fmt.Printf("%q %d\n", made, child.Process.Pid)
 		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
@@ -55,18 +67,63 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := fmt.Fscan(out, &made, &child); err != nil {
+	if _, err := fmt.Fscanf(out, "%q %s\n", &made, &child); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // where the test has failed to
+		if pid, err := strconv.Atoi(child); err == nil && runs(t, child) {
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
+		}
+	})
 	return cmd, made, child
 }
 
-func TestFindAndRemove(t *testing.T) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc")
+// runs reports whether a process runs, as neither system of this package's is asked.
+func runs(t *testing.T, pid string) bool {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	place := Place{Machine: host.Local(), Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
+	_, err = proctable.Start(context.Background(), n)
+	if err != nil && !errors.Is(err, proctable.ErrGone) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// endOther ends a process if it is one that began long ago, which it is not.
+func endOther(t *testing.T, pid string) error {
+	if os.Getenv("LEFTOVER_TEST_TABLE") == "" && runtime.GOOS == "linux" {
+		_, err := RunScript(t.Context(), host.Local(), time.Minute, EndProcess, pid, "1")
+		return err
+	}
+	n, _ := strconv.Atoi(pid)
+	return proctable.End(t.Context(), n, 1)
+}
+
+// systems does a test with each way of knowing processes that there is here: this host's own, and that of one without /proc,
+// without a POSIX shell and its tools, as Windows is.
+func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
+	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
+	t.Run("table", func(t *testing.T) {
+		t.Setenv("LEFTOVER_TEST_TABLE", "1")
+		t.Setenv("PATH", t.TempDir())
+		defer UseTable()()
+		test(t, host.WithShell())
+	})
+}
+
+func TestFindAndRemove(t *testing.T) { systems(t, testFindAndRemove) }
+
+func testFindAndRemove(t *testing.T, m iotax.Machine) {
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as scripts tell it
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := Place{Machine: m, Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
 	cmd, made, child := runner(t, dir)
 	mine := func() (items []Item) {
 		t.Helper()
@@ -82,7 +139,7 @@ func TestFindAndRemove(t *testing.T) {
 		return items
 	}
 	has := func(items []Item, kind, name string) bool {
-		return slices.ContainsFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == name })
+		return slices.ContainsFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == filepath.ToSlash(name) })
 	}
 
 	// While the runner lives nothing of it is a leftover, and nothing can be removed.
@@ -129,24 +186,20 @@ func TestFindAndRemove(t *testing.T) {
 	if len(entries) != 3 {
 		t.Errorf("%v, want only what is not of that run", entries)
 	}
-	if _, err := os.Stat("/proc/" + child + "/stat"); err == nil {
-		b, _ := os.ReadFile("/proc/" + child + "/stat")
-		if !strings.Contains(string(b), ") Z ") {
-			t.Errorf("process %s lives: %s", child, b)
-		}
+	if runs(t, child) {
+		t.Errorf("process %s lives", child)
 	}
 }
 
 // What was listed may have become another's by the time it is removed.
-func TestRemoveIsNotFooled(t *testing.T) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc")
-	}
+func TestRemoveIsNotFooled(t *testing.T) { systems(t, testRemoveIsNotFooled) }
+
+func testRemoveIsNotFooled(t *testing.T, m iotax.Machine) {
 	dir := t.TempDir()
 	cmd, made, child := runner(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
-	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
+	items, err := Find(t.Context(), Place{Machine: m, Dirs: []string{dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,21 +209,21 @@ func TestRemoveIsNotFooled(t *testing.T) {
 		}
 		switch i.Kind {
 		case "directory":
-			if err := os.WriteFile(made+"/"+Marker, []byte("run=b runner=1.1.1@x\n"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(made, Marker), []byte("run=b runner=1.1.1@x\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "not the directory that was listed") {
 				t.Errorf("got %v", err)
 			}
-			if _, err := os.Stat(made + "/data"); err != nil {
+			if _, err := os.Stat(filepath.Join(made, "data")); err != nil {
 				t.Error(err)
 			}
 		case "process":
-			if _, err := RunScript(t.Context(), host.Local(), time.Minute, EndProcess, child, "1"); err != nil {
+			if err := endOther(t, child); err != nil {
 				t.Errorf("a process of another start: %v", err)
 			}
-			if err := exec.Command("kill", "-0", child).Run(); err != nil {
-				t.Errorf("a process of another start was ended: %v", err)
+			if !runs(t, child) {
+				t.Error("a process of another start was ended")
 			}
 			if err := i.Remove(context.Background()); err != nil {
 				t.Error(err)
@@ -279,6 +332,14 @@ func TestMountedBehindLinks(t *testing.T) {
 	// The guard itself is not led astray by a link, either.
 	if _, err := RunScript(t.Context(), host.Local(), time.Minute, Guard+`guard "$1"`, link+"/"+filepath.Base(made)); err == nil {
 		t.Error("a directory reached by a link passes as one in which nothing is mounted")
+	}
+	// Where there is no mountinfo, mount(8) is asked.
+	elsewhere := strings.ReplaceAll(Guard, "/proc/self/mountinfo", "/nonexistent/mountinfo") + `guard "$1"`
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, made); err == nil || !strings.Contains(err.Error(), "still mounted") {
+		t.Errorf("by mount(8): %v", err)
+	}
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, disk+"/other"); err != nil {
+		t.Errorf("by mount(8), of a directory without mounts: %v", err)
 	}
 	if err := Remove(made); err == nil {
 		t.Error("a working directory with a mount in it was removed")
@@ -398,46 +459,70 @@ func TestRemoveKeepsNotes(t *testing.T) {
 }
 
 func TestRunner(t *testing.T) {
+	systems(t, testRunner)
+	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {
+		if r, err := ParseRunner(s); err == nil {
+			t.Errorf("%q is %v", s, r)
+		}
+	}
+}
+
+func testRunner(t *testing.T, _ iotax.Machine) {
 	self := Self()
 	got, err := ParseRunner(self.String())
 	if err != nil || got != self {
 		t.Errorf("%v, %v, want %v", got, err, self)
 	}
-	if self.Start != 0 && self.State() != Alive {
+	if self.Boot == "" {
+		t.Skip("needs /proc")
+	}
+	if self.State() != Alive && (self.Machine != "" || self.Boot != "epoch") {
 		t.Errorf("this process is %s", self.State())
 	}
-	if self.Start != 0 {
-		old := func(r Runner) Runner { r.Space, r.Machine = "", ""; return r }
-		for name, c := range map[string]struct {
-			change func(r *Runner)
-			want   State
-		}{
-			"a process of this id that started later":              {func(r *Runner) { r.Start++ }, Dead},
+	ended := exec.Command(os.Args[0], "-test.run", "^$")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	type cases map[string]struct {
+		change func(r *Runner)
+		want   State
+	}
+	old := func(r *Runner) { r.Space, r.Machine = "", "" }
+	all := cases{
+		"a process of this id that started later": {func(r *Runner) { r.Start++ }, Dead},
+		"a process that has ended":                {func(r *Runner) { r.PID = ended.Process.Pid }, Dead},
+		"one of another host":                     {func(r *Runner) { r.Host += "x" }, Unknown},
+		"one of another host of this name":        {func(r *Runner) { r.Boot += "x"; r.Machine = "x" }, Unknown},
+		"one that did not know its start":         {func(r *Runner) { r.Boot, r.Start = "", 0 }, Unknown},
+	}
+	if self.Boot == "epoch" {
+		maps.Copy(all, cases{
+			"one of a Linux with this host's name and id":             {func(r *Runner) { r.Boot, r.Space, r.Start = "0123456789abcdef", "4026531836", 1 }, Unknown},
+			"one of a Linux with this host's name, of an older iotax": {func(r *Runner) { old(r); r.Boot, r.Start = "0123456789abcdef", 1 }, Unknown},
+			"one of a host without an id":                             {func(r *Runner) { r.Machine = ""; r.PID = ended.Process.Pid }, Unknown},
+		})
+	} else {
+		maps.Copy(all, cases{
 			"one of another boot":                                  {func(r *Runner) { r.Boot += "x" }, Dead},
-			"one of another host":                                  {func(r *Runner) { r.Host += "x" }, Unknown},
-			"one of another host of this name":                     {func(r *Runner) { r.Boot += "x"; r.Machine = "x" }, Unknown},
 			"one of a container with this host's name":             {func(r *Runner) { r.Space += "1"; r.PID, r.Start = 1<<22+1, 1 }, Unknown},
 			"one of a container of this host, before it was begun": {func(r *Runner) { r.Space += "1"; r.Boot += "x" }, Dead},
 			"one of a host without an id":                          {func(r *Runner) { r.Boot += "x"; r.Machine = "" }, Unknown},
-			"one from an older iotax":                              {func(r *Runner) { *r = old(*r) }, Alive},
-			"one from an older iotax and another boot":             {func(r *Runner) { *r = old(*r); r.Boot += "x" }, Dead},
-		} {
-			r := self
-			r.Machine = cmp.Or(self.Machine, "0123456789abcdef")
-			if c.change(&r); self.Machine == "" && r.Machine != "" && c.want != Unknown {
-				continue // this host has no id of its own
-			}
-			if got := r.State(); got != c.want {
-				t.Errorf("%s: %s, want %s", name, got, c.want)
-			}
-			if got, err := ParseRunner(r.String()); err != nil || got != r {
-				t.Errorf("%s: %v is read as %v, %v", name, r, got, err)
-			}
-		}
+			"one of a Windows or macOS with this host's name":      {func(r *Runner) { old(r); r.Boot = "epoch" }, Unknown},
+			"one from an older iotax":                              {old, Alive},
+			"one from an older iotax and another boot":             {func(r *Runner) { old(r); r.Boot += "x" }, Dead},
+		})
 	}
-	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {
-		if r, err := ParseRunner(s); err == nil {
-			t.Errorf("%q is %v", s, r)
+	for name, c := range all {
+		r := self
+		r.Machine = cmp.Or(self.Machine, "0123456789abcdef")
+		if c.change(&r); self.Machine == "" && r.Machine != "" && c.want != Unknown {
+			continue // this host has no id of its own
+		}
+		if got := r.State(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if got, err := ParseRunner(r.String()); err != nil || got != r {
+			t.Errorf("%s: %v is read as %v, %v", name, r, got, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
+
 	"iotax"
 )
 
@@ -74,7 +76,9 @@ func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Mend: "iotax clean lists what is left"}
 	}
-	if point := mountedIn(dir); point != "" {
+	if point, err := mountedIn(dir); err != nil {
+		return fail(err)
+	} else if point != "" {
 		return fail(errors.New(point + " is still mounted"))
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))
@@ -97,27 +101,17 @@ func Remove(dir string) error {
 	return nil
 }
 
-// mountedIn names what is mounted in a directory of this host, "" where nothing is or this system has no mountinfo.
-func mountedIn(dir string) string {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return ""
-	}
+// mountedIn names what is mounted in a directory of this host, "" where nothing is or Linux has no /proc.
+func mountedIn(dir string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 5 {
-			continue
-		}
-		point := blanks.Replace(f[4])
-		if point == dir || strings.HasPrefix(point, dir+"/") {
-			return point
-		}
+	found, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	if os.IsNotExist(err) {
+		return "", nil
 	}
-	return ""
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].Mountpoint, nil
 }
-
-// blanks undoes how the kernel writes paths in mountinfo.
-var blanks = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#")

@@ -3,9 +3,6 @@
 package leftover
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -25,8 +22,8 @@ const (
 // with the time at which it started, and the boot that this time counts from, it is not.
 type Runner struct {
 	PID     int
-	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; 0 where there is no /proc
-	Boot    string // /proc/sys/kernel/random/boot_id; "" where there is none
+	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 where there is no /proc
+	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" where there is no /proc, "" from an iotax that could not tell
 	Space   string // number of the namespace that PID counts in; "" where there is none, and from an iotax that wrote none
 	Machine string // of the installation, which a boot leaves as it is; "" where there is none
 	Host    string // name of the host, for people
@@ -34,8 +31,8 @@ type Runner struct {
 
 // Self is this process.
 func Self() Runner {
-	r := Runner{PID: os.Getpid(), Boot: bootID(), Space: pidSpace(), Machine: machineID()}
-	r.Start, _ = startOf(r.PID)
+	r := Runner{PID: os.Getpid(), Boot: here.boot(), Space: here.space(), Machine: here.machine()}
+	r.Start, _ = here.start(r.PID)
 	r.Host, _ = os.Hostname()
 	return r
 }
@@ -82,79 +79,45 @@ const (
 // State looks r up among the processes of this host. Hosts share names (debian, localhost), and containers the name and the boot of
 // their host: who is not known to be of this installation, or counts its processes elsewhere, may live.
 func (r Runner) State() State {
-	here := Self()
+	s, _ := r.look()
+	return s
+}
+
+// look is State, and why it is unknown.
+func (r Runner) look() (s State, why string) {
+	self := Self()
 	told := r.Space != "" || r.Machine != "" // an older iotax did not
 	switch {
-	case r.Host != here.Host || here.Boot == "" || r.Start == 0:
-		return Unknown
-	case told && r.Machine != here.Machine:
-		return Unknown
-	case r.Boot != here.Boot:
+	case r.Host != self.Host:
+		return Unknown, "it is of another host"
+	case self.Boot == "" || self.Start == 0:
+		return Unknown, "this system does not tell when processes began"
+	case r.Boot == "" || r.Start == 0:
+		return Unknown, "the iotax that made it did not write down when it began"
+	case told && r.Machine != self.Machine:
+		return Unknown, "it is of another machine with this host's name"
+	case (r.Boot == sinceEpoch) != (self.Boot == sinceEpoch):
+		return Unknown, "it is of another system with this host's name"
+	case r.Boot == sinceEpoch && r.Machine == "":
+		return Unknown, "it is of a machine without an id"
+	case r.Boot != self.Boot:
 		if told && r.Machine == "" {
-			return Unknown
+			return Unknown, "it is of an earlier boot, or of another machine without an id"
 		}
-		return Dead // the host was started anew since
-	case told && r.Space != here.Space:
-		return Unknown
+		return Dead, "" // the host was started anew since
+	case told && r.Space != self.Space:
+		return Unknown, "its process counts in another PID namespace"
 	}
-	start, err := startOf(r.PID)
+	start, err := here.start(r.PID)
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, errGone):
-		return Dead
+		return Dead, ""
 	case err != nil:
-		return Unknown
+		return Unknown, err.Error()
 	case start != r.Start:
-		return Dead // the id is another's now
+		return Dead, "" // the id is another's now
 	}
-	return Alive
-}
-
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
-}
-
-// pidSpace is the number of this process's PID namespace.
-func pidSpace() string {
-	s, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(s, "pid:["), "]")
-}
-
-// machineID tells installations apart. The id itself is not for strangers, who may read a label; see machine-id(5).
-func machineID() string {
-	b, err := os.ReadFile("/etc/machine-id")
-	id := strings.TrimSpace(string(b))
-	if err != nil || len(id) < 32 { // "" in the images of containers, "uninitialized" while the first boot goes on
-		return ""
-	}
-	sum := sha256.Sum256([]byte("iotax " + id))
-	return hex.EncodeToString(sum[:8])
-}
-
-var errGone = errors.New("it has ended")
-
-// startOf reads when the process pid started. One that has ended and waits to be reaped counts as gone.
-func startOf(pid int) (uint64, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	// "pid (name) state ppid …"; the name may hold anything, so count from its end. The start is
-	// field 22 of all, 20 behind the name.
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat is not understood", pid)
-	}
-	if f[0][0] == 'Z' || f[0][0] == 'X' {
-		return 0, errGone
-	}
-	return strconv.ParseUint(string(f[19]), 10, 64)
+	return Alive, ""
 }
 
 // A Label is what a run writes on what it makes: its id and its runner.

@@ -54,6 +54,7 @@ type cleanItem struct {
 	Machine string         `json:"machine"`
 	Run     string         `json:"run"`
 	Runner  leftover.State `json:"runner"`
+	Why     string         `json:"why,omitempty"` // it is not known whether the runner lives
 	Detail  string         `json:"detail,omitempty"`
 	Removed bool           `json:"removed"`
 	Error   string         `json:"error,omitempty"`
@@ -88,7 +89,7 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 			if i.State == leftover.Alive {
 				continue
 			}
-			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Detail: i.Detail}
+			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
 			if yes && i.State == leftover.Dead {
 				if err := i.Remove(ctx); err != nil {
 					errs = append(errs, err)
@@ -130,7 +131,7 @@ func (a *app) printLeft(rows []cleanItem, yes bool) error {
 		case r.Removed:
 			what = "removed"
 		case r.Runner == leftover.Unknown:
-			what = "of run " + r.Run + ", of which this host cannot tell whether it runs: not touched"
+			what = "of run " + r.Run + ", of which this host cannot tell whether it runs (" + clean(r.Why) + "): not touched"
 		case r.Error != "":
 			what = "not removed"
 		}

@@ -1,0 +1,3 @@
+package leftover
+
+var here = proc

@@ -1,0 +1,84 @@
+package leftover
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// A system tells of this host what the name of a runner holds. here is that of this program: /proc on Linux, package
+// proctable elsewhere.
+type system struct {
+	boot    func() string                                   // what starts count from
+	space   func() string                                   // in which process ids count
+	machine func() string                                   // its id, "" for none
+	start   func(pid int) (uint64, error)                   // errGone or os.ErrNotExist of one that has ended
+	labels  func(context.Context) (items []Item, err error) // the processes with a label; nil where a script finds them
+}
+
+// sinceEpoch is the boot of runners whose start counts milliseconds since 1970.
+const sinceEpoch = "epoch"
+
+// proc is a system with /proc.
+var proc = system{boot: bootID, space: pidSpace, machine: machineID, start: startOf}
+
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
+}
+
+// pidSpace is the number of this process's PID namespace.
+func pidSpace() string {
+	s, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(s, "pid:["), "]")
+}
+
+// machineID tells installations apart.
+func machineID() string {
+	b, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		return ""
+	}
+	return hashed(strings.TrimSpace(string(b)))
+}
+
+// hashed is what is told of a machine's id: the id itself is not for strangers, who may read a label; see machine-id(5).
+func hashed(id string) string {
+	if len(id) < 32 { // "" in the images of containers, "uninitialized" while the first boot goes on
+		return ""
+	}
+	sum := sha256.Sum256([]byte("iotax " + id))
+	return hex.EncodeToString(sum[:8])
+}
+
+var errGone = errors.New("it has ended")
+
+// startOf reads when the process pid started. One that has ended and waits to be reaped counts as gone.
+func startOf(pid int) (uint64, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// "pid (name) state ppid …"; the name may hold anything, so count from its end. The start is
+	// field 22 of all, 20 behind the name.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat is not understood", pid)
+	}
+	if f[0][0] == 'Z' || f[0][0] == 'X' {
+		return 0, errGone
+	}
+	return strconv.ParseUint(string(f[19]), 10, 64)
+}
