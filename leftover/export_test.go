@@ -3,7 +3,7 @@ package leftover
 // For the tests outside the package: machine imports this one.
 var (
 	RunScript = run
-	AsRoot    = root
+	Root      = root
 )
 
 const EndProcess = endProcess

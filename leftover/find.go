@@ -274,14 +274,18 @@ esac
 rm -rf -- "$d"
 `
 
-// asRoot runs the script $1 with the arguments that follow as root, where that can be had without a password, and else as this
-// user, who may unmount what FUSE has mounted for them.
-const asRoot = `if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n sh -c "$@"; fi
-exec sh -c "$@"`
+// AsRoot runs the script $1 with the arguments that follow as root, where the user is root or sudo asks for no password, which is
+// tried before. What else is to become of it stands behind.
+const AsRoot = `if [ "$(id -u 2>/dev/null || echo 0)" = 0 ]; then exec sh -c "$@"; fi
+if sudo -n true 2>/dev/null; then exec sudo -n sh -c "$@"; fi
+`
+
+// maybeRoot runs it as this user where it cannot be had as root: they may unmount what FUSE has mounted for them.
+const maybeRoot = AsRoot + `exec sh -c "$@"`
 
 // root is run with the rights of root.
 func root(ctx context.Context, m iotax.Machine, limit time.Duration, script string, args ...string) (string, error) {
-	return run(ctx, m, limit, asRoot, append([]string{prologue + script, "sh"}, args...)...)
+	return run(ctx, m, limit, maybeRoot, append([]string{prologue + script, "sh"}, args...)...)
 }
 
 // marked returns the marked directories by path, with the line of their markers.

@@ -411,7 +411,7 @@ func TestSudoThatAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-		out, err := AsRoot(t.Context(), host.Local(), time.Minute, `echo "as $1${FROM:+ by $FROM}"`, "the user")
+		out, err := Root(t.Context(), host.Local(), time.Minute, `echo "as $1${FROM:+ by $FROM}"`, "the user")
 		if err != nil || strings.TrimSpace(out) != c.want {
 			t.Errorf("sudo that %s: %q, %v", name, out, err)
 		}

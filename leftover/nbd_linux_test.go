@@ -1,7 +1,6 @@
 package leftover_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,22 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"iotax"
 	. "iotax/leftover"
+	"iotax/machine/fake"
 	"iotax/machine/host"
 )
-
-// fakeKernel is this host with another /sys/block, as kernels for guests and containers often have no NBD devices.
-type fakeKernel struct {
-	iotax.Machine
-	sys string
-}
-
-func (f fakeKernel) Run(ctx context.Context, c *iotax.Cmd) error {
-	in := *c
-	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /sys/block && exec "$@"`, f.sys}, c.Args...)
-	return f.Machine.Run(ctx, &in)
-}
 
 // A device that a died run attached is detached; one that somebody has attached there since is not, and nobody but root can have
 // one detached.
@@ -66,7 +53,7 @@ func TestNBDDevices(t *testing.T) {
 		write(base+"/"+Marker, l.String()+"\n")
 		write(base+"/"+NBDFile, note)
 	}
-	items, err := Find(t.Context(), Place{Machine: fakeKernel{host.Local(), sys}, Dirs: []string{"/run", planted}})
+	items, err := Find(t.Context(), Place{Machine: fake.Kernel{Machine: host.Local(), Sys: sys}, Dirs: []string{"/run", planted}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"iotax"
 	"iotax/leftover"
 	"iotax/machine"
+	"iotax/machine/fake"
 	"iotax/machine/node"
 	"iotax/plan"
 )
@@ -452,19 +453,6 @@ func TestReplicatedStore(t *testing.T) {
 	}
 }
 
-// fakeKernel is this host with another /sys/block: what the scripts around NBD devices do is theirs, and only the
-// kernel's devices are not.
-type fakeKernel struct {
-	iotax.Machine
-	sys string
-}
-
-func (f fakeKernel) Run(ctx context.Context, c *iotax.Cmd) error {
-	in := *c
-	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /sys/block && exec "$@"`, f.sys}, c.Args...)
-	return f.Machine.Run(ctx, &in)
-}
-
 // attach: device connects the first free device of the kernel, and disconnects it; by contract with nbd-client, as kernels
 // for guests and containers often have no NBD devices.
 func TestNBDDevice(t *testing.T) {
@@ -491,7 +479,7 @@ esac
 		}
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	kernel := func(name string, busy ...bool) fakeKernel {
+	kernel := func(name string, busy ...bool) fake.Kernel {
 		t.Helper()
 		sys := dir + "/" + name
 		if err := os.Mkdir(sys, 0o700); err != nil {
@@ -507,11 +495,11 @@ esac
 				t.Fatal(err)
 			}
 		}
-		return fakeKernel{here, sys}
+		return fake.Kernel{Machine: here, Sys: sys}
 	}
 	for _, c := range []struct {
 		name, url   string
-		m           fakeKernel
+		m           fake.Kernel
 		status      int
 		want        string // what nbd-client is told
 		cause, mend string

@@ -219,7 +219,7 @@ func parseInspection(out, own string) (*blockDevice, error) {
 	names := map[string]node{}
 	files := map[string]string{} // behind the loop devices among the nodes: identity → path
 	loops := map[string]string{} // loop device → its node's name
-	var others [][3]string
+	var others [][2]string       // loop devices of the machine, and their files
 	say := func(n node, format string, args ...any) {
 		text := relations[n.relation] + n.name + " " + fmt.Sprintf(format, args...)
 		if n.relation == "self" {
@@ -272,9 +272,11 @@ func parseInspection(out, own string) (*blockDevice, error) {
 				say(node{"self", ""}, "is made of %s%s, which may hold others' data", n.name, kind)
 			}
 		case key == "file" && len(f) >= 3:
-			files[f[1]], loops[f[0]] = strings.Join(f[2:], " "), f[1]
+			file := strings.Join(f[2:], " ")
+			id := fileID(f[1], file)
+			files[id], loops[f[0]] = file, id
 		case key == "loop" && len(f) >= 3:
-			others = append(others, [3]string{f[0], f[1], strings.Join(f[2:], " ")})
+			others = append(others, [2]string{f[0], fileID(f[1], strings.Join(f[2:], " "))})
 		}
 	}
 	if b.path == "" || b.number == "" || len(nodes) == 0 {
@@ -299,7 +301,7 @@ func parseInspection(out, own string) (*blockDevice, error) {
 	}
 	for _, o := range others {
 		file, ours := files[o[1]]
-		if _, self := loops[o[0]]; ours && !self && o[1] != "-" {
+		if _, self := loops[o[0]]; ours && !self {
 			b.inUse = append(b.inUse, fmt.Sprintf("its file %s is behind /dev/%s too", file, o[0]))
 		}
 	}
@@ -344,6 +346,14 @@ func parseInspection(out, own string) (*blockDevice, error) {
 		}
 	}
 	return b, nil
+}
+
+// fileID tells files apart: by device and inode, or by their paths where these lead nowhere, as those of the node do in a pod.
+func fileID(inode, path string) string {
+	if inode == "-" {
+		return path
+	}
+	return inode
 }
 
 // unescapeMount undoes the octal escapes of mountinfo.

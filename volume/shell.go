@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 const (
@@ -22,9 +23,7 @@ const prologue = "export LC_ALL=C PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\"
 
 // asRoot runs the script $1 with the arguments that follow as root: the mounts of a user's own guest
 // image, whose login is usually not root, need it.
-const asRoot = `if [ "$(id -u 2>/dev/null || echo 0)" = 0 ]; then exec sh -c "$@"; fi
-if command -v sudo >/dev/null 2>&1; then exec sudo -n sh -c "$@"; fi
-echo "neither root nor sudo here" >&2; exit 40`
+const asRoot = leftover.AsRoot + `echo "neither root nor sudo without a password here" >&2; exit 40`
 
 // sh runs a POSIX script on m with args as $1, $2…; it asks no more of m than a busybox has.
 func sh(ctx context.Context, m iotax.Machine, d time.Duration, script string, args ...string) (string, error) {

@@ -216,12 +216,34 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Events tells what the cluster has said of an object, the newest last, or "" when there is nothing or it
-// may not be read.
-func (c *Client) Events(ctx context.Context, ns, name string) string {
+// An event is a warning of the cluster.
+type event struct{ of, reason, message string } // of: what it is about, where that is not plain
+
+// withEvents adds to why what events tell beyond it: a message once, however often and of whatever it was said.
+func withEvents(why string, events []event) string {
+	told, said := why, ""
+	for _, e := range events {
+		if e.message != "" && strings.Contains(told, e.message) {
+			continue
+		}
+		line := strings.TrimSuffix(e.reason+": "+e.message, ": ")
+		if e.of != "" {
+			line = e.of + ": " + line
+		}
+		said += "; " + line
+		told += "; " + line
+	}
+	if said == "" {
+		return why
+	}
+	return why + " (events: " + strings.TrimPrefix(said, "; ") + ")"
+}
+
+// events are the last warnings of the cluster about an object, the newest last; none where they may not be read.
+func (c *Client) events(ctx context.Context, ns, name string) []event {
 	list, err := c.Core.Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	if err != nil {
-		return ""
+		return nil
 	}
 	at := func(e corev1.Event) time.Time {
 		if !e.LastTimestamp.IsZero() {
@@ -230,12 +252,12 @@ func (c *Client) Events(ctx context.Context, ns, name string) string {
 		return e.EventTime.Time
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return at(a).Compare(at(b)) })
-	var said []string
+	var said []event
 	for _, e := range list.Items {
-		line := e.Reason + ": " + strings.ReplaceAll(strings.TrimSpace(e.Message), "\n", " ")
-		if e.Type == corev1.EventTypeWarning && !slices.Contains(said, line) {
-			said = append(said, line)
+		x := event{reason: e.Reason, message: strings.Join(strings.Fields(e.Message), " ")}
+		if e.Type == corev1.EventTypeWarning && !slices.Contains(said, x) {
+			said = append(said, x)
 		}
 	}
-	return strings.Join(said[max(0, len(said)-3):], "; ")
+	return said[max(0, len(said)-3):]
 }

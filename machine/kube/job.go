@@ -234,10 +234,7 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 		case len(pods) > 0:
 			return pods[0].Name, nil
 		case time.Since(begin) > limit:
-			why := "it has no pod after " + limit.String()
-			if said := c.Events(ctx, ns, job); said != "" {
-				why += " (events: " + said + ")"
-			}
+			why := withEvents("it has no pod after "+limit.String(), c.events(ctx, ns, job))
 			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Mend: "kubectl describe job tells more; start_timeout: waits longer"}
 		}
 		select {
@@ -304,11 +301,7 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 		case fatal != nil && pod.DeletionTimestamp == nil:
 			said = append(said, fmt.Sprintf("shard %s: %v", pod.Labels[indexLabel], fatal.Err))
 		case late != "" && time.Since(pod.CreationTimestamp.Time) > noteTime:
-			line := fmt.Sprintf("shard %s: %s", pod.Labels[indexLabel], late)
-			if events := c.Events(ctx, ns, pod.Name); events != "" && !strings.Contains(events, strings.TrimPrefix(late, unschedulable+": ")) {
-				line += " (events: " + events + ")"
-			}
-			said = append(said, line)
+			said = append(said, withEvents(fmt.Sprintf("shard %s: %s", pod.Labels[indexLabel], late), c.events(ctx, ns, pod.Name)))
 		}
 	}
 	slices.Sort(said)

@@ -46,20 +46,19 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		}
 		if fatal != nil {
 			fatal.Op, fatal.On = "start pod", on
-			said := c.Events(ctx, ns, name)
+			said := c.events(ctx, ns, name)
 			for _, v := range p.Spec.Volumes {
 				if v.Ephemeral != nil {
-					if more := c.Events(ctx, ns, name+"-"+v.Name); more != "" {
-						said = strings.TrimPrefix(said+"; claim "+v.Name+": "+more, "; ")
+					for _, e := range c.events(ctx, ns, name+"-"+v.Name) {
+						e.of = "claim " + v.Name
+						said = append(said, e)
 					}
 				}
 			}
-			if strings.Contains(said, "FailedMount") && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
+			if slices.ContainsFunc(said, func(e event) bool { return e.reason == "FailedMount" }) && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
 				fatal.Mend = "the node mounts NFS: it needs the kernel's client and mount.nfs (package nfs-common), and must reach the server"
 			}
-			if said != "" {
-				fatal.Err = fmt.Errorf("%w (events: %s)", fatal.Err, said)
-			}
+			fatal.Err = errors.New(withEvents(fatal.Err.Error(), said))
 			return nil, fatal
 		}
 		if strings.HasPrefix(late, unschedulable) && late != told && time.Since(begin) > noteTime {

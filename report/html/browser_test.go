@@ -103,6 +103,18 @@ func TestPageInBrowser(t *testing.T) {
 	v.quiet()
 }
 
+// Figures of any length stand apart from each other in the plot.
+func TestLongFigures(t *testing.T) {
+	run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("a", 100_000, nil), reporttest.Reads("b", 1060, func(c *reporttest.CellSpec) { c.Noise = .08 }))
+	v := visiting(t, written(t, report.New(run, trials)))
+	v.As(browsertest.Looks[0])
+	gaps := v.Eval(`[...document.querySelectorAll(".forest.wide g")].map(g => { const b = [...g.querySelectorAll(".num, .dim, .word")].map(e => e.getBBox()); return b.slice(1).map((x, i) => Math.round(x.x - b[i].x - b[i].width)).join(" ") }).join("; ")`)
+	var first, second int
+	if _, err := fmt.Sscanf(gaps, "%d %d", &first, &second); err != nil || first < 10 || second < 10 {
+		t.Errorf("%q pixels between ratio, interval and verdict", gaps)
+	}
+}
+
 // A comparison's page stands up to the same.
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
@@ -244,6 +256,13 @@ func TestLayoutsInBrowser(t *testing.T) {
 				if bad := v.Objections(); bad != "" {
 					t.Errorf("%s: axe objects:\n%s", what, bad)
 				}
+			}
+			if l.Name == "light" {
+				v.Eval(`const cell = document.querySelector("#layout ~ .scroll td"); cell.style.color = "color-mix(in srgb, var(--bg) 80%, var(--ink))"; cell.setAttribute("headers", "nowhere"); ""`)
+				if bad := v.Objections(); !strings.Contains(bad, "color-contrast") || !strings.Contains(bad, "td-headers-attr") {
+					t.Errorf("%s: axe overlooks planted faults: %s", what, bad)
+				}
+				v.Eval(`cell.style.color = ""; cell.removeAttribute("headers"); ""`)
 			}
 			v.ShotWhole("iotax-layout-"+layout+"-"+l.Name, l.Width)
 		}

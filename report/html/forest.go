@@ -14,16 +14,16 @@ import (
 	"iotax/stat"
 )
 
-// A forestShape is the size of a forest plot, in pixels. Label 0 puts names above their intervals.
+// A forestShape is the size of a forest plot, in pixels. Label 0 puts names above their intervals, and their figures there, too.
 type forestShape struct {
 	ID                         string
-	Width, Label, Right        float64
+	Width, Label               float64
 	Row, Head, Margin, TickGap float64
 }
 
 var (
-	wideForest   = forestShape{ID: "wide", Width: 1040, Label: 250, Right: 318, Row: 28, Head: 40, Margin: 4, TickGap: 44}
-	narrowForest = forestShape{ID: "narrow", Width: 358, Label: 0, Right: 0, Row: 28, Head: 42, Margin: 4, TickGap: 40}
+	wideForest   = forestShape{ID: "wide", Width: 1040, Label: 250, Row: 28, Head: 40, Margin: 4, TickGap: 44}
+	narrowForest = forestShape{ID: "narrow", Width: 358, Label: 0, Row: 28, Head: 42, Margin: 4, TickGap: 40}
 )
 
 // A forest is the plot of all ratios on one logarithmic axis.
@@ -32,6 +32,7 @@ type forest struct {
 	Height, Left, PlotRight, Top, Bottom float64
 	One, BandLo, BandHi                  float64
 	Worse, Better                        float64 // where the two words end and begin
+	RatioX, BoundsX, VerdictX            float64 // the columns of figures, unless Stacked
 	Ticks                                []tickView
 	Heads                                []forestHead
 	Rows                                 []forestRow
@@ -105,11 +106,8 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	}) {
 		return nil
 	}
-	f := &forest{forestShape: shape, Title: title, Stacked: shape.Label == 0, Left: shape.Label + shape.Margin, PlotRight: shape.Width - shape.Right - shape.Margin, Top: 46}
-	if f.Stacked {
-		f.Left += 4
-		f.PlotRight -= 4
-	}
+	f := &forest{forestShape: shape, Title: title, Stacked: shape.Label == 0, Left: shape.Label + shape.Margin, Top: 46}
+	f.columns(groups)
 	x := func(v float64) float64 {
 		t := (math.Log(v) - math.Log(lo)) / (math.Log(hi) - math.Log(lo))
 		return f.Left + math.Min(1, math.Max(0, t))*(f.PlotRight-f.Left)
@@ -164,6 +162,29 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 	f.Height = f.Bottom + 26
 	f.Desc = format.Clean(strings.Join(said, "; "))
 	return f
+}
+
+// columns makes room for the longest figures beside the plot.
+func (f *forest) columns(groups []forestGroup) {
+	if f.Stacked {
+		f.Left += 4
+		f.PlotRight = f.Width - f.Margin - 4
+		return
+	}
+	const beside, between, verdict = 20, 12, 114
+	ratio, bounds := 52.0, 108.0 // of 0.710× and [0.699, 0.721], so that most plots are of one size
+	for _, g := range groups {
+		for _, it := range g.Items {
+			if it.Ratio != nil {
+				r, b := format.Split(format.Ratio(*it.Ratio))
+				ratio, bounds = max(ratio, perHeadChar*float64(ansi.StringWidth(r))), max(bounds, perChar*float64(ansi.StringWidth(b)))
+			}
+		}
+	}
+	f.VerdictX = f.Width - f.Margin - verdict
+	f.BoundsX = f.VerdictX - between - bounds
+	f.RatioX = f.BoundsX - between - ratio
+	f.PlotRight = f.RatioX - beside
 }
 
 // lineHeight and perChar are those of the plot's 13 px text; the browser's font may be a little

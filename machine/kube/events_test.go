@@ -1,0 +1,18 @@
+package kube
+
+import "testing"
+
+// What the cluster says of a pod and of each of its claims is often one and the same.
+func TestWithEvents(t *testing.T) {
+	full := event{reason: "FailedScheduling", message: "0/2 nodes are available"}
+	claim := event{"claim data", "ProvisioningFailed", "no such class"}
+	for want, events := range map[string][]event{
+		"no node takes it: 0/2 nodes are available":                                                                  {full, {"claim data", "FailedBinding", full.message}},
+		"no node takes it: 0/2 nodes are available (events: claim data: ProvisioningFailed: no such class)":          {full, claim, {"claim more", claim.reason, claim.message}},
+		"no node takes it: 0/2 nodes are available (events: Evicted; claim data: ProvisioningFailed: no such class)": {{reason: "Evicted"}, claim},
+	} {
+		if got := withEvents("no node takes it: 0/2 nodes are available", events); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
