@@ -115,6 +115,7 @@ func TestClientsTogether(t *testing.T) {
 
 // A server of fio for a job that only reads refuses to write, whatever its client sends.
 func TestServersOnlyRead(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	real, err := exec.LookPath("fio")
 	if err != nil {
@@ -163,6 +164,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 0s}
 
 // Two machines are reached over SSH; what fio's client and servers say to each other goes the same way.
 func TestClientsOverSSH(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	bin := s.mkdir("there")
 	d := s.sshd(bin + ":" + os.Getenv("PATH"))

@@ -208,6 +208,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 // An interrupt ends fio in the container and removes the container; a container that dies under a
 // trial is a row that says so; what the engine refuses is told with a mend.
 func TestContainerFaults(t *testing.T) {
+	t.Parallel()
 	s, e, _ := boxed(t, engine.Docker)
 	s.env["DOCKER_HOST"] = e.Host
 	long := []string{"run", "dir:" + s.path("a"), "docker:bind,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
@@ -338,6 +339,7 @@ func runnerKilled(t *testing.T, s *stage, e *engine.Engine) {
 
 // Podman's containers have no daemon that outlives a connection: what was killed here ends there, too.
 func TestPodmanFaults(t *testing.T) {
+	t.Parallel()
 	e := engine.Podman(t)
 	e.Load(t, boxImage, false)
 	s := newStage(t)

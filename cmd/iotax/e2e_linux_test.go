@@ -35,7 +35,8 @@ type stage struct {
 	elsewhere []func() census // what is left where neither this host's processes nor its directories tell: in an engine, a cluster, a bucket
 }
 
-// Tests that measure nothing, and ask for nothing of the whole machine (as clean and doctor do), are parallel.
+// Tests are parallel whose figures may be any, and that ask for nothing of the whole machine (as clean and doctor do, but for what
+// they say of one run, engine or cluster). Those that measure something known go before them, one by one.
 
 // newStage makes a stage and checks at the end of the test that nothing is left on it.
 func newStage(t *testing.T) *stage {

@@ -408,6 +408,7 @@ func (a *aftermath) add(o aftermath) {
 // is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
 // IOTAX_FAULTS_DOC=FILE the table of docs/reliability.md is written there.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	needsRoot(t)
 	only := os.Getenv("IOTAX_FAULTS_ONLY")
 	var mu sync.Mutex

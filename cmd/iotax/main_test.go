@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/csv"
+	"flag"
 	"image/png"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +31,23 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, programs)
+	testscript.Main(waiting{m}, programs)
+}
+
+// waiting runs the parallel tests of a package, which wait for most of their time: for guests, engines, deadlines. Four at the
+// same moment keep two CPUs busy.
+type waiting struct{ *testing.M }
+
+func (m waiting) Run() int {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if n := max(4, runtime.GOMAXPROCS(0)); !asked {
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+			panic(err)
+		}
+	}
+	return m.M.Run()
 }
 
 // setup gives every script a home of its own but the kernel cache of the machine: fetching and

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/lab/engine"
 	"iotax/lab/kube"
 	"iotax/machine/kind"
 	"iotax/machine/vm"
@@ -76,9 +75,8 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = /srv; Access_Type = RW; Squash = No_
 }
 
 // A claim of a storage class whose volumes are exports is measured in a pod whose node mounts them: what the server's own disk
-// does is the baseline, and the way there is told.
-func TestPodOnNFS(t *testing.T) {
-	c := kube.Start(t, 1, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}})
+// does is the baseline, and the way there is told. The guest stays a node, which is gone when this ends.
+func podOnNFS(t *testing.T, c *kube.Cluster) {
 	s := newStage(t)
 	s.env["KUBECONFIG"] = c.Config
 	nfsNode(t, c)

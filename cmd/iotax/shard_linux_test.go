@@ -75,6 +75,7 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 // Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
 // else that reads a store reads this one.
 func TestShards(t *testing.T) {
+	t.Parallel()
 	_, url := postgres(t)
 	s := newStage(t)
 	s.env[storeVariable] = url
