@@ -169,13 +169,14 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 // up and come down several times.
 // go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
 func BenchmarkAgainstOthers(b *testing.B) {
-	const rounds, rclones = 12, 6
+	const rclones = 6
 	for _, size := range []struct {
-		name  string
-		batch Batch
+		name            string
+		batch           Batch
+		rounds, uploads int
 	}{
-		{"32x4MiB by 8", Batch{Size: 4 << 20, Count: 32, Clients: 8, Part: 16 << 20, Concurrency: 8}},
-		{"256MiB in parts", Batch{Size: 256 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8}},
+		{"32x4MiB by 8", Batch{Size: 4 << 20, Count: 32, Clients: 8, Part: 16 << 20, Concurrency: 8}, 12, 16},
+		{"256MiB in parts", Batch{Size: 256 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8}, 10, 4},
 	} {
 		for _, payload := range []string{"default", "unsigned", "checksum"} {
 			b.Run(size.name+", "+payload, func(b *testing.B) {
@@ -187,7 +188,7 @@ func BenchmarkAgainstOthers(b *testing.B) {
 				e := serve(b, dir)
 				e.Payload = payload
 				for b.Loop() {
-					againstOthers(b, e, size.batch, dir, rounds, map[string]int{"default": rclones}[payload])
+					againstOthers(b, e, size.batch, dir, size.rounds, size.uploads, map[string]int{"default": rclones}[payload])
 				}
 				b.ReportMetric(0, "ns/op")
 			})
@@ -195,8 +196,8 @@ func BenchmarkAgainstOthers(b *testing.B) {
 	}
 }
 
-func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, rclones int) {
-	const uploads, downloads = 4, 10
+func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, uploads, rclones int) {
+	const downloads = 10
 	pairs := map[string][2]string{"plain": {"iotax", "plain"}, "plain, verified": {"iotax verified", "plain verified"}, "plain, verified over none": {"iotax verified", "plain"}}
 	ratios := map[string][]float64{}
 	note := func(way, over string, mine, other Phase) {

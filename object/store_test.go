@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -376,6 +378,27 @@ func TestCostOfChecksums(t *testing.T) {
 	}
 	if k.sum != crc64nvme.Checksum([]byte("123456789")) || k.sum != 0xae8b14860a799888 || k.bytes != 9 || len(k.costs) != 2 {
 		t.Errorf("%+v", k)
+	}
+}
+
+// The collector runs less often while requests are timed, and as before afterwards, also where they fail.
+func TestCollectorWhileTimed(t *testing.T) {
+	percent := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	before := percent()
+	for _, want := range []error{nil, errors.New("refused")} {
+		var p Phase
+		var while uint64
+		err := p.time(t.Context(), Batch{Count: 1, Clients: 1}, 0, func(context.Context, int, []byte, *checker) (time.Duration, error) {
+			while = percent()
+			return 0, want
+		})
+		if !errors.Is(err, want) || while != gcPercent || percent() != before {
+			t.Errorf("%d, then %d, then %d; %v", before, while, percent(), err)
+		}
 	}
 }
 
