@@ -120,13 +120,17 @@ func run(ctx context.Context, m iotax.Machine, limit time.Duration, script strin
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var out bytes.Buffer
-	c := iotax.Command(append([]string{"sh", "-c", prologue + script, "sh"}, args...)...)
+	c := iotax.Command(append([]string{"sh", "-c", Prologue + script, "sh"}, args...)...)
 	c.Stdout = &out
 	err := m.Run(ctx, c)
 	return out.String(), err
 }
 
-const prologue = "export LC_ALL=C PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\"\n"
+// Prologue makes messages readable by code and finds the tools of root where a plain user's PATH does not. Windows parts a PATH
+// otherwise, and has no such directories.
+const Prologue = `export LC_ALL=C
+case $PATH in *';'*) ;; *) export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin";; esac
+`
 
 // listProcesses prints, for each process with a label, its id, its runner, its run and its command line.
 // head names each file before what is in it; tr, because busybox's grep stops at NUL. A process that has
@@ -285,7 +289,7 @@ const maybeRoot = AsRoot + `exec sh -c "$@"`
 
 // root is run with the rights of root.
 func root(ctx context.Context, m iotax.Machine, limit time.Duration, script string, args ...string) (string, error) {
-	return run(ctx, m, limit, maybeRoot, append([]string{prologue + script, "sh"}, args...)...)
+	return run(ctx, m, limit, maybeRoot, append([]string{Prologue + script, "sh"}, args...)...)
 }
 
 // marked returns the marked directories by path, with the line of their markers.

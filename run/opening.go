@@ -97,6 +97,10 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		}
 		target, err := r.openTarget(ctx, t)
 		if err != nil {
+			if ctx.Err() != nil { // it could not be opened because of nothing else
+				r.describe(run)
+				return context.Cause(ctx)
+			}
 			fail(t, err)
 			if !keepGoing || t.Name == r.p.Baseline {
 				break

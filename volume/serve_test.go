@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/machine/fake"
 	"iotax/plan"
 )
@@ -40,9 +41,9 @@ func (u *unix) Run(ctx context.Context, c *iotax.Cmd) error {
 		return errLost
 	}
 	args := c.Args[4:] // sh -c SCRIPT sh …
-	script := strings.TrimPrefix(c.Args[2], prologue)
+	script := strings.TrimPrefix(c.Args[2], leftover.Prologue)
 	if script == asRoot {
-		script, args = strings.TrimPrefix(args[0], prologue), args[2:]
+		script, args = strings.TrimPrefix(args[0], leftover.Prologue), args[2:]
 	}
 	out := ""
 	gone := func(s string) func(string) bool { return func(x string) bool { return x == s } }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 )
 
 // A server is a program that runs on the serving machine for as long as a volume stands.
@@ -48,7 +49,7 @@ exit $rc
 func startServer(ctx context.Context, host iotax.Machine, at string, args ...string) (*server, error) {
 	r, w := io.Pipe()
 	s := &server{input: w}
-	c := iotax.Command(append([]string{"sh", "-c", prologue + keepServed, "sh", at}, args...)...)
+	c := iotax.Command(append([]string{"sh", "-c", leftover.Prologue + keepServed, "sh", at}, args...)...)
 	c.Stdin, c.Stdout, c.Stderr = r, &s.said, &s.said
 	return s, s.start(ctx, host, at, args[0], c)
 }

@@ -17,22 +17,18 @@ const (
 	slow  = 5 * time.Minute  // a command that may wait for a device: mkfs, rm -rf, umount
 )
 
-// prologue makes messages readable by code and finds the tools of root where a plain user's PATH
-// does not.
-const prologue = "export LC_ALL=C PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\"\n"
-
 // asRoot runs the script $1 with the arguments that follow as root: the mounts of a user's own guest
 // image, whose login is usually not root, need it.
 const asRoot = leftover.AsRoot + `echo "neither root nor sudo without a password here" >&2; exit 40`
 
 // sh runs a POSIX script on m with args as $1, $2…; it asks no more of m than a busybox has.
 func sh(ctx context.Context, m iotax.Machine, d time.Duration, script string, args ...string) (string, error) {
-	return run(ctx, m, d, append([]string{"sh", "-c", prologue + script, "sh"}, args...))
+	return run(ctx, m, d, append([]string{"sh", "-c", leftover.Prologue + script, "sh"}, args...))
 }
 
 // root is sh with the rights of root.
 func root(ctx context.Context, m iotax.Machine, d time.Duration, script string, args ...string) (string, error) {
-	return run(ctx, m, d, append([]string{"sh", "-c", prologue + asRoot, "sh", prologue + script, "sh"}, args...))
+	return run(ctx, m, d, append([]string{"sh", "-c", leftover.Prologue + asRoot, "sh", leftover.Prologue + script, "sh"}, args...))
 }
 
 func run(ctx context.Context, m iotax.Machine, d time.Duration, args []string) (string, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/plan"
 )
 
@@ -124,7 +125,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that is gone
 
 	client := make(chan error, 1)
-	mount := iotax.Command("sh", "-c", prologue+asRoot, "sh", prologue+mountSSHFS, "sh", s.path, point, join("passive,fsname="+source, s.spec.Options))
+	mount := iotax.Command("sh", "-c", leftover.Prologue+asRoot, "sh", leftover.Prologue+mountSSHFS, "sh", s.path, point, join("passive,fsname="+source, s.spec.Options))
 	mount.Stdin, mount.Stdout = answered, ask
 	run, kill := context.WithCancel(context.WithoutCancel(ctx))
 	s.attached.push(func(ctx context.Context) error {

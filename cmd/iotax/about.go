@@ -104,7 +104,8 @@ func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of plan files",
-		Long: `schema prints the JSON Schema of plan files, for completion and checks in an editor:
+		Long: `schema prints the JSON Schema of plan files, for completion and checks in an
+editor:
 
   iotax schema > iotax.schema.json
 

@@ -178,9 +178,9 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Use:   "calibrate [TARGET]",
 		Short: "Measure a place against itself: the noise floor of this rig",
 		Long: `calibrate measures a target against itself, as two arms of one study (A/A). It
-tells the noise floor, how much successive blocks resemble each other, how fast the
-load generator is without a disk, and how long a trial should be. The result is kept
-for seven days; the runs whose baseline lies on the same device use it.
+tells the noise floor, how much successive blocks resemble each other, how fast
+the load generator is without a disk, and how long a trial should be. The result
+is kept for seven days; the runs whose baseline lies on the same device use it.
 
 A disk or share of a guest stands on a directory: name that first.`,
 		Example: `  iotax calibrate

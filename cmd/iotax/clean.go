@@ -28,7 +28,7 @@ func (a *app) cleanCommand() *cobra.Command {
 	var yes, remote bool
 	c := &cobra.Command{
 		Use:   "clean",
-		Short: "List what runs that died have left behind, and remove it with --yes",
+		Short: "List what dead runs have left behind, and remove it with --yes",
 		Long: `clean finds what a run could not remove because it was killed: processes,
 directories, the mounts and loop devices inside them, NBD devices, containers,
 volumes, instances of Lima and Tart, and labs with their network namespaces.

@@ -25,18 +25,19 @@ func (a *app) compareCommand() *cobra.Command {
 	var outputs []string
 	c := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Say what changed from one saved run to another, and fail when it got worse",
-		Long: `compare holds run B against run A, cell by cell, with intervals, and says in what
-the two runs differ beside the numbers. A run is an id or the beginning of one, a
-name (its newest run), latest, latest~1, NAME~1, or a file that "iotax export" wrote.
+		Short: "Say what changed between two saved runs, and fail if it got worse",
+		Long: `compare holds run B against run A, cell by cell, with intervals, and says in
+what the two runs differ beside the numbers. A run is an id or the beginning of
+one, a name (its newest run), latest, latest~1, NAME~1, or a file that "iotax
+export" wrote.
 
-The runs were not interleaved. Where both have the same baseline, the column "against
-BASELINE" compares their ratios to it, out of which a change of the host cancels;
---by loss draws the verdicts from that.
+The runs were not interleaved. Where both have the same baseline, the column
+"against BASELINE" compares their ratios to it, out of which a change of the
+host cancels; --by loss draws the verdicts from that.
 
-With --fail-on the exit status is 3 when a cell got worse by more than the margin
-(or, with "differs", worse or better), and when a number of A has none in B that may be
-held against it.`,
+With --fail-on the exit status is 3 when a cell got worse by more than the
+margin (or, with "differs", worse or better), and when a number of A has none in
+B that may be held against it.`,
 		Example: `  iotax compare latest~1 latest
   iotax compare main.json pr.json --fail-on worse --margin 10% --format md`,
 		Args: cobra.ExactArgs(2),

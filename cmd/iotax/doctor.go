@@ -86,9 +86,9 @@ func (a *app) kernelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kernel",
 		Short: "Show or fetch the kernel that guests boot",
-		Long: `kernel shows which kernel guests boot: this host's own when it can be read with its
-modules, else one in the cache. With --fetch a missing one is downloaded as the
-distribution's package and unpacked in the cache; it is not installed.`,
+		Long: `kernel shows which kernel guests boot: this host's own when it can be read with
+its modules, else one in the cache. With --fetch a missing one is downloaded as
+the distribution's package and unpacked in the cache; it is not installed.`,
 		Args: cobra.NoArgs,
 	}
 	fetch := c.Flags().Bool("fetch", false, "download the distribution's kernel package into the cache when there is none")

@@ -22,10 +22,10 @@ func (a *app) evaluateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Simulate how often iotax, and other rules, are right",
-		Long: `evaluate simulates rigs that misbehave in known ways, runs studies on them by the
-rules of iotax and of others, and counts how often the interval holds the ratio
-that was put in. Nothing is measured: it needs no disk and no fio. The same seed
-gives the same result on any number of CPUs.
+		Long: `evaluate simulates rigs that misbehave in known ways, runs studies on them by
+the rules of iotax and of others, and counts how often the interval holds the
+ratio that was put in. Nothing is measured: it needs no disk and no fio. The
+same seed gives the same result on any number of CPUs.
 
 Names of models and policies may be cut short: --models M0,M2 --policies iotax.
 Exit status 3 says that the coverage that the method promises was not reached.`,
@@ -113,10 +113,11 @@ func (a *app) replayCommand() *cobra.Command {
 		Use:   "replay [RUN]",
 		Short: "Draw studies from the recorded seconds of a saved run",
 		Long: `replay takes the one-second series of a saved run's trials, draws studies from
-them, and counts how often their intervals hold the ratio of the whole recording.
-A study starts at a random block and goes on with those that followed, so that
-what the rig did from block to block is kept; of each trial it sees a random half.
-"A/A" pairs the baseline's trials with each other: there the true ratio is 1.
+them, and counts how often their intervals hold the ratio of the whole
+recording. A study starts at a random block and goes on with those that
+followed, so that what the rig did from block to block is kept; of each trial it
+sees a random half. "A/A" pairs the baseline's trials with each other: there the
+true ratio is 1.
 
 It needs 12 blocks or more, and gets better with 30 and more, of longer trials.`,
 		Args: cobra.MaximumNArgs(1),

@@ -39,8 +39,8 @@ saves it as one run. Several results of one job on one target are repetitions.
 
 --as names the target of all files, or, given several times, of the files behind
 it. Without it a file is a target, called like the file without its ending and
-the number of a repetition ("host-2.json"). Of a directory each folder with files
-is a target; if there is only one, and its files repeat a job, they are.`,
+the number of a repetition ("host-2.json"). Of a directory each folder with
+files is a target; if there is only one, and its files repeat a job, they are.`,
 		Example: `  iotax import --as host before/*.json --as guest after/*.json
   iotax import host.json guest.json && iotax report
   fio job.fio | iotax import - --as laptop --workload "4k random read"`,

@@ -21,9 +21,10 @@ func (a *app) labCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Make nodes with a network between them on this machine",
-		Long: `A lab is a few nodes on this machine: network namespaces on a bridge of their own, with
-shaped links and a directory each. A plan names one as {node: node04}; the same plan runs
-on real machines with {ssh: …} in its place. Making and removing a lab needs root.`,
+		Long: `A lab is a few nodes on this machine: network namespaces on a bridge of their
+own, with shaped links and a directory each. A plan names one as {node: node04};
+the same plan runs on real machines with {ssh: …} in its place. Making and
+removing a lab needs root.`,
 	}
 	var name string
 	c.PersistentFlags().StringVar(&name, "name", lab.DefaultName, "which lab; several can be up")
@@ -75,7 +76,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 func (a *app) labDown(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Remove the nodes with what runs and lies on them, also what is left of a crash",
+		Short: "Remove the nodes and what is on them, also what a crash left",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)

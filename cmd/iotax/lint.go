@@ -39,7 +39,7 @@ func (a *app) lintCommand() *cobra.Command {
 	var sarif, elsewhere, rules bool
 	c := &cobra.Command{
 		Use:   "lint FILE… | SUITE | 'fio --name=…'",
-		Short: "Find what makes a comparison wrong in job files, command lines, plans and results",
+		Short: "Find what makes a comparison wrong in jobs, plans and results",
 		Long: `lint reads fio job files, fio command lines, iotax plans and fio's results, and
 says what is wrong with them: where, why, and what mends it. "-" is standard
 input. A command line stands in quotes, or behind "--".
@@ -51,7 +51,7 @@ describe the other one.
 
 The exit status is 3 when a finding is an error.`,
 		Example: `  iotax lint test.fio
-  iotax lint 'fio --name=a --rw=randread --ioengine=libaio --iodepth=32 --size=1g'
+  iotax lint 'fio --name=a --rw=randread --ioengine=libaio --iodepth=32'
   iotax lint shares.yaml results.json
   iotax lint --sarif jobs/*.fio > lint.sarif
   iotax lint --explain libaio-buffered`,

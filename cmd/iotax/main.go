@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -79,7 +81,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
-		text := cleanLines(err.Error())
+		text := argumentCount(command, cleanLines(err.Error()))
 		if !strings.Contains(text, "mend: ") && !strings.Contains(text, "did you mean") {
 			text += "\n  mend: " + command.CommandPath() + " --help tells what it takes"
 		}
@@ -98,6 +100,19 @@ func isCobraUsage(err error) bool {
 		}
 	}
 	return false
+}
+
+var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
+
+// argumentCount tells cobra's complaint about the number of arguments as people would, with what c takes.
+func argumentCount(c *cobra.Command, text string) string {
+	m := cobraCount.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	n, _ := strconv.Atoi(m[2])
+	how := map[string]string{"accepts": "takes ", "accepts at most": "takes at most ", "requires at least": "takes at least "}[m[1]]
+	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  mend: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help tells more)"
 }
 
 // An app holds what all commands share: the streams and the flags of the root.
@@ -121,6 +136,8 @@ whether the comparison was fair.`,
 		Version: version(),
 	}
 	root.SetVersionTemplate(about() + "\n")
+	columns := fmt.Sprint(max(60, min(width(a.out, 80), 120)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if a.store == "" {
 			a.store = os.Getenv(storeVariable)

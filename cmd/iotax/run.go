@@ -46,22 +46,23 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
-		Long: `run measures a suite, a plan file, or targets given as words; the first target is
-the baseline. Without an argument it runs the suite "quick". Targets behind the name
-of a suite take the place of its own.
+		Long: `run measures a suite, a plan file, or targets given as words; the first target
+is the baseline. Without an argument it runs the suite "quick". Targets behind
+the name of a suite take the place of its own.
 
 Everything measured is saved trial by trial. Everything made is removed, also
 after Ctrl-C.`,
 		Example: `  iotax run
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
-  iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=test --rw=randread --size=1g
+  iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=t --rw=randread
   iotax run shares.yaml -o report.html
   iotax run k8s://storageclass/local k8s://storageclass/fast
   iotax run randrw device:/dev/sdb dir:/mnt/data
   iotax run --resume
   iotax run shares.yaml --shard 0/4 --id nightly-7 --store postgres://db/iotax
-  iotax run shares.yaml --kubernetes --shards 8 --pod-image registry/iotax --store postgres://db/iotax`,
+  iotax run shares.yaml --kubernetes --shards 8 --pod-image registry/iotax \
+      --store postgres://db/iotax`,
 		RunE: func(c *cobra.Command, args []string) error {
 			resuming := c.Flags().Changed("resume")
 			if given := pf.given(c.Flags()); resuming && len(given) > 0 {

@@ -29,8 +29,9 @@ func (a *app) listCommand() *cobra.Command {
 		Use:     "list [WORD…]",
 		Aliases: []string{"ls"},
 		Short:   "List the saved runs, the latest last",
-		Long: `list shows the saved runs in which every WORD occurs: in the id, the name, the baseline
-or the host, or in the name, machine or place of a target, or in the name of a workload.`,
+		Long: `list shows the saved runs in which every WORD occurs: in the id, the name, the
+baseline or the host, or in the name, machine or place of a target, or in the
+name of a workload.`,
 		Example: `  iotax list
   iotax list virtiofs 4k
   iotax list --status incomplete --since 7d

@@ -27,13 +27,14 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Show the saved runs, and those that go on, in a browser",
-		Long: `serve shows the store to a browser: the history with a search, the report of each
-run, comparisons, the trend of a cell with its change points, and a run while it goes
-on. It only reads. Ctrl-C ends it.
+		Long: `serve shows the store to a browser: the history with a search, the report of
+each run, comparisons, the trend of a cell with its change points, and a run
+while it goes on. It only reads. Ctrl-C ends it.
 
-Without a token it listens on a loopback address alone. A token comes from a file
-(--token-file) or from the variable IOTAX_TOKEN, never from the command line; a
-visitor logs in with it once, a script sends "Authorization: Bearer TOKEN".`,
+Without a token it listens on a loopback address alone. A token comes from a
+file (--token-file) or from the variable IOTAX_TOKEN, never from the command
+line; a visitor logs in with it once, a script sends "Authorization: Bearer
+TOKEN".`,
 		Example: `  iotax serve
   iotax serve --listen 0.0.0.0:8080 --token-file ~/.iotax-token
   iotax serve --host bench.example.org   # behind a proxy of that name`,

@@ -48,6 +48,7 @@ func Run(ctx context.Context, cmd *iotax.Cmd, start func(context.Context, *iotax
 	if err != nil {
 		return &iotax.ExitError{Args: cmd.Args, Code: 2, Stderr: err.Error()}
 	}
+	declares(file)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var tail proc.Tail

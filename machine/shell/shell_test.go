@@ -35,6 +35,7 @@ func TestTools(t *testing.T) {
 		{`d=$(mktemp -d "$PWD/x-XXXXXX") && [ -d "$d" ] && d2=$(mktemp -u "$PWD/y-XXXXXX") && [ ! -e "$d2" ] && echo "${#d} ${#d2}"`, ""},
 		{`trap 'exit 143' HUP INT TERM; umask 077; trap 'echo bye' EXIT; echo hello`, "hello\nbye\n"},
 		{`x=$(for f; do echo "<$f>"; done); echo "$x"; nproc >/dev/null && uname -sm >/dev/null && id -u >/dev/null && getconf PAGESIZE >/dev/null && echo known`, "<one two>\n<*>\nknown\n"},
+		{`export A="$1" B=b$(echo c) C=; echo "$A|$B|$C|"; D=1; export D; readonly E="$1"; echo "$D$E"; if :; then f() { export F=f; }; fi; f; export "$1=" 2>/dev/null || echo "$F"`, "one two|bc||\n1one two\nf\n"},
 		{`basename /a/b.c; dirname /a/b.c; readlink -f -- .`, "b.c\n/a\n" + dir + "\n"},
 	} {
 		got, err := script(t, t.Context(), dir, c.text, "one two", "*")
