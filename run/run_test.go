@@ -373,6 +373,26 @@ func TestInterruptKeepsTrialsAndCleansUp(t *testing.T) {
 	}
 }
 
+// What an interrupt keeps from being opened is not a target that could not be.
+func TestInterruptWhileOpening(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	d := w.deps()
+	d.Open = func(ctx context.Context, _ plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+		cancel()
+		return nil, errors.New("no answer from the guest")
+	}
+	d.Progress = func(e Event) {
+		if e.Kind == Missing {
+			t.Errorf("%s is told missing: %v", e.Target, e.Err)
+		}
+	}
+	r, err := Run(ctx, guestPlan("w"), d, Options{ID: "r"})
+	if !errors.Is(err, context.Canceled) || r.Status != iotax.Interrupted || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" }) {
+		t.Errorf("error %v, status %s, targets %+v", err, r.Status, r.Targets)
+	}
+}
+
 func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld()

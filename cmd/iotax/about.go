@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,11 +92,12 @@ func (a *app) suitesCommand() *cobra.Command {
 				}
 				return writeJSON(a.out, all)
 			}
-			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+			var lines strings.Builder
 			for _, n := range suite.Names() {
-				fmt.Fprintf(w, "%s\t%s\n", n, suite.Doc(n))
+				lines.WriteString(hanging(fmt.Sprintf("%-13s", n), suite.Doc(n), width(a.out, 0)) + "\n")
 			}
-			return w.Flush()
+			_, err := io.WriteString(a.out, lines.String())
+			return err
 		},
 	}
 }

@@ -71,12 +71,13 @@ func printChecks(w io.Writer, checks []doctor.Check) error {
 	for _, c := range checks {
 		wide = max(wide, len(c.Name))
 	}
+	columns := width(w, 0)
 	for _, c := range checks {
-		if _, err := fmt.Fprintf(w, "%-8s %-*s  %s\n", c.Status, wide, c.Name, clean(c.Detail)); err != nil {
+		if _, err := fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  ", c.Status, wide, c.Name), clean(c.Detail), columns)); err != nil {
 			return err
 		}
 		if c.Mend != "" {
-			fmt.Fprintf(w, "%-8s %-*s  mend: %s\n", "", wide, "", clean(c.Mend))
+			fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  mend: ", "", wide, ""), clean(c.Mend), columns))
 		}
 	}
 	return nil

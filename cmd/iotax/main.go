@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -183,6 +184,16 @@ func width(w io.Writer, fallback int) int {
 		}
 	}
 	return fallback
+}
+
+// hanging is text behind lead, and below itself where it is broken at the columns of a terminal; 0 is none.
+func hanging(lead, text string, columns int) string {
+	n := ansi.StringWidth(lead)
+	if columns > 0 {
+		const unbroken = "\u2011" // a name with hyphens is to be copied
+		text = strings.ReplaceAll(ansi.Wordwrap(strings.ReplaceAll(text, "-", unbroken), max(20, columns-n), ""), unbroken, "-")
+	}
+	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 }
 
 // rowsOf returns the rows of the terminal behind w, or 0 when w is none.
