@@ -17,6 +17,10 @@ const (
 
 	// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
 	factLineRate = "line.rate"
+
+	// Pauses of iotax itself, in a trial and since the one before, in words.
+	factPaused       = "paused"
+	factPausedBefore = "paused.before"
 )
 
 // comparedFacts must be the same on all targets, or be what the plan varies.

@@ -17,6 +17,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"write-absorbed", "writes to a guest's disk with `cache: unsafe`, beside one with `cache: none`", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"device-did-less", "buffered reads of such a disk, the host's cache warm", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"foreign-io", "a second fio reads from a device that nobody else uses", "cmd/iotax", "TestFindsForeignIO"},
+	{"host-paused", "iotax stopped by a signal for 2 s, with fio and alone; fio alone", "cmd/iotax", "TestPausedInATrial"},
 	{"stall", "fio stopped by a signal for 2.5 s in one block of two", "cmd/iotax", "TestFindsStall"},
 	{"throttle-step", "a disk that the kernel limits to 300 reads a second and halfway to 120; one that stays limited to 200", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"warm-up", "a disk whose limit rises for two thirds of the window", "cmd/iotax", "TestFindsThrottledDisk"},

@@ -34,7 +34,7 @@ const (
 // of a target to the baseline: throwing away what does not fit would make any result come true.
 func Rules() []Rule {
 	return append([]Rule{
-		noIO, clockInsane, clockDrift,
+		noIO, hostPaused, clockInsane, clockDrift,
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached, hostMemory,
@@ -190,8 +190,14 @@ var (
 	noIO = Rule{ID: "no-io", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "the workload did nothing",
 		Why:  "The tool ended without an error and without a single I/O: a device of size 0, a file of no length, a ramp as long as the run.",
 		Mend: "look at the tool's own output (`iotax show`), and at the size of the file or device"}
+	hostPaused = Rule{ID: "host-paused", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "iotax or its host was paused",
+		Why: "For a second or more iotax did not run while it measured. Either its host was suspended, which its clocks tell (on Linux CLOCK_BOOTTIME against CLOCK_MONOTONIC), or iotax was stopped: by a signal, in a container that was frozen, on a virtual machine that got no CPU. " +
+			"The load generator may have stood still as well, and what was counted beside the trial is of another time than its window. Waiting for a CPU on a busy host is no pause: the kernel accounts for it (`schedstat`), and it is left out. " +
+			"A pause between two trials is told as well, as a note, and voids nothing; of a trial that failed it may be the cause, and is told as a warning. " +
+			"A virtual machine whose clocks were stopped together with it cannot tell; that of a target shows as `clock-insane`.",
+		Mend: "nothing, the block is run again; keep the host awake while it measures (`systemd-inhibit`, `caffeinate`)"}
 	clockInsane = Rule{ID: "clock-insane", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "the clock over there runs at another speed",
-		Why:  "Rates and latencies are wrong by as much as the clock is. Seen by reading the target's clock and this host's on both sides of the window; here they part by more than 1 %. Emulated guests sometimes calibrate their clock wrongly at boot.",
+		Why:  "Rates and latencies are wrong by as much as the clock is. Seen by reading the target's clock and this host's on both sides of the window; here they part by more than 1 %. Emulated guests sometimes calibrate their clock wrongly at boot, and a guest that was paused in the trial has a clock that stood still.",
 		Mend: "restart the guest; give its kernel the right `tsc_early_khz=`, or `clocksource=`"}
 	clockDrift = Rule{ID: "clock-drift", Severity: iotax.Warning, Scope: OfTrial, Title: "the clock over there drifts",
 		Why:  "The same reading as `clock-insane`, at more than 0.1 % and beyond what the delay of the reading explains: rates are wrong by that much.",

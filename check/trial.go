@@ -16,13 +16,26 @@ import (
 // say. void is why the trial, and so its block, does not count, or ""; it begins with the rule's id.
 // A void trial has no findings: it is no evidence for anything, least of all against its cell.
 //
-// A trial with an Err is left alone: it is a row that says why it failed, its pair is not used, and
-// the rest of its block stands.
+// A trial with an Err is left alone, but for a pause, which may be why it failed: it is a row that says why, its pair is
+// not used, and the rest of its block stands.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string) {
-	if t == nil || t.Err != "" {
+	if t == nil {
 		return nil, ""
 	}
 	r := reading{t: t, tgt: tgt}
+	if said := r.t.Facts[factPausedBefore]; said != "" {
+		findings = append(findings, hostPaused.as(iotax.Info).finding("between two trials %s", said))
+	}
+	if s, _ := r.value("paused"); s > 0 {
+		said := "in the trial " + r.t.Facts[factPaused]
+		if t.Err == "" {
+			return nil, hostPaused.ID + ": " + said
+		}
+		findings = append(findings, hostPaused.as(iotax.Warning).finding("%s", said))
+	}
+	if t.Err != "" {
+		return findings, ""
+	}
 	if sent, _ := r.value("bandwidth"); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
 		return nil, noIO.ID + ": no I/O was done"
 	}

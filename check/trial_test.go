@@ -115,6 +115,12 @@ var planted = []struct {
 			t.Series = nil
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.ios", 1) }},
+	{"host-paused", "iotax was stopped for 2 s", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "paused", 2)
+			t.Facts[factPaused] = "iotax did not run for 2s, from 12:00:00 UTC on"
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "paused", 0) }},
 	{"clock-insane", "a time stamp counter calibrated 40 times wrong", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 0.025) },
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "clock.ratio", 0.9997) }},
@@ -563,5 +569,23 @@ func TestPoor(t *testing.T) {
 		if found, void := Trial(x, nil); len(found) > 0 || void != "" {
 			t.Errorf("%s: found %+v, void %q", name, found, void)
 		}
+	}
+}
+
+// A pause between trials voids nothing, and one in a trial that failed may be why.
+func TestPauseBesideATrial(t *testing.T) {
+	x, tgt := clean()
+	x.Facts[factPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"
+	found, void := Trial(x, tgt)
+	if void != "" || len(found) != 1 || found[0].Rule != "host-paused" || found[0].Severity != iotax.Info || !strings.Contains(found[0].Evidence, "for 2s") {
+		t.Errorf("before the trial: found %+v, void %q", found, void)
+	}
+	x, tgt = clean()
+	x.Err = "no end within 100s"
+	set(x, "paused", 200)
+	x.Facts[factPaused] = "this host was suspended for 3m20s, from 12:00:00 UTC on"
+	found, void = Trial(x, tgt)
+	if void != "" || len(found) != 1 || found[0].Severity != iotax.Warning || !strings.Contains(found[0].Evidence, "suspended for 3m20s") {
+		t.Errorf("in a trial that failed: found %+v, void %q", found, void)
 	}
 }

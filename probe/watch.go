@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/procfs/blockdevice"
 
 	"iotax"
+	"iotax/probe/pause"
 )
 
 // A Watch observes one trial. It reads counters when it starts and when it stops, outside of what is
@@ -29,6 +30,7 @@ type Watch struct {
 	inside  snapshot // of the target's machine, when it is not this host
 	clock   reading
 	last    map[string]reading // of a Watcher, or nil
+	pauses  pauses             // of a Watcher, or nil
 	memory  *sampler           // nil where nothing serves the target
 	facts   map[string]string
 }
@@ -98,13 +100,21 @@ type usage struct {
 // Counters of this host are left out for a machine that has nothing to do with this host. What
 // cannot be read is left out; Start fails only when ctx is done.
 func Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
-	return start(ctx, t, thisHost, nil)
+	return start(ctx, t, thisHost, nil, nil)
 }
 
 // A Watcher starts watches as Start does, and reads each machine's clock once a trial instead of
 // twice: where a trial follows another within recently, the reading that ended that one begins it.
-// It is used from one goroutine.
-type Watcher struct{ last map[string]reading } // by the name of the machine
+// From its first watch on, until the context of that is done, it also tells when iotax itself did not run: the
+// value paused (s) and a fact of that name are of the time between Start and Stop, the fact paused.before is of the
+// time between the watch before and this one. It is used from one goroutine.
+type Watcher struct {
+	last   map[string]reading // by the name of the machine
+	pauses pauses
+}
+
+// pauses is a pause.Watcher; tests have their own.
+type pauses interface{ Take() []pause.Pause }
 
 // recently bounds how much more than the trial a clock ratio spans.
 const recently = 5 * time.Second
@@ -114,11 +124,16 @@ func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
 		k.last = map[string]reading{}
 	}
-	return start(ctx, t, thisHost, k.last)
+	if k.pauses == nil {
+		p := pause.Watch()
+		context.AfterFunc(ctx, p.Close)
+		k.pauses = p
+	}
+	return start(ctx, t, thisHost, k.last, k.pauses)
 }
 
-func start(ctx context.Context, t *iotax.Target, fs system, last map[string]reading) (*Watch, error) {
-	w := &Watch{t: t, fs: fs, last: last, facts: map[string]string{}}
+func start(ctx context.Context, t *iotax.Target, fs system, last map[string]reading, pauses pauses) (*Watch, error) {
+	w := &Watch{t: t, fs: fs, last: last, pauses: pauses, facts: map[string]string{}}
 	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
 		w.devices = fs.devices(t.Place.Backing)
 		if len(w.devices) > 0 {
@@ -147,13 +162,31 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if accountant || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
+	w.paused("paused.before") // the last thing: nothing of the trial is under way yet
 	return w, nil
+}
+
+// paused takes the pauses until now, names them in a fact and returns how long they were, in seconds.
+func (w *Watch) paused(fact string) (sum float64) {
+	if w.pauses == nil {
+		return 0
+	}
+	var said []string
+	for _, p := range w.pauses.Take() {
+		sum += p.Length.Seconds()
+		said = append(said, p.String())
+	}
+	set(w.facts, fact, strings.Join(said, "; "))
+	return sum
 }
 
 // Stop ends the watch and returns what was seen since Start, also when the trial failed. The facts
 // name the devices that were watched. It fails only when ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
+	if s := w.paused("paused"); s > 0 {
+		seen.Values = append(seen.Values, iotax.Value{Name: "paused", Value: s, Unit: iotax.Seconds})
+	}
 	if w.memory != nil {
 		w.memory.end(&seen)
 	}

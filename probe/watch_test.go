@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"iotax"
+	"iotax/probe/pause"
 )
 
 func byName(values []iotax.Value) map[string]float64 {
@@ -190,5 +191,41 @@ func TestDevices(t *testing.T) {
 	}
 	if got := fs.inBlock("sda1"); got != "sda/sda1" {
 		t.Errorf("inBlock: %v", got)
+	}
+}
+
+// told are the pauses of each question.
+type told [][]pause.Pause
+
+func (t *told) Take() []pause.Pause {
+	p := (*t)[0]
+	*t = (*t)[1:]
+	return p
+}
+
+// A pause belongs to the trial in which it was, or stands before it.
+func TestWatcherTellsPauses(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	stopped, suspended := pause.Pause{At: at, Length: 2 * time.Second}, pause.Pause{At: at, Length: time.Hour, Suspended: true}
+	k := Watcher{pauses: &told{nil, nil, {stopped}, {suspended, stopped}}}
+	for i, want := range []struct {
+		paused       float64
+		before, fact string
+	}{
+		{},
+		{3602, stopped.String(), suspended.String() + "; " + stopped.String()},
+	} {
+		w, err := k.Start(t.Context(), &iotax.Target{Machine: there})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := w.Stop(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, f := byName(seen.Values), seen.Facts
+		if v["paused"] != want.paused || f["paused.before"] != want.before || f["paused"] != want.fact {
+			t.Errorf("trial %d: paused %v, facts %q", i, v["paused"], f)
+		}
 	}
 }

@@ -242,7 +242,7 @@ func faults() []fault {
 				return true
 			}},
 		{name: "SIGKILL of iotax, two nodes of a lab", sample: 1, setup: networked, codes: []int{0, -1}, killed: true, inject: at(syscall.SIGKILL), says: died},
-		{name: "host suspended (SIGSTOP of iotax and fio for 2 s)", sample: 1, setup: local, codes: []int{0, 4}, whole: true, // nothing tells of it but the trial's own latencies
+		{name: "host suspended (SIGSTOP of iotax and fio for 2 s)", sample: 1, setup: local, codes: []int{0, 4}, whole: true, says: []string{"host-paused"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				return whileMeasuring(s, r, d, func() bool {
 					r.send(syscall.SIGSTOP)

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+)
+
+// A trial in which iotax was stopped is void, and its block is run again: whether fio was stopped with it, as when the host is
+// suspended, cannot be told. fio stopped alone is no pause (TestFindsStall).
+func TestPausedInATrial(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		iotax, fio bool
+	}{{"iotax and fio", true, true}, {"iotax alone", true, false}, {"fio alone", false, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t)
+			r := s.start(nil, "run", "--calibrate=no", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "2s", "--ramp", "0s", "--protocol", "fixed:1x2s")
+			pids := r.awaitFio()
+			time.Sleep(300 * time.Millisecond)
+			both := func(iotax, fio syscall.Signal) {
+				if c.iotax {
+					r.send(iotax)
+				}
+				if c.fio {
+					s.signalAll(pids, fio)
+				}
+			}
+			both(syscall.SIGSTOP, syscall.SIGSTOP)
+			time.Sleep(2 * time.Second)
+			both(syscall.SIGCONT, syscall.SIGCONT)
+			if got := r.wait(); got.code != 0 && got.code != 4 {
+				t.Fatal(got)
+			}
+			_, trials := s.trials()
+			var void []*iotax.Trial
+			for _, x := range trials {
+				if strings.HasPrefix(x.Void, "host-paused: in the trial iotax did not run for ") {
+					void = append(void, x)
+				}
+			}
+			report := s.iotax("report").stdout
+			if !c.iotax {
+				if len(trials) != 2 || len(void) > 0 || strings.Contains(report, "host-paused") {
+					t.Errorf("%d trials, %d void\n%s", len(trials), len(void), report)
+				}
+				return
+			}
+			if len(trials) != 4 || len(void) != 1 || void[0] != trials[0] {
+				t.Fatalf("%d trials, %d void; want the first of four", len(trials), len(void))
+			}
+			i := slices.IndexFunc(void[0].Values, func(v iotax.Value) bool { return v.Name == "paused" })
+			if i < 0 || void[0].Values[i].Value < 1.5 || void[0].Values[i].Value > 3 {
+				t.Errorf("paused for %+v, want 2 s", void[0].Values)
+			}
+			if !strings.Contains(report, "host-paused") || !strings.Contains(report, "iotax did not run for ") {
+				t.Errorf("the report does not say it: %s", report)
+			}
+		})
+	}
+}
