@@ -15,10 +15,9 @@ import (
 
 // Facts of a run's environment about who measures it.
 const (
-	RunnerKey  = "runner"  // the process, where it is one
-	ShardKey   = "shard"   // of that process, where it is one of several; a fact of its trials, too
-	ShardsKey  = "shards"  // into how many shards it is divided, where it is
-	RunnersKey = "runners" // the processes of the shards that have begun and not ended: words SHARD=PROCESS
+	RunnerKey = "runner" // the process, where it is one
+	ShardKey  = "shard"  // of that process, where it is one of several; a fact of its trials, too
+	ShardsKey = "shards" // into how many shards it is divided, where it is
 )
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
@@ -152,7 +151,6 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
 	var environments []map[string]string
-	var runners []string
 	seen := map[iotax.Status]int{}
 	for _, p := range parts {
 		seen[p.Status]++
@@ -163,9 +161,6 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 			out.End = p.End
 		}
 		environments = append(environments, p.Environment)
-		if who := p.Environment[RunnerKey]; who != "" && p.Status == iotax.Running {
-			runners = append(runners, p.Environment[ShardKey]+"="+who)
-		}
 		out.Findings = mergeFindings(out.Findings, p.Findings)
 		// The noise of the worst rig is that of all.
 		if c := p.Calibration; c != nil && (out.Calibration == nil || c.Floor() > out.Calibration.Floor()) {
@@ -191,9 +186,6 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	delete(out.Environment, RunnerKey)
 	delete(out.Environment, ShardKey)
 	out.Environment[ShardsKey] = strconv.Itoa(count)
-	if len(runners) > 0 {
-		out.Environment[RunnersKey] = strings.Join(runners, " ")
-	}
 	out.Targets = mergeTargets(parts)
 	return &out
 }

@@ -12,7 +12,7 @@ import (
 // is as old as the run was last saved.
 type Pulse struct {
 	Silent Silence
-	Open   []int // numbers of the shards that have begun and not ended, where several processes measure the run
+	Open   map[int]string // the shards that have begun and not ended, where several processes measure the run: their numbers, and who is at each
 }
 
 // Silence is how long nothing was heard of the processes that measure a run, by their names; of one that never said
@@ -64,12 +64,13 @@ func (s *Store) selectRuns() string {
 
 // pulseColumns are what parsePulse reads.
 func (s *Store) pulseColumns() string {
-	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + s.drv.words("p.shard") + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
+	open := `p.shard || '=' || coalesce(` + s.drv.runner("p.data") + `, '')`
+	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + s.drv.words(open) + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
 }
 
-// parsePulse reads words RUNNER=MILLISECONDS and numbers of shards.
+// parsePulse reads words RUNNER=MILLISECONDS and SHARD=RUNNER.
 func parsePulse(silent, open sql.NullString) Pulse {
-	p := Pulse{Silent: Silence{}}
+	p := Pulse{Silent: Silence{}, Open: map[int]string{}}
 	for word := range strings.FieldsSeq(silent.String) {
 		if at := strings.LastIndexByte(word, '='); at > 0 {
 			if ms, err := strconv.ParseInt(word[at+1:], 10, 64); err == nil {
@@ -78,8 +79,9 @@ func parsePulse(silent, open sql.NullString) Pulse {
 		}
 	}
 	for word := range strings.FieldsSeq(open.String) {
-		if n, err := strconv.Atoi(word); err == nil {
-			p.Open = append(p.Open, n)
+		number, who, _ := strings.Cut(word, "=")
+		if n, err := strconv.Atoi(number); err == nil {
+			p.Open[n] = who
 		}
 	}
 	return p

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -258,19 +259,37 @@ func testShards(t *testing.T, url string) {
 	if p, err := s.Part(ctx, "r", Part{1, 2}); err != nil || p == nil || p.Status != iotax.Done || p.Baseline != "b1" || string(p.Plan) != string(exampleRun("r").Plan) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	open := func(want ...int) {
+	open := func(want map[int]string) {
 		t.Helper()
 		p, err := s.Pulse(ctx, "r")
-		slices.Sort(p.Open)
-		if err != nil || !slices.Equal(p.Open, want) {
+		if err != nil || !maps.Equal(p.Open, want) {
 			t.Errorf("shards %v are open, %v; want %v", p.Open, err, want)
 		}
 	}
-	open(0)
-	if err := save(other, "r", 1, 2, nil); err != nil { // started again
+	by := func(runner string) func(*iotax.Run) {
+		return func(r *iotax.Run) {
+			r.Environment = map[string]string{"runner": runner, "kernel": "a\x00b"} // what PostgreSQL's jsonb refuses
+		}
+	}
+	open(map[int]string{0: ""})
+	for _, runner := range []string{"71.1.boot@h", "72.1.boot@h"} { // started, and started again
+		if err := save(other, "r", 1, 2, by(runner)); err != nil {
+			t.Error(err)
+		}
+		open(map[int]string{0: "", 1: runner})
+	}
+	// Of many shards the run is put together now and then only: who is at them is known all the same.
+	for i := range 2 * fewParts {
+		if err := save(s, "many", i, 2*fewParts, by(fmt.Sprint(i, ".1.boot@h"))); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := save(s, "many", 3, 2*fewParts, by("99.1.boot@h")); err != nil {
 		t.Error(err)
 	}
-	open(0, 1)
+	if p, err := s.Pulse(ctx, "many"); err != nil || len(p.Open) != 2*fewParts || p.Open[3] != "99.1.boot@h" || p.Open[2*fewParts-1] != fmt.Sprint(2*fewParts-1, ".1.boot@h") {
+		t.Errorf("%v, %v", p, err)
+	}
 	for what, err := range map[string]error{
 		"another plan":         save(s, "r", 0, 2, func(r *iotax.Run) { r.Plan = []byte("name: other") }),
 		"another number":       save(s, "r", 0, 3, nil),

@@ -139,6 +139,12 @@ func (d *postgresDriver) words(column string) string {
 	return `string_agg((` + column + `)::TEXT, ' ')`
 }
 
+// runner replaces escaped zero bytes, which PostgreSQL's json refuses wherever in the text they are. (Behind an escaped backslash
+// the same letters are none; replaced, they are as harmless.)
+func (d *postgresDriver) runner(column string) string {
+	return `replace(` + column + `, '\u0000', '\u0001')::json #>> '{environment,` + runnerKey + `}'`
+}
+
 // The classes and codes of errors in PostgreSQL's documentation, appendix A.
 const (
 	pgTooManyConnections = "53300"

@@ -159,6 +159,10 @@ func (d *sqliteDriver) silence() string { return "NULL" }
 
 func (d *sqliteDriver) words(column string) string { return "group_concat(" + column + ", ' ')" }
 
+func (d *sqliteDriver) runner(column string) string {
+	return "json_extract(" + column + ", '$.environment." + runnerKey + "')"
+}
+
 func (d *sqliteDriver) locked(op string) error {
 	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }

@@ -77,7 +77,12 @@ type driver interface {
 	silence() string
 	// words is an aggregate: what column holds, with a blank between any two.
 	words(column string) string
+	// runner is who measures (runnerKey), of a run whose JSON column holds; NULL where it does not say.
+	runner(column string) string
 }
+
+// runnerKey is the key under which a run's Environment names the process that measures it.
+const runnerKey = "runner"
 
 // Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE,
 // or "" for the user's own (see Default).

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"iotax"
@@ -96,7 +97,7 @@ func settle(r *iotax.Run, heard store.Pulse) {
 }
 
 // settleShards is settle for a run of several processes: it is interrupted once all that still were at it have died.
-// Those of other hosts are taken to live as long as they are heard of, and those that the run does not name yet, too.
+// Those of other hosts are taken to live as long as they are heard of.
 func settleShards(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	for shard, who := range openShards(r, heard) {
@@ -112,17 +113,15 @@ func settleShards(r *iotax.Run, heard store.Pulse) {
 	r.Findings = append(r.Findings, dead...)
 }
 
-// openShards are the shards of a run that have begun and not ended, with the processes that the run names. It is saved whole
-// only now and then where they are many: some of those that it names have ended since, and some are not named yet.
+// openShards are the shards of a run that have begun and not ended, in their order, with the processes that are at them.
 func openShards(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
 	return func(yield func(run.Shard, leftover.Runner) bool) {
-		for text := range strings.FieldsSeq(r.Environment[run.RunnersKey]) {
-			number, name, _ := strings.Cut(text, "=")
-			shard, err := run.ParseShard(number)
-			if err != nil || !slices.Contains(heard.Open, shard.Index) {
-				continue
-			}
-			if who, err := leftover.ParseRunner(name); err == nil && !yield(shard, who) {
+		count, err := strconv.Atoi(r.Environment[run.ShardsKey])
+		if err != nil {
+			return
+		}
+		for _, index := range slices.Sorted(maps.Keys(heard.Open)) {
+			if who, err := leftover.ParseRunner(heard.Open[index]); err == nil && !yield(run.Shard{Index: index, Count: count}, who) {
 				return
 			}
 		}

@@ -12,45 +12,35 @@ import (
 	"iotax/store"
 )
 
-// A run of many shards is saved whole only now and then: some that it names have ended since, and some are not named yet.
+// Who is at the shards that have not ended is known from the store; a shard that was started again is not the process that died.
 func TestSettleShards(t *testing.T) {
-	const shards, ended = 20, 3
-	names := make([]string, shards)
-	for i := range names {
-		names[i] = leftover.Runner{PID: 100 + i, Start: 1, Boot: "b", Host: "elsewhere.invalid"}.String()
+	name := func(pid int) string {
+		return leftover.Runner{PID: pid, Start: 1, Boot: "b", Host: "elsewhere.invalid"}.String()
 	}
 	for _, c := range []struct {
-		what  string
-		named int          // by the run: the first ones
-		dead  []int        // silent for an hour, as those that have ended are
-		open  []int        // nil for all but those that have ended
-		want  iotax.Status //
-		says  []string     // shards of which a finding tells
+		what string
+		open map[int]int  // processes by shard; those below 100 are silent for an hour
+		want iotax.Status //
+		says []string     // shards of which a finding tells
 	}{
-		{"all at work", shards, nil, nil, iotax.Running, nil},
-		{"some not named yet", 16, nil, nil, iotax.Running, nil},
-		{"one has died", 16, []int{5}, nil, iotax.Running, []string{"5/20"}},
-		{"all that are named have died", 5, []int{3, 4}, nil, iotax.Running, []string{"3/20", "4/20"}},
-		{"all have died", 5, []int{3, 4}, []int{3, 4}, iotax.Interrupted, []string{"3/20", "4/20"}},
-		{"those that began have ended", 5, nil, []int{}, iotax.Running, nil},
+		{"all at work", map[int]int{3: 103, 4: 104, 17: 117}, iotax.Running, nil},
+		{"one has died", map[int]int{3: 103, 5: 5, 17: 117}, iotax.Running, []string{"5/20"}},
+		{"all but one that has not said who it is", map[int]int{3: 3, 4: 4, 17: 0}, iotax.Running, []string{"3/20", "4/20"}},
+		{"all have died", map[int]int{4: 4, 3: 3}, iotax.Interrupted, []string{"3/20", "4/20"}},
+		{"one was started again", map[int]int{3: 203, 4: 4}, iotax.Running, []string{"4/20"}},
+		{"those that began have ended", nil, iotax.Running, nil},
 	} {
-		heard := store.Pulse{Silent: store.Silence{}, Open: c.open}
-		var words []string
-		for i, name := range names {
-			heard.Silent[name] = 10 * time.Second
-			if i < ended {
-				heard.Silent[name] = time.Hour
-			} else if c.open == nil {
-				heard.Open = append(heard.Open, i)
+		heard := store.Pulse{Silent: store.Silence{}, Open: map[int]string{}}
+		for i, pid := range c.open {
+			heard.Silent[name(i)] = time.Hour // the first process of each shard died
+			if heard.Open[i] = ""; pid > 0 {
+				heard.Open[i] = name(pid)
 			}
-			if i < c.named {
-				words = append(words, run.Shard{Index: i, Count: shards}.String()+"="+name)
+			if pid >= 100 {
+				heard.Silent[name(pid)] = 10 * time.Second
 			}
 		}
-		for _, i := range c.dead {
-			heard.Silent[names[i]] = time.Hour
-		}
-		r := &iotax.Run{ID: "many", Status: iotax.Running, Environment: map[string]string{run.ShardsKey: fmt.Sprint(shards), run.RunnersKey: strings.Join(words, " ")}}
+		r := &iotax.Run{ID: "many", Status: iotax.Running, Environment: map[string]string{run.ShardsKey: "20"}}
 		settle(r, heard)
 		if r.Status != c.want || len(r.Findings) != len(c.says) {
 			t.Errorf("%s: it is %s, and %+v", c.what, r.Status, r.Findings)
