@@ -110,6 +110,35 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// A pod is this host seen from namespaces of its own, in which the files and the processes of the node are not there.
+type pod struct {
+	iotax.Machine
+	hidden string
+}
+
+func (p pod) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	in.Args = append([]string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$0" && exec "$@"`, p.hidden}, c.Args...)
+	return p.Machine.Run(ctx, &in)
+}
+
+// In a pod, too, what uses a device of its node is seen: a signature, and another loop device over the same file, which is not there.
+func TestGuardInPod(t *testing.T) {
+	dev := loop(t, 24<<20)
+	file := script(t, `losetup -n -O BACK-FILE "$1"`, dev)
+	p := pod{here, filepath.Dir(file)}
+	script(t, `mkfs.ext4 -q -F "$1"`, dev)
+	_, err := giveUp(t, p, dev)
+	wantError(t, err, "it carries a signature of ext4", "wipefs")
+	other := script(t, `wipefs -qa "$1"; losetup -f --show "$2"`, dev, file)
+	_, err = giveUp(t, p, dev)
+	script(t, `losetup -d "$1"`, other)
+	wantError(t, err, "its file "+file+" is behind "+other+" too", "nothing uses")
+	if _, err := giveUp(t, p, dev); err != nil {
+		t.Error(err)
+	}
+}
+
 // Partitions of a loop device: the whole is refused while one of them is in use, and one that is empty is
 // free.
 func TestGuardPartitions(t *testing.T) {
