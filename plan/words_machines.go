@@ -1,0 +1,334 @@
+package plan
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Words of targets that are on another machine than this host.
+
+// layered finds what the first part of a guest's word means: the bus of a disk or the type of a
+// share.
+var layered = []struct {
+	volume, key string
+}{{"disk", "bus"}, {"share", "type"}, {"mount", "type"}}
+
+// guest reads KIND:WHAT,key=value,…: WHAT says which volume, and the keys are the volume's or the
+// machine's.
+func (w *words) guest(n *node, kind string, rest *node) {
+	parts := rest.split(",")
+	what := parts[0]
+	var choices []string
+	var vol Kind
+	var first pair
+	for _, l := range layered {
+		k, ok := w.volume(l.volume)
+		if !ok || k.On != nil && !slices.Contains(k.On, kind) {
+			continue
+		}
+		list, _ := fields(elem(k.New()))
+		f, ok := findField(list, l.key)
+		if !ok {
+			continue
+		}
+		choices = append(choices, named(f.enum)...)
+		if slices.Contains(f.enum, what.text) && what.text != "" {
+			vol, first = k, pair{what.made(l.key), what}
+		}
+	}
+	// A volume by its own name, as in fake:dir=/tmp, or bare with its defaults, as in qemu:disk.
+	if name, value, found := strings.Cut(what.text, "="); vol.New == nil {
+		if k, ok := w.volume(name); ok && (k.On == nil || slices.Contains(k.On, kind)) {
+			vol = k
+			if found {
+				first = pair{what.made(name), what.sub(len(name)+1, len(name)+1+len(value))}
+			}
+		}
+		for _, k := range w.kinds.Volumes {
+			if k.On == nil || slices.Contains(k.On, kind) {
+				choices = append(choices, k.Name)
+			}
+		}
+	}
+	if vol.New == nil {
+		mend := didYouMean(what.text, choices)
+		if what.text == "" {
+			w.fail(n, mend, "%s: needs to know which volume", kind)
+			return
+		}
+		w.fail(what, mend, "%s is no volume of %s", quote(what.text), kind)
+		return
+	}
+	m, _ := kindNamed(w.kinds.Machines, kind)
+	onVolume, onMachine := w.pairs(parts[1:], vol, m)
+	value := mapping(what, onVolume...)
+	if first.key != nil {
+		if first.key.text == vol.Name { // the volume's own word
+			if len(onVolume) == 0 {
+				value = first.val
+			} else if list, _ := fields(elem(vol.New())); len(list) > 0 {
+				value.entries = append([]pair{{first.key.made(list[0].name), first.val}}, value.entries...)
+			}
+		} else {
+			value.entries = append([]pair{first}, value.entries...)
+		}
+	}
+	called := "guest"
+	if kind == "k8s" {
+		called = "pod"
+	}
+	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, called, mapping(what, onMachine...)))}, pair{n.made(vol.Name), value})
+}
+
+func (n *node) split(sep string) (out []*node) {
+	lo := 0
+	for {
+		i := strings.Index(n.text[lo:], sep)
+		if i < 0 {
+			return append(out, n.sub(lo, len(n.text)))
+		}
+		out = append(out, n.sub(lo, lo+i))
+		lo += i + len(sep)
+	}
+}
+
+// pairs sorts key=value words by who has such a key, the volume first.
+func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
+	volKeys, machineKeys := keysOf(vol.New()), keysOf(m.New())
+	seen := map[string]bool{}
+	for _, part := range parts {
+		if part.text == "" {
+			w.fail(part, "write key=value", "an empty word behind a separator")
+			continue
+		}
+		key, value, found := strings.Cut(part.text, "=")
+		k := part.sub(0, len(key))
+		known := slices.Contains(volKeys, key) || slices.Contains(machineKeys, key)
+		switch {
+		case !known:
+			all := append(slices.Clone(volKeys), machineKeys...)
+			w.fail(k, didYouMean(key, all), "unknown key %s of %s or %s", quote(key), vol.Name, m.Name)
+			continue
+		case seen[key]:
+			w.fail(k, "write it once", "the key %s stands twice", quote(key))
+			continue
+		}
+		seen[key] = true
+		v := part.sub(min(len(key)+1, len(part.text)), len(part.text))
+		if !found {
+			// A bare word switches something on.
+			if list, _ := fields(elem(vol.New())); !isBool(list, key) {
+				if list, _ := fields(elem(m.New())); !isBool(list, key) {
+					w.fail(k, "write "+key+"=VALUE", "the key %s has no value", quote(key))
+					continue
+				}
+			}
+			v = part.made("true")
+			v.col++ // it counts as written
+		} else if value == "" {
+			w.fail(part, "write "+key+"=VALUE", "the key %s has no value", quote(key))
+			continue
+		}
+		p := pair{k, v}
+		if slices.Contains(volKeys, key) {
+			onVolume = append(onVolume, p)
+		} else {
+			onMachine = append(onMachine, p)
+		}
+	}
+	return onVolume, onMachine
+}
+
+func isBool(list []field, key string) bool {
+	f, ok := findField(list, key)
+	return ok && f.typ.Kind().String() == "bool"
+}
+
+// machine declares the machine of a word, or finds the one declared with an equal spec.
+func (w *words) machine(n *node, k Kind, name string, spec *node) string {
+	probe := binder{&collector{}}
+	v := variant{spec: k.New()}
+	probe.spec(&v, k, n, spec)
+	id := k.Name + "\n"
+	if len(probe.errs) > 0 {
+		// It is declared as it is, and its errors are told then.
+		id += n.text
+	} else if y, err := specYAML(k, v.spec); err == nil {
+		id += y
+	}
+	if g, ok := w.guests[id]; ok {
+		return g
+	}
+	if spec.kind == mappingNode && (name == "guest" || name == "pod") {
+		for _, e := range spec.entries {
+			name += " " + e.key.text + "=" + e.val.text
+		}
+	}
+	base := name
+	for i := 2; ; i++ {
+		if _, there := w.machines.get(name); !there {
+			break
+		}
+		name = fmt.Sprintf("%s #%d", base, i)
+	}
+	w.guests[id] = name
+	w.machines.entries = append(w.machines.entries, pair{n.made(name), mapping(n, pair{n.made(k.Name), spec})})
+	return name
+}
+
+// ssh reads ssh://[user@]host[:port]/path[?key=value&…].
+func (w *words) ssh(n *node) {
+	const form = "write ssh://[user@]host[:port]/path"
+	text := n.text
+	if !strings.HasPrefix(text, "ssh://") {
+		w.fail(n, form, "an ssh target is a URL")
+		return
+	}
+	start := len("ssh://")
+	end := start + strings.IndexAny(text[start:]+"/", "/?")
+	host := n.sub(start, end)
+	query := len(text)
+	if i := strings.IndexByte(text[end:], '?'); i >= 0 {
+		query = end + i
+	}
+	path := n.sub(end, query)
+	u, err := url.Parse(text[:query])
+	switch {
+	case err != nil:
+		w.fail(host, form, "this is no URL: %v", cause(err))
+		return
+	case u.Hostname() == "":
+		w.fail(n, form, "the URL names no host")
+		return
+	case strings.HasPrefix(u.Hostname(), "-"):
+		w.fail(host, form, "a host name does not begin with -")
+		return
+	case path.text == "":
+		w.fail(host, form+"; ~ is not expanded", "the URL names no directory")
+		return
+	}
+	m, _ := kindNamed(w.kinds.Machines, "ssh")
+	dir, ok := w.volume("dir")
+	if !ok {
+		w.unknown(n, "ssh")
+		return
+	}
+	var onVolume, onMachine []pair
+	if query < len(text) {
+		onVolume, onMachine = w.pairs(n.sub(query+1, len(text)).split("&"), dir, m)
+	}
+	spec := mapping(host, onMachine...)
+	list, _ := fields(elem(m.New()))
+	add := func(key, value string) {
+		if _, ok := findField(list, key); ok && value != "" {
+			spec.entries = append([]pair{{host.made(key), host.made(value)}}, spec.entries...)
+		}
+	}
+	add("port", u.Port())
+	add("user", u.User.Username())
+	add("host", u.Hostname())
+	value := path.made(u.Path)
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path.made(u.Path)}}, onVolume...)...)
+	}
+	name := w.machine(n, m, "ssh://"+host.text, spec)
+	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+}
+
+// container reads docker://NAME/path[?key=value&…], where NAME is a container that runs or an image.
+func (w *words) container(n *node, kind string, rest *node) {
+	form := "write " + kind + "://IMAGE-or-container/path"
+	m, _ := kindNamed(w.kinds.Machines, kind)
+	list, _ := fields(elem(m.New()))
+	dir, isDir := w.volume("dir")
+	if _, ok := findField(list, "ref"); !ok || !isDir {
+		w.fail(n, "", "%s is not written as a URL", kind)
+		return
+	}
+	text := rest.text[len("//"):]
+	end := strings.IndexAny(text+"/", "/?")
+	query := len(text)
+	if i := strings.IndexByte(text, '?'); i >= 0 {
+		query = i
+	}
+	ref, path := rest.sub(2, 2+end), rest.sub(2+min(end, query), 2+query)
+	if path.text == "" {
+		w.fail(n, form, "the URL names no directory")
+		return
+	}
+	var onVolume, onMachine []pair
+	if query < len(text) {
+		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), dir, m)
+	}
+	called := kind + "://" + ref.text
+	if ref.text != "" {
+		onMachine = append([]pair{{ref.made("ref"), ref}}, onMachine...)
+	}
+	value := path
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+	}
+	for _, p := range onMachine {
+		if p.key.text == "image" || p.key.text == "container" {
+			called = kind + "://" + p.val.text
+		}
+	}
+	name := w.machine(n, m, called, mapping(n, onMachine...))
+	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+}
+
+// pod reads k8s://pod/NAMESPACE/NAME[/path] and k8s://storageclass/CLASS, each with ?key=value&…
+func (w *words) pod(n *node, rest *node) {
+	const form = "write k8s://pod/NAMESPACE/NAME/path or k8s://storageclass/CLASS"
+	m, _ := kindNamed(w.kinds.Machines, "k8s")
+	text := rest.text[len("//"):]
+	query := len(text)
+	if i := strings.IndexByte(text, '?'); i >= 0 {
+		query = i
+	}
+	parts := rest.sub(2, 2+query).split("/")
+	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].text]
+	vol, ok := w.volume(volume)
+	if !ok {
+		w.fail(parts[0], form, "%s is nothing of a cluster that can be measured", quote(parts[0].text))
+		return
+	}
+	var onVolume, onMachine []pair
+	if query < len(text) {
+		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), vol, m)
+	}
+	if volume == "claim" {
+		if len(parts) != 2 || parts[1].text == "" {
+			w.fail(n, form, "the URL names no storage class")
+			return
+		}
+		value := mapping(parts[1], append([]pair{{parts[1].made("class"), parts[1]}}, onVolume...)...)
+		w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "pod", mapping(n, onMachine...)))}, pair{n.made("claim"), value})
+		return
+	}
+	if len(parts) < 3 || parts[1].text == "" || parts[2].text == "" {
+		w.fail(n, form, "the URL names no pod")
+		return
+	}
+	name := parts[1].text + "/" + parts[2].text
+	path := parts[2].made("/tmp")
+	if len(parts) > 3 {
+		at := 2 + len("pod/") + len(name)
+		path = rest.sub(at, 2+query)
+	}
+	onMachine = append([]pair{{parts[1].made("pod"), parts[1].made(name)}}, onMachine...)
+	value := path
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+	}
+	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "k8s://pod/"+name, mapping(n, onMachine...)))}, pair{n.made("dir"), value})
+}
+
+func cause(err error) error {
+	if e, ok := err.(*url.Error); ok {
+		return e.Err
+	}
+	return err
+}
