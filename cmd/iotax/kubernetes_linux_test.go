@@ -217,9 +217,29 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		write := []string{"run", "k8s:claim=raw,mode=block,size=32MiB", "k8s:tmpfs", "-w", "randwrite-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
 		s.iotax(write...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy pod:/dev/claim-raw")
 		s.iotax(append(write, "--destroy", "/dev/claim-raw")...).refuses(t, 2, "no target of the plan is this block device", "pod:/dev/claim-raw")
-		// A volume that was released is nobody's until its owner says so.
-		c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=json", `-p=[{"op":"remove","path":"/spec/claimRef"}]`)
-		s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...).works(t, 0, "everything on /dev/claim-raw")
+		named := func() result {
+			// A volume that was released is nobody's until its owner says so.
+			c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=merge", `-p={"spec":{"claimRef":null}}`)
+			return s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...)
+		}
+		// The pod sees neither the node's processes, its mounts and its files, nor has it a tool that knows signatures.
+		images := func(script string) string { // of either, since any of the two may be taken
+			out, err := exec.Command("sh", "-ec", "for f in "+s.path("raw-0.img")+" "+s.path("raw-1.img")+"; do d=$(losetup -n -O NAME -j $f | head -n 1); "+script+"; done").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %s", script, out)
+			}
+			return string(out)
+		}
+		images(`mkfs.ext4 -q -F "$d"`)
+		full := images(`sha256sum "$f"`)
+		named().refuses(t, 1, "overwrite block device /dev/claim-raw", "it carries a signature of ext")
+		if images(`sha256sum "$f"`) != full {
+			t.Fatal("a device has changed")
+		}
+		images(`wipefs -qa "$d"; losetup -f --show "$f" >"$f.other"`)
+		named().refuses(t, 1, "overwrite block device /dev/claim-raw", "its file "+s.path("raw-"), "is behind /dev/loop")
+		images(`losetup -d "$(cat "$f.other")"`)
+		named().works(t, 0, "everything on /dev/claim-raw")
 	})
 
 	t.Run("one target a node", func(t *testing.T) {
