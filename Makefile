@@ -27,11 +27,13 @@ demo: build
 build:
 	$(BUILD) -o bin/iotax ./cmd/iotax
 
-# All tests, those with real guests, servers and browsers included. Packages run one after the
-# other: tests that measure must not disturb each other.
+# All tests, those with real guests, servers and browsers included. Packages that measure, or look at what there is on the whole
+# machine, run one after the other with nothing beside them; of all others two at the same moment.
+ALONE = ./cmd/iotax ./doctor ./fio ./lab ./leftover ./machine ./machine/pod ./machine/vm ./object ./probe/... ./report/html ./report/output ./run ./store ./volume ./web ./workload
 test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) ./...
+	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)); others=$$?; \
+	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) $(ALONE) && exit $$others
 
 # Those with real container engines, and those with a real cluster of one node.
 test-containers: build
