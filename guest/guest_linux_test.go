@@ -213,11 +213,7 @@ func TestReleases(t *testing.T) {
 
 func kernel(t *testing.T) *Kernel {
 	t.Helper()
-	cache := guesttest.CacheDir(t)
-	k, err := FindKernel(t.Context(), cache, t.Logf)
-	if err != nil {
-		k, err = FetchKernel(t.Context(), cache, t.Logf)
-	}
+	k, err := HaveKernel(t.Context(), guesttest.CacheDir(t), "", t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,21 +210,17 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// prune keeps the n most recently used of the files of dir that match pattern.
+// prune keeps the n most recently used of what matches pattern in dir.
 func prune(dir, pattern string, n int) {
-	type file struct {
-		path string
-		at   time.Time
-	}
-	var files []file
-	names, _ := filepath.Glob(filepath.Join(dir, pattern))
-	for _, p := range names {
+	found, _ := filepath.Glob(filepath.Join(dir, pattern))
+	used := map[string]time.Time{}
+	for _, p := range found {
 		if st, err := os.Stat(p); err == nil {
-			files = append(files, file{p, st.ModTime()})
+			used[p] = st.ModTime()
 		}
 	}
-	slices.SortFunc(files, func(a, b file) int { return b.at.Compare(a.at) })
-	for _, f := range files[min(n, len(files)):] {
-		_ = os.Remove(f.path)
+	slices.SortFunc(found, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, p := range found[min(n, len(found)):] {
+		_ = os.RemoveAll(p)
 	}
 }

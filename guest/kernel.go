@@ -43,6 +43,34 @@ func (l Log) printf(format string, args ...any) {
 // distributions lack 9p.
 var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
+// HaveKernel returns the kernel of a file of this host's, with its modules beside it, or with no file the one that FindKernel
+// finds; where there is none, it fetches one.
+func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, error) {
+	if file != "" {
+		k, err := OpenKernel(cacheDir, file, "")
+		if err != nil {
+			return nil, &iotax.Error{Op: "open the kernel for guests", Err: err,
+				Mend: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
+		}
+		return k, nil
+	}
+	k, err := FindKernel(ctx, cacheDir, log)
+	if err == nil {
+		return k, nil
+	}
+	k, ferr := FetchKernel(ctx, cacheDir, log)
+	if ferr == nil {
+		return k, nil
+	}
+	var missing, failed *iotax.Error
+	if !errors.As(err, &missing) || !errors.As(ferr, &failed) {
+		return nil, errors.Join(err, ferr)
+	}
+	bare := *failed
+	bare.Mend = ""
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Mend: failed.Mend} // fetching one is no mend any more
+}
+
 // FindKernel returns the kernel to boot guests with: the one this host runs, if it can be read and
 // has the modules that guests need, else the newest such one in /boot, else the newest that
 // FetchKernel left in cacheDir. The error of a host without one is an *iotax.Error.

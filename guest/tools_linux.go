@@ -120,15 +120,16 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
-// RootDisk writes a root file system for a guest to path, of size bytes: the tools disk with a journal and room to write, which
-// a guest with Boot.OnDisk makes its root. It needs mke2fs, tune2fs and resize2fs but no privileges.
-func RootDisk(ctx context.Context, cacheDir, path string, size int64) error {
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "make the guest's root disk", On: path, Err: err, Mend: mend}
+// RootDisk makes a root file system for a guest in cacheDir, of size bytes, and returns its path: the tools disk with a journal
+// and room to write, a copy of which a guest with Boot.OnDisk makes its root. It needs mke2fs, tune2fs and resize2fs but no
+// privileges.
+func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) {
+	fail := func(err error, mend string) (string, error) {
+		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Mend: mend}
 	}
 	tools, err := Tools(ctx, cacheDir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	src, err := os.Open(tools)
 	if err != nil {
@@ -143,15 +144,28 @@ func RootDisk(ctx context.Context, cacheDir, path string, size int64) error {
 	if size < st.Size()+room {
 		return fail(fmt.Errorf("the programs of this host take %d MiB, and %d MiB are asked for", (st.Size()+room)>>20, size>>20), "a larger root:")
 	}
-	if err := writeFile(path, src, 0o600); err != nil {
+	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // what the disk was made of
+	if err != nil {
 		return fail(err, "")
 	}
-	if err := os.Truncate(path, size); err != nil {
+	dir, key := filepath.Dir(tools), fmt.Sprintf("%x-%d", sha256.Sum256(list), size)
+	path := filepath.Join(dir, "root-"+key[:16]+key[64:]+".ext4")
+	if exists(path) {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // prune goes by last use
+		return path, nil
+	}
+	tmp := filepath.Join(dir, fmt.Sprintf(".%s-%d", filepath.Base(path), os.Getpid()))
+	defer os.Remove(tmp)
+	if err := writeFile(tmp, src, 0o600); err != nil {
+		return fail(err, "")
+	}
+	if err := os.Truncate(tmp, size); err != nil {
 		return fail(err, "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	for _, args := range [][]string{{"resize2fs", "-f", path}, {"tune2fs", "-O", "has_journal", path}} {
+	for _, args := range [][]string{{"resize2fs", "-f", tmp}, {"tune2fs", "-O", "has_journal", tmp}} {
 		program := lookProgram(args[0])
 		if program == "" {
 			return fail(fmt.Errorf("this host has no %s", args[0]), "apt install e2fsprogs")
@@ -160,7 +174,25 @@ func RootDisk(ctx context.Context, cacheDir, path string, size int64) error {
 			return fail(fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out)), "")
 		}
 	}
-	return nil
+	if err := os.Rename(tmp, path); err != nil {
+		return fail(err, "")
+	}
+	prune(dir, "root-*.ext4", 2)
+	return path, nil
+}
+
+// Lacking names what this host has not of the programs that RootDisk is made of and by, fio among them.
+func Lacking() []string {
+	found, missing := lookPrograms()
+	if !slices.ContainsFunc(found, func(f toolFile) bool { return f.Guest == "/usr/bin/fio" }) {
+		missing = append(missing, "fio")
+	}
+	for _, p := range []string{"resize2fs", "tune2fs"} {
+		if lookProgram(p) == "" {
+			missing = append(missing, p)
+		}
+	}
+	return missing
 }
 
 func mke2fs() string {

@@ -40,11 +40,29 @@ var self = sync.OnceValues(func() (struct{ path, hash string }, error) {
 	return s, nil
 })
 
+func notBrought(m iotax.Machine, err error) error {
+	return &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Mend: "it must be Linux on the architecture of this host, with a directory of the user's own that may run programs"}
+}
+
+// suits says why programs of this host do not run on m.
+func suits(ctx context.Context, m iotax.Machine) error {
+	if iotax.IsLocal(m) {
+		return nil
+	}
+	s, err := shared.survey(ctx, m)
+	if err != nil {
+		return err
+	}
+	arch := map[string][]string{"amd64": {"x86_64", "amd64"}, "arm64": {"aarch64", "arm64"}}[runtime.GOARCH]
+	if runtime.GOOS != s.os || !slices.Contains(arch, s.arch) {
+		return notBrought(m, fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH))
+	}
+	return nil
+}
+
 // agent returns the command line of iotax on m.
 func agent(ctx context.Context, m iotax.Machine, env Env) ([]string, error) {
-	fail := func(err error) ([]string, error) {
-		return nil, &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Mend: "it must be Linux on the architecture of this host, with a directory of the user's own that may run programs"}
-	}
+	fail := func(err error) ([]string, error) { return nil, notBrought(m, err) }
 	if iotax.IsLocal(m) {
 		path, err := os.Executable()
 		if err != nil {
@@ -56,13 +74,8 @@ func agent(ctx context.Context, m iotax.Machine, env Env) ([]string, error) {
 	if err != nil {
 		return fail(err)
 	}
-	s, err := shared.survey(ctx, m)
-	if err != nil {
+	if err := suits(ctx, m); err != nil {
 		return nil, err
-	}
-	arch := map[string][]string{"amd64": {"x86_64", "amd64"}, "arm64": {"aarch64", "arm64"}}[runtime.GOARCH]
-	if runtime.GOOS != s.os || !slices.Contains(arch, s.arch) {
-		return fail(fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH))
 	}
 	st, err := os.Stat(me.path)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ type Guest struct {
 	Accel  string        `yaml:"accel" doc:"auto takes what works; kvm, hvf or tcg (emulation) insist" enum:"auto,kvm,hvf,tcg"`
 	Root   plan.Size     `yaml:"root" doc:"size of the guest's root disk"`
 	Size   plan.Size     `yaml:"size" doc:"size of the test files on the guest's data disk and on its root disk"`
+	Kernel string        `yaml:"kernel" doc:"kernel to boot, a file of this host with its modules beside it; empty takes one that the target's machine has, else this host's. It is carried there"`
 	Each   plan.Duration `yaml:"each" doc:"how long each of the fio jobs inside runs: three on the data disk, a read on the root disk"`
 }
 
@@ -50,9 +53,13 @@ func (s *Guest) Validate() error {
 	return nil
 }
 
-// GuestJob is what the agent on the target's machine is asked: to write the root disk, or to start a guest on it and measure.
+// GuestJob is what the agent on the target's machine is asked: what it lacks, to write the root disk, or to start a guest on that
+// and measure.
 type GuestJob struct {
-	URL    string        `json:"url"` // of the export
+	Look   bool          `json:"look,omitempty"`
+	Kit    string        `json:"kit,omitempty"`    // sum of what this host sent for it
+	Kernel string        `json:"kernel,omitempty"` // file there; empty is the kit's, or what is found
+	URL    string        `json:"url"`              // of the export
 	Write  bool          `json:"write,omitempty"`
 	Root   int64         `json:"root"` // bytes from the export's start that are the root disk
 	Data   int64         `json:"data"` // bytes after those that are the data disk
@@ -69,12 +76,31 @@ type GuestResult struct {
 	Phases []iotax.Phase     `json:"phases"`
 	Values []iotax.Value     `json:"values"`
 	Facts  map[string]string `json:"facts"`
+	Lacks  GuestLacks        `json:"lacks,omitzero"` // what a look found
+	Have   bool              `json:"have,omitempty"` // the kit that a look asked for is there
 	Error  string            `json:"error,omitempty"`
 	Mend   string            `json:"mend,omitempty"`
 }
 
-// AgentGuest is the agent's job of that name. It needs machines, which this package does not know: the command does it.
-const AgentGuest = "guest"
+// GuestLacks is what a machine has not of what a guest on it is started from.
+type GuestLacks struct {
+	Kernel   string   `json:"kernel,omitempty"`   // why none will do; "" is that it has one
+	Programs []string `json:"programs,omitempty"` // of those that the root disk is made of, and by
+}
+
+// A GuestKit is that from this host.
+type GuestKit struct {
+	Sum  string
+	Size int64 // bytes
+	Send func(ctx context.Context, w io.Writer) error
+}
+
+// AgentGuest and AgentKit are the agent's jobs of those names: what a GuestJob says, and to keep a kit, whose sum is the first line.
+// They need machines, which this package does not know: the command does them.
+const (
+	AgentGuest = "guest"
+	AgentKit   = "kit"
+)
 
 // The phases of a guest trial.
 const (
@@ -85,13 +111,14 @@ const (
 )
 
 func openGuest(w plan.Workload, s *Guest, e Env) (iotax.Workload, error) {
-	return &guestOnTop{name: w.Name, spec: *s, env: e}, nil
+	return &guestOnTop{name: w.Name, spec: *s, env: e, kits: map[*iotax.Target]string{}}, nil
 }
 
 type guestOnTop struct {
 	name string
 	spec Guest
 	env  Env
+	kits map[*iotax.Target]string // sums of what was carried there
 }
 
 func (w *guestOnTop) Metrics() []string {
@@ -115,13 +142,26 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly {
 		return on(errors.New("a file system is made on the disk, and the export is only read"), "nbd: {from: MACHINE}")
 	}
-	return missingTool(ctx, t.Machine, map[string]string{"qemu-system-x86_64": "qemu-system-x86", "nbdcopy": "libnbd-bin"})
+	if err := suits(ctx, t.Machine); err != nil {
+		return err
+	}
+	tools := map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-x86_64": "qemu-system-x86"}
+	if runtime.GOARCH == "arm64" { // and so is t's
+		tools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-aarch64": "qemu-system-arm"}
+	}
+	return missingTool(ctx, t.Machine, tools)
 }
 
 // ask lets the agent on t's machine do j.
 func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j GuestJob) (r *GuestResult, raw []byte, err error) {
 	r = &GuestResult{}
 	s := w.spec
+	if j.Kit == "" {
+		j.Kit = w.kits[t]
+	}
+	if iotax.IsLocal(t.Machine) {
+		j.Kernel = s.Kernel
+	}
 	j.URL, j.Root, j.Data, j.Memory, j.CPUs, j.Accel, j.Size, j.Each = t.Place.Path, int64(s.Root), w.data(), int64(s.Memory), s.CPUs, s.Accel, int64(s.Size), time.Duration(s.Each)
 	raw, err = ask(ctx, t.Machine, w.env, AgentGuest, j, r)
 	if err == nil && r.Error != "" {
@@ -133,7 +173,76 @@ func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j Gues
 	return r, raw, err
 }
 
-func (w *guestOnTop) Prepare(context.Context, *iotax.Target) error { return nil }
+// Prepare brings what guests are started from to t's machine, where that has not all of it. Nothing is fetched there if this host
+// has it or can fetch it.
+func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
+	found, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true})
+	if err != nil {
+		return err
+	}
+	lacks := found.Lacks
+	if w.spec.Kernel != "" {
+		lacks.Kernel = "the plan names one"
+	}
+	if w.env.GuestKit == nil || lacks.Kernel == "" && len(lacks.Programs) == 0 {
+		return nil
+	}
+	kit, err := w.env.GuestKit(ctx, lacks, w.spec.Kernel, int64(w.spec.Root))
+	if err != nil && w.spec.Kernel == "" && len(lacks.Programs) == 0 && ctx.Err() == nil {
+		w.env.logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
+		return nil
+	}
+	if err != nil {
+		return failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
+	}
+	if iotax.IsLocal(t.Machine) {
+		return nil // it is in the cache that its iotax has, too
+	}
+	there, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true, Kit: kit.Sum})
+	if err != nil {
+		return err
+	}
+	if !there.Have {
+		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, lacks)
+		if err := w.carry(ctx, t, kit); err != nil {
+			return failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
+		}
+	}
+	w.kits[t] = kit.Sum
+	return nil
+}
+
+// carry sends a kit to iotax on t's machine.
+func (w *guestOnTop) carry(ctx context.Context, t *iotax.Target, kit *GuestKit) error {
+	argv, err := agent(ctx, t.Machine, w.env)
+	if err != nil {
+		return err
+	}
+	r, p := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := io.WriteString(p, kit.Sum+"\n")
+		if err == nil {
+			err = kit.Send(ctx, p)
+		}
+		p.CloseWithError(err)
+	}()
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: append(argv, AgentKit), Stdin: r})
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+	<-done
+	return err
+}
+
+// String names what is lacking.
+func (l GuestLacks) String() string {
+	all := l.Programs
+	if l.Kernel != "" {
+		all = append([]string{"a kernel (" + l.Kernel + ")"}, all...)
+	}
+	return strings.Join(all, ", ")
+}
+
 func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }
 
 // Run starts a guest once, on a root disk that is written before, since other workloads write to the same export.

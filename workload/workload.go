@@ -37,6 +37,10 @@ type Env struct {
 
 	// Python makes the root file system of that name, and says what is run there: {port} is where it listens.
 	Python func(context.Context) (dir, run string, err error)
+
+	// GuestKit makes what a machine lacks ready to be carried there: a kernel, this host's unless the plan names its file, and a
+	// root disk of so many bytes. nil leaves it to the machine.
+	GuestKit func(ctx context.Context, lacks GuestLacks, kernel string, root int64) (*GuestKit, error)
 }
 
 func (e Env) logf(format string, args ...any) {

@@ -7,17 +7,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"iotax/guest"
 	"iotax/lab"
 	"iotax/suite"
 )
 
-// The suite cluster on machines that are reached over SSH, with nothing changed but the lines below machines: nodes
-// of a lab with an sshd in each, and iotax on one of them, as an operator would have it. The program for the work at S3
-// is brought there.
+// The whole suite cluster on machines that are reached over SSH, with nothing changed but the lines below machines: nodes
+// of a lab with an sshd in each, and iotax on one of them, as an operator would have it. iotax, fio and what the guest is started
+// from are brought there. One cell more is a guest on a node that has no QEMU: it alone is left out.
 func TestClusterOverSSH(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
@@ -46,9 +48,18 @@ func TestClusterOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// No node has a kernel for guests or could fetch one, though the machine below them may have; node04 has no fio.
+	if _, err := guest.HaveKernel(t.Context(), cacheDir(), "", t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	lacks := map[string]string{"node04": "fio", "node05": "qemu-system-x86_64"}
+	if runtime.GOARCH == "arm64" {
+		lacks["node05"] = "qemu-system-aarch64"
+	}
+	const hide = `mount -t tmpfs tmpfs /boot || exit; if [ -n "$1" ]; then mount --bind /dev/null "$(readlink -f "$(command -v "$1")")" || exit; fi; shift; exec "$@"`
 	var known strings.Builder
 	for _, n := range l.Nodes {
-		args, err := lab.Enter(n, []string{sshd, "-D", "-E", dir + "/log-" + n.Name, "-f", config})
+		args, err := lab.Enter(n, []string{"unshare", "--mount", "sh", "-c", hide, "sh", lacks[n.Name], sshd, "-D", "-E", dir + "/log-" + n.Name, "-f", config})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,9 +96,12 @@ func TestClusterOverSSH(t *testing.T) {
 	if strings.Count(plan, "{ssh: {host: 10.77.") < 4 || strings.Contains(plan, "{node: node") {
 		t.Fatalf("the suite's machines are written in another way:\n%s", plan)
 	}
-	s.write("plan.yaml", plan)
-	args, err := lab.Enter(l.Nodes[4], []string{iotax, "run", "plan.yaml", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no",
-		"-w", "network,sequential read,materialize,materialize lazily,32 objects of 4 MiB,image"})
+	const at = "guest:                     {section: Guest, at: [node-local export]"
+	if !strings.Contains(plan, at) {
+		t.Fatalf("the suite's guest is written in another way:\n%s", plan)
+	}
+	s.write("plan.yaml", strings.Replace(plan, at, strings.TrimSuffix(at, "]")+", node05 node-local export]", 1))
+	args, err := lab.Enter(l.Nodes[4], []string{iotax, "run", "plan.yaml", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +114,16 @@ func TestClusterOverSSH(t *testing.T) {
 	out, err := c.CombinedOutput()
 	report := string(out)
 	for _, want := range []string{"copying iotax to ssh://10.77.0.4", "network bandwidth", "sequential read bandwidth", "materialize duration", "materialize lazily first io",
-		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01"} {
+		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01",
+		"multipart part=16MiB concurrency=8 upload bandwidth", "s3 on three nodes", "depth-32 write bandwidth",
+		"copying fio to ssh://10.77.0.4", "copying what guests are started from to ssh://10.77.0.4", "it lacks a kernel (no kernel in /boot", "guest up", "guest read IOPS", "guest root read bandwidth",
+		"node05 node-local export is left out of guest: ", "find " + lacks["node05"] + " on ssh://10.77.0.5", "mend: apt install qemu-system-"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	for _, bad := range []string{"could not be opened", "left out", "left-behind", "has no result", "no value"} {
-		if strings.Contains(report, bad) {
+	for _, bad := range []string{"could not be opened", "left out", "left-behind", "has no result", "no value", "fetching"} {
+		if n := strings.Count(report, bad); n > 0 && (n > 1 || bad != "left out") {
 			t.Errorf("it says %q", bad)
 		}
 	}

@@ -319,6 +319,9 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
 			e := workloadEnv()
 			e.Log, e.Host = show.note, here
+			e.GuestKit = func(ctx context.Context, lacks workload.GuestLacks, kernel string, root int64) (*workload.GuestKit, error) {
+				return guestKit(ctx, cache, show.note, lacks, kernel, root)
+			}
 			return workload.New(w, e)
 		},
 		Environment: probe.Environment,

@@ -25,10 +25,12 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	var g errgroup.Group
 	var tools string
-	g.Go(func() (err error) {
-		tools, err = guest.Tools(ctx, b.o.CacheDir)
-		return err
-	})
+	if b.o.RootDisk == nil && b.beside.root == nil { // those have their own
+		g.Go(func() (err error) {
+			tools, err = guest.Tools(ctx, b.o.CacheDir)
+			return err
+		})
+	}
 	kernel, err := b.kernel(ctx)
 	if err != nil {
 		return err
@@ -87,36 +89,11 @@ func isInit(line string) bool {
 
 // kernel finds the guest's kernel, and fetches one if this host has none.
 func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
-	if b.spec.Kernel != "" {
-		k, err := guest.OpenKernel(b.o.CacheDir, b.spec.Kernel, "")
-		if err != nil {
-			return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err,
-				Mend: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
-		}
-		return k, nil
-	}
-	k, err := guest.FindKernel(ctx, b.o.CacheDir, b.o.Logf)
-	if err == nil {
-		return k, nil
-	}
-	k, ferr := guest.FetchKernel(ctx, b.o.CacheDir, b.o.Logf)
-	if ferr != nil {
-		_, missing := splitMend(err)
-		mend, failed := splitMend(ferr) // fetching one is no mend any more
-		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: fmt.Errorf("%w; and none could be had: %w", missing, failed), Mend: mend}
+	k, err := guest.HaveKernel(ctx, b.o.CacheDir, b.spec.Kernel, b.o.Logf)
+	if err != nil {
+		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err}
 	}
 	return k, nil
-}
-
-// splitMend takes the mend off an error, for one that tells several.
-func splitMend(err error) (mend string, bare error) {
-	var e *iotax.Error
-	if !errors.As(err, &e) {
-		return "", err
-	}
-	c := *e
-	c.Mend = ""
-	return e.Mend, &c
 }
 
 // commandLine is the kernel command line of a micro-guest.

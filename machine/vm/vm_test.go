@@ -411,9 +411,13 @@ func TestQEMUDevices(t *testing.T) {
 // that was plugged in while it started.
 func TestQEMURoot(t *testing.T) {
 	const rootSize, dataSize = 256 << 20, 32 << 20
-	file := filepath.Join(t.TempDir(), "volume")
-	if err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), file, rootSize); err != nil {
+	made, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), rootSize)
+	if err != nil {
 		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "volume")
+	if out, err := exec.Command("cp", "--", made, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	other := filepath.Join(t.TempDir(), "other")
 	if err := os.WriteFile(other, make([]byte, 2*dataSize), 0o600); err != nil {
@@ -460,7 +464,7 @@ func TestQEMURoot(t *testing.T) {
 	if got := guestOut(t, g, "mount "+disk+" /mnt && cat /var/tmp/kept /mnt/f"); got != "kept\nthere" {
 		t.Errorf("after a power cut: %q", got)
 	}
-	if err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), filepath.Join(t.TempDir(), "small"), 16<<20); err == nil || !strings.Contains(err.Error(), "a larger root:") {
+	if _, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), 16<<20); err == nil || !strings.Contains(err.Error(), "a larger root:") {
 		t.Errorf("a root too small: %v", err)
 	}
 }
