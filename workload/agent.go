@@ -40,10 +40,6 @@ var self = sync.OnceValues(func() (struct{ path, hash string }, error) {
 	return s, nil
 })
 
-func notBrought(m iotax.Machine, err error) error {
-	return &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Mend: "it must be Linux on the architecture of this host, with a directory of the user's own that may run programs"}
-}
-
 // suits says why programs of this host do not run on m.
 func suits(ctx context.Context, m iotax.Machine) error {
 	if iotax.IsLocal(m) {
@@ -55,14 +51,17 @@ func suits(ctx context.Context, m iotax.Machine) error {
 	}
 	arch := map[string][]string{"amd64": {"x86_64", "amd64"}, "arm64": {"aarch64", "arm64"}}[runtime.GOARCH]
 	if runtime.GOOS != s.os || !slices.Contains(arch, s.arch) {
-		return notBrought(m, fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH))
+		return &iotax.Error{Op: "bring iotax to", On: m.String(), Err: fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH),
+			Mend: "start iotax on a Linux host with the architecture of " + m.String() + ", or leave its targets out of this workload (at:)"}
 	}
 	return nil
 }
 
 // agent returns the command line of iotax on m.
 func agent(ctx context.Context, m iotax.Machine, env Env) ([]string, error) {
-	fail := func(err error) ([]string, error) { return nil, notBrought(m, err) }
+	fail := func(err error) ([]string, error) {
+		return nil, &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Mend: "give its user a directory that may run programs: XDG_CACHE_HOME there, or /var/tmp"}
+	}
 	if iotax.IsLocal(m) {
 		path, err := os.Executable()
 		if err != nil {

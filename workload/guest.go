@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ func (s *Guest) Validate() error {
 	}
 	return nil
 }
+
+// HostFiles makes it a plan.Filer.
+func (s *Guest) HostFiles() []*string { return []*string{&s.Kernel} }
 
 // GuestJob is what the agent on the target's machine is asked: what it lacks, to write the root disk, or to start a guest on that
 // and measure.
@@ -180,20 +184,9 @@ func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return err
 	}
-	lacks := found.Lacks
-	if w.spec.Kernel != "" {
-		lacks.Kernel = "the plan names one"
-	}
-	if w.env.GuestKit == nil || lacks.Kernel == "" && len(lacks.Programs) == 0 {
-		return nil
-	}
-	kit, err := w.env.GuestKit(ctx, lacks, w.spec.Kernel, int64(w.spec.Root))
-	if err != nil && w.spec.Kernel == "" && len(lacks.Programs) == 0 && ctx.Err() == nil {
-		w.env.logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
-		return nil
-	}
-	if err != nil {
-		return failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
+	kit, err := w.kit(ctx, t, found.Lacks)
+	if kit == nil || err != nil {
+		return err
 	}
 	if iotax.IsLocal(t.Machine) {
 		return nil // it is in the cache that its iotax has, too
@@ -203,13 +196,32 @@ func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	if !there.Have {
-		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, lacks)
+		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(found.Lacks.String(), "the plan's kernel"))
 		if err := w.carry(ctx, t, kit); err != nil {
 			return failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
 		}
 	}
 	w.kits[t] = kit.Sum
 	return nil
+}
+
+// kit is what t's machine lacks, from this host. None is one that it does without.
+func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks GuestLacks) (*GuestKit, error) {
+	if w.spec.Kernel != "" {
+		lacks.Kernel = "the plan names one"
+	}
+	if w.env.GuestKit == nil || lacks.Kernel == "" && len(lacks.Programs) == 0 {
+		return nil, nil
+	}
+	kit, err := w.env.GuestKit(ctx, lacks, w.spec.Kernel, int64(w.spec.Root))
+	switch {
+	case err == nil:
+		return kit, nil
+	case w.spec.Kernel == "" && len(lacks.Programs) == 0 && ctx.Err() == nil:
+		w.env.logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
+		return nil, nil
+	}
+	return nil, failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
 }
 
 // carry sends a kit to iotax on t's machine.

@@ -127,8 +127,11 @@ func TestClusterOverSSH(t *testing.T) {
 			t.Errorf("it says %q", bad)
 		}
 	}
-	if t.Failed() || err != nil {
-		t.Errorf("%v\n%s", err, report)
+	if c.ProcessState.ExitCode() != exitIncomplete { // for the cell that is left out
+		t.Errorf("it ends with %v", err)
+	}
+	if t.Failed() {
+		t.Log(report)
 	}
 	// Only sshd runs on the nodes in the end: what watches a connection over there goes a moment after that.
 	others := func() (found []string) {
