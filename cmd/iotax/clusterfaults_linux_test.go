@@ -226,3 +226,34 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		t.Errorf("left behind: %q", left)
 	}
 }
+
+// The export below a guest dies while the guest measures: that trial fails at once, others go on, and the guest is gone.
+func TestGuestExportDies(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.write("plan.yaml", strings.NewReplacer("DISK", s.path("a"), "IMAGES", s.path("b")).Replace(`
+targets:
+  disk: {dir: DISK}
+  export: {nbd: {path: IMAGES}}
+workloads:
+  guest: {at: [export], guest: {size: 16MiB, each: 20s}}
+  read: {at: [disk], fio: {rw: randread, bs: 4k, size: 16MiB}}
+measure: {protocol: "fixed:1x1s", ramp: 100ms, keep_going: true}
+`))
+	r := s.start(nil, "run", "plan.yaml", "--calibrate", "no")
+	for end := time.Now().Add(90 * time.Second); len(s.processes("qemu-system")) == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no guest was started: %v", r.wait())
+		}
+	}
+	time.Sleep(8 * time.Second) // it has booted by then, and on a busy machine boots still: from a disk that is gone either way
+	s.signal("qemu-nbd", syscall.SIGKILL)
+	killed := time.Now()
+	r.wait().works(t, exitIncomplete, "measure in a guest for guest on export: ", "server-died", "read IOPS")
+	if took := time.Since(killed); took > time.Minute {
+		t.Errorf("it went on for %v", took)
+	}
+	for _, left := range s.gone(r, nil) {
+		t.Errorf("left behind: %s", left)
+	}
+}
