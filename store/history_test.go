@@ -351,7 +351,10 @@ func testBeat(t *testing.T, url string) {
 		}
 	}
 	if shared {
-		if _, err := s.db.Exec(`UPDATE runners SET seen = seen - 3600000 WHERE runner = '9.9.9@b=c'`); err != nil {
+		if _, err := s.db.Exec(`UPDATE runners SET seen = seen - 3600000`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Beat(ctx, "one", "1.2.3@a"); err != nil { // heard of again, after an hour
 			t.Fatal(err)
 		}
 	}
@@ -401,6 +404,9 @@ func testBeat(t *testing.T, url string) {
 		if err := read(); err != nil || heard["one"]["9.9.9@b=c"] < time.Hour {
 			t.Errorf("silent for %v, %v", heard, err)
 		}
+	}
+	if p, err := s.Pulse(ctx, "done"); err != nil || len(p.Silent) > 0 {
+		t.Errorf("of a run that is done: %v, %v", p, err)
 	}
 	if err := s.Remove(ctx, "one"); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,10 +91,10 @@ func (s *stage) census(r *running) (found census) {
 			add("mount", strings.TrimSpace(line))
 		}
 	}
-	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	for _, file := range backing {
-		if b, err := os.ReadFile(file); err == nil && bytes.HasPrefix(b, []byte(s.dir+"/")) && bytes.Contains(b, []byte("/iotax-")) {
-			add("loop device", strings.TrimSpace(string(b)))
+	for name, file := range loops() {
+		ours := strings.HasPrefix(file, s.dir+"/") && strings.Contains(file, "/iotax-")
+		if ours || s.loops[name] != file && lost(file) { // whose it was cannot be told any more
+			add("loop device", name+" "+file)
 		}
 	}
 
@@ -124,6 +125,41 @@ func (s *stage) census(r *running) (found census) {
 		found = append(found, more()...)
 	}
 	return found
+}
+
+// loops are the loop devices that are attached, with their files as the kernel tells them.
+func loops() map[string]string {
+	found := map[string]string{}
+	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, path := range backing {
+		if b, err := os.ReadFile(path); err == nil {
+			found[strings.Split(path, "/")[3]] = strings.TrimSuffix(string(b), "\n")
+		}
+	}
+	return found
+}
+
+// lost reports whether the file of a loop device is gone, which nobody can look into any more.
+func lost(file string) bool { return file == "" || strings.HasSuffix(file, " (deleted)") }
+
+// After all tests no loop device is left that they have attached, also none of an engine or a cluster of theirs.
+func init() {
+	guard = func(tests func() int) int {
+		before := loops()
+		code := tests()
+		left := func() map[string]string {
+			found := loops()
+			maps.DeleteFunc(found, func(name, file string) bool { return before[name] == file || !lost(file) })
+			return found
+		}
+		for end := time.Now().Add(10 * time.Second); len(left()) > 0; time.Sleep(100 * time.Millisecond) { // another package's may be about to go
+			if time.Now().After(end) {
+				fmt.Fprintf(os.Stderr, "FAIL: loop devices are left: %v\n", left())
+				return max(code, 1)
+			}
+		}
+		return code
+	}
 }
 
 // gone waits until nothing is there of r, whose end nothing waits for (a watchdog over there looks once a second), and
@@ -191,8 +227,11 @@ func TestCensus(t *testing.T) {
 	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)
 	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once: the number is the next one's who asks
 	t.Cleanup(detach)
+	lone := sh(`truncate -s 1M "$1/gone" && losetup --show -f "$1/gone" && rm "$1/gone"`)
+	forget := sync.OnceFunc(func() { sh("losetup -d " + lone) })
+	t.Cleanup(forget)
 
-	want := map[string]int{"process": 1, "directory": 3, "mount": 2, "loop device": 1, "lab": 1, "namespace": 1}
+	want := map[string]int{"process": 1, "directory": 3, "mount": 2, "loop device": 2, "lab": 1, "namespace": 1}
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v: %q", got.kinds(), want, got)
 	}
@@ -204,6 +243,7 @@ func TestCensus(t *testing.T) {
 		t.Errorf("without the lab: %v", got)
 	}
 	detach()
+	forget()
 	sh(`umount "` + shared + `/m" "$1/a/iotax-1/m" && rm -r "$1/a/iotax-1" "$1/tmp/deep" && ip netns del iotax-` + lab + "-node01")
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(map[string]int{"process": 1, "directory": 1}) {
 		t.Errorf("what was removed is counted: %q", got)

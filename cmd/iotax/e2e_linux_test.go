@@ -32,7 +32,8 @@ type stage struct {
 	dir string
 	env map[string]string
 
-	elsewhere []func() census // what is left where neither this host's processes nor its directories tell: in an engine, a cluster, a bucket
+	loops     map[string]string // those that were attached before
+	elsewhere []func() census   // what is left where neither this host's processes nor its directories tell: in an engine, a cluster, a bucket
 }
 
 // Tests are parallel whose figures may be any, and that ask for nothing of the whole machine (as clean and doctor do, but for what
@@ -45,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, dir: dir, env: map[string]string{
+	s := &stage{t: t, dir: dir, loops: loops(), env: map[string]string{
 		"HOME": dir + "/home", "TMPDIR": dir + "/tmp", "XDG_STATE_HOME": dir + "/state", "XDG_CACHE_HOME": cacheHome(), "NO_COLOR": "1",
 	}}
 	for _, d := range []string{"a", "b", "home", "tmp", "state"} {
@@ -588,17 +589,53 @@ func TestGuestKilled(t *testing.T) {
 	}
 }
 
-// An sshd is a real server on the loopback for the user who runs the tests.
+// An sshd is a real server for the user who runs the tests.
 type sshd struct {
-	port int
-	host string // public key
-	key  string // private key that is let in
-	stop func() // ends the one that listens, not the connections there are
-	hold func() // it lets nobody in any more
+	address string
+	port    int
+	host    string // public key
+	key     string // private key that is let in
+	stop    func() // ends the one that listens, not the connections there are
+	hold    func() // it lets nobody in any more
 }
 
-// sshd starts a server whose commands get PATH and cache of the stage's own.
-func (s *stage) sshd(path string) *sshd {
+// sshd starts a server on the loopback whose commands get PATH and cache of the stage's own.
+func (s *stage) sshd(path string) *sshd { return s.sshdAt("127.0.0.1", path) }
+
+// sshdOverLink is sshd in a network namespace of its own, to which one link leads.
+func (s *stage) sshdOverLink(path string) *sshd {
+	s.t.Helper()
+	needsRoot(s.t)
+	name := filepath.Base(s.dir) // of the namespace, and of this end of the link
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "e2e-"), 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	net := fmt.Sprintf("10.78.%d.", n%256)
+	near, far := net+strconv.Itoa(int(n/256%64)*4+1), net+strconv.Itoa(int(n/256%64)*4+2)
+	s.t.Cleanup(func() { exec.Command("ip", "netns", "del", name).Run() }) // and the link with it
+	for _, args := range [][]string{
+		{"netns", "add", name}, {"link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name},
+		{"addr", "add", near + "/30", "dev", name}, {"-n", name, "addr", "add", far + "/30", "dev", "eth0"},
+		{"link", "set", name, "up"}, {"-n", name, "link", "set", "eth0", "up"},
+	} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			s.t.Fatalf("ip %v: %s", args, out)
+		}
+	}
+	return s.sshdAt(far, path, "ip", "netns", "exec", name)
+}
+
+// link sets the link of sshdOverLink up or down.
+func (s *stage) link(way string) {
+	s.t.Helper()
+	if out, err := exec.Command("ip", "link", "set", filepath.Base(s.dir), way).CombinedOutput(); err != nil {
+		s.t.Errorf("link %s: %s", way, out)
+	}
+}
+
+// sshdAt starts one at an address; wrap is put before the command.
+func (s *stage) sshdAt(address, path string, wrap ...string) *sshd {
 	s.t.Helper()
 	bin := "/usr/sbin/sshd"
 	if _, err := os.Stat(bin); err != nil {
@@ -612,7 +649,7 @@ func (s *stage) sshd(path string) *sshd {
 		}
 	}
 	dir := s.mkdir("sshd")
-	d := &sshd{key: dir + "/user"}
+	d := &sshd{address: address, key: dir + "/user"}
 	d.host = s.newKey("sshd/host")
 	s.write("sshd/authorized", s.newKey("sshd/user"))
 	for try := 0; ; try++ {
@@ -622,7 +659,7 @@ func (s *stage) sshd(path string) *sshd {
 		}
 		d.port = l.Addr().(*net.TCPAddr).Port
 		l.Close()
-		config := s.write("sshd/config", fmt.Sprintf(`ListenAddress 127.0.0.1:%d
+		config := s.write("sshd/config", fmt.Sprintf(`ListenAddress %[5]s:%[1]d
 HostKey %[2]s/host
 AuthorizedKeysFile %[2]s/authorized
 PidFile none
@@ -630,8 +667,9 @@ UsePAM no
 StrictModes no
 PasswordAuthentication no
 SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
-`, d.port, dir, path, s.mkdir("remote-cache")))
-		cmd := exec.Command(bin, "-D", "-e", "-f", config)
+`, d.port, dir, path, s.mkdir("remote-cache"), address))
+		argv := append(wrap, bin, "-D", "-e", "-f", config)
+		cmd := exec.Command(argv[0], argv[1:]...)
 		log, err := os.Create(dir + "/log")
 		if err != nil {
 			s.t.Fatal(err)
@@ -645,7 +683,7 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 		s.t.Cleanup(d.stop)
 		d.hold = func() { cmd.Process.Signal(syscall.SIGSTOP) }
 		for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(5 * time.Millisecond) {
-			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on 127.0.0.1 port %d", d.port)) {
+			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on %s port %d", address, d.port)) {
 				return d
 			} else if strings.Contains(string(b), "Address already in use") {
 				break // another test was faster
@@ -663,7 +701,7 @@ func (s *stage) knows(d *sshd) {
 	s.t.Helper()
 	s.mkdir("home/.ssh")
 	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
-	s.write("known", fmt.Sprintf("[127.0.0.1]:%d %s", d.port, d.host))
+	s.write("known", fmt.Sprintf("[%s]:%d %s", d.address, d.port, d.host))
 }
 
 // newKey writes a private key and returns the line of its public half.
