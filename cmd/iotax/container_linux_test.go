@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -221,22 +222,7 @@ func TestContainerFaults(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 
-	r = s.start(nil, long...)
-	r.said("block 1/2")
-	e.CLI(t, "kill", e.CLIFirst(t, "ps", "-q"))
-	if r := r.wait(); r.code == 0 {
-		t.Errorf("the container died and all was well: %s", r)
-	}
-	_, trials := s.trials()
-	told := false
-	for _, tr := range trials {
-		told = told || strings.Contains(tr.Err, "the container ended: ")
-	}
-	if !told {
-		t.Errorf("no trial tells of the container's end: %d trials", len(trials))
-	}
-
-	runnerKilled(t, s, e)
+	containerFaults(s, e)
 
 	s.iotax("run", "dir:"+s.path("a"), "docker://no-such-thing/tmp?pull=never").refuses(t, 1, "no-such-thing", "the engine does not have it", "mend: docker pull")
 	s.iotax("run", "dir:"+s.path("a"), "docker:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "fetch image 127.0.0.1:9/none:1", "refused", "mend: check its name", "docker load")
@@ -287,7 +273,7 @@ func TestContainerFaults(t *testing.T) {
 	if lost := r.wait(); lost.code == 0 || lost.code == -1 {
 		t.Errorf("the way was lost and all was well: %s", lost)
 	}
-	_, trials = s.trials()
+	_, trials := s.trials()
 	var errs []string
 	for _, tr := range trials {
 		errs = append(errs, tr.Err)
@@ -320,29 +306,47 @@ func fioIn(t *testing.T, e *engine.Engine, id string, want bool) {
 	}
 }
 
-// A runner that is killed leaves its container, and nothing that goes on in it; clean removes it.
-func runnerKilled(t *testing.T, s *stage, e *engine.Engine) {
-	t.Helper()
-	r := s.start(nil, inVolume(s, e)...)
-	r.said("block 1/2")
-	id := e.CLIFirst(t, "ps", "-q")
-	fioIn(t, e, id, true)
-	r.send(syscall.SIGKILL)
-	r.wait()
-	fioIn(t, e, id, false)
-	s.iotax("clean").works(t, 0, "container", id[:12], "volume", "left by run")
-	s.iotax("clean", "--yes").works(t, 0, "removed")
-	if left := e.CLI(t, "ps", "-aq") + e.CLI(t, "volume", "ls", "-q"); left != "" {
-		t.Errorf("left: %s", left)
+// containerFaults makes the rows of containers in the table of docs/reliability.md.
+func containerFaults(s *stage, e *engine.Engine) {
+	in := " (" + map[string]string{"docker": "Docker", "podman": "Podman"}[e.Name] + ")"
+	setup := func(s *stage) []string {
+		return []string{"dir:a", e.Name + ":volume,pull=never,image=" + boxImage, "--trial", "2s", "--blocks", "2"}
 	}
+	s.elsewhere = append(s.elsewhere, func() (left census) {
+		for _, id := range strings.Fields(e.CLI(s.t, "ps", "-aq")) {
+			left = append(left, "container: "+id)
+		}
+		for _, name := range strings.Fields(e.CLI(s.t, "volume", "ls", "-q")) {
+			left = append(left, "volume: "+name)
+		}
+		return left
+	})
+	s.tryEach([]fault{
+		{name: "the container killed" + in, setup: setup, codes: []int{1, 4}, fails: true, says: []string{"the container ended:"},
+			inject: func(s *stage, r *running, _ *rand.Rand) bool {
+				r.said("block 1/2")
+				e.CLI(s.t, "kill", e.CLIFirst(s.t, "ps", "-q"))
+				return true
+			}},
+		{name: "SIGKILL of iotax, one target in a container" + in, setup: setup, codes: []int{-1}, killed: true, says: []string{"runner-died"},
+			inject: func(s *stage, r *running, _ *rand.Rand) bool {
+				r.said("block 1/2")
+				id := e.CLIFirst(s.t, "ps", "-q")
+				fioIn(s.t, e, id, true)
+				r.send(syscall.SIGKILL)
+				r.wait()
+				fioIn(s.t, e, id, false) // it ends by itself; the container does not
+				s.iotax("clean").works(s.t, 0, "container", id[:12], "volume", "left by run")
+				return true
+			}},
+	})
 }
 
-// Podman's containers have no daemon that outlives a connection: what was killed here ends there, too.
 func TestPodmanFaults(t *testing.T) {
 	t.Parallel()
 	e := engine.Podman(t)
 	e.Load(t, boxImage, false)
 	s := newStage(t)
 	s.env["CONTAINER_HOST"] = e.Host
-	runnerKilled(t, s, e)
+	containerFaults(s, e)
 }
