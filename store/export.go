@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"iotax"
 )
@@ -110,11 +112,31 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 
 // plain defuses text that begins like a formula (OWASP, "CSV Injection"): names in a plan may come
 // from anybody, and spreadsheets run formulas when they open the file.
+//
+// What a terminal takes for orders is written out ("\\x1b"): people look at such files with cat.
 func plain(s string) string {
+	s = Printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) || strings.HasPrefix(s, "＝") || strings.HasPrefix(s, "＋") || strings.HasPrefix(s, "－") || strings.HasPrefix(s, "＠") {
 		return "'" + s
 	}
 	return s
+}
+
+// Printable is s with the control characters written out that a terminal would take for orders: all but the ends of lines and tabs.
+func Printable(s string) string {
+	order := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
+	if strings.IndexFunc(s, order) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if order(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // formatFloat writes the shortest text that reads back as v; "" when v is no number.

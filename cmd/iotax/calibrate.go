@@ -16,6 +16,7 @@ import (
 	"iotax/calibrate"
 	"iotax/plan"
 	"iotax/run"
+	"iotax/secret"
 	"iotax/store"
 )
 
@@ -142,6 +143,7 @@ func measureRig(ctx context.Context, aa *plan.Plan, d run.Deps, brief bool, db *
 		d.Save = func(ctx context.Context, t *iotax.Trial) error {
 			trials = append(trials, t)
 			if db != nil {
+				secret.Hide(t)
 				return db.Append(ctx, t)
 			}
 			return nil

@@ -29,6 +29,7 @@ import (
 	"iotax/report/output"
 	"iotax/report/text"
 	"iotax/run"
+	"iotax/secret"
 	"iotax/store"
 	"iotax/volume"
 	"iotax/workload"
@@ -337,8 +338,11 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
 		Review:   check.Run, ReviewFacts: check.RunFacts(),
-		Begin:  func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
-		Save:   db.Append,
+		Begin: func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
+		Save: func(ctx context.Context, t *iotax.Trial) error {
+			secret.Hide(t)
+			return db.Append(ctx, t)
+		},
 		Update: func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
 		Progress: func(e run.Event) {
 			show.event(e)

@@ -188,6 +188,9 @@ func (a *app) showCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
+					if isTerminal(a.out) { // bytes are for files and pipes
+						b = []byte(store.Printable(string(b)))
+					}
 					_, err = a.out.Write(b)
 					return err
 				}

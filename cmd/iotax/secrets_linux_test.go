@@ -82,6 +82,15 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 measure: {trial: 200ms, ramp: 0s, blocks: 1}
 `, d.port, password, s.path("b")))
 	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json", "-o", "report.csv").works(t, 0)
+	// A command that prints its environment, and a hook that does. What is iotax's own does not get there; what commands of the user
+	// may need does, and is not kept.
+	s.write("env.yaml", `
+targets: {a: {dir: a}, b: {dir: b}}
+workloads: {env: {command: {shell: true, run: "env; env >&2", setup: "env"}}, wrong: {command: {shell: true, run: "env >&2; exit 3"}}}
+measure: {blocks: 1}
+`)
+	run("run", "env.yaml", "-o", "env.html", "-o", "env.json").works(t, exitIncomplete)
+	run("show", "--raw", "--trial", "0").works(t, 0, "PGPASSWORD=[$PGPASSWORD]")
 	// A server that lets nobody in, so that everything is tried.
 	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
 machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}

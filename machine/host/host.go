@@ -19,6 +19,7 @@ import (
 	"iotax/machine/internal/proc"
 	"iotax/machine/kind"
 	"iotax/machine/shell"
+	"iotax/secret"
 )
 
 // Spec is that of kind host; there is nothing to choose.
@@ -77,7 +78,7 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	tag := proc.TagName + "=" + proc.NewTag()
 	cmd := &exec.Cmd{Path: path, Args: c.Args, Dir: c.Dir, SysProcAttr: ownGroup()}
-	cmd.Env = append(append(os.Environ(), c.Env...), tag)
+	cmd.Env = append(append(secret.Environ(), c.Env...), tag)
 
 	var tail proc.Tail
 	out, errs := proc.Gates(c, cancel)

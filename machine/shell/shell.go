@@ -21,6 +21,7 @@ import (
 
 	"iotax"
 	"iotax/machine/internal/proc"
+	"iotax/secret"
 )
 
 // Knows reports whether args are something that Run does: `sh -c SCRIPT …`, or one of the tools.
@@ -101,7 +102,7 @@ func Run(ctx context.Context, cmd *iotax.Cmd, start func(context.Context, *iotax
 
 // environ is this process's environment and more, with what scripts take for granted.
 func environ(more []string) expand.Environ {
-	env := os.Environ()
+	env := secret.Environ()
 	def := func(name, value string) {
 		if os.Getenv(name) == "" && value != "" {
 			env = append(env, name+"="+filepath.ToSlash(value))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
@@ -25,6 +26,8 @@ type authenticator struct {
 	h       *hop
 	methods []ssh.AuthMethod
 
+	withheld bool // the password was asked for and not given
+
 	socket    net.Conn
 	agentErr  error
 	agentKeys int
@@ -38,8 +41,11 @@ func (h *hop) auth() *authenticator {
 	a := &authenticator{h: h}
 	a.methods = append(a.methods, ssh.PublicKeysCallback(a.signers))
 	if h.password != "" {
-		a.methods = append(a.methods, ssh.Password(h.password),
+		a.methods = append(a.methods, ssh.PasswordCallback(a.password),
 			ssh.KeyboardInteractive(func(_, _ string, questions []string, echos []bool) ([]string, error) {
+				if _, err := a.password(); err != nil {
+					return nil, err
+				}
 				answers := make([]string, len(questions))
 				for i := range questions {
 					if !echos[i] { // a question whose answer is shown does not ask for a password
@@ -50,6 +56,16 @@ func (h *hop) auth() *authenticator {
 			}))
 	}
 	return a
+}
+
+// password is given to the host that it is for alone: not to one that shows another key than the known one, whatever
+// StrictHostKeyChecking says of connecting (so does OpenSSH).
+func (a *authenticator) password() (string, error) {
+	if a.h.impostor {
+		a.withheld = true
+		return "", errors.New("the password is not given to a host whose key has changed")
+	}
+	return a.h.password, nil
 }
 
 func (a *authenticator) close() {
@@ -159,7 +175,7 @@ func (a *authenticator) refused(err error) error {
 		tried = append(tried, fmt.Sprintf("%d of the agent's keys", a.agentKeys))
 	}
 	tried = append(tried, a.tried...)
-	if a.h.password != "" {
+	if a.h.password != "" && !a.withheld {
 		tried = append(tried, "a password")
 	}
 	msg := "the login was refused"
@@ -177,6 +193,9 @@ func (a *authenticator) refused(err error) error {
 	e := &iotax.Error{Op: "log in to", On: a.h.user + "@" + a.h.address()}
 	line := a.h.sshLine()
 	switch {
+	case a.withheld:
+		msg += "; the password was not given, for the host shows another key than the known one"
+		e.Mend = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(knownhosts.Normalize(a.h.knownAs()))
 	case strings.Contains(err.Error(), "Too many authentication failures"):
 		msg += "; the server lets no more be tried"
 		e.Mend = "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)"

@@ -334,7 +334,7 @@ func (w *way) dial(ctx context.Context, h *hop, conn *ssh.Client) (*ssh.Client, 
 		return nil, keyErr
 	case ctx.Err() != nil:
 		return nil, h.unreachable(ctx, err, conn != nil)
-	case strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "Too many authentication failures"):
+	case auth.withheld, strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "Too many authentication failures"):
 		return nil, auth.refused(err)
 	}
 	e := &iotax.Error{Op: "connect to", On: h.address(), Err: err}
@@ -384,6 +384,7 @@ type hop struct {
 
 	userHosts, globalHosts []string
 	strict                 string // yes, accept-new, no
+	impostor               bool   // the last time it showed another key than the known one
 }
 
 // hop resolves the settings of one host.
@@ -474,6 +475,7 @@ func (h *hop) checkKey(db *knownhosts.HostKeyDB, remote net.Addr, key ssh.Public
 		remote = &net.TCPAddr{IP: net.IPv4zero, Port: h.port} // through a command or a jump there is no address
 	}
 	err := db.HostKeyCallback()(h.knownAs(), remote, key)
+	h.impostor = knownhosts.IsHostKeyChanged(err)
 	if err == nil {
 		return nil
 	}
@@ -481,7 +483,7 @@ func (h *hop) checkKey(db *knownhosts.HostKeyDB, remote net.Addr, key ssh.Public
 	name := knownhosts.Normalize(h.knownAs())
 	print := fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
 	switch {
-	case knownhosts.IsHostKeyChanged(err):
+	case h.impostor:
 		if h.strict == "no" {
 			log("%s shows another host key (%s) than the one known; StrictHostKeyChecking is off", h.address(), print)
 			return nil

@@ -788,6 +788,24 @@ func TestSSHPassword(t *testing.T) {
 	works(t, spec)
 }
 
+// A host that shows another key than the known one is let through by StrictHostKeyChecking no, and does not get the
+// password, in neither of the two ways in which it may ask.
+func TestSSHPasswordIsNotForImpostors(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SSH_AUTH_SOCK", "")
+	const secret = "open sesame"
+	t.Setenv("IOTAX_SSH_PASSWORD", secret)
+	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Password: secret}
+	addr, key := srv.Start(t)
+	dir := t.TempDir()
+	write(t, dir+"/config", "Host *\n  StrictHostKeyChecking no\n")
+	write(t, dir+"/known", knownhosts.Line([]string{addr}, key)+"\n")
+	spec := &Spec{Host: "test@" + addr, Config: dir + "/config", KnownHosts: dir + "/known"}
+	works(t, spec)
+	write(t, dir+"/known", knownhosts.Line([]string{addr}, newKey(t, dir+"/other", ""))+"\n")
+	fails(t, spec, "the password was not given, for the host shows another key", "ssh-keygen -R")
+}
+
 func TestSSHUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -54,6 +54,13 @@ func (s *Server) Start(t *testing.T) (addr string, hostKey ssh.PublicKey) {
 			}
 			return nil, nil
 		}
+		config.KeyboardInteractiveCallback = func(c ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			answers, err := ask("", "", []string{"Password: "}, []bool{false})
+			if err != nil || len(answers) != 1 {
+				return nil, errors.New("no answer")
+			}
+			return config.PasswordCallback(c, []byte(answers[0]))
+		}
 	}
 	config.AddHostKey(signer)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

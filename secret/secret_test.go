@@ -1,0 +1,33 @@
+package secret
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"iotax"
+)
+
+func TestSecrets(t *testing.T) {
+	t.Setenv("IOTAX_TOKEN", "a token that is long")
+	t.Setenv("PGPASSWORD", "swordfish-11")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "short") // stands in much that is no secret
+	t.Setenv("IOTAX_STORE", "/var/lib/iotax.db")
+	env := Environ()
+	if i := slices.IndexFunc(env, func(s string) bool { return strings.HasPrefix(s, "IOTAX_TOKEN") || strings.HasPrefix(s, "IOTAX_STORE") }); i >= 0 {
+		t.Errorf("a command gets %s", env[i])
+	}
+	if !slices.Contains(env, "PGPASSWORD=swordfish-11") {
+		t.Error("psql of the user has no password")
+	}
+	trial := &iotax.Trial{Raw: []byte("PGPASSWORD=swordfish-11\nshort\n/var/lib/iotax.db\n"), Err: "exit 1: a token that is long", Void: "swordfish-11",
+		Facts: map[string]string{"said": "swordfish-11"}, Findings: []iotax.Finding{{Evidence: "swordfish-11", Mend: "swordfish-11"}}}
+	Hide(trial)
+	if got, want := string(trial.Raw), "PGPASSWORD=[$PGPASSWORD]\nshort\n/var/lib/iotax.db\n"; got != want {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	if trial.Err != "exit 1: [$IOTAX_TOKEN]" || trial.Void != "[$PGPASSWORD]" || trial.Facts["said"] != "[$PGPASSWORD]" ||
+		trial.Findings[0] != (iotax.Finding{Evidence: "[$PGPASSWORD]", Mend: "[$PGPASSWORD]"}) {
+		t.Errorf("%+v", trial)
+	}
+}
