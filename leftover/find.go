@@ -205,18 +205,30 @@ func processes(ctx context.Context, pl Place) ([]Item, error) {
 	return items, err
 }
 
+// marker is a function of the POSIX shell: marker DIR sets line to the first line of what DIR is marked with. Anybody may put a file of that
+// name into a directory for temporary files, of any length: no more is read of it than a label may have (maxLabel).
+const marker = `
+marker() {
+	line=
+	if [ ! -f "$1/.iotax" ] || [ -L "$1/.iotax" ]; then return 0; fi
+	if line=$(head -c 4096 <"$1/.iotax") 2>/dev/null; then
+		line=${line%%"
+"*}
+	else IFS= read -r line <"$1/.iotax"; fi # no head, as in the shell that iotax brings
+}
+`
+
 // listDirs prints the path and the marker's line of each iotax-… directory in $1, $2…, and where that machine itself keeps what
 // is temporary. The path is the real one, as the kernel writes those of mounts and backing files.
-const listDirs = `
+const listDirs = marker + `
 for d in "$@" "${TMPDIR:-/tmp}"; do
 	d=$(cd -- "$d" 2>/dev/null && pwd -P) || continue
 	d=${d%/}
 	for p in "$d"/iotax-*; do
-		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ]; then
+		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ] && [ ! -L "$p/.iotax" ]; then
 			case $p in *"
 "*) continue;; esac
-			line=
-			IFS= read -r line <"$p/.iotax"
+			marker "$p"
 			printf '%s\n' "$p" "$line"
 		fi
 	done
@@ -249,13 +261,12 @@ guard() {
 `
 
 // removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it, and ends the server whose it is.
-const removeDir = Guard + `
+const removeDir = marker + Guard + `
 d=$1
 case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
 [ -d "$d" ] || exit 0
 if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
-line=
-IFS= read -r line <"$d/.iotax"
+marker "$d"
 if [ "$line" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
 for p in "$d"/made-*; do
 	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }

@@ -526,3 +526,36 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 		}
 	}
 }
+
+// Anybody may put a marker of any length, or what is no file, into a directory for temporary files: what else lies there is still found.
+func TestMarkersOfAnySize(t *testing.T) {
+	dir := t.TempDir()
+	_, made, _ := runner(t, dir)
+	for _, name := range []string{"iotax-huge", "iotax-endless", "iotax-link"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "iotax-huge", Marker), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "iotax-huge", Marker), 50<<30); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"iotax-endless": "/dev/zero", "iotax-link": filepath.Join(made, Marker)} {
+		if err := os.Symlink(to, filepath.Join(dir, name, Marker)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := time.Now()
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
+	if err != nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	if !slices.ContainsFunc(items, func(i Item) bool { return i.Name == made }) {
+		t.Errorf("%s is not among %+v", made, items)
+	}
+	if i := slices.IndexFunc(items, func(i Item) bool { return i.Name == filepath.Join(dir, "iotax-link") }); i >= 0 {
+		t.Errorf("a link to another directory's marker is taken for one: %+v", items[i])
+	}
+}

@@ -66,12 +66,12 @@ func (c *client) look(ctx context.Context, r *Result) error {
 	} else if !there {
 		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Mend: mends["NoSuchBucket"]}
 	}
-	// A store that knows no versions answers with an error. Who may not ask does not know.
+	// A store that knows no versions says that it does not implement them. After any other error it is not known.
 	v, err := c.GetBucketVersioning(ctx, c.e.Bucket)
 	switch status := minio.ToErrorResponse(err).StatusCode; {
 	case err == nil && v.Status != "":
 		r.Facts["versioning"] = v.Status
-	case err != nil && (status == http.StatusForbidden || status == http.StatusUnauthorized):
+	case err != nil && status != http.StatusNotImplemented && status != http.StatusMethodNotAllowed && minio.ToErrorResponse(err).Code != "NotImplemented":
 		r.Facts["versioning"] = Unknown
 	}
 	if lock, _, _, _, err := c.GetObjectLockConfig(ctx, c.e.Bucket); err == nil && lock != "" {

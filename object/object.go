@@ -34,7 +34,7 @@ const (
 	OpGetFile = "getfile" // download Object to File
 )
 
-// Unknown is the fact "versioning" of a bucket whose key may not ask whether it keeps versions.
+// Unknown is the fact "versioning" of a bucket that does not say, or not to this key, whether it keeps versions.
 const Unknown = "unknown"
 
 // An Endpoint is a bucket and how it is reached.

@@ -504,11 +504,11 @@ esac
 		want        string // what nbd-client is told
 		cause, mend string
 	}{
-		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", ""},
-		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", ""},
-		{"the usual port", "nbd://10.0.0.1", kernel("usual", false), 0, "-N  10.0.0.1 10809 /dev/nbd0\n-d /dev/nbd0\n", "", ""},
+		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", ""},
+		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", ""},
+		{"the usual port", "nbd://10.0.0.1", kernel("usual", false), 0, "-R -N  10.0.0.1 10809 /dev/nbd0\n-d /dev/nbd0\n", "", ""},
 		{"all are taken", "nbd://h", kernel("taken", true, true), 0, "", "", "a device is free"},
-		{"it refuses", "nbd://h", kernel("refuses", false), 1, "-N  h 10809 /dev/nbd0\n", "", "see that the export is there"},
+		{"it refuses", "nbd://h", kernel("refuses", false), 1, "-R -N  h 10809 /dev/nbd0\n", "", "see that the export is there"},
 		{"no devices", "nbd://h", kernel("none"), 0, "", "the kernel has no NBD devices", "attach: engine"},
 	} {
 		client(c.status)

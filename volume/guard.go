@@ -149,7 +149,8 @@ fi
 echo "mounts"
 cat /proc/[0-9]*/mountinfo 2>/dev/null | sort -u
 echo "open"
-ls -l /proc/[0-9]*/fd 2>/dev/null | grep -e '^/proc/' -e ' -> /dev/' -e ' -> /.*'
+# What is open, and not what it is called: a node may have several names, and a file too, in other namespaces and by hard links.
+find /proc/[0-9]*/fd -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} + 2>/dev/null
 true
 `
 
@@ -321,25 +322,22 @@ func parseInspection(out, own string) (*blockDevice, error) {
 			say(n, "is mounted on %s", unescapeMount(f[4]))
 		}
 	}
-	pid := ""
 	for line := range strings.Lines(fds) {
-		line = strings.TrimRight(line, "\n")
-		if rest, ok := strings.CutPrefix(line, "/proc/"); ok && strings.HasSuffix(line, ":") {
-			pid, _, _ = strings.Cut(rest, "/")
+		// /proc/1234/fd/5 7 1 64769:131 block special file
+		f := strings.SplitN(strings.TrimRight(line, "\n"), " ", 5)
+		if len(f) != 5 {
 			continue
 		}
-		_, to, ok := strings.Cut(line, " -> ")
-		if !ok || pid == own {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(f[0], "/proc/"), "/")
+		if pid == own {
 			continue
 		}
 		text := ""
-		if n, ours := names[to]; ours && n.relation != "whole" {
+		if n, ours := nodes[openNumber(f[1], f[2])]; ours && n.relation != "whole" && f[4] == "block special file" {
 			text = n.name + " is open in process " + pid
 		}
-		for _, file := range files {
-			if to == file {
-				text = "its file " + file + " is open in process " + pid
-			}
+		if file, ours := files[f[3]]; ours {
+			text = "its file " + file + " is open in process " + pid
 		}
 		if text != "" && !slices.Contains(b.busy, text) {
 			b.busy = append(b.busy, text)
@@ -354,6 +352,16 @@ func fileID(inode, path string) string {
 		return path
 	}
 	return inode
+}
+
+// openNumber is major:minor of a device, from the two in hexadecimal as stat prints them.
+func openNumber(major, minor string) string {
+	a, err1 := strconv.ParseUint(major, 16, 32)
+	b, err2 := strconv.ParseUint(minor, 16, 32)
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", a, b)
 }
 
 // unescapeMount undoes the octal escapes of mountinfo.

@@ -61,6 +61,11 @@ unshare -m sh -c 'mount --make-rprivate /; mount -o ro "$1" "$2/mnt"; echo ready
 while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`, want: "is mounted on "},
 	{name: "open in a process", tool: "sleep", make: `sleep 60 3<>"$1" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "file open in a process", tool: "sleep", make: `f=$(losetup -n -O BACK-FILE "$1"); sleep 60 3<>"$f" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
+	{name: "open by a node of another name", tool: "sleep", make: `mknod "$2/open" b $(stat -c '0x%t 0x%T' "$1"); sleep 60 3<>"$2/open" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
+	{name: "file open by a hard link", tool: "sleep", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-open"; sleep 60 3<>"$f-open" >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
+	{name: "file open in another mount namespace", tool: "unshare", make: `f=$(losetup -n -O BACK-FILE "$1"); mkdir "$2/there"
+unshare -m sh -c 'mount --make-rprivate /; mount --bind "${1%/*}" "$2/there"; exec 3<>"$2/there/${1##*/}"; echo ready >"$2/ready"; exec sleep 60' sh "$f" "$2" >/dev/null 2>&1 & echo $! >"$2/pid"
+while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "file behind another loop device", tool: "losetup", make: `losetup -f --show "$(losetup -n -O BACK-FILE "$1")" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
 	{name: "file of another name behind another loop device", tool: "losetup", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-too"; losetup -f --show "$f-too" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
 	{name: "loop device over a loop device that is mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount -o ro "$1" "$2/mnt"; losetup -f --show -o 4MiB "$1" >"$2/other"`,

@@ -268,7 +268,8 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 }
 
 // connectNBD connects the export $1 (unix|tcp), $2 (socket or host), $3 (port), $4 (export's name) to the first free
-// device of the kernel, and prints that. What it is attached by is written into the file $6 of the directory $5.
+// device of the kernel, and prints that. What it is attached by is written into the file $6 of the directory $5. $7 is -R for one that is
+// only read: what the kernel or udev makes of a volume that they find on it is not to be written to it.
 const connectNBD = `
 command -v nbd-client >/dev/null || { echo "nbd-client is not installed" >&2; exit 41; }
 [ -e /sys/block/nbd0 ] || modprobe nbd max_part=0 2>/dev/null
@@ -276,8 +277,8 @@ command -v nbd-client >/dev/null || { echo "nbd-client is not installed" >&2; ex
 for b in /sys/block/nbd*; do
 	[ ! -e "$b/pid" ] && [ "$(cat "$b/size")" = 0 ] || continue
 	d=/dev/${b##*/}
-	if [ "$1" = unix ]; then nbd-client -N "$4" -unix "$2" "$d" >&2 || continue
-	else nbd-client -N "$4" "$2" "$3" "$d" >&2 || continue
+	if [ "$1" = unix ]; then nbd-client $7 -N "$4" -unix "$2" "$d" >&2 || continue
+	else nbd-client $7 -N "$4" "$2" "$3" "$d" >&2 || continue
 	fi
 	pid= n=0 # nbd-client may return before the kernel tells of it
 	until read -r pid <"$b/pid" || [ $n -ge 50 ]; do n=$((n + 1)); sleep 0.1 || { sleep 1; n=$((n + 9)); }; done 2>/dev/null
@@ -306,11 +307,15 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 	if socket := u.Query().Get("socket"); socket != "" {
 		args[0], args[1] = "unix", socket
 	}
+	only := "" // somebody's own export is only read
+	if n.spec.URL != "" {
+		only = "-R"
+	}
 	note, err := rootDir(ctx, m, "/run", &n.undo)
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	out, err := root(ctx, m, quick, connectNBD, append(args, note, leftover.NBDFile)...)
+	out, err := root(ctx, m, quick, connectNBD, append(args, note, leftover.NBDFile, only)...)
 	device := strings.TrimSpace(out)
 	if err != nil || !strings.HasPrefix(device, "/dev/nbd") {
 		e := &iotax.Error{Op: "attach NBD export", On: fmt.Sprintf("%s on %v", p.Path, m), Err: said(err)}

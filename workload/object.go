@@ -154,7 +154,7 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 	switch {
 	case err != nil || op != object.OpLook || s.versioned:
 	case r.Facts["versioning"] == object.Unknown && r.Facts["object lock"] == "":
-		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("its key may not ask whether it keeps versions of objects, so that what is removed may stay"),
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not say, or not to this key, whether it keeps versions of objects, so that what is removed may stay"),
 			Mend: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
 	case r.Facts["versioning"] != "" || r.Facts["object lock"] != "":
 		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Mend: "use another bucket, or say versioned: true"}

@@ -128,6 +128,8 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 		switch {
 		case lerr != nil:
 			return lerr
+		case before.labels[label] != job.Labels[label] || before.labels[runLabel] != job.Labels[runLabel]:
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("there is a job of that name which is not of this run"), Mend: "choose another --id, or another --kube-namespace"}
 		case !before.Over:
 			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Mend: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
 		}
@@ -253,6 +255,7 @@ type Progress struct {
 	Lost          bool    // and not every shard has ended well
 	Exits         []int32 // statuses that failed pods have ended with, each once
 	Why           string
+	labels        map[string]string // of the Job
 }
 
 // Look asks how far a Job has come. Why tells what keeps shards from running, or why they failed, in the cluster's
@@ -269,6 +272,7 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	if err := batch.Get().Namespace(ns).Resource("jobs").Name(j.Name()).Do(ctx).Into(job); err != nil {
 		return p, Refused("look at job", ns+"/"+j.Name(), err)
 	}
+	p.labels = job.Labels
 	p.Running, p.Done, p.Failed = int(job.Status.Active), int(job.Status.Succeeded), int(job.Status.Failed)
 	if job.Status.Ready != nil { // the active ones count those that wait for a node, too
 		p.Running = int(*job.Status.Ready)

@@ -264,8 +264,18 @@ func TestSubmitAgain(t *testing.T) {
 	if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "is there already, and measures") || !a.has(at) {
 		t.Errorf("a job that measures: %v", err)
 	}
-	a.put(t, at, &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}, ObjectMeta: metav1.ObjectMeta{Name: j.Name()},
-		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}})
+	over := &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}, ObjectMeta: metav1.ObjectMeta{Name: j.Name()},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}
+	for _, labels := range []map[string]string{nil, {"app": "somebody's"}, Labelled(leftover.Label{Run: "another"}).Labels} {
+		over.Labels = labels
+		a.put(t, at, over)
+		if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "which is not of this run") || !a.has(at) {
+			t.Errorf("a job with the labels %v: %v", labels, err)
+		}
+	}
+	job, _, _ := j.Objects(meta)
+	over.Labels = job.Labels
+	a.put(t, at, over)
 	if err := c.Submit(ctx, "n", j, meta); err != nil {
 		t.Errorf("a job that has ended: %v", err)
 	}
