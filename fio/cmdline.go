@@ -437,6 +437,25 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 			}
 		}
 	}
+	if name == "" {
+		return "", 0, false, w.fail("", "%q names no option", w.text)
+	}
+	full, own = Completed(name)
+	switch {
+	case own:
+		return full, valued[full].arg, true, nil
+	case full != "":
+		return full, kind(byName[full]), false, nil
+	}
+	return name, 'o', false, nil
+}
+
+// Completed is the one option that a name which is none of a job stands for on fio's command line: an option of fio itself
+// (own), or one that the name begins. It is "" where none or several fit.
+func Completed(name string) (full string, own bool) {
+	if _, ok := valued[name]; ok {
+		return name, true
+	}
 	var fit []string
 	for long := range valued {
 		if strings.HasPrefix(long, name) {
@@ -448,16 +467,11 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 			fit = append(fit, long)
 		}
 	}
-	switch {
-	case name == "":
-		return "", 0, false, w.fail("", "%q names no option", w.text)
-	case len(fit) == 1:
-		if v, ok := valued[fit[0]]; ok {
-			return fit[0], v.arg, true, nil
-		}
-		return fit[0], kind(byName[fit[0]]), false, nil
+	if len(fit) != 1 {
+		return "", false
 	}
-	return name, 'o', false, nil
+	_, own = valued[fit[0]]
+	return fit[0], own
 }
 
 // String writes the command as one line that a POSIX shell takes. Variables must have been replaced.

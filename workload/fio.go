@@ -108,6 +108,8 @@ var decided = map[string]string{
 	"fill_fs":             "iotax never fills a place",
 	"read_iolog":          "replaying a log is not supported",
 	"verify_only":         "it does no timed I/O",
+	"verify_state_save":   "nothing is kept of a trial but what it measured",
+	"allow_mounted_write": "a device is given up with iotax run --destroy, and not while it is mounted",
 	"kb_base":             "sizes in a plan are in standard units",
 	"allow_file_create":   "files are written before the first trial",
 }
@@ -134,21 +136,11 @@ func (f *Fio) OptionNames() []string { return fio.OptionNames() }
 
 // SetOption sets one of fio's options; an empty value is an option without "=value".
 func (f *Fio) SetOption(key, value string) error {
-	if e := keepsSecret(key); e != nil {
-		return e
-	}
-	o, ok := fio.LookupOption(key)
-	if !ok {
-		e := &plan.FieldError{Field: key, Msg: "fio has no option " + key}
-		if n := plan.Nearest(key, f.OptionNames()); n != "" {
-			e.Mend = fmt.Sprintf("did you mean %q?", n)
-		}
-		return e
-	}
-	if instead, no := decided[o.Name]; no {
+	s := fio.Setting{Key: fio.Canonical(key), Value: strings.TrimSpace(value)}
+	if instead, no := decided[s.Key]; no {
 		return &plan.FieldError{Field: key, Msg: "iotax sets this option itself", Mend: "instead: " + instead}
 	}
-	s := fio.Setting{Key: o.Name, Value: strings.TrimSpace(value)}
+	o, _ := fio.LookupOption(key)
 	if strings.Contains(o.Type, "boolean") {
 		switch strings.ToLower(s.Value) {
 		case "true", "yes", "on":
@@ -158,16 +150,25 @@ func (f *Fio) SetOption(key, value string) error {
 		}
 	}
 	s.Bare = s.Value == ""
-	if err := checkOption(o.Name, s.Value); err != nil {
-		fe := &plan.FieldError{Field: key, Msg: err.Error()}
-		var ve *plan.ValueError
-		if errors.As(err, &ve) {
-			fe.Msg, fe.Mend = ve.Msg, ve.Mend
-		}
-		return fe
+	if err := checkOption(s.Key, s.Value); err != nil {
+		return fieldError(key, err)
+	}
+	if e := refuse(s); e != nil {
+		e.Field = key
+		return e
 	}
 	f.set(s)
 	return nil
+}
+
+// fieldError is err of the value of a key.
+func fieldError(key string, err error) *plan.FieldError {
+	fe := &plan.FieldError{Field: key, Msg: err.Error()}
+	var ve *plan.ValueError
+	if errors.As(err, &ve) {
+		fe.Msg, fe.Mend = ve.Msg, ve.Mend
+	}
+	return fe
 }
 
 func (f *Fio) set(s fio.Setting) {
@@ -362,9 +363,7 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 		copied.source = parts[0].Spec.(*Fio).source
 		j.spec = &copied
 	}
-	if err := j.take(j.spec.source); err != nil {
-		return nil, err
-	}
+	j.take(j.spec.source)
 	return j.sized(), nil
 }
 
@@ -389,37 +388,17 @@ func (j sizedJob) Joins() error {
 }
 
 // take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.
-func (j *fioJob) take(src *source) error {
+func (j *fioJob) take(src *source) {
 	for i, job := range src.jobs {
 		p := part{settings: nil, index: i}
 		if i > 0 {
 			p.name = job.Name
 		}
 		for _, s := range job.Settings {
-			o, known := fio.LookupOption(s.Key)
-			if known {
-				s.Key = o.Name
-			} // the fio over there may know options that this one does not: it is asked before the run
+			s.Key = fio.Canonical(s.Key)
 			_, ours := decided[s.Key]
-			fail := func(msg, mend string) error {
-				return &iotax.Error{Op: "make workload", On: j.name, Err: &fio.JobError{File: src.file, Line: s.Line, Msg: msg}, Mend: mend}
-			}
-			if at := strings.TrimLeft(s.Value, " \t"); at != s.Value && strings.Trim(at, "0123456789") != "" {
-				return fail(fmt.Sprintf("%s=%q: the space behind the = is a part of the value to fio", s.Key, s.Value), "write "+s.Key+"="+at)
-			}
-			if e := keepsSecret(s.Key); e != nil {
-				return fail(s.Key+": "+e.Msg, e.Mend)
-			}
-			var slip *plan.ValueError
-			if s.Key == "rw" && !strings.Contains(s.Value, "$") && errors.As(checkOption("rw", s.Value), &slip) {
-				return fail(slip.Msg, slip.Mend)
-			}
 			switch {
-			case s.Key == "kb_base" && s.Value != "1000" && s.Value != "1024":
-				return fail("kb_base is 1000 or 1024", "kb_base=1024")
 			case s.Key == "kb_base" || s.Key == "name": // each setting knows its kb_base
-			case slices.Contains([]string{"read_iolog", "verify_only", "create_only", "fill_device", "opendir"}, s.Key):
-				return fail(s.Key+": "+decided[s.Key], "remove it")
 			case ours:
 				if s.Key == "filename" {
 					p.file = s.Value
@@ -440,7 +419,6 @@ func (j *fioJob) take(src *source) error {
 			j.beside = append(j.beside, p)
 		}
 	}
-	return nil
 }
 
 func writes(rw string) bool {
@@ -522,6 +500,9 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 			}
 		}
 		s.Value = v
+		if e := unclear(*s); e != nil {
+			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Mend: e.Mend}
+		}
 		get[s.Key], base[s.Key] = v, cmp.Or(s.KBBase, 1024)
 	}
 	fail := func(key string, err error) error {

@@ -153,8 +153,22 @@ func (f *Fio) read(dir string) (*source, error) {
 		}
 		src.jobs, src.labels = src.jobs[i:i+1], src.labels[i:i+1]
 	}
+	if err := refusals(src.jobs); err != nil {
+		return nil, f.refusal(src, err)
+	}
 	src.together = together(src.jobs, src.labels)
 	return src, nil
+}
+
+// refusal is what refusals said, as an error of the field that says where the jobs are.
+func (f *Fio) refusal(src *source, err error) error {
+	var je *fio.JobError
+	if src.file == "" || !errors.As(err, &je) {
+		return commandError(f.Command, err)
+	}
+	at := *je
+	at.Mend, at.Column = "", 0
+	return &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("read job file %s: %v", src.file, &at), Mend: je.Mend}
 }
 
 // field is the field that says where the jobs are.
@@ -301,13 +315,8 @@ func (j *fioJob) refused(st *fioState, said string) (mend string, err error) {
 		err, mend = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.version), "remove it, or install fio "+o.Since+" or later there"
 	case known && o.Engine != "" && o.Engine != st.engine:
 		err, mend = fmt.Errorf("the option %s is one of the engine %s; the job runs with %s", name, o.Engine, st.engine), "remove it, or write ioengine: "+o.Engine
-	case known:
-		err, mend = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
 	default:
-		err, mend = fmt.Errorf("%s has no option %s", st.tool.version, name), "remove it"
-		if n := plan.Nearest(name, fio.OptionNames()); n != "" {
-			mend = fmt.Sprintf("did you mean %q?", n)
-		}
+		err, mend = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
 	}
 	if where != "" {
 		err = fmt.Errorf("%s%w", where, err)

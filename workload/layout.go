@@ -140,6 +140,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	case diskless(engine):
 	case l.device:
 		set("filename", escape(l.place))
+		set("allow_file_create", "0") // of a node that has gone, fio would make a file
 	case l.export:
 		set("uri", l.place)
 	case r.layout.shared:
@@ -163,6 +164,9 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	if l.rate > 0 {
 		set("rate_iops", strconv.FormatInt(l.rate, 10))
 		set("rate_process", "poisson")
+	}
+	if has["verify"] {
+		set("verify_state_save", "0")
 	}
 	set("randrepeat", "0")
 	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))

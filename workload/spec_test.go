@@ -21,6 +21,7 @@ func TestSetOption(t *testing.T) {
 		{"timeout", "10", "iotax sets this option itself", "measure: {trial: 10s}"},
 		{"filename", "/dev/sda", "iotax sets this option itself", "the target says where"},
 		{"http_s3_key", "x", "a secret would stand in fio's command line", "bucket: target"},
+		{"ioengine", "nosuch", "no engine that iotax knows", "one of sync, "},
 		{"rbd_encryption_passphrase", "x", "a secret would stand in fio's command line", ""},
 		{"kb_base", "1000", "iotax sets this option itself", "standard units"},
 		{"rw", "randraed", `"randraed" is no direction`, `"randread"`},
@@ -210,7 +211,7 @@ func TestArgs(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	l.device, l.place = true, "/dev/vdb"
-	if got = show(l, "rw=read size=1MiB nrfiles=2"); !strings.Contains(got, " --filename=/dev/vdb ") || strings.Contains(got, "nrfiles") || !strings.Contains(got, "--readonly") || strings.Contains(got, "allow_file_create") {
+	if got = show(l, "rw=read size=1MiB nrfiles=2"); !strings.Contains(got, " --filename=/dev/vdb ") || strings.Contains(got, "nrfiles") || !strings.Contains(got, "--readonly") || !strings.Contains(got, " --allow_file_create=0 ") {
 		t.Error(got)
 	}
 }

@@ -134,6 +134,9 @@ var mutableWords = []string{
 	"plan quick --scale 0.1",
 }
 
+// foreignOptions are cut short, of fio itself, or reach beyond a job's target.
+var foreignOptions = []string{"opendi=/a", "write_iol=/a", "output=/a", "trigger=/a", "aux-path=/a", "write_iolog=/a", "exec_prerun=/a", "ioengine=external:/a", "mem=mmap:/a"}
+
 // mutableFake is a plan that could be measured at once: were one of its mistakes overlooked, there would be a run.
 const mutableFake = `name: at once
 baseline: a
@@ -223,6 +226,13 @@ func TestMutatedInput(t *testing.T) {
 			try(t, text, "lint", file)
 		}
 		refuse("job file", text, "dir:/a", "dir:/b", "-w", file)
+		if i < len(foreignOptions) {
+			text = strings.Replace(mutableJob, "iodepth=32\n", "iodepth=32\n"+foreignOptions[i]+"\n", 1)
+			before := refused["foreign option"]
+			if refuse("foreign option", text, "dir:/a", "dir:/b", "-w", put("in.fio", text)); refused["foreign option"] == before {
+				t.Errorf("%s is taken", foreignOptions[i])
+			}
+		}
 
 		text = mutate(d, outputs[d.IntN(len(outputs))])
 		file = put("in.json", text)
