@@ -81,8 +81,8 @@ true
 
 func takeSurvey(ctx context.Context, m iotax.Machine) (survey, error) {
 	s := survey{vars: map[string]string{}}
-	var out, stderr bytes.Buffer
-	err := m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", surveyScript}, Stdout: &out, Stderr: &stderr})
+	var out bytes.Buffer
+	err := glance(ctx, m, &iotax.Cmd{Args: []string{"sh", "-c", surveyScript}, Stdout: &out})
 	if err != nil {
 		if ctx.Err() != nil {
 			return s, err
@@ -160,6 +160,9 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		st.tool, err = provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
 		return err
 	}()
+	if st.err != nil && st.job != nil {
+		shared.settle(t, st.job.sizes())
+	}
 	if err := ctx.Err(); err != nil && st.err != nil {
 		return st, st.err // a cancelled look is not remembered
 	}
@@ -360,9 +363,7 @@ if [ "$1" = w ]; then
 	if (: >"iotax-write.$$") 2>/dev/null; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
 fi
 shift
-df -Pk . 2>/dev/null | while read -r _ size _ free _; do
-	case $size$free in *[!0-9]*|''|00) ;; *) echo "free $free";; esac
-done
+` + roomScript + `
 for f; do
 	[ -f "$f" ] || continue
 	n=$(stat -c %s -- "$f" 2>/dev/null || stat -f %z -- "$f" 2>/dev/null) && echo "have $n $f"
@@ -437,12 +438,12 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	if t.Place.ReadOnly {
 		mode = "r"
 	}
-	out, err := iotax.Output(ctx, t.Machine, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, names...)...)
+	out, err := bounded(ctx, t.Machine, glanceTime, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, names...)...)
 	if err != nil {
 		return on(err, "")
 	}
-	free, have := int64(-1), int64(0)
-	for line := range strings.Lines(string(out)) {
+	own, missing := room{on: identity(t.Machine), free: -1}, maps.Clone(sizes)
+	for line := range strings.Lines(out) {
 		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch key {
 		case "missing":
@@ -453,27 +454,23 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
 		case "unwritable":
 			return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
-		case "free":
-			if n, err := strconv.ParseInt(rest, 10, 64); err == nil {
-				free = n * 1024
-			}
+		case "free", "device":
+			own.read(key, rest)
 		case "have":
 			size, name, _ := strings.Cut(rest, " ")
 			if n, err := strconv.ParseInt(size, 10, 64); err == nil && n == sizes[name] {
-				have += n
+				delete(missing, name)
 			}
 		}
 	}
-	need := st.job.total() - have
 	if t.Place.ReadOnly {
-		if need > 0 {
+		if len(missing) > 0 {
 			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, names[0]), "a target that can be written")
 		}
 		return nil
 	}
-	if free >= 0 && need > free {
-		return on(fmt.Errorf("%s needed in %s, %s available", plan.Size(need), t.Place.Path, approx(free)),
-			fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(st.job.total())))
+	if err := j.fits(ctx, t, own, missing); err != nil {
+		return on(err, mendSpace(err, st.job.total()))
 	}
 	return nil
 }
@@ -521,6 +518,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	want := st.job.sizes()
+	defer shared.settle(t, want)
 	if t.Place.Kind != iotax.PlaceDir || len(want) == 0 {
 		return nil
 	}
@@ -546,6 +544,9 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	// interleave on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
+			if err := j.roomFor(ctx, t, bytes*int64(len(batch))); err != nil {
+				return on(err, mendSpace(err, st.job.total()))
+			}
 			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
 				return on(err, mendSpace(err, st.job.total()))
 			}
@@ -555,8 +556,9 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 }
 
 func mendSpace(err error, total int64) string {
-	if strings.Contains(err.Error(), "No space left") {
-		return fmt.Sprintf("%s are needed: a smaller size, or a place with more space", plan.Size(total))
+	var short *noRoom
+	if errors.As(err, &short) || strings.Contains(err.Error(), "No space left") {
+		return fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(total))
 	}
 	return ""
 }
@@ -640,13 +642,14 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	return dir, tool
 }
 
-// runIn runs a script in the place, with files as its arguments.
+// runIn runs a script in the place, with files as its arguments. One that is asked for something (out) only looks.
 func runIn(ctx context.Context, t *iotax.Target, script string, files []string, out *bytes.Buffer) error {
 	c := &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, files...)}
-	if out != nil {
-		c.Stdout = out
+	if out == nil {
+		return t.Machine.Run(ctx, c)
 	}
-	return t.Machine.Run(ctx, c)
+	c.Stdout = out
+	return glance(ctx, t.Machine, c)
 }
 
 // fileSizes returns the sizes of those of the files that exist.
@@ -709,7 +712,8 @@ trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
 ` + labelled + ` || exit
-"$@" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000
+# In there: what fio leaves in its working directory (dumps and states of a verification) goes with it.
+(cd -- "$d" && exec "$@" --write_bw_log=s --write_iops_log=s --log_avg_msec=1000)
 rc=$?
 for f in "$d"/s_*.log; do
 	[ -f "$f" ] || continue
@@ -887,7 +891,7 @@ func exitStatus(err error) string {
 // shared is what the workloads of one process share about machines and places: a plan with ten
 // workloads looks at each machine once, and a test file that two of them use is written once and
 // removed by the last.
-var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, capacities: map[string]float64{}}
+var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
 
 type sharedState struct {
 	mu       sync.Mutex
@@ -896,6 +900,8 @@ type sharedState struct {
 	probes   map[probeKey]error
 	users    map[string]int
 	accepted map[string]bool // jobs that a version of fio could parse
+
+	claims map[claimKey]map[string]int64 // what is to be written, by file system and file, B
 
 	capacities map[string]float64 // what a job does on a target when nothing holds it back, 1/s
 }

@@ -47,7 +47,7 @@ func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (ope
 // emptyCommand is how long a command that does nothing takes on m.
 func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	begun := time.Now()
-	if _, err := iotax.Output(ctx, m, "true"); err != nil {
+	if _, err := bounded(ctx, m, glanceTime, "true"); err != nil {
 		return 0, err
 	}
 	return time.Since(begun), nil

@@ -33,15 +33,33 @@ func newScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*scra
 	return &scratch{m, path, undo}, nil
 }
 
-// bounded runs a command with a deadline of its own.
-func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, args ...string) (string, error) {
+// limited does something with a deadline of its own.
+func limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()
-	out, err := iotax.Output(inner, m, args...)
+	err := do(inner)
 	if err != nil && inner.Err() != nil && ctx.Err() == nil {
 		err = context.Cause(inner)
 	}
+	return err
+}
+
+// bounded runs a command with a deadline of its own.
+func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, args ...string) (string, error) {
+	var out []byte
+	err := limited(ctx, limit, func(ctx context.Context) (err error) {
+		out, err = iotax.Output(ctx, m, args...)
+		return err
+	})
 	return string(out), err
+}
+
+// glanceTime is how long a look at a machine may take which does no work there.
+var glanceTime = 30 * time.Second
+
+// glance runs a command that only looks.
+func glance(ctx context.Context, m iotax.Machine, c *iotax.Cmd) error {
+	return limited(ctx, glanceTime, func(ctx context.Context) error { return m.Run(ctx, c) })
 }
 
 // sh runs a script in the directory, with a deadline of its own.
