@@ -13,13 +13,15 @@ import (
 // A trial in which iotax was stopped is void, and its block is run again: whether fio was stopped with it, as when the host is
 // suspended, cannot be told. fio stopped alone is no pause (TestFindsStall).
 func TestPausedInATrial(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		iotax, fio bool
 	}{{"iotax and fio", true, true}, {"iotax alone", true, false}, {"fio alone", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t)
-			r := s.start(nil, "run", "--calibrate=no", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "2s", "--ramp", "0s", "--protocol", "fixed:1x2s")
+			r := s.start(nil, "run", "--calibrate=no", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--protocol", "fixed:1x1s")
 			pids := r.awaitFio()
 			time.Sleep(300 * time.Millisecond)
 			both := func(iotax, fio syscall.Signal) {
