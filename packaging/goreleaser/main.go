@@ -44,7 +44,7 @@ func whole(p config.Project) error {
 		}
 	}
 	want("archive", len(p.Archives) > 0)
-	want("SBOM of the archives", slices.ContainsFunc(p.SBOMs, func(s config.SBOM) bool { return s.Artifacts == "archive" }))
+	want("SBOM of the programs", slices.ContainsFunc(p.SBOMs, func(s config.SBOM) bool { return s.Artifacts == "binary" }))
 	want("checksums.txt", p.Checksum.NameTemplate == "checksums.txt" && !p.Checksum.Disable)
 	for _, form := range []string{"deb", "rpm"} {
 		want(form, slices.ContainsFunc(p.NFPMs, func(n config.NFPM) bool { return slices.Contains(n.Formats, form) }))

@@ -32,10 +32,10 @@ class Iotax < Formula
 
   def install
     bin.install "iotax"
-    man1.install Dir["bin/package/man/*.1.gz"]
-    bash_completion.install "bin/package/completion/iotax.bash" => "iotax"
-    zsh_completion.install "bin/package/completion/_iotax"
-    fish_completion.install "bin/package/completion/iotax.fish"
+    man1.install Dir["man/*.1.gz"]
+    bash_completion.install "completion/iotax.bash" => "iotax"
+    zsh_completion.install "completion/_iotax"
+    fish_completion.install "completion/iotax.fish"
   end
 
   test do
