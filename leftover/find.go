@@ -314,7 +314,11 @@ func marked(ctx context.Context, pl Place) (map[string]string, error) {
 	found := map[string]string{}
 	lines := strings.Split(out, "\n")
 	for i := 0; i+1 < len(lines); i += 2 {
-		found[lines[i]] = lines[i+1]
+		dir := lines[i]
+		if len(dir) > 2 && dir[1:3] == `:\` { // Windows: the shell's patterns give its own separators, and scripts take names apart at others
+			dir = strings.ReplaceAll(dir, `\`, "/")
+		}
+		found[dir] = lines[i+1]
 	}
 	return found, err
 }
