@@ -167,6 +167,9 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) error {
 	local := iotax.IsLocal(m)
 	b, err := inspect(ctx, m, p.Path, local && isHeld(p.Path))
+	if err == nil && b.path != p.Path { // the name was turned to another while it was looked at
+		err = &iotax.Error{Op: "overwrite block device", On: p.Path, Err: fmt.Errorf("it has become another: %s", b), Mend: "look at what happened to it, and begin anew"}
+	}
 	if err == nil {
 		err = b.ownLook(ctx, m)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -76,6 +77,19 @@ at() { # where /sys has the device of the number $1: Podman hides /sys/dev/block
 	done
 	return 1
 }
+loops=$(losetup -l -n -O NAME,BACK-MAJ:MIN,BACK-INO 2>/dev/null)
+behind() { # which file is behind the loop device $1: the kernel knows it by inode also where its path $2 leads nowhere, or to another by now
+	if [ -b "$2" ]; then echo "b$(number "$2")"; return; fi
+	while read -r n dev ino; do
+		[ "$n" = "/dev/$1" ] && [ "${ino:-0}" != 0 ] || continue
+		case $dev:$ino in *[!0-9:]*) break;; esac
+		echo "$((${dev%:*} << 8 | ${dev#*:} & 255 | (${dev#*:} & ~255) << 12)):$ino" # as stat has it
+		return
+	done <<-END
+	$loops
+	END
+	stat -L -c '%d:%i' -- "$2" 2>/dev/null || echo -
+}
 num=$(number "$p") || exit 43
 d=$(at "$num") && [ -r "$d/size" ] || { echo "what uses it cannot be told: there is no /sys/dev/block/$num" >&2; exit 45; }
 read -r size <"$d/size"
@@ -107,13 +121,13 @@ walk() { # walk RELATION DIRECTORY: this device, and those it has to do with
 	[ "$1" = whole ] || for x in "$2"/*/partition; do [ ! -e "$x" ] || walk partition "${x%/partition}"; done
 	if [ -r "$2/loop/backing_file" ]; then
 		IFS= read -r x <"$2/loop/backing_file"
+		printf 'file %s %s %s\n' "${2##*/}" "$(behind "${2##*/}" "$x")" "$x"
 		if [ -b "$x" ]; then
 			under=$(number "$x") && under=$(at "$under") || { echo "what uses $x, which lies under ${2##*/}, cannot be told from here" >&2; exit 47; }
 			walk slave "$under"
 		else
 			case $x in /dev/shm/*) ;; /dev/*) [ -f "$x" ] || { echo "$x, which lies under ${2##*/}, cannot be seen from here" >&2; exit 47; };; esac
 		fi
-		printf 'file %s %s %s\n' "${2##*/}" "$(stat -L -c '%d:%i' -- "$x" 2>/dev/null || echo -)" "$x"
 	fi
 }
 walk self "$d"
@@ -121,7 +135,11 @@ walk self "$d"
 for x in /sys/block/loop*/loop/backing_file; do
 	[ -r "$x" ] || continue
 	b=${x#/sys/block/}
-	IFS= read -r f <"$x" && printf 'loop %s %s %s\n' "${b%%/*}" "$(stat -L -c '%d:%i' -- "$f" 2>/dev/null || echo -)" "$f"
+	IFS= read -r f <"$x" && printf 'loop %s %s %s\n' "${b%%/*}" "$(behind "${b%%/*}" "$f")" "$f"
+done
+for x in /sys/kernel/config/nvmet/subsystems/*/namespaces/*/device_path /sys/kernel/config/target/core/*/*/udev_path; do
+	[ -r "$x" ] && IFS= read -r f <"$x" || continue
+	case $f in /*) printf 'export %s %s\n' "$(behind - "$f")" "$f";; esac
 done
 for x in /sys/fs/btrfs/*/devices/*; do [ ! -e "$x" ] || echo "btrfs ${x##*/}"; done
 while read -r s _; do
@@ -172,6 +190,8 @@ func inspect(ctx context.Context, m iotax.Machine, path string, held bool) (*blo
 				e.Mend = "list the devices of that machine: lsblk -p"
 			case 42:
 				e.Mend = "name a block device: lsblk -p"
+			case 46:
+				e.Mend = "see what wipefs says of it, as root: wipefs --no-act " + iotax.Quote(path) + "; iotax overwrites nothing of which it does not know what is on it"
 			case 47:
 				e.Mend = "give the device up on the machine itself, and not in a container there"
 			case 45:
@@ -218,9 +238,16 @@ func parseInspection(out, own string) (*blockDevice, error) {
 	type node struct{ relation, name string }
 	nodes := map[string]node{} // by number
 	names := map[string]node{}
-	files := map[string]string{} // behind the loop devices among the nodes: identity → path
-	loops := map[string]string{} // loop device → its node's name
-	var others [][2]string       // loop devices of the machine, and their files
+	loops := map[string]backing{}  // among the nodes
+	others := map[string]backing{} // loop devices of the machine
+	file := func(f backing) (path string, ours bool) {
+		for _, own := range loops {
+			if own.same(f) {
+				return own.path, true
+			}
+		}
+		return "", false
+	}
 	say := func(n node, format string, args ...any) {
 		text := relations[n.relation] + n.name + " " + fmt.Sprintf(format, args...)
 		if n.relation == "self" {
@@ -273,11 +300,9 @@ func parseInspection(out, own string) (*blockDevice, error) {
 				say(node{"self", ""}, "is made of %s%s, which may hold others' data", n.name, kind)
 			}
 		case key == "file" && len(f) >= 3:
-			file := strings.Join(f[2:], " ")
-			id := fileID(f[1], file)
-			files[id], loops[f[0]] = file, id
+			loops[f[0]] = backing{f[1], strings.Join(f[2:], " ")}
 		case key == "loop" && len(f) >= 3:
-			others = append(others, [2]string{f[0], fileID(f[1], strings.Join(f[2:], " "))})
+			others[f[0]] = backing{f[1], strings.Join(f[2:], " ")}
 		}
 	}
 	if b.path == "" || b.number == "" || len(nodes) == 0 {
@@ -295,15 +320,26 @@ func parseInspection(out, own string) (*blockDevice, error) {
 			if n, ours := names["/dev/"+v]; ours {
 				say(n, "belongs to a mounted btrfs")
 			}
+		case "export":
+			id, as, _ := strings.Cut(v, " ")
+			n, ours := nodes[strings.TrimPrefix(id, "b")]
+			if !ours {
+				n, ours = names[as]
+			}
+			if ours {
+				say(n, "is exported by this kernel as %s (NVMe-oF, LIO)", as)
+			} else if path, ours := file(backing{id, as}); ours {
+				b.inUse = append(b.inUse, "its file "+path+" is exported by this kernel (NVMe-oF, LIO)")
+			}
 		case "sign":
 			_, what, _ := strings.Cut(v, ",")
 			b.onIt = appendSign(b.onIt, signName(what))
 		}
 	}
-	for _, o := range others {
-		file, ours := files[o[1]]
-		if _, self := loops[o[0]]; ours && !self {
-			b.inUse = append(b.inUse, fmt.Sprintf("its file %s is behind /dev/%s too", file, o[0]))
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		path, ours := file(others[other])
+		if _, self := loops[other]; ours && !self {
+			b.inUse = append(b.inUse, fmt.Sprintf("its file %s is behind /dev/%s too", path, other))
 		}
 	}
 	for line := range strings.Lines(mounts) {
@@ -336,8 +372,8 @@ func parseInspection(out, own string) (*blockDevice, error) {
 		if n, ours := nodes[openNumber(f[1], f[2])]; ours && n.relation != "whole" && f[4] == "block special file" {
 			text = n.name + " is open in process " + pid
 		}
-		if file, ours := files[f[3]]; ours {
-			text = "its file " + file + " is open in process " + pid
+		if path, ours := file(backing{id: f[3]}); ours {
+			text = "its file " + path + " is open in process " + pid
 		}
 		if text != "" && !slices.Contains(b.busy, text) {
 			b.busy = append(b.busy, text)
@@ -346,12 +382,15 @@ func parseInspection(out, own string) (*blockDevice, error) {
 	return b, nil
 }
 
-// fileID tells files apart: by device and inode, or by their paths where these lead nowhere, as those of the node do in a pod.
-func fileID(inode, path string) string {
-	if inode == "-" {
-		return path
+// A backing is the file of a loop device: device:inode, "-" where it is not known, as with the files of the node in a pod; and its path.
+type backing struct{ id, path string }
+
+// same reports whether they are the same file: by their paths where it is not known of both which they are.
+func (a backing) same(b backing) bool {
+	if a.id == "-" || b.id == "-" {
+		return a.path == b.path
 	}
-	return inode
+	return a.id == b.id
 }
 
 // openNumber is major:minor of a device, from the two in hexadecimal as stat prints them.

@@ -68,6 +68,8 @@ unshare -m sh -c 'mount --make-rprivate /; mount --bind "${1%/*}" "$2/there"; ex
 while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "file behind another loop device", tool: "losetup", make: `losetup -f --show "$(losetup -n -O BACK-FILE "$1")" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
 	{name: "file of another name behind another loop device", tool: "losetup", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-too"; losetup -f --show "$f-too" >"$2/other"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
+	{name: "file that has lost its name behind another loop device", tool: "losetup", make: `f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$f-too"; losetup -f --show "$f-too" >"$2/other"; rm "$f-too"`, undo: `losetup -d "$(cat "$2/other")"`, want: "too"},
+	{name: "file that has lost its name open in a process", tool: "sleep", make: `f=$(losetup -n -O BACK-FILE "$1"); exec 3<>"$f"; rm "$f"; sleep 60 >/dev/null 2>&1 & echo $! >"$2/pid"`, undo: `kill "$(cat "$2/pid")"`, want: "is open in process "},
 	{name: "loop device over a loop device that is mounted", tool: "mkfs.ext4", make: `mkfs.ext4 -q -F "$1"; mkdir "$2/mnt"; mount -o ro "$1" "$2/mnt"; losetup -f --show -o 4MiB "$1" >"$2/other"`,
 		undo: `losetup -d "$(cat "$2/other")"; umount "$2/mnt"`, want: "is mounted on "},
 	{name: "RAID 1.2", tool: "dd", make: `printf '\374\116\053\251\001\000\000\000' | dd of="$1" bs=1 seek=4096 conv=notrunc,fsync 2>/dev/null`, want: "Linux RAID"},
@@ -341,6 +343,61 @@ func TestGuardUnseen(t *testing.T) {
 		_, err := giveUp(t, halfSeen{here, hide, under, over}, over)
 		wantError(t, err, want, "on the machine itself")
 	}
+}
+
+// What the kernel serves to other machines is in use, under whatever name it was given to it; by a made-up configuration, as kernels
+// for guests and containers often have none.
+func TestGuardExports(t *testing.T) {
+	dev := loop(t, 24<<20)
+	dir := t.TempDir()
+	file := script(t, `mknod "$2/node" b $(stat -c '0x%t 0x%T' "$1"); f=$(losetup -n -O BACK-FILE "$1"); ln "$f" "$2/file"; truncate -s 1M "$2/else"; echo "$f"`, dev, dir)
+	for _, c := range []struct{ attribute, what, want string }{
+		{"nvmet/subsystems/nqn.a/namespaces/1/device_path", dir + "/node", "it is exported by this kernel as " + dir + "/node"},
+		{"target/core/iblock_0/disk/udev_path", dir + "/node", "it is exported by this kernel as " + dir + "/node"},
+		{"target/core/fileio_0/disk/udev_path", dir + "/file", "its file " + file + " is exported by this kernel"},
+		{"target/core/fileio_0/disk/udev_path", dir + "/else", ""},
+		{"target/core/user_0/disk/udev_path", "", ""},
+	} {
+		_, err := giveUp(t, halfSeen{here, `mount -t tmpfs none /sys/kernel && mkdir -p "/sys/kernel/config/${seen%/*}" && echo "$hidden" >"/sys/kernel/config/$seen"`, c.what, c.attribute}, dev)
+		if c.want != "" {
+			wantError(t, err, c.want, "nothing uses")
+		} else if err != nil {
+			t.Errorf("%s of %q: %v", c.attribute, c.what, err)
+		}
+	}
+}
+
+// turned is this host where something turns to another between two looks.
+type turned struct {
+	iotax.Machine
+	turn func()
+}
+
+func (m turned) Run(ctx context.Context, c *iotax.Cmd) error {
+	if strings.Contains(strings.Join(c.Args, " "), inspectDevice) {
+		m.turn()
+	}
+	return m.Machine.Run(ctx, c)
+}
+
+// The device that is written is the one that was looked at.
+func TestGuardTurned(t *testing.T) {
+	dev, other := loop(t, 24<<20), loop(t, 24<<20)
+	node := filepath.Join(t.TempDir(), "node")
+	script(t, `mknod "$2" b $(stat -c '0x%t 0x%T' "$1")`, dev, node)
+	_, err := giveUp(t, turned{here, func() { script(t, `ln -sf "$1" "$2"`, other, node) }}, node)
+	wantError(t, err, "it has become another", "begin anew")
+}
+
+// A tool that fails has seen nothing.
+func TestGuardToolFails(t *testing.T) {
+	dev, bin := loop(t, 24<<20), t.TempDir()
+	if err := os.WriteFile(bin+"/wipefs", []byte("#!/bin/sh\n[ $1 = --version ] || { echo sick >&2; exit 1; }\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	_, err := giveUp(t, here, dev)
+	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
 // What blkid calls the members of what it knows.
