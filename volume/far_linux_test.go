@@ -503,13 +503,15 @@ esac
 		status      int
 		want        string // what nbd-client is told
 		cause, mend string
+		since       string // the process that has attached it when it is to be detached, if another
 	}{
-		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", ""},
-		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", ""},
-		{"the usual port", "nbd://10.0.0.1", kernel("usual", false), 0, "-R -N  10.0.0.1 10809 /dev/nbd0\n-d /dev/nbd0\n", "", ""},
-		{"all are taken", "nbd://h", kernel("taken", true, true), 0, "", "", "a device is free"},
-		{"it refuses", "nbd://h", kernel("refuses", false), 1, "-R -N  h 10809 /dev/nbd0\n", "", "see that the export is there"},
-		{"no devices", "nbd://h", kernel("none"), 0, "", "the kernel has no NBD devices", "attach: engine"},
+		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
+		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", "", ""},
+		{"the usual port", "nbd://10.0.0.1", kernel("usual", false), 0, "-R -N  10.0.0.1 10809 /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
+		{"all are taken", "nbd://h", kernel("taken", true, true), 0, "", "", "a device is free", ""},
+		{"it refuses", "nbd://h", kernel("refuses", false), 1, "-R -N  h 10809 /dev/nbd0\n", "", "see that the export is there", ""},
+		{"no devices", "nbd://h", kernel("none"), 0, "", "the kernel has no NBD devices", "attach: engine", ""},
+		{"another's by now", "nbd://h", kernel("since", false), 0, "-R -N  h 10809 /dev/nbd0\n", "", "", "4712\n"},
 	} {
 		client(c.status)
 		if err := os.WriteFile(said, nil, 0o600); err != nil {
@@ -535,6 +537,11 @@ esac
 		}
 		if noted := strings.Contains(notes(), p.Path+" 4711 "); err == nil && !noted {
 			t.Errorf("%s: it is not written down that the device is the run's: %q", c.name, notes())
+		}
+		if c.since != "" {
+			if err := os.WriteFile(c.m.Sys+"/nbd0/pid", []byte(c.since), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 			t.Error(err)

@@ -289,6 +289,13 @@ done
 exit 43
 `
 
+// disconnectNBD disconnects the device $1 if it still is what is noted in the directory $2: when its server has gone, the kernel gives
+// the device to whoever asks next.
+const disconnectNBD = leftover.Guard + `
+[ -s "$2/` + leftover.NBDFile + `" ] || { echo "it is not known what it was attached by" >&2; exit 41; }
+if attached "$2" && [ "$dev" = "$1" ]; then nbd-client -d "$1" >&2; fi
+`
+
 // use lets fio speak to the export at p, or makes a device of it.
 func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Place, error) {
 	p.Facts["nbd.attach"] = n.spec.Attach
@@ -332,7 +339,7 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 		return iotax.Place{}, e
 	}
 	n.undo.push(func(ctx context.Context) error {
-		if _, err := root(ctx, m, quick, `nbd-client -d "$1"`, device); err != nil {
+		if _, err := root(ctx, m, quick, disconnectNBD, device, note); err != nil {
 			return &iotax.Error{Op: "detach", On: fmt.Sprintf("%s on %v", device, m), Err: said(err), Mend: "nbd-client -d " + device}
 		}
 		return nil
