@@ -114,10 +114,20 @@ done
 cd -- "$p" || exit 42
 printf '%s' "$missing"
 printf 'real %s\n' "$(pwd -P)"
+up= at=
 [ -z "$HOME" ] || h=$(cd -- "$HOME" 2>/dev/null && pwd -P) && printf 'home %s\n' "$h"
 [ ! -r /etc/passwd ] || while IFS=: read -r _ _ uid _ _ h _; do
-	case $uid in 0 | [1-9][0-9][0-9][0-9]*) printf 'home %s\n' "$h";; esac
+	case $uid in 0 | [1-9][0-9][0-9][0-9]*) ;; *) continue;; esac
+	case $h in /*/*) ;; *) printf 'home %s\n' "$h"; continue;; esac
+	if [ "${h%/*}" != "$up" ]; then up=${h%/*}; at=$(cd -- "$up" 2>/dev/null && pwd -P) || at=$up; fi
+	h=$at/${h##*/}
+	printf 'home %s\n' "$h"
+	# Nothing is entered that is no link: that would mount the home of each user where they are mounted when somebody comes.
+	if [ -L "$h" ] && h=$(cd -- "$h" 2>/dev/null && pwd -P); then printf 'home %s\n' "$h"; fi
 done </etc/passwd
+for h in /home /Users; do
+	if [ -L "$h" ] && h=$(cd -- "$h" 2>/dev/null && pwd -P); then printf 'homes %s\n' "$h"; fi
+done
 df -Pk . 2>/dev/null | while read -r _ size _ free _; do
 	case $free in *[!0-9]*|'') ;; *) echo "space $size $free";; esac
 done
@@ -155,7 +165,8 @@ type survey struct {
 	missing    []string // outermost first
 	size, free int64    // bytes; 0, -1 when df said nothing
 	mounts     []probe.Mount
-	homes      []string
+	homes      []string // real paths, of users that the machine tells of
+	roots      []string // where homeRoots lead to, if that is elsewhere
 }
 
 // homeRoots are the directories that hold home directories.
@@ -163,7 +174,8 @@ var homeRoots = []string{"/home", "/Users", "/root"}
 
 // isHome reports whether the directory is somebody's home, or holds homes.
 func (s survey) isHome() bool {
-	return slices.Contains(homeRoots, s.real) || slices.Contains(homeRoots, path.Dir(s.real)) && path.Dir(s.real) != "/root" || slices.Contains(s.homes, s.real)
+	roots := slices.Concat(homeRoots, s.roots)
+	return slices.Contains(roots, s.real) || slices.Contains(roots, path.Dir(s.real)) && path.Dir(s.real) != "/root" || slices.Contains(s.homes, s.real)
 }
 
 func parseSurvey(out string) survey {
@@ -179,6 +191,10 @@ func parseSurvey(out string) survey {
 		case "home":
 			if rest != "" && rest != "/" && rest != "/nonexistent" {
 				s.homes = append(s.homes, path.Clean(rest))
+			}
+		case "homes":
+			if rest != "/" {
+				s.roots = append(s.roots, rest)
 			}
 		case "space":
 			size, free, _ := strings.Cut(rest, " ")

@@ -345,6 +345,31 @@ func TestGuardUnseen(t *testing.T) {
 	}
 }
 
+// A home is one by its real path too, where links lead to it.
+func TestHomesByLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a root directory of the test's own")
+	}
+	for path, home := range map[string]bool{
+		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user that nothing but the directory tells of
+		"/data/people/bob": true, "/people/bob": true, "/data/carl": true, "/people/carl": true, "/data/carl/iotax": false, "/data/people": false, "/data/daemon": false,
+	} {
+		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), halfSeen{here, `cd "$hidden" && mount -t tmpfs none . && cd "$hidden" &&
+for d in bin lib lib64 sbin usr proc dev; do [ ! -d /$d ] || { mkdir $d && mount --rbind /$d $d; }; done && mkdir -p etc data/home/ann data/people/bob data/carl data/daemon &&
+ln -s data/home home && ln -s data/people people && ln -s ../carl data/people/carl &&
+printf '%s\n' bob:x:1001:1001::/people/bob:/bin/sh carl:x:1002:1002::/people/carl:/bin/sh daemon:x:2:2::/data/daemon:/bin/sh >etc/passwd && set -- chroot . "$@"`, t.TempDir(), ""})
+		if home {
+			wantError(t, err, "is a home directory", "/iotax")
+		} else if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // What the kernel serves to other machines is in use, under whatever name it was given to it; by a made-up configuration, as kernels
 // for guests and containers often have none.
 func TestGuardExports(t *testing.T) {

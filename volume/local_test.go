@@ -302,6 +302,18 @@ func TestDirOnNetwork(t *testing.T) {
 	}
 }
 
+func TestNetworked(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // with a device, as of NTFS
+		"fuse.fuse-overlayfs": false, "fuse.mergerfs": false, "fuse.bindfs": false, "fuse.gocryptfs": false, "fuse.encfs": false, "fuse.lxcfs": false, "fuse.ntfs-3g": false, "fuse.exfat": false, "fuse.grpcfuse": false,
+		"nfs4": true, "cifs": true, "smb3": true, "beegfs": true, "fuse.sshfs": true, "fuse.rclone": true, "fuse.gvfsd-fuse": true, "fuse.seaweedfs": true, "fuse.moosefs": true, "fuse.curlftpfs": true,
+	} {
+		if networked(probe.Mount{Type: kind}) != want {
+			t.Errorf("%s is on a network: %v", kind, !want)
+		}
+	}
+}
+
 // Home directories hold what people have; iotax makes its directory inside one only below another.
 func TestHomes(t *testing.T) {
 	home := t.TempDir()
@@ -321,8 +333,8 @@ func TestHomes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for path, want := range map[string]bool{"/root": true, "/home": true, "/home/me": true, "/Users/me": true, "/home/me/iotax": false, "/root/iotax": false, "/srv": false, "/srv/people/me": true} {
-		s := survey{real: path, homes: []string{"/srv/people/me"}}
+	for path, want := range map[string]bool{"/root": true, "/home": true, "/home/me": true, "/Users/me": true, "/home/me/iotax": false, "/root/iotax": false, "/srv": false, "/srv/people/me": true, "/data": false, "/data/home": true, "/data/home/me": true, "/data/home/me/iotax": false} {
+		s := survey{real: path, homes: []string{"/srv/people/me"}, roots: []string{"/data/home"}}
 		if s.isHome() != want {
 			t.Errorf("%s is a home: %v", path, !want)
 		}

@@ -1,6 +1,9 @@
 package volume
 
 import (
+	"slices"
+	"strings"
+
 	"iotax"
 	"iotax/probe"
 )
@@ -23,14 +26,25 @@ func durability(m probe.Mount) iotax.Durability {
 	return iotax.Durable
 }
 
-// networked reports whether a file system is served by another machine.
+// localFUSE are the file systems of FUSE whose data are on this machine's own disks, or on those of the host whose guest it is. What
+// lies below such a one that only passes things on is not known.
+var localFUSE = []string{
+	"fuse2fs", "ext2", "ext4", "exfat", "exfat-fuse", "ntfs", "ntfs-3g", "lowntfs-3g", "apfs", "apfs-fuse", "zfs", "zfs-fuse", "bcachefs", "dislocker", "ltfs", // disks
+	"fuse-overlayfs", "overlayfs", "mergerfs", "mhddfs", "shfs", "unionfs", "unionfs-fuse", "bindfs", "lxcfs", "catfs", // other directories
+	"gocryptfs", "encfs", "cryfs", "cryfs@cryfs", "securefs", // other directories, encrypted
+	"squashfuse", "snapfuse", "archivemount", "ratarmount", // files
+	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // the host's
+}
+
+// networked reports whether a file system is served by another machine. One of FUSE that is not known as local is: new ones for
+// stores elsewhere appear every year.
 func networked(m probe.Mount) bool {
 	switch m.Type {
-	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2",
-		"fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone", "fuse.juicefs", "fuse.davfs2", "fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3", "davfs", "davfs2", "coda":
+	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":
 		return true
 	}
-	return false
+	name, fuse := strings.CutPrefix(m.Type, "fuse.")
+	return fuse && !slices.Contains(localFUSE, name)
 }
 
 // pseudo reports whether a file system holds no files of users.
