@@ -250,8 +250,9 @@ type Place struct {
 	// counters say whether the I/O really happened.
 	Backing string
 
-	// Guard is asked right before each trial that writes to a device which others may have a use for: an
-	// error forbids it. It is nil where iotax itself made the place.
+	// Guard is asked right before each trial that writes to a device which others may have a use for, and before each at a
+	// directory that iotax made in one of the user's, in whose place others may have put something else: an error forbids
+	// it. It is nil where nobody else comes.
 	Guard func(ctx context.Context) error
 
 	// Durability is what an acknowledged flush means here. Places of unlike durability are not

@@ -140,6 +140,17 @@ const makeDir = `
 mkdir -p -- "$1" && umask 077 && mkdir -- "$1/$2" && printf '%s\n' "$4" >"$1/$2/$3"
 `
 
+// whichDir prints device:inode of the directory $1, if that can be had.
+const whichDir = `stat -c '%d:%i' -- "$1" 2>/dev/null || true`
+
+// sameDir fails with the status 41 if the directory $1 is another than the one of the device:inode $2, or where that is "" than the one whose
+// marker $3 holds $4.
+const sameDir = `
+[ -d "$1" ] && [ ! -L "$1" ] || exit 41
+if [ -n "$2" ]; then [ "$(stat -c '%d:%i' -- "$1")" = "$2" ] || exit 41; exit 0; fi
+[ -f "$1/$3" ] && [ ! -L "$1/$3" ] && [ "$(cat "$1/$3")" = "$4" ] || exit 41
+`
+
 // removeDir removes the directory $1 if its marker $2 holds $3, and levels $4… when they are empty.
 const removeDir = leftover.Guard + `
 d=$1; m=$2; word=$3; shift 3
@@ -333,6 +344,22 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 
 	p := iotax.Place{Kind: iotax.PlaceDir, Path: path, Durability: iotax.Durable, Facts: facts(ctx, m, path)}
+	if d.users {
+		id := ""
+		if known && lastingInodes(fs) {
+			if out, err := sh(ctx, m, quick, whichDir, path); err == nil {
+				id = strings.TrimSpace(out)
+			}
+		}
+		p.Guard = func(ctx context.Context) error {
+			_, err := sh(ctx, m, quick, sameDir, path, id, marker, word)
+			if exit(err) == 41 {
+				return &iotax.Error{Op: "write in", On: fmt.Sprintf("%s on %v", path, m), Err: errors.New("it is no longer the directory that was made there"),
+					Mend: "look at who put something else in its place, and name a directory in which nobody else may write"}
+			}
+			return err
+		}
+	}
 	if known {
 		p.Durability = durability(fs)
 	}

@@ -314,6 +314,43 @@ func TestNetworked(t *testing.T) {
 	}
 }
 
+// Whoever may write in the directory above may put something else in the place of the one that was made.
+func TestDirSwapped(t *testing.T) {
+	for name, m := range map[string]iotax.Machine{"by inode": here, "by marker": elsewhere{here, "fuse.bindfs"}} {
+		for how, swap := range map[string]string{
+			"another's":                           `mkdir "$1"; echo x >"$1/.iotax"`,
+			"a link to it":                        `ln -s "$1-away" "$1"`,
+			"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
+			"nothing":                             `:`,
+		} {
+			v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped"}, Env{}) // on a disk, unlike /tmp here and there
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := v.Attach(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Guard(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			do := func(script string) {
+				if out, err := exec.Command("sh", "-ec", script, "sh", p.Path).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			do(`mv "$1" "$1-away"; ` + swap)
+			if err := p.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), "no longer the directory") {
+				t.Errorf("%s, %s in its place: %v", name, how, err)
+			}
+			do(`rm -rf "$1"; mv "$1-away" "$1"`)
+			if err := v.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // Home directories hold what people have; iotax makes its directory inside one only below another.
 func TestHomes(t *testing.T) {
 	home := t.TempDir()

@@ -36,6 +36,15 @@ var localFUSE = []string{
 	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // the host's
 }
 
+// lastingInodes reports whether a directory keeps its device and inode as long as it is there; those of FUSE and of networks may be numbered anew.
+func lastingInodes(m probe.Mount) bool {
+	switch m.Type {
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay":
+		return true
+	}
+	return false
+}
+
 // networked reports whether a file system is served by another machine. One of FUSE that is not known as local is: new ones for
 // stores elsewhere appear every year.
 func networked(m probe.Mount) bool {

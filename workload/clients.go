@@ -299,10 +299,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	}()
 	args := []string{"--output-format=json+", "--eta=never"}
 	for i, p := range all {
-		if p.target.Place.Guard != nil && p.job.states[p.target].job.writes() {
-			if err := p.target.Place.Guard(ctx); err != nil {
-				return err
-			}
+		if err := guardFio(ctx, p.target, p.job.states[p.target].job.writes()); err != nil {
+			return err
 		}
 		name := fmt.Sprintf("c%d", i)
 		l := p.job.line(p.target, p.job.states[p.target], out)

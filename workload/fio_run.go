@@ -547,6 +547,9 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 			if err := j.roomFor(ctx, t, bytes*int64(len(batch))); err != nil {
 				return on(err, mendSpace(err, st.job.total()))
 			}
+			if err := guardFio(ctx, t, true); err != nil {
+				return err
+			}
 			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
 				return on(err, mendSpace(err, st.job.total()))
 			}
@@ -742,10 +745,8 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 
 	var stdout, stderr bytes.Buffer
 	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh"}, args...), Stdout: &stdout, Stderr: &stderr}
-	if t.Place.Guard != nil && st.job.writes() {
-		if err := t.Place.Guard(ctx); err != nil {
-			return err
-		}
+	if err := guardFio(ctx, t, st.job.writes()); err != nil {
+		return err
 	}
 	err = t.Machine.Run(ctx, c)
 	raw, logs := splitLogs(stdout.Bytes())

@@ -430,6 +430,31 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
+// Where something else was put in the directory's place, nothing is written: neither by a fill nor by a trial, which makes what is missing even to read it.
+func TestPlaceIsAnother(t *testing.T) {
+	another := errors.New("it is another")
+	for _, rw := range []string{"randread", "randwrite"} {
+		var now error
+		tg := target(host.Local(), onDisk(t))
+		tg.Place.Guard = func(context.Context) error { return now }
+		w := open(t, "size", "1MiB", "rw", rw)
+		now = another
+		if err := w.Prepare(ctxFor(t), tg); !errors.Is(err, another) || len(names(t, tg.Place.Path)) > 0 {
+			t.Errorf("%s: before it is filled: %v, %v", rw, err, names(t, tg.Place.Path))
+		}
+		now = nil
+		w = open(t, "size", "1MiB", "rw", rw)
+		prepared(t, w, tg)
+		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		now = another
+		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); !errors.Is(err, another) {
+			t.Errorf("%s: before a trial: %v", rw, err)
+		}
+	}
+}
+
 func TestDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to attach a loop device")
