@@ -227,6 +227,11 @@ func TakeKit(ctx context.Context, cacheDir, sum string, r io.Reader) (err error)
 }
 
 func unpackKit(ctx context.Context, dir string, r io.Reader) error {
+	root, err := os.OpenRoot(dir) // nothing that the names say leads out of it
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for t := tar.NewReader(r); ; {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -241,19 +246,18 @@ func unpackKit(ctx context.Context, dir string, r io.Reader) error {
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return fmt.Errorf("it holds %q", h.Name)
 		}
-		path := filepath.Join(dir, h.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := root.MkdirAll(filepath.Dir(h.Name), 0o755); err != nil {
 			return err
 		}
-		if err := writeSparse(path, t, h.Size); err != nil {
+		if err := writeSparse(root, h.Name, t, h.Size); err != nil {
 			return err
 		}
 	}
 }
 
-// writeSparse writes r to a new file with holes for blocks of zeros, of which a root disk is half.
-func writeSparse(path string, r io.Reader, size int64) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// writeSparse writes r to a new file in root with holes for blocks of zeros, of which a root disk is half.
+func writeSparse(root *os.Root, name string, r io.Reader, size int64) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
