@@ -33,7 +33,7 @@ build:
 ALONE = ./cmd/iotax ./doctor ./fio ./lab ./leftover ./machine ./machine/pod ./machine/vm ./object ./probe/... ./report/html ./report/output ./run ./store ./volume ./web ./workload
 test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)); others=$$?; \
+	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
 	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) $(ALONE) && exit $$others
 
 # Those with real container engines, and those with a real cluster of one node.
@@ -89,8 +89,10 @@ package-program:
 # The files in them have the time of the commit, so that the same commit gives the same bytes.
 packages: package-files
 	export GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0); \
+	rm -f bin/*.deb bin/*.rpm; \
 	for form in deb rpm; do $(NFPM) package -f packaging/nfpm.yaml -p $$form -t bin/ || exit 1; done
 	packaging/check $(VERSION) bin/iotax_$(VERSION)*_*.deb bin/iotax-$(VERSION)*.rpm
+	cd packaging/sbom && $(GO) build -o /dev/null .
 	cd packaging/goreleaser && $(GO) run . $(CURDIR)/.goreleaser.yaml
 
 # All that a release has, in dist, and a look at each part of it: of the tag that is checked out, and of a commit without one.

@@ -3,6 +3,7 @@
 package secret
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"sync"
@@ -47,6 +48,9 @@ var values = sync.OnceValue(func() *strings.Replacer {
 		for _, name := range names {
 			if v := os.Getenv(name); len(v) >= shortest && !plain(name, v) {
 				pairs = append(pairs, v, "[$"+name+"]")
+				if in, err := json.Marshal(v); err == nil { // as it stands in JSON
+					pairs = append(pairs, string(in[1:len(in)-1]), "[$"+name+"]")
+				}
 			}
 		}
 	}
@@ -58,8 +62,11 @@ func plain(name, value string) bool {
 	return strings.HasSuffix(name, "_STORE") && !strings.Contains(value, "@")
 }
 
-// Hide takes the values of secrets that the environment holds out of what a trial keeps of commands: a command that
-// prints its environment is not to put a password into the store. A value under eight bytes is not looked for.
+// Text is s with the names of the variables in place of the secrets that the environment holds: a command that prints its
+// environment is not to put a password into an error. A value under eight bytes is not looked for.
+func Text(s string) string { return values().Replace(s) }
+
+// Hide does the same to what a trial keeps of commands.
 func Hide(t *iotax.Trial) {
 	r := values()
 	if s := string(t.Raw); s != "" {

@@ -91,6 +91,12 @@ measure: {blocks: 1}
 `)
 	run("run", "env.yaml", "-o", "env.html", "-o", "env.json").works(t, exitIncomplete)
 	run("show", "--raw", "--trial", "0").works(t, 0, "PGPASSWORD=[$PGPASSWORD]")
+	s.write("hook.yaml", `
+targets: {a: {dir: a}, b: {dir: b}}
+workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}
+measure: {blocks: 1}
+`)
+	run("run", "hook.yaml", "--keep-going").refuses(t, 1, "PGPASSWORD=[$PGPASSWORD]")
 	// A server that lets nobody in, so that everything is tried.
 	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
 machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}

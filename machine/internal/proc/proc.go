@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/leftover"
+	"iotax/secret"
 )
 
 const (
@@ -105,7 +106,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns what was kept; when the beginning was lost, it starts at a whole character.
+// String returns what was kept, without secrets; when the beginning was lost, it starts at a whole character.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +116,7 @@ func (t *Tail) String() string {
 			b = b[1:]
 		}
 	}
-	return string(b)
+	return secret.Text(string(b))
 }
 
 // A Gate passes writes to a writer of the caller, until it is shut: what arrives later, from a
