@@ -284,15 +284,15 @@ if { read -r p <"$d/pid"; } 2>/dev/null; then
 	done
 fi
 case ${d%/*} in /mnt | /run) # made with the rights of root
-	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n true 2>/dev/null; then exec sudo -n rm -rf -- "$d"; fi
+	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c 'rm -rf -- "$1"' sh "$d"; fi
 esac
 rm -rf -- "$d"
 `
 
-// AsRoot runs the script $1 with the arguments that follow as root, where the user is root or sudo asks for no password, which is
-// tried before. What else is to become of it stands behind.
+// AsRoot runs the script $1 with the arguments that follow as root, where the user is root or sudo asks for no password for sh, which
+// is tried before: it may let nothing else through. What else is to become of it stands behind.
 const AsRoot = `if [ "$(id -u 2>/dev/null || echo 0)" = 0 ]; then exec sh -c "$@"; fi
-if sudo -n true 2>/dev/null; then exec sudo -n sh -c "$@"; fi
+if sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c "$@"; fi
 `
 
 // maybeRoot runs it as this user where it cannot be had as root: they may unmount what FUSE has mounted for them.

@@ -16,6 +16,7 @@ func TestAsRoot(t *testing.T) {
 	}{
 		"root":           {"0", "exit 9", "done", -1},
 		"sudo":           {"1000", `shift; exec "$@"`, "done", -1},
+		"sudo of sh":     {"1000", `[ "$2" = sh ] || exit 1; shift; exec "$@"`, "done", -1},
 		"sudo that asks": {"1000", "echo a password is required >&2; exit 1", "", 40},
 		"no sudo":        {"1000", "exit 127", "", 40},
 	} {
