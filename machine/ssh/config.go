@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/user"
@@ -153,19 +154,21 @@ func (h *hop) resolve(s *Spec, cfg sshConfig) error {
 		h.timeout = 10 * time.Second
 	}
 
-	// OpenSSH's default, 0, is never to ask. Here it is sshx's, for who measures must not wait for the dead.
-	if s := first("ServerAliveInterval"); s != "" && s != "0" {
+	// To OpenSSH an interval of 0, its default, is never to ask, and a count of 0 never to give up. Here either is sshx's default, for
+	// who measures must not wait for the dead.
+	if s := first("ServerAliveInterval"); s != "" {
 		every, err := seconds(s)
-		if err != nil || every < 0 {
+		if err != nil {
 			return bad("ServerAliveInterval", s)
 		}
-		count := 3
+		count := uint64(3)
 		if c := first("ServerAliveCountMax"); c != "" {
-			if count, err = strconv.Atoi(c); err != nil || count < 1 {
+			if count, err = strconv.ParseUint(c, 10, 31); err != nil {
 				return bad("ServerAliveCountMax", c)
 			}
 		}
-		if every > 0 {
+		if every > 0 && count > 0 {
+			count = min(count, uint64(math.MaxInt64/every))
 			h.alive = []sshx.Option{sshx.KeepAlive(every, time.Duration(count)*every)}
 		}
 	}
@@ -231,12 +234,33 @@ func (h *hop) resolve(s *Spec, cfg sshConfig) error {
 	return failed
 }
 
-// seconds reads a time of ssh_config(5): a number of seconds, or with units.
+// timeUnits are those of ssh_config(5), TIME FORMATS in sshd_config(5), in lower case.
+var timeUnits = map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
+
+// seconds reads a time of ssh_config(5): whole numbers, each of seconds or of the unit behind it, as in 90, 1h30m and 2W.
 func seconds(s string) (time.Duration, error) {
-	if n, err := strconv.Atoi(s); err == nil {
-		return time.Duration(n) * time.Second, nil
+	if s == "" {
+		return 0, errors.New("no time")
 	}
-	return time.ParseDuration(s)
+	var sum time.Duration
+	for rest := s; rest != ""; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		name := rest[digits:min(digits+1, len(rest))]
+		unit, ok := timeUnits[strings.ToLower(name)]
+		if !ok {
+			return 0, fmt.Errorf("%q is no unit of time", name)
+		}
+		if n > int64((math.MaxInt64-sum)/unit) {
+			return 0, errors.New("too long")
+		}
+		sum += time.Duration(n) * unit
+		rest = rest[digits+len(name):]
+	}
+	return sum, nil
 }
 
 func (h *hop) fileList(s, otherwise string) []string {

@@ -368,7 +368,10 @@ func TestSSHDeadLink(t *testing.T) {
 	if took := time.Since(begin); took > 15*time.Second { // 25 s, if it were as usual
 		t.Errorf("it took %v", took)
 	}
-	for _, wrong := range []string{"ServerAliveInterval often", "ServerAliveInterval 1\n\tServerAliveCountMax 0"} {
+	signal(syscall.SIGCONT)
+	s.config(t, host+"\tServerAliveInterval 1d\n\tServerAliveCountMax 0\n")
+	works(t, &Spec{Host: "db1"})
+	for _, wrong := range []string{"ServerAliveInterval often", "ServerAliveInterval 1\n\tServerAliveCountMax -1"} {
 		s.config(t, host+"\t"+wrong+"\n")
 		fails(t, &Spec{Host: "db1"}, wrong[strings.LastIndex(wrong, "Server"):strings.LastIndex(wrong, " ")], "")
 	}
