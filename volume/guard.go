@@ -168,7 +168,10 @@ echo "mounts"
 cat /proc/[0-9]*/mountinfo 2>/dev/null | sort -u
 echo "open"
 # What is open, and not what it is called: a node may have several names, and a file too, in other namespaces and by hard links.
-find /proc/[0-9]*/fd -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} + 2>/dev/null
+# Last comes the shell's own /dev/null, as a proof that all could be looked at. Its number is asked of /proc, which may be that of another namespace.
+read -r me _ </proc/self/stat
+exec 9</dev/null
+find /proc/[0-9]*/fd "/proc/./$me/fd/9" -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} + 2>/dev/null
 true
 `
 
@@ -201,7 +204,11 @@ func inspect(ctx context.Context, m iotax.Machine, path string, held bool) (*blo
 		}
 		b, err := parseInspection(out, ownPID(m))
 		if err != nil {
-			return nil, &iotax.Error{Op: "look at block device", On: path, Err: err}
+			e := &iotax.Error{Op: "look at block device", On: path, Err: err}
+			if errors.Is(err, errOpenUnseen) {
+				e.Mend = "see what fails over there, as root: find /proc/self/fd -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} +"
+			}
+			return nil, e
 		}
 		if len(b.busy) == 0 || len(b.inUse) > 0 || try == 3 {
 			return b, nil
@@ -226,6 +233,9 @@ func ownPID(m iotax.Machine) string {
 var relations = map[string]string{
 	"self": "", "partition": "its partition ", "holder": "its holder ", "slave": "what it is made of, ", "whole": "the disk it is a part of, ",
 }
+
+// errOpenUnseen is that find, env or stat is missing or failed, or knows other forms: then no process seems to have anything open.
+var errOpenUnseen = errors.New("which processes have it open cannot be told: find, env and stat over there do not even tell what is open in their own shell")
 
 // parseInspection reads what inspectDevice printed. Files that the process own has open do not count.
 func parseInspection(out, own string) (*blockDevice, error) {
@@ -358,10 +368,15 @@ func parseInspection(out, own string) (*blockDevice, error) {
 			say(n, "is mounted on %s", unescapeMount(f[4]))
 		}
 	}
+	proof := false
 	for line := range strings.Lines(fds) {
 		// /proc/1234/fd/5 7 1 64769:131 block special file
 		f := strings.SplitN(strings.TrimRight(line, "\n"), " ", 5)
 		if len(f) != 5 {
+			continue
+		}
+		if strings.HasPrefix(f[0], "/proc/./") {
+			proof = f[1] == "1" && f[2] == "3" && f[4] == "character special file" // null(4)
 			continue
 		}
 		pid, _, _ := strings.Cut(strings.TrimPrefix(f[0], "/proc/"), "/")
@@ -378,6 +393,9 @@ func parseInspection(out, own string) (*blockDevice, error) {
 		if text != "" && !slices.Contains(b.busy, text) {
 			b.busy = append(b.busy, text)
 		}
+	}
+	if !proof {
+		return nil, errOpenUnseen
 	}
 	return b, nil
 }

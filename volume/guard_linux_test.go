@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -425,10 +426,65 @@ func TestGuardToolFails(t *testing.T) {
 	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
+// Where what is open cannot be told, nothing is open only as it seems; a busybox tells it.
+func TestGuardOpenUnseen(t *testing.T) {
+	path := os.Getenv("PATH")
+	use := func(t *testing.T, tool, text string) {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	}
+	only := func(tool string) string { // fails where it is to tell what is open
+		return `case $* in *%F*) exit 127;; esac; PATH='` + path + `' exec ` + tool + ` "$@"`
+	}
+	for tool, text := range map[string]string{"find": "exit 127", "env": only("env"), "stat": only("stat"),
+		"stat of other forms": `case $* in *%F*) PATH='` + path + `' stat "$@" | sed 's/ special file/ device/';; *) PATH='` + path + `' exec stat "$@";; esac`} {
+		t.Run(tool, func(t *testing.T) {
+			name, _, _ := strings.Cut(tool, " ")
+			use(t, name, text)
+			_, err := giveUp(t, here, loop(t, 24<<20))
+			wantError(t, err, "which processes have it open cannot be told", "find /proc/self/fd")
+		})
+	}
+	for _, open := range []bool{false, true} {
+		t.Run(fmt.Sprintf("busybox, open: %v", open), func(t *testing.T) {
+			busybox, err := exec.LookPath("busybox")
+			if err != nil {
+				t.Skip("needs busybox")
+			}
+			dev := loop(t, 24<<20)
+			for _, tool := range []string{"find", "env", "stat"} {
+				use(t, tool, "exec "+busybox+" "+tool+` "$@"`)
+			}
+			if open {
+				f, err := os.Open(dev)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				holder := exec.Command("sleep", "100")
+				holder.Stdin = f
+				if err := holder.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer func() { holder.Process.Kill(); holder.Wait() }()
+			}
+			_, err = giveUp(t, here, dev)
+			if open {
+				wantError(t, err, "is open in process", "nothing uses")
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What blkid calls the members of what it knows.
 func TestSignaturesAsBlkidNamesThem(t *testing.T) {
 	for _, name := range []string{"LVM2_member", "linux_raid_member", "zfs_member", "ceph_bluestore", "bcache", "mpath_member", "crypto_LUKS", "drbd", "isw_raid_member", "ddf_raid_member", "VMFS_volume_member", "swsuspend"} {
-		b, err := parseInspection("path /dev/sdx\nnumber 8:240\nsize 1048576\nnode self 8:240 sdx \ntool blkid\nsign -,"+name+"\nmounts\nopen\n", "")
+		b, err := parseInspection("path /dev/sdx\nnumber 8:240\nsize 1048576\nnode self 8:240 sdx \ntool blkid\nsign -,"+name+"\nmounts\nopen\n/proc/./1/fd/9 1 3 0:5 character special file\n", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -437,7 +493,7 @@ func TestSignaturesAsBlkidNamesThem(t *testing.T) {
 }
 
 func TestInspectionCutOff(t *testing.T) {
-	for _, out := range []string{"", "path /dev/x\n", "path /dev/x\nnumber 7:0\nsize 1\nmounts\n", "path /dev/x\nnumber 7:0\nsize x\nnode self 7:0 x\nmounts\nopen\n"} {
+	for _, out := range []string{"", "path /dev/x\n", "path /dev/x\nnumber 7:0\nsize 1\nmounts\n", "path /dev/x\nnumber 7:0\nsize x\nnode self 7:0 x\nmounts\nopen\n", "path /dev/x\nnumber 7:0\nsize 1\nnode self 7:0 x\nmounts\nopen\n/proc/1/fd/9 1 3 0:5 character special file\n"} {
 		if b, err := parseInspection(out, ""); err == nil {
 			t.Errorf("%q is %+v", out, b)
 		}
