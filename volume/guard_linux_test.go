@@ -371,6 +371,42 @@ printf '%s\n' bob:x:1001:1001::/people/bob:/bin/sh carl:x:1002:1002::/people/car
 	}
 }
 
+// An overlay whose layers are on several file systems numbers its directories anew: it is the same one still.
+func TestDirOnOverlay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount an overlay")
+	}
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		script(t, `cd "$1"; for m in m lower upper; do ! mountpoint -q $m || umount $m; done`, dir)
+	})
+	script(t, `cd "$1"; mkdir lower upper m; mount -t tmpfs none lower; mount -t tmpfs none upper; mkdir upper/upper upper/work`, dir)
+	const over = `cd "$1"; mount -t overlay -o xino=off,lowerdir=lower,upperdir=upper/upper,workdir=upper/work none m`
+	if out, err := exec.Command("sh", "-euc", over, "sh", dir).CombinedOutput(); err != nil {
+		t.Skipf("needs overlayfs: %s", out)
+	}
+	v, err := prepare(t, "dir", &DirSpec{Path: dir + "/m"}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	which := func() string { return script(t, whichDir, p.Path) }
+	before := which()
+	script(t, `umount "$1/m"; mkdir "$1/upper/upper/first"; `+over+`; stat m/first`, dir)
+	if after := which(); after == before {
+		t.Fatalf("still %s: it was to get another number", after)
+	}
+	if err := p.Guard(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // What the kernel serves to other machines is in use, under whatever name it was given to it; by a made-up configuration, as kernels
 // for guests and containers often have none.
 func TestGuardExports(t *testing.T) {

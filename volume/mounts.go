@@ -36,17 +36,18 @@ var localFUSE = []string{
 	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // the host's
 }
 
-// lastingInodes reports whether a directory keeps its device and inode as long as it is there; those of FUSE and of networks may be numbered anew.
+// lastingInodes reports whether a directory keeps its device and inode as long as it is there; those of FUSE, of networks and of an
+// overlay whose layers are on several file systems may be numbered anew.
 func lastingInodes(m probe.Mount) bool {
 	switch m.Type {
-	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay":
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs":
 		return true
 	}
 	return false
 }
 
-// networked reports whether a file system is served by another machine. One of FUSE that is not known as local is: new ones for
-// stores elsewhere appear every year.
+// networked reports whether a file system is served by another machine. One of FUSE whose kind (fuse.KIND) is not known as local is:
+// new ones for stores elsewhere appear every year. One that names no kind (fuse, fuseblk) is not.
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":
