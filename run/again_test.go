@@ -207,7 +207,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		x.Facts["engine"], x.Facts["command"] = "psync", strings.Repeat("x", x.Seq)
 		x.Raw, x.Series, x.Histograms = make([]byte, 1000), make([]iotax.Series, 3), make([]iotax.Histogram, 3)
 		x.Values = append(x.Values, iotax.Value{Name: "read.latency", Value: 1})
-		return 1000, nil
+		return 1000 + float64(x.Seq), nil
 	}
 	d := w.deps()
 	d.Check = func(*iotax.Trial, *iotax.Target) ([]iotax.Finding, string) {
@@ -232,7 +232,10 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 			t.Errorf("facts: %v", x.Facts)
 		}
 	}
-	for _, x := range w.saved {
+	for i, x := range w.saved {
+		if y := seen[i]; y.Target != x.Target || y.Block != x.Block || y.Seq != x.Seq || y.Values[0] != x.Values[1] {
+			t.Errorf("trial %d of %s, block %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Block, x.Values[1], y.Seq, y.Target, y.Block, y.Values[0])
+		}
 		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 2 || x.Findings[0].Evidence == "" {
 			t.Errorf("saved: %+v", x)
 		}

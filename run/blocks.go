@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -31,12 +30,8 @@ type engine struct {
 	rig    *rig
 	lanes  []*lane
 	shard  Shard
-	trials []*iotax.Trial
+	ledger ledger
 	seq    int // of the next trial, as the shard counts
-
-	// Of the trials, each once.
-	facts    []map[string]string
-	findings [][]iotax.Finding
 
 	begun time.Time
 }
@@ -45,7 +40,7 @@ type engine struct {
 type lane struct {
 	*load
 	index   int
-	trials  []*iotax.Trial
+	pairing stat.Pairing   // of the first metric
 	block   int            // index of the next block, as the shard counts
 	took    time.Duration  // by the last block
 	inBlock int            // trials that the block at hand has already
@@ -69,7 +64,7 @@ const (
 )
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlier []*iotax.Trial) *engine {
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard}
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewFacts: d.ReviewFacts}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -77,19 +72,20 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlie
 				metrics = l.w.Metrics()
 			}
 		}
-		e.trials = append(e.trials, e.brief(t, metrics))
+		e.ledger.add(t, metrics)
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
 	}
 	for i, l := range r.loads {
 		if l.plan.Aside {
 			continue
 		}
-		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{}}
+		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{},
+			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}
-		for _, t := range e.trials {
+		for _, t := range earlier {
 			if t.Workload == l.plan.Name {
-				ln.trials = append(ln.trials, t)
+				ln.pairing.Add(t)
 				b := shard.local(t.Block)
 				byBlock[b] = append(byBlock[b], t)
 				ln.block = max(ln.block, b+1)
@@ -99,7 +95,10 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlie
 			// What failed before is not held against a target that gets another chance; the pairs
 			// that lack there are made up for.
 			if len(byBlock[b]) >= len(l.targets) && !slices.ContainsFunc(byBlock[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
-				ln.account(byBlock[b])
+				ln.beginBlock()
+				for _, t := range byBlock[b] {
+					ln.account(t)
+				}
 			}
 		}
 		e.tally(ln)
@@ -137,14 +136,13 @@ func (e *engine) measure(ctx context.Context) error {
 				e.stop(ln, laneShort, "the budget of "+phrase(time.Duration(e.p.Measure.Budget))+" is spent")
 				continue
 			}
-			trials, err := e.runBlock(ctx, ln)
+			last, err := e.runBlock(ctx, ln)
 			if err != nil {
 				return err
 			}
-			ln.account(trials)
 			e.tally(ln)
-			if len(trials) > 0 {
-				e.d.Progress(e.event(BlockDone, ln, trials[len(trials)-1]))
+			if last != nil {
+				e.d.Progress(e.event(BlockDone, ln, last))
 			}
 			e.judge(ln)
 		}
@@ -169,13 +167,12 @@ func (e *engine) blockTime(ln *lane) time.Duration {
 	return time.Duration(len(ln.targets)) * (time.Duration(m.Settle+m.Ramp) + m.Length(ln.plan))
 }
 
-// runBlock runs one trial of every target, in the order that the seed gives.
-func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error) {
+// runBlock runs one trial of every target, in the order that the seed gives, and returns the last.
+func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	block := e.shard.block(ln.block)
 	ln.block++
 	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
-	var trials []*iotax.Trial
-	ln.inBlock = 0
+	ln.beginBlock()
 	defer func() { ln.inBlock = 0 }()
 	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
 		target := ln.targets[i]
@@ -195,14 +192,15 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) ([]*iotax.Trial, error)
 		if left != nil {
 			return nil, left
 		}
-		kept := e.brief(t, ln.w.Metrics())
-		e.trials, ln.trials = append(e.trials, kept), append(ln.trials, kept)
-		trials = append(trials, kept)
-		ln.inBlock = len(trials)
+		e.ledger.add(t, ln.w.Metrics())
+		ln.pairing.Add(t)
+		ln.account(t)
+		last = t
+		ln.inBlock++
 		ln.done, ln.needed = ln.done+1, ln.needed+t.Took
 		e.d.Progress(e.event(Finished, ln, t))
 	}
-	return trials, nil
+	return last, nil
 }
 
 // attempt fills t, on the machine that stands or on one that is opened for it. An error means that
@@ -223,41 +221,6 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	return part.close(context.WithoutCancel(ctx))
 }
 
-// brief is what a run remembers of a trial that is saved: what the stop rule and the review of the run ask for. With
-// all of it a long run would grow without end.
-func (e *engine) brief(t *iotax.Trial, metrics []string) *iotax.Trial {
-	kept := *t
-	kept.Raw, kept.Series, kept.Histograms, kept.Values, kept.Facts, kept.Findings = nil, nil, nil, nil, nil, nil
-	for _, v := range t.Values {
-		if slices.Contains(metrics, v.Name) {
-			kept.Values = append(kept.Values, v)
-		}
-	}
-	var findings []iotax.Finding
-	for _, f := range t.Findings {
-		findings = append(findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
-	}
-	facts := map[string]string{}
-	for _, name := range e.d.ReviewFacts {
-		if v, ok := t.Facts[name]; ok {
-			facts[name] = v
-		}
-	}
-	// Most trials are alike in these.
-	kept.Findings = once(&e.findings, findings, slices.Equal[[]iotax.Finding])
-	kept.Facts = once(&e.facts, facts, maps.Equal[map[string]string, map[string]string])
-	return &kept
-}
-
-// once returns the one of known that equals v, which is kept if there is none.
-func once[T any](known *[]T, v T, equal func(a, b T) bool) T {
-	if i := slices.IndexFunc(*known, func(k T) bool { return equal(k, v) }); i >= 0 {
-		return (*known)[i]
-	}
-	*known = append(*known, v)
-	return v
-}
-
 func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
 	m := e.p.Measure
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
@@ -270,18 +233,19 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 	return t
 }
 
-// account books a finished block.
-func (ln *lane) account(trials []*iotax.Trial) {
+func (ln *lane) beginBlock() {
 	ln.ran++
-	ln.took = 0
-	for _, t := range trials {
-		ln.took += t.Took
-		if t.Err != "" {
-			ln.failed[t.Target]++
-		} else {
-			ln.failed[t.Target] = 0
-			ln.good[t.Target]++
-		}
+	ln.took, ln.inBlock = 0, 0
+}
+
+// account books a trial of the block at hand.
+func (ln *lane) account(t *iotax.Trial) {
+	ln.took += t.Took
+	if t.Err != "" {
+		ln.failed[t.Target]++
+	} else {
+		ln.failed[t.Target] = 0
+		ln.good[t.Target]++
 	}
 }
 
@@ -328,21 +292,13 @@ func (e *engine) judge(ln *lane) {
 // aside because of an error beside its number, and not for a target whose trial failed in it. So a block
 // that is lost in one of these ways is run again, as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
-	metric := ln.w.Metrics()[0]
-	trials := map[string][]*iotax.Trial{} // by target: to look for each pair among all of them takes too long where there are many
-	var void []*iotax.Trial               // a void trial voids its block for every pair
-	for _, t := range stat.SetAside(ln.trials) {
-		if trials[t.Target] = append(trials[t.Target], t); t.Void != "" {
-			void = append(void, t)
-		}
-	}
 	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
 	for _, t := range ln.targets {
 		if !e.compared(ln, t) {
 			continue
 		}
 		ref := e.reference(ln, t)
-		base, target, better := stat.Pairs(slices.Concat(trials[ref], trials[t.Name], void), ln.plan.Name, metric, ref, t.Name)
+		base, target, better := ln.pairing.Pairs(ref, t.Name)
 		d, err := stat.Pair(base, target, better)
 		r := stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), N: len(d)}
 		if err == nil && len(d) > 0 {
@@ -358,7 +314,7 @@ func (e *engine) tally(ln *lane) {
 	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
 		for _, t := range ln.targets {
 			if ln.failed[t.Name] < failuresInARow {
-				alone, _, _ := stat.Pairs(slices.Concat(trials[t.Name], void), ln.plan.Name, metric, t.Name, t.Name)
+				alone, _, _ := ln.pairing.Pairs(t.Name, t.Name)
 				ln.valid = min(ln.valid, len(alone))
 			}
 		}

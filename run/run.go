@@ -44,7 +44,7 @@ type Deps struct {
 	// Check judges one trial; a void trial voids its block.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
 	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the ReviewFacts, and of
-	// findings the rule and the severity.
+	// findings the rule and the severity; a trial's error, or why it is void, is not told.
 	Review      func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewFacts []string
 
@@ -197,7 +197,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	default:
 		run.Status = iotax.Incomplete
 	}
-	run.Findings = mergeFindings(run.Findings, d.Review(run, e.trials))
+	run.Findings = mergeFindings(run.Findings, d.Review(run, e.ledger.trials()))
 	return run, err
 }
 

@@ -88,8 +88,8 @@ func TestThousandTargets(t *testing.T) {
 	first, last := step(0), step(len(saved)-quarter)
 	t.Logf("%d trials on %d targets in %v: peak memory %d MiB; from trial to trial %v at the start, %v at the end (medians of a quarter)",
 		len(saved), targets, time.Since(from).Round(time.Millisecond), peak, first, last)
-	if peak > 200 {
-		t.Errorf("peak memory %d MiB, want 200 at most", peak)
+	if peak > 100 {
+		t.Errorf("peak memory %d MiB, want 100 at most", peak)
 	}
 	if last > 2*first+50*time.Microsecond { // beside other work a step of some microseconds varies by more than itself
 		t.Errorf("from trial to trial it takes %v at the start and %v at the end", first, last)

@@ -26,7 +26,7 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 		out[i] = t
 		c := [2]string{t.Target, t.Workload}
 		f, wrong := errorOf(t)
-		if !wrong || t.Err != "" || t.Void != "" || float64(bad[c]) > MaxVoided*float64(valid[c]) {
+		if !wrong || t.Err != "" || t.Void != "" || !few(bad[c], valid[c]) {
 			continue
 		}
 		void := *t
@@ -35,6 +35,9 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	}
 	return out
 }
+
+// few reports whether so many trials with an error, of so many that count, are few enough to be set aside.
+func few(bad, valid int) bool { return float64(bad) <= MaxVoided*float64(valid) }
 
 // errorOf is the first finding of a trial that forbids to quote its number.
 func errorOf(t *iotax.Trial) (iotax.Finding, bool) {

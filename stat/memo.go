@@ -7,8 +7,8 @@ import (
 )
 
 // A memo keeps what is dear to compute and asked for again and again. Reading takes no lock and
-// allocates nothing (a sync.Map would allocate for every key); writing copies the map, since there
-// are few entries and each is written once.
+// allocates nothing (a sync.Map would allocate for every key); writing copies the map, so that
+// a memo is for what has few keys, and each is written once.
 type memo[K comparable, V any] struct {
 	read atomic.Pointer[map[K]V]
 	mu   sync.Mutex

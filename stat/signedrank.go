@@ -112,12 +112,12 @@ type rankKey struct {
 // largest average. 0 means that no bounded interval has that level: n is too small, since the whole
 // range covers with probability 1−2^(1−n).
 func rankDepth(n int, alpha float64) int {
+	if n > exactLimit {
+		m := float64(n)
+		z := distuv.UnitNormal.Quantile(1 - alpha/2)
+		return max(0, int(m*(m+1)/4-z*math.Sqrt(m*(m+1)*(2*m+1)/24)))
+	}
 	return rankDepths.get(rankKey{n, alpha}, func() int {
-		if n > exactLimit {
-			m := float64(n)
-			z := distuv.UnitNormal.Quantile(1 - alpha/2)
-			return max(0, int(m*(m+1)/4-z*math.Sqrt(m*(m+1)*(2*m+1)/24)))
-		}
 		ranks := make([]int, n)
 		for i := range ranks {
 			ranks[i] = i + 1

@@ -211,9 +211,11 @@ type tKey struct {
 
 // tQuantile is the p quantile of Student's t with df degrees of freedom.
 func tQuantile(df int, p float64) float64 {
-	return tQuantiles.get(tKey{df, p}, func() float64 {
-		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
-	})
+	quantile := func() float64 { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p) }
+	if df > exactLimit { // few ask for one of these again, and a run of thousands of blocks asks for each
+		return quantile()
+	}
+	return tQuantiles.get(tKey{df, p}, quantile)
 }
 
 var errAlpha = errors.New("alpha is not between 0 and 1")

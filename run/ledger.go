@@ -1,0 +1,90 @@
+package run
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"iotax"
+)
+
+// A ledger is what a run remembers of its trials, once they are saved, for its review: with all of them a long run would
+// grow without end. Most trials of a cell differ in nothing but their place in the run and their numbers, so that only
+// these are held for each.
+type ledger struct {
+	reviewFacts []string // the names of the facts that are kept
+	entries     []entry
+	numbers     []float64                    // of all entries
+	alike       map[[2]string][]*iotax.Trial // by cell: what is shared, with values of 0
+	facts       []map[string]string          // each once: they are mostly the same in all cells
+}
+
+type entry struct {
+	alike      *iotax.Trial
+	block, seq int
+	numbers    int // where those of its values begin
+}
+
+// add keeps of t the values of metrics, the facts that the review asks for, of its findings the rule and the severity,
+// and of its failure, or why it is void, that it is so.
+func (l *ledger) add(t *iotax.Trial, metrics []string) {
+	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
+	if t.Err != "" {
+		shared.Err = "failed"
+	}
+	if t.Void != "" {
+		shared.Void = "void"
+	}
+	begin := len(l.numbers)
+	for _, v := range t.Values {
+		if slices.Contains(metrics, v.Name) {
+			l.numbers = append(l.numbers, v.Value)
+			v.Value = 0
+			shared.Values = append(shared.Values, v)
+		}
+	}
+	for _, f := range t.Findings {
+		shared.Findings = append(shared.Findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
+	}
+	shared.Facts = map[string]string{}
+	for _, name := range l.reviewFacts {
+		if v, ok := t.Facts[name]; ok {
+			shared.Facts[name] = v
+		}
+	}
+	if l.alike == nil {
+		l.alike = map[[2]string][]*iotax.Trial{}
+	}
+	cell := [2]string{t.Target, t.Workload}
+	known := l.alike[cell]
+	i := slices.IndexFunc(known, func(k *iotax.Trial) bool { return reflect.DeepEqual(*k, shared) })
+	if i < 0 {
+		i = len(known)
+		l.alike[cell] = append(known, l.share(shared))
+	}
+	l.entries = append(l.entries, entry{l.alike[cell][i], t.Block, t.Seq, begin})
+}
+
+func (l *ledger) share(t iotax.Trial) *iotax.Trial {
+	i := slices.IndexFunc(l.facts, func(f map[string]string) bool { return maps.Equal(f, t.Facts) })
+	if i < 0 {
+		i = len(l.facts)
+		l.facts = append(l.facts, t.Facts)
+	}
+	t.Facts = l.facts[i]
+	return &t
+}
+
+// trials are those added, in their order, as far as they were kept.
+func (l *ledger) trials() []*iotax.Trial {
+	out := make([]*iotax.Trial, len(l.entries))
+	for i, e := range l.entries {
+		t := *e.alike
+		t.Block, t.Seq, t.Values = e.block, e.seq, slices.Clone(t.Values)
+		for j := range t.Values {
+			t.Values[j].Value = l.numbers[e.numbers+j]
+		}
+		out[i] = &t
+	}
+	return out
+}

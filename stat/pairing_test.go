@@ -1,0 +1,107 @@
+package stat
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"iotax"
+)
+
+// What a Pairing says after each trial is what the report will say of the trials so far, whatever becomes of them and in
+// whichever order they come.
+func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		targets := []string{"b", "t", "u"}
+		var trials []*iotax.Trial
+		for block := range rapid.IntRange(1, 20).Draw(t, "blocks") {
+			for _, target := range targets {
+				x := &iotax.Trial{Target: target, Workload: "w", Block: block}
+				if rapid.IntRange(0, 9).Draw(t, "has") > 0 {
+					x.Values = []iotax.Value{{Name: "m", Value: float64(len(trials) + 1), Better: iotax.Down}}
+				}
+				for _, fate := range rapid.SliceOfN(rapid.IntRange(0, 40), 2, 2).Draw(t, "fates") {
+					switch fate {
+					case 0:
+						x.Err = "it failed"
+					case 1:
+						x.Void = "it is void"
+					case 2, 3, 4:
+						x.Findings = []iotax.Finding{{Rule: "steal", Severity: iotax.Warning}, {Rule: "cache-served", Severity: iotax.Invalid}}
+					}
+				}
+				trials = append(trials, x)
+			}
+		}
+		p := Pairing{Metric: "m", SetAside: true}
+		trials = rapid.Permutation(trials).Draw(t, "order")
+		for i, x := range trials {
+			p.Add(x)
+			for _, target := range targets { // the baseline with itself, too
+				b, o, better := p.Pairs("b", target)
+				b2, o2, better2 := naivePairs(SetAside(trials[:i+1]), "b", target)
+				if fmt.Sprint(b, o, better) != fmt.Sprint(b2, o2, better2) {
+					t.Fatalf("after %d trials, %s: %v %v %q, want %v %v %q", i+1, target, b, o, better, b2, o2, better2)
+				}
+			}
+		}
+	})
+}
+
+// naivePairs is the definition: of each block in turn.
+func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
+	for block := range len(trials) + 100 {
+		var b, o []float64
+		void := false
+		for _, x := range trials {
+			if x.Block != block {
+				continue
+			}
+			void = void || x.Void != ""
+			if v, ok := x.Value("m"); ok && x.Err == "" {
+				if x.Target == baseline {
+					b = append(b, v.Value)
+				}
+				if x.Target == target {
+					o, better = append(o, v.Value), v.Better
+				}
+			}
+		}
+		if len(b) > 0 && len(o) > 0 && !void {
+			base, other = append(base, b...), append(other, o...)
+		}
+	}
+	return base, other, better
+}
+
+// Thousands of blocks leave nothing in the tables that all runs share, and a few bytes each in the pairing.
+func TestManyBlocksKeepLittle(t *testing.T) {
+	const blocks = 3000
+	p := Pairing{Metric: "m", SetAside: true}
+	d := make([]float64, blocks)
+	for i := range blocks {
+		for _, target := range []string{"b", "t"} {
+			p.Add(&iotax.Trial{Target: target, Workload: "w", Block: i, Raw: make([]byte, 100), Values: []iotax.Value{{Name: "m", Value: float64(i + 1)}}})
+		}
+		d[i] = float64(i % 7)
+	}
+	for n := 1; n <= blocks; n++ {
+		if _, err := Hull(d[:n], Options{Alpha: 0.0123}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, n := range map[string]int{"quantiles of t": len(*tQuantiles.read.Load()), "rank depths": len(*rankDepths.read.Load())} {
+		if n > 1000 {
+			t.Errorf("%d %s are kept", n, name)
+		}
+	}
+	bytes := cap(p.rows) * int(reflect.TypeFor[row]().Size())
+	for _, s := range p.sides {
+		bytes += 8*cap(s.values) + cap(s.marks)
+	}
+	if each := bytes / (2 * blocks); each > 40 {
+		t.Errorf("%d bytes are kept of each trial", each)
+	}
+}
