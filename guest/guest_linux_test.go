@@ -501,7 +501,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	prune(dir, "x-*", 2)
+	prune(dir, "x-*", 2, 0)
 	for n, want := range map[string]bool{"x-old": false, "x-mid": true, "x-new": true, "y": true} {
 		if exists(filepath.Join(dir, n)) != want {
 			t.Errorf("%s is there: %v", n, !want)

@@ -92,7 +92,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 		pr.CloseWithError(err)
 		return fail(err, "")
 	}
-	prune(dir, "initramfs-*.cpio", 4)
+	prune(dir, "initramfs-*.cpio", 4, 0)
 	return path, nil
 }
 
@@ -210,8 +210,8 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// prune keeps the n most recently used of what matches pattern in dir.
-func prune(dir, pattern string, n int) {
+// prune keeps, of what matches pattern in dir, the n most recently used and all that was used within young.
+func prune(dir, pattern string, n int, young time.Duration) {
 	found, _ := filepath.Glob(filepath.Join(dir, pattern))
 	used := map[string]time.Time{}
 	for _, p := range found {
@@ -221,6 +221,8 @@ func prune(dir, pattern string, n int) {
 	}
 	slices.SortFunc(found, func(a, b string) int { return used[b].Compare(used[a]) })
 	for _, p := range found[min(n, len(found)):] {
-		_ = os.RemoveAll(p)
+		if time.Since(used[p]) >= young {
+			_ = os.RemoveAll(p)
+		}
 	}
 }

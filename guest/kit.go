@@ -123,10 +123,15 @@ func (k *Kit) Send(ctx context.Context, w io.Writer) error {
 	return errors.Join(k.archive(ctx, z), z.Close())
 }
 
-// Kits stay in the cache as tools disks do: the last ones that were used.
+// kitDir is where a kit is kept in the cache.
 func kitDir(cacheDir, sum string) string { return filepath.Join(cacheDir, "guest", "kit-"+sum[:16]) }
 
-const keptKits = 2
+// Of the kits that were not used for a day, keptKits stay at most. All that a run uses are sent before its first trial: none of
+// them may go for another.
+const (
+	keptKits = 2
+	kitDay   = 24 * time.Hour
+)
 
 // A Taken kit is one that lies in this host's cache.
 type Taken struct {
@@ -222,7 +227,7 @@ func TakeKit(ctx context.Context, cacheDir, sum string, r io.Reader) (err error)
 	if err := os.Rename(tmp, kitDir(cacheDir, sum)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fail(err, "")
 	}
-	prune(parent, "kit-*", keptKits)
+	prune(parent, "kit-*", keptKits, kitDay)
 	return nil
 }
 

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// A kit arrives whole and can be booted from, or not at all; one that was damaged later is noticed, and only the last ones stay.
+// A kit arrives whole and can be booted from, or not at all; one that was damaged later is noticed, and old ones go.
 func TestKit(t *testing.T) {
 	k := kernel(t)
 	root := filepath.Join(t.TempDir(), "root")
@@ -102,7 +103,7 @@ func TestKit(t *testing.T) {
 		t.Errorf("a damaged kit is told as %v", err)
 	}
 
-	// Half a kit is a kit, and of three the two stay that were used last.
+	// Half a kit is a kit. All that were used today stay, and of older ones no more than two are left.
 	var sums []string
 	for _, part := range []func() (*Kit, []byte){func() (*Kit, []byte) { return pack(k, "") }, func() (*Kit, []byte) { return pack(nil, root) }, func() (*Kit, []byte) { return pack(k, root) }} {
 		kit, sent := part()
@@ -111,10 +112,20 @@ func TestKit(t *testing.T) {
 		}
 		sums = append(sums, kit.Sum)
 	}
-	if _, err := OpenKit(t.Context(), far, sums[0], false); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the first of three kits: %v", err)
+	if there, err := OpenKit(t.Context(), far, sums[0], false); err != nil || there.Kernel == "" || there.Root != "" {
+		t.Errorf("a kit of a kernel, the first of three: %+v, %v", there, err)
 	}
 	if there, err := OpenKit(t.Context(), far, sums[1], false); err != nil || there.Kernel != "" || there.Root == "" {
 		t.Errorf("a kit of a root disk: %+v, %v", there, err)
+	}
+	before := time.Now().Add(-kitDay - time.Hour)
+	if err := errors.Join(os.RemoveAll(kitDir(far, sums[2])), os.Chtimes(kitDir(far, sums[0]), before, before), TakeKit(t.Context(), far, kit.Sum, bytes.NewReader(sent))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenKit(t.Context(), far, sums[0], false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a kit that nobody used for a day: %v", err)
+	}
+	if _, err := OpenKit(t.Context(), far, sums[1], false); err != nil {
+		t.Error(err)
 	}
 }

@@ -115,8 +115,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	if err := writeFile(list, bytes.NewReader(js), 0o644); err != nil {
 		return fail(err, "")
 	}
-	prune(dir, "tools-*.ext4", 2)
-	prune(dir, "tools-*.json", 2)
+	prune(dir, "tools-*.ext4", 2, 0)
+	prune(dir, "tools-*.json", 2, 0)
 	return image, nil
 }
 
@@ -177,7 +177,7 @@ func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) 
 	if err := os.Rename(tmp, path); err != nil {
 		return fail(err, "")
 	}
-	prune(dir, "root-*.ext4", 2)
+	prune(dir, "root-*.ext4", 2, 0)
 	return path, nil
 }
 

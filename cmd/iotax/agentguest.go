@@ -61,7 +61,12 @@ func kitOf(ctx context.Context, j workload.GuestJob) (*guest.Taken, error) {
 	if j.Kit == "" {
 		return &guest.Taken{}, nil
 	}
-	return guest.OpenKit(ctx, cacheDir(), j.Kit, false)
+	kit, err := guest.OpenKit(ctx, cacheDir(), j.Kit, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &iotax.Error{Op: "find what was sent to start guests from in", On: cacheDir(), Err: errors.New("it is there no more"),
+			Mend: "see that nothing else clears this directory, and resume the run: it is sent again"}
+	}
+	return kit, err
 }
 
 // serveGuest does what a job asks: looks what is lacking, writes the root disk of a guest, or starts the guest and measures in it.
