@@ -224,6 +224,9 @@ A disk or share of a guest stands on a directory: name that first.`,
 			if err != nil {
 				return usageError{err}
 			}
+			if err := p.Absolute(); err != nil {
+				return err
+			}
 			aa, err := calibrate.AA(p, p.Targets[len(p.Targets)-1].Name, o, kinds())
 			if err != nil {
 				return usageError{err}
