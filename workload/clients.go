@@ -79,14 +79,18 @@ func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 
 // checkTogether finds what the machines lack, and versions of fio that do not understand each other.
 func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
-	if err := j.each(t, true, func(p party) error { return p.job.Check(ctx, p.target) }); err != nil {
+	all, err := j.parties(t)
+	if err != nil {
+		return err
+	}
+	if err := j.each(t, true, func(p party) error { return p.job.check(ctx, p.target) }); err != nil {
 		return err
 	}
 	mine, version, err := clientFio(ctx)
 	if err != nil {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: installMend("linux")}
 	}
-	return j.each(t, true, func(p party) error {
+	err = j.each(t, true, func(p party) error {
 		st := p.job.states[p.target]
 		on := func(err error, mend string) error {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
@@ -96,6 +100,10 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return claimAll(all)
 }
 
 // clientFio is this host's fio.

@@ -49,6 +49,8 @@ type fioState struct {
 	engine  string
 	engines map[string]error // what was probed; nil works
 	held    []string         // files that this workload keeps alive
+	needs   []need           // space that the missing test files take
+	claimed bool             // whether the needs are, or were, among the claims
 	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
 	err     error            // why the target can't do it; Check says it
 }
@@ -160,9 +162,6 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		st.tool, err = provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
 		return err
 	}()
-	if st.err != nil && st.job != nil {
-		shared.settle(t, st.job.sizes())
-	}
 	if err := ctx.Err(); err != nil && st.err != nil {
 		return st, st.err // a cancelled look is not remembered
 	}
@@ -377,6 +376,14 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.checkTogether(ctx, t)
 	}
+	if err := j.check(ctx, t); err != nil {
+		return err
+	}
+	return claimAll([]party{{job: j, target: t}})
+}
+
+// check is Check of a single target, without what the others need of the same space.
+func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
 		return err
@@ -469,8 +476,13 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 		}
 		return nil
 	}
-	if err := j.fits(ctx, t, own, missing); err != nil {
-		return on(err, mendSpace(err, st.job.total()))
+	if st.needs, err = j.needs(ctx, t, own, missing); err != nil {
+		return on(err, "")
+	}
+	for _, n := range st.needs {
+		if err := n.room.short(n.bytes, n.where); err != nil {
+			return on(err, mendSpace(err, st.job.total()))
+		}
 	}
 	return nil
 }
@@ -544,7 +556,11 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	// interleave on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
-			if err := j.roomFor(ctx, t, bytes*int64(len(batch))); err != nil {
+			files := map[string]int64{}
+			for _, n := range batch {
+				files[n] = bytes
+			}
+			if err := j.roomFor(ctx, t, files); err != nil {
 				return on(err, mendSpace(err, st.job.total()))
 			}
 			if err := guardFio(ctx, t, true); err != nil {
@@ -689,6 +705,9 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	st := j.states[t]
 	if st == nil {
 		return nil
+	}
+	if st.job != nil { // of one that was checked and never prepared
+		shared.settle(t, st.job.sizes())
 	}
 	files := shared.release(t, st.held)
 	st.held = nil

@@ -63,57 +63,76 @@ elif [ -f "$1" ]; then
 else exit 0; fi
 ` + roomScript
 
-// rooms are those that missing bytes of test files at t go into: of its own file system, and of the one of this host that holds
-// the image or directory behind it, with the bytes that each will lose.
-func (j *fioJob) rooms(ctx context.Context, t *iotax.Target, own room, missing int64) (rooms []room, needs []int64, err error) {
-	rooms, needs = []room{own}, []int64{missing}
-	if j.env.Host == nil || iotax.IsLocal(t.Machine) || t.Place.Backing == "" || missing == 0 {
-		return rooms, needs, nil
+// A need is what missing test files take of a room.
+type need struct {
+	room  room
+	where string           // the path that an error names
+	bytes int64            // of all of them together
+	files map[string]int64 // the bytes of each
+}
+
+// needs are those of missing test files at t (bytes by name): of its own file system, and of the one of this host that holds the image
+// or directory behind it.
+func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) ([]need, error) {
+	var all int64
+	for _, n := range missing {
+		all += n
+	}
+	if all == 0 {
+		return nil, nil
+	}
+	needs := []need{{own, t.Place.Path, all, missing}}
+	if j.env.Host == nil || iotax.IsLocal(t.Machine) || t.Place.Backing == "" {
+		return needs, nil
 	}
 	out, err := bounded(ctx, j.env.Host, glanceTime, "sh", "-c", behindScript+"true", "sh", t.Place.Backing)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	r, need := room{on: identity(j.env.Host), free: -1}, missing
+	r, bytes := room{on: identity(j.env.Host), free: -1}, all
 	for line := range strings.Lines(out) {
 		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		r.read(key, rest)
 		var blocks, unit int64
 		if _, err := fmt.Sscanf(line, "blocks %d %d", &blocks, &unit); err == nil { // an image grows up to its size
 			if size, err := strconv.ParseInt(t.Place.Facts["disk.size"], 10, 64); err == nil {
-				need = min(need, max(0, size-blocks*unit))
+				bytes = min(bytes, max(0, size-blocks*unit))
 			}
 		}
 	}
-	return append(rooms, r), append(needs, need), nil
+	if bytes == 0 {
+		return needs, nil // an image that has all its space
+	}
+	files := map[string]int64{}
+	for name, n := range missing {
+		files[name] = int64(float64(n) / float64(all) * float64(bytes))
+	}
+	return append(needs, need{r, path.Dir(t.Place.Backing), bytes, files}), nil
 }
 
-// fits says whether the missing files of t fit, together with those of all the other targets that are known by now, and
-// remembers them until they are written (settled). Nobody has written anything by then.
-func (j *fioJob) fits(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) error {
-	var bytes int64
-	for _, n := range missing {
-		bytes += n
-	}
-	rooms, needs, err := j.rooms(ctx, t, own, bytes)
-	if err != nil {
-		return err
-	}
-	for i, r := range rooms {
-		if needs[i] == 0 {
-			continue // an image that has all its space
+// claimAll says whether the missing files of all the parties fit, together with those of the targets that passed their Check before,
+// and remembers them until they are written, or until it is known that they will not be (settle): those of all of them, or of none.
+func claimAll(parties []party) error {
+	var fresh []party // not a part of another target, whose claim stays
+	for _, p := range parties {
+		st := p.job.states[p.target]
+		if st.claimed {
+			continue
 		}
-		sum := shared.claim(r, t, missing, needs[i], bytes)
-		where := t.Place.Path
-		if i > 0 {
-			where = path.Dir(t.Place.Backing)
-		}
-		if sum > needs[i] {
-			where = fmt.Sprintf("%s and by other targets on its file system", where)
-		}
-		if err := r.short(sum, where); err != nil {
-			shared.settle(t, missing)
-			return err
+		st.claimed, fresh = true, append(fresh, p)
+		for _, n := range st.needs {
+			where, sum := n.where, shared.claim(p.target, n)
+			if sum > n.bytes {
+				where += " and by other targets on its file system"
+			}
+			if err := n.room.short(sum, where); err != nil {
+				for _, f := range fresh {
+					st := f.job.states[f.target]
+					shared.settle(f.target, st.job.sizes())
+					st.claimed = false
+				}
+				return &iotax.Error{Op: "check " + p.job.name + " on", On: p.target.Name, Err: err, Mend: mendSpace(err, st.job.total())}
+			}
 		}
 	}
 	return nil
@@ -125,26 +144,22 @@ type claimKey struct {
 	device string
 }
 
-// claim notes the files, of which share of whole bytes are taken from the room, and returns the sum of all that is to be
-// written there.
-func (s *sharedState) claim(r room, t *iotax.Target, files map[string]int64, share, whole int64) (sum int64) {
+// claim notes the files of a need at t, and returns the sum of the bytes that are to be written to its room.
+func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := claimKey{r.on, r.device}
-	if r.device == "" {
+	key := claimKey{n.room.on, n.room.device}
+	if n.room.device == "" {
 		key.device = t.Place.Path
 	}
 	if s.claims[key] == nil {
 		s.claims[key] = map[string]int64{}
 	}
-	for name, n := range files {
-		if whole > share { // of an image that has space already
-			n = int64(float64(n) / float64(whole) * float64(share))
-		}
-		s.claims[key][fileKey(t, name)] = n
+	for name, bytes := range n.files {
+		s.claims[key][fileKey(t, name)] = bytes
 	}
-	for _, n := range s.claims[key] {
-		sum += n
+	for _, bytes := range s.claims[key] {
+		sum += bytes
 	}
 	return sum
 }
@@ -160,8 +175,8 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	}
 }
 
-// roomFor looks again, right before the bytes are written: others may have written in the meantime.
-func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, bytes int64) error {
+// roomFor looks again, right before the files (bytes by name) are written: others may have written in the meantime.
+func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
 	out, err := bounded(ctx, t.Machine, glanceTime, "sh", "-c", `cd -- "$1" || exit`+roomScript+"true", "sh", t.Place.Path)
 	if err != nil {
 		return err
@@ -171,13 +186,12 @@ func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, bytes int64) erro
 		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		own.read(key, rest)
 	}
-	rooms, needs, err := j.rooms(ctx, t, own, bytes)
+	needs, err := j.needs(ctx, t, own, files)
 	if err != nil {
 		return err
 	}
-	wheres := []string{t.Place.Path, path.Dir(t.Place.Backing)}
-	for i, r := range rooms {
-		if err := r.short(needs[i], wheres[i]); err != nil {
+	for _, n := range needs {
+		if err := n.room.short(n.bytes, n.where); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,11 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,6 @@ import (
 
 // Targets on one file system get what it has between them, and leave its reserve, also those whose image lies there.
 func TestJobsShareTheSpace(t *testing.T) {
-	clear(shared.claims) // of other tests, on file systems that had the same device number
 	tiny := small(t)
 	image := filepath.Join(tiny, "image")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -52,8 +53,84 @@ func TestJobsShareTheSpace(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 		for _, tg := range []*iotax.Target{c.a, c.b} {
-			shared.settle(tg, w.states[tg].job.sizes())
+			if err := w.Cleanup(ctxFor(t), tg); err != nil {
+				t.Error(err)
+			}
 		}
+	}
+}
+
+// What a cell that is left out would have taken is there for others.
+func TestLeftOutTakesNoSpace(t *testing.T) {
+	tiny := small(t)
+	in := func(name string) *iotax.Target {
+		d := filepath.Join(tiny, name)
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return target(host.Local(), d)
+	}
+	refused, other := open(t, "size", "10MiB", "rwmixread", "200"), open(t, "size", "10MiB")
+	a, b, c := in("a"), in("b"), in("c")
+	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // of all workloads before any Check
+		if _, err := w.Settle(ctxFor(t), []*iotax.Target{tg}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := refused.Check(ctxFor(t), a); err == nil || !strings.Contains(err.Error(), "rwmixread") {
+		t.Errorf("got %v", err)
+	}
+	both := &iotax.Target{Name: "both", Together: []*iotax.Target{b, c}}
+	if err := other.Check(ctxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
+		t.Errorf("got %v", err)
+	}
+	if err := other.Check(ctxFor(t), c); err != nil {
+		t.Error(err)
+	}
+	if err := other.Check(ctxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
+		t.Errorf("got %v", err)
+	}
+	if err := other.Check(ctxFor(t), b); err == nil || !strings.Contains(err.Error(), "20MiB needed") { // c's stays
+		t.Errorf("got %v", err)
+	}
+	if err := other.Cleanup(ctxFor(t), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// filling is this host where somebody else writes 8 MiB to the file right before fio writes test files.
+type filling struct {
+	iotax.Machine
+	file string
+}
+
+func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
+	if slices.Contains(c.Args, "--name=fill0") {
+		if err := os.WriteFile(f.file, make([]byte, 8<<20), 0o600); err != nil {
+			return err
+		}
+	}
+	return f.Machine.Run(ctx, c)
+}
+
+// The last look at the space may be too early.
+func TestPlaceFillsUpUnderFio(t *testing.T) {
+	tiny := small(t)
+	w := open(t, "size", "10MiB")
+	tg := target(filling{host.Local(), filepath.Join(tiny, "other")}, tiny)
+	if err := w.Check(ctxFor(t), tg); err != nil {
+		t.Fatal(err)
+	}
+	err := w.Prepare(ctxFor(t), tg)
+	var e *iotax.Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "No space left on device") || !strings.Contains(e.Mend, "now 10MiB in all") {
+		t.Errorf("got %v", err)
+	}
+	if err := w.Cleanup(ctxFor(t), tg); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, tiny); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("left behind: %v", got)
 	}
 }
 
