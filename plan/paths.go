@@ -38,6 +38,9 @@ func (p *Plan) Absolute() error {
 	return nil
 }
 
+// Folder is the one that relative paths of p count from, in full: all of a plan have it in common.
+func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
+
 func files(spec any) []*string {
 	if f, ok := spec.(Filer); ok {
 		return f.HostFiles()

@@ -71,7 +71,7 @@ type Options struct {
 	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
 	Resume    *iotax.Run     // the run to go on with
 	Trials    []*iotax.Trial // what Resume has already
-	Plan      []byte         // what is saved as the plan; nil is the plan as it is
+	Plan      []byte         // what is saved as the plan, or was when Resume began; nil is the plan as it is
 
 	// Findings are what was found wrong with the plan before the run; the report tells them.
 	Findings []iotax.Finding

@@ -17,6 +17,7 @@ import (
 const (
 	RunnerKey = "runner" // the process, where it is one
 	ShardKey  = "shard"  // of that process, where it is one of several; a fact of its trials, too
+	FolderKey = "folder" // which such a process counts the relative paths of the plan from
 	ShardsKey = "shards" // into how many shards it is divided, where it is
 )
 
@@ -185,6 +186,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out.Environment = joined(environments)
 	delete(out.Environment, RunnerKey)
 	delete(out.Environment, ShardKey)
+	delete(out.Environment, FolderKey)
 	out.Environment[ShardsKey] = strconv.Itoa(count)
 	out.Targets = mergeTargets(parts)
 	return &out

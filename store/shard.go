@@ -123,6 +123,16 @@ func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, er
 	return parts, rows.Err()
 }
 
+// RunParts returns what the processes that measure the run id have said of it, in the order of their index and without the plan; none
+// where it is not divided.
+func (s *Store) RunParts(ctx context.Context, id string) (parts []*iotax.Run, err error) {
+	err = s.read(ctx, "find the shards of run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
+		parts, err = partsOf(ctx, tx, id)
+		return err
+	})
+	return parts, err
+}
+
 // Part returns what a process has said of its part of the run id, its plan included; nil where it has said nothing yet.
 func (s *Store) Part(ctx context.Context, id string, p Part) (*iotax.Run, error) {
 	var part *iotax.Run

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +21,7 @@ import (
 	"iotax/machine/kube"
 	"iotax/machine/pod"
 	"iotax/plan"
+	"iotax/run"
 	"iotax/store"
 	"iotax/volume"
 	"iotax/workload"
@@ -176,11 +179,7 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 	}
 	opened := map[string]bool{}
 	var made []plan.Machine // by runs that may have left something
-	for _, r := range runs {
-		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
-		if err != nil {
-			continue // of another version of iotax, or imported
-		}
+	for r, p := range plansOf(runs) {
 		if r.Status != iotax.Done {
 			made = append(made, p.Machines...)
 		}
@@ -239,11 +238,10 @@ func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error)
 		errs = append(errs, err)
 	}
 	asked := map[kube.Config]bool{}
-	for _, r := range runs {
+	for r, p := range plansOf(runs) {
 		// One that never had a pod has left none, and its cluster may be out of reach for ever.
 		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
-		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
-		if err != nil || r.Status == iotax.Done || !had {
+		if r.Status == iotax.Done || !had {
 			continue
 		}
 		for _, m := range p.Machines {
@@ -272,9 +270,8 @@ func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
 		errs = append(errs, err)
 	}
 	asked := map[string]bool{}
-	for _, r := range runs {
-		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
-		if err != nil || r.Status == iotax.Done {
+	for r, p := range plansOf(runs) {
+		if r.Status == iotax.Done {
 			continue
 		}
 		for _, t := range p.Targets {
@@ -295,14 +292,64 @@ func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
 	return items, errors.Join(errs...)
 }
 
+// A savedRun is one of the store with its plan, paths in full. Shards that count paths from different folders have a plan each; a
+// run of another version of iotax, or an imported one, may have none that can be read.
+type savedRun struct {
+	iotax.Run
+	plans []*plan.Plan
+}
+
+// plansOf yields each plan of the runs.
+func plansOf(runs []savedRun) iter.Seq2[*iotax.Run, *plan.Plan] {
+	return func(yield func(*iotax.Run, *plan.Plan) bool) {
+		for i := range runs {
+			for _, p := range runs[i].plans {
+				if !yield(&runs[i].Run, p) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // savedRuns lists the runs of the store; none when there is no store yet.
-func (a *app) savedRuns(ctx context.Context) ([]iotax.Run, error) {
+func (a *app) savedRuns(ctx context.Context) (saved []savedRun, err error) {
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	return db.Runs(ctx)
+	runs, err := db.Runs(ctx)
+	errs := []error{err}
+	for _, r := range runs {
+		one := savedRun{Run: r}
+		folders := []string{""} // a plan of one process is saved with its paths in full
+		if divided(&r) {
+			folders, err = foldersOf(ctx, db, r.ID)
+			errs = append(errs, err)
+		}
+		for _, folder := range folders {
+			p, err := plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, kinds())
+			if err != nil {
+				break
+			}
+			errs = append(errs, p.Absolute())
+			one.plans = append(one.plans, p)
+		}
+		saved = append(saved, one)
+	}
+	return saved, errors.Join(errs...)
+}
+
+// foldersOf are those that the shards of a run count the relative paths of its plan from.
+func foldersOf(ctx context.Context, db *store.Store, id string) (folders []string, err error) {
+	parts, err := db.RunParts(ctx, id)
+	for _, p := range parts {
+		if f := p.Environment[run.FolderKey]; !slices.Contains(folders, f) {
+			folders = append(folders, f)
+		}
+	}
+	return folders, err
 }
 
 // elsewhere names for doctor what runs that were killed have used away from this host.

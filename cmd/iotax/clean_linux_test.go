@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/store"
 )
 
 // A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.
@@ -64,6 +66,7 @@ func TestClean(t *testing.T) {
 // A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
 func TestRunnerKilled(t *testing.T) {
 	s := newStage(t)
+	s.env[storeVariable] = s.path("runs.db")
 	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "3", "--calibrate=no")
 	r.said("block 2/3")
 	r.send(syscall.SIGKILL)
@@ -73,6 +76,7 @@ func TestRunnerKilled(t *testing.T) {
 		t.Errorf("%d trials are saved, the run is %s", len(had), run.Status)
 	}
 	s.iotax("report").works(t, 0, "runner-died", "iotax run --resume="+run.ID)
+	s.ages()
 	s.iotax("run", "--resume").works(t, 0)
 	after, trials := s.trials()
 	if after.Status != iotax.Done || len(trials) < 6 || trials[0].Start != had[0].Start {
@@ -117,4 +121,54 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 	}
 	s.iotax("clean", "--remote", "--yes").works(t, 0, "removed", s.path("a")+"/iotax-")
 	s.iotax("clean", "--remote").works(t, 0, "nothing was left behind")
+}
+
+// ages makes the newest run one whose plan an iotax wrote that did not know measure's overrun.
+func (s *stage) ages() {
+	s.t.Helper()
+	s.saved(func(db *store.Store, r *iotax.Run) {
+		was := string(r.Plan)
+		r.Plan = []byte(regexp.MustCompile(`(?m)^ *overrun: .*\n`).ReplaceAllString(was, ""))
+		if string(r.Plan) == was {
+			s.t.Fatalf("no overrun in\n%s", was)
+		}
+		if err := db.Update(s.t.Context(), r); err != nil {
+			s.t.Fatal(err)
+		}
+	})
+}
+
+// A shard that was killed leaves directories where its plan's paths count from, and clean finds them there. It can be started
+// again, also by an iotax that writes plans otherwise.
+func TestShardKilled(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.env[storeVariable] = s.path("runs.db")
+	s.mkdir("plans/data")
+	s.write("plans/p.yaml", `
+targets: {a: {dir: data}, b: {dir: data}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
+measure: {trial: 300ms, ramp: 0s, blocks: {min: 6, max: 6}, cold: false}
+`)
+	shard := []string{"run", "plans/p.yaml", "--shard", "0/2", "--id", "killed", "--calibrate", "no"}
+	r := s.start(nil, shard...)
+	r.said("block 1/")
+	r.send(syscall.SIGKILL)
+	r.wait()
+	left := func() int {
+		found, err := filepath.Glob(s.path("plans/data/iotax-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	if left() == 0 {
+		t.Fatal("nothing was left behind")
+	}
+	s.iotax("clean", "--yes").works(t, 0, "removed", s.path("plans/data")+"/iotax-")
+	if n := left(); n > 0 {
+		t.Errorf("%d directories stay", n)
+	}
+	s.ages()
+	s.iotax(shard...).works(t, 0)
 }

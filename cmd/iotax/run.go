@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -130,11 +131,18 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
+	var folder string
 	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written, in which their paths may differ
 		if done, err := a.takeUp(ctx, db, &opts); done || err != nil {
 			return err
 		}
 		if opts.Plan, err = p.YAML(); err != nil {
+			return err
+		}
+		if opts.Resume != nil {
+			opts.Plan = asSaved(opts.Resume, opts.Plan)
+		}
+		if folder, err = p.Folder(); err != nil {
 			return err
 		}
 	}
@@ -164,7 +172,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	deps.Prepare = givenUp.prepare(deps.Prepare, show.note)
 	deps.Calibrate = a.calibrator(mode, p, deps, show)
 	if opts.Shard.Divided() {
-		saveParts(&deps, db, opts.Shard)
+		saveParts(&deps, db, opts.Shard, folder)
 	}
 	silent := beats(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)
@@ -282,8 +290,20 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if opts.Trials, err = measured(ctx, db, r.ID); err != nil {
 		return nil, err
 	}
-	opts.Resume = r
+	opts.Resume, opts.Plan = r, r.Plan
 	return plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+}
+
+// asSaved is r's plan where that says what text does: another version of iotax may have written it with fewer keys.
+func asSaved(r *iotax.Run, text []byte) []byte {
+	p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+	if err != nil {
+		return text
+	}
+	if again, err := p.YAML(); err != nil || !bytes.Equal(again, text) {
+		return text
+	}
+	return r.Plan
 }
 
 // measured are the trials that a run has already, without what decides nothing.

@@ -58,10 +58,11 @@ func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (d
 	return false, nil
 }
 
-// saveParts makes a run save what it knows as one part of several.
-func saveParts(d *run.Deps, db *store.Store, s run.Shard) {
+// saveParts makes a run save what it knows as one part of several, whose plan counts relative paths from folder.
+func saveParts(d *run.Deps, db *store.Store, s run.Shard, folder string) {
 	save := func(ctx context.Context, r *iotax.Run) error {
-		signed(r).Environment[run.ShardKey] = s.String()
+		e := signed(r).Environment
+		e[run.ShardKey], e[run.FolderKey] = s.String(), folder
 		return db.SavePart(ctx, r, store.Part(s), func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, s.Count) })
 	}
 	d.Begin, d.Update = save, save
