@@ -80,6 +80,9 @@ func TestFakeSpec(t *testing.T) {
 	if err := m.Run(t.Context(), iotax.Command("true")); err == nil {
 		t.Error("it lives after its last command")
 	}
+	if kept := m.(*Machine).Log(); len(kept) > 0 {
+		t.Errorf("it keeps a log that nobody asks for, and a run may be long: %q", kept)
+	}
 	if m.String() != "x" {
 		t.Errorf("it is called %s, want x", m)
 	}
