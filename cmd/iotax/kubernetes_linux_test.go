@@ -262,7 +262,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 
 	t.Run("what the cluster refuses", func(t *testing.T) {
 		host := "dir:" + s.path("a")
-		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "FailedScheduling", "mend: ask for less")
+		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "mend: ask for less")
 		run(host, "k8s:tmpfs,node=elsewhere,start_timeout=2s").refuses(t, 1, "no node takes it", "ffinity")
 		run(host, "k8s:tmpfs,image=localhost/none:1,pull=never").refuses(t, 1, "cannot be had: ErrImageNeverPull", "mend: check its name")
 		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
