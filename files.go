@@ -15,6 +15,10 @@ func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// Reserve is how many bytes are left free on a file system of size bytes: one that is filled to the brim slows down, and
+// breaks whoever else writes to it.
+func Reserve(size int64) int64 { return size / 20 }
+
 // Put writes r to the file path on m with the given permissions ("755"), through a temporary name,
 // so that a broken transfer leaves no half file under the real one.
 func Put(ctx context.Context, m Machine, r io.Reader, path, mode string) error {

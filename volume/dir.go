@@ -220,25 +220,21 @@ func parseSurvey(out string) survey {
 	return s
 }
 
-// reserve is what is left free on a file system of size bytes: a file system filled to the brim
-// slows down, and breaks whoever else writes to it.
-func reserve(size int64) int64 { return size / 20 }
-
 // enough says whether need bytes fit, and what to do if not.
 func (s survey) enough(op, on string, need int64) error {
 	if s.free < 0 {
 		return nil
 	}
-	want := need + reserve(s.size)
+	want := need + iotax.Reserve(s.size)
 	if s.free >= want && s.free > 0 {
 		return nil
 	}
 	if need == 0 {
-		return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the file system is full: %s free, %s are kept in reserve", bytesText(s.free), bytesText(reserve(s.size))),
+		return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the file system is full: %s free, %s are kept in reserve", bytesText(s.free), bytesText(iotax.Reserve(s.size))),
 			Mend: "free some space, or use another directory"}
 	}
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("not enough space: the test needs %s and leaves %s in reserve, %s are free",
-		bytesText(need), bytesText(reserve(s.size)), bytesText(s.free)), Mend: "free some space, use another directory, or a smaller --size"}
+		bytesText(need), bytesText(iotax.Reserve(s.size)), bytesText(s.free)), Mend: "free some space, use another directory, or a smaller --size"}
 }
 
 // bytesText writes a number of bytes with a binary unit.

@@ -147,7 +147,9 @@ func unknown(key string) *plan.FieldError {
 	if full == "" {
 		full = plan.Nearest(key, fio.OptionNames())
 	}
-	if full != "" {
+	if b, ok := barred[full]; ok {
+		e.Mend = fmt.Sprintf("remove it; fio would take it for %q: %s", full, b.why)
+	} else if full != "" {
 		e.Mend = fmt.Sprintf("did you mean %q?", full)
 	}
 	return e

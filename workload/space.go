@@ -18,10 +18,9 @@ type room struct {
 	size, free int64  // bytes; free is -1 when df told nothing
 }
 
-// short says how the bytes do not fit into the room, or nil. A twentieth stays free, as for volumes: a file system that is filled
-// to the brim slows down, and breaks whoever else writes to it.
+// short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
 func (r room) short(need int64, where string) error {
-	if reserve := r.size / 20; r.free >= 0 && need > 0 && need+reserve > r.free {
+	if reserve := iotax.Reserve(r.size); r.free >= 0 && need > 0 && need+reserve > r.free {
 		return &noRoom{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.free), approx(reserve))}
 	}
 	return nil
