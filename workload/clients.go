@@ -123,15 +123,16 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 	return path, strings.TrimSpace(string(out)), err
 }
 
-// serveScript runs a server of fio until its standard input ends, which it does when the runner dies. The
+// serveScript runs a server of fio in the directory $1, or in one of its own, until its standard input ends, which it does when the runner dies. The
 // directory's name is that of others that a died run may leave, so that the same hand finds it.
 const serveScript = `
+p=$1; shift
 d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 trap 'kill "$p" 2>/dev/null; rm -rf -- "$d"; wait' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
-` + labelled + ` && cd "$d" || exit
-"$@" --server=sock:"$d/s" </dev/null >"$d/said" 2>&1 &
+` + labelled + ` && cd -- "${p:-$d}" || exit
+"$@" --aux-path="$d" --server=sock:"$d/s" </dev/null >"$d/said" 2>&1 &
 p=$!
 until [ -S "$d/s" ]; do
 	kill -0 "$p" 2>/dev/null || { cat "$d/said" >&2; exit 1; }
@@ -167,7 +168,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	var stderr bytes.Buffer
 	ended := make(chan error, 1)
 	done.Go(func() {
-		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh"}, argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
+		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh", workDir(p.target)}, argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
 		hold.Close()
 		if err == nil {
 			err = errors.New("it ended")
@@ -335,7 +336,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	first := j.states[t.Together[0]]
 	j.facts(out.Facts, first, out)
 	out.Facts["command"] = iotax.QuoteAll(append([]string{"fio"}, args...))
-	out.Facts["command.client"] = iotax.QuoteAll(j.line(t.Together[0], first, out).args())
+	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
 	out.Facts["clients"] = fmt.Sprint(len(t.Together))
 
 	var stdout, stderr bytes.Buffer

@@ -102,6 +102,8 @@ func refuse(s fio.Setting) *plan.FieldError {
 		return no("write "+s.Key+"=VALUE", "%s has no value: fio would take what stands behind it", s.Key)
 	case strings.ContainsFunc(s.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return no("write it in one line", "%s=%q has control characters", s.Key, s.Value)
+	case strings.ContainsAny(s.Value, "#;"):
+		return no("write it without # and ;", "%s=%s: fio reads a comment from # or ; on", s.Key, s.Value)
 	case o.Engine != "" && !slices.Contains(engines, o.Engine):
 		b := barredEngine(o.Engine)
 		return no("remove it", "%s is an option of the engine %s: %s", s.Key, o.Engine, b.why)

@@ -180,12 +180,13 @@ func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 }
 
 func (j *fioJob) suits(t *iotax.Target) error {
-	switch {
-	case t.Place.Kind == iotax.PlaceDir || t.Place.Kind == iotax.PlaceDevice || isNBD(t.Place):
-		return nil
-	default:
+	if t.Place.Kind != iotax.PlaceDir && t.Place.Kind != iotax.PlaceDevice && !isNBD(t.Place) {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory, on a block device or over NBD, not at the %s %s", t.Place.Kind, t.Place.Path)}
 	}
+	if err := checkExact(t.Place); err != nil {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: "give the device or export another name"}
+	}
+	return nil
 }
 
 // isNBD reports whether p is an NBD export, which fio speaks to by an engine of its own.
@@ -601,11 +602,11 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 		engine = "psync"
 	}
 	var out, stderr bytes.Buffer
-	on, args := t.Machine, fillArgs(st.tool.argv, t.Place.Path, engine, st.job.anyDirect(), parts, size)
+	on, in, args := t.Machine, workDir(t), fillArgs(st.tool.argv, engine, st.job.anyDirect(), parts, size)
 	if dir, tool := j.behind(t); dir != "" {
-		on, args = j.env.Host, fillArgs([]string{tool}, dir, "psync", false, parts, size)
+		on, in, args = j.env.Host, dir, fillArgs([]string{tool}, "psync", false, parts, size)
 	}
-	err = on.Run(ctx, &iotax.Cmd{Args: args, Stdout: &out, Stderr: &stderr})
+	err = on.Run(ctx, &iotax.Cmd{Args: args, Dir: in, Stdout: &out, Stderr: &stderr})
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
@@ -726,16 +727,16 @@ const logMark = "\x1eiotax-log "
 // runScript runs a fio command line with logs of one-second averages. fio keeps them in memory and
 // writes them when it ends, so they cost the I/O nothing (status-interval would print the whole
 // histogram each second), and they come home on the same stream, so a trial is one command. They are
-// never at the place that is measured.
+// never at the place that is measured. fio runs in the directory $1, or, where that is "", in one of its own.
 const runScript = `
+p=$1; shift
 d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 # Before there is anything to remove: a signal may come at any time.
 trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
 ` + labelled + ` || exit
-# In there: what fio leaves in its working directory (dumps and states of a verification) goes with it.
-(cd -- "$d" && exec "$@" --write_bw_log=s --write_iops_log=s --log_avg_msec=1000)
+(cd -- "${p:-$d}" && exec "$@" --aux-path="$d" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000)
 rc=$?
 for f in "$d"/s_*.log; do
 	[ -f "$f" ] || continue
@@ -760,10 +761,10 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		out.Facts = map[string]string{}
 	}
 	j.facts(out.Facts, st, out)
-	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts["command"] = typed(t, args)
 
 	var stdout, stderr bytes.Buffer
-	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh"}, args...), Stdout: &stdout, Stderr: &stderr}
+	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh", workDir(t)}, args...), Stdout: &stdout, Stderr: &stderr}
 	if err := guardFio(ctx, t, st.job.writes()); err != nil {
 		return err
 	}
@@ -811,6 +812,15 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		return fail(errors.New("fio completed no I/O in the measured window"))
 	}
 	return nil
+}
+
+// typed is what a user would type to run args at t.
+func typed(t *iotax.Target, args []string) string {
+	text := iotax.QuoteAll(args)
+	if dir := workDir(t); dir != "" {
+		text = "cd " + iotax.Quote(dir) + " && " + text
+	}
+	return text
 }
 
 // facts are what a reader wants to know of the job without its command line.

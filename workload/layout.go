@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"iotax"
 	"iotax/fio"
 	"iotax/plan"
 )
@@ -80,15 +81,28 @@ func dataTag(settings []fio.Setting) string {
 	return fmt.Sprintf("-%x", sum[:4])
 }
 
-// escape makes a path safe as a value of filename and directory, which fio splits at colons.
-func escape(p string) string { return strings.ReplaceAll(p, ":", `\:`) }
+// fio reads more than a name in a path: it splits filename at colons, cuts it at # and ;, and drops blanks at its ends. In a job
+// file it replaces variables too. So fio never gets the path of a directory: it runs in it, with names that layout makes. The path
+// of a device and the address of an export cannot be avoided. They may have only characters that fio takes as they are.
+var exactly = map[iotax.PlaceKind]*regexp.Regexp{
+	iotax.PlaceDevice: regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~-]+$`),
+	iotax.PlaceURL:    regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~:?&[\]-]+$`),
+}
+
+// checkExact refuses a place that fio would take for another one.
+func checkExact(p iotax.Place) error {
+	if ok := exactly[p.Kind]; ok == nil || ok.MatchString(p.Path) {
+		return nil
+	}
+	return fmt.Errorf("fio may take %q for another path: it has a character other than letters, digits and /._+=@%%,~-", p.Path)
+}
 
 // A line is what a fio command line is assembled from.
 type line struct {
 	fio      []string // the program, with its loader where it was pushed
 	job      *resolved
 	name     string
-	place    string // directory, device, or URL of an export
+	place    string // device, or URL of an export; fio runs in a directory
 	device   bool
 	export   bool
 	engine   string
@@ -139,15 +153,14 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	switch {
 	case diskless(engine):
 	case l.device:
-		set("filename", escape(l.place))
+		set("filename", l.place)
 		set("allow_file_create", "0") // of a node that has gone, fio would make a file
 	case l.export:
 		set("uri", l.place)
 	case r.layout.shared:
-		set("filename", escape(path.Join(l.place, r.layout.names()[0])))
+		set("filename", r.layout.names()[0])
 		set("allow_file_create", "0")
 	default:
-		set("directory", escape(l.place))
 		set("filename_format", r.layout.format())
 		set("allow_file_create", "0") // a file that fio makes would be sparse
 	}
@@ -202,8 +215,8 @@ func jobName(s string) string {
 	return "iotax." + s[:min(len(s), 60)]
 }
 
-// fillArgs assembles the command line that writes the files names, each once, with random data.
-func fillArgs(tool []string, dir, engine string, direct bool, names []string, bytes int64) []string {
+// fillArgs assembles the command line that writes the files names of its working directory, each once, with random data.
+func fillArgs(tool []string, engine string, direct bool, names []string, bytes int64) []string {
 	block := bytes & -bytes // the largest power of two in it: every byte must be written
 	block = min(max(block, 512), 1<<20)
 	d := "0"
@@ -215,7 +228,7 @@ func fillArgs(tool []string, dir, engine string, direct bool, names []string, by
 	args = append(args, "--rw=write", "--bs="+strconv.FormatInt(block, 10), "--size="+strconv.FormatInt(bytes, 10),
 		"--ioengine="+engine, "--iodepth=8", "--direct="+d, "--refill_buffers=1", "--randrepeat=0", "--end_fsync=1", "--group_reporting=1")
 	for i, n := range names {
-		args = append(args, "--name=fill"+strconv.Itoa(i), "--filename="+escape(path.Join(dir, n)))
+		args = append(args, "--name=fill"+strconv.Itoa(i), "--filename="+n)
 	}
 	return args
 }

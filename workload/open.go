@@ -146,7 +146,7 @@ func (j offeredJob) Pilot(ctx context.Context, targets []*iotax.Target, known ma
 func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (float64, error) {
 	st.rate = 0
 	trial := &iotax.Trial{Length: pilotTime, Ramp: pilotRamp, Seed: 1, Cold: true}
-	key := t.Machine.String() + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
+	key := t.Machine.String() + "\x00" + t.Place.Path + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
 	shared.mu.Lock()
 	c, ok := shared.capacities[key]
 	shared.mu.Unlock()

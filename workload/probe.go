@@ -152,13 +152,13 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 	switch {
 	case write:
 		file = "iotax-probe." + engine + ".dat"
-		args = append(args, "--rw=write", "--filename="+escape(path.Join(t.Place.Path, file)))
+		args = append(args, "--rw=write", "--filename="+file)
 	case isNBD(t.Place):
 		args = append(args, "--rw=read", "--uri="+t.Place.Path)
 	case t.Place.Kind == iotax.PlaceDevice:
-		args = append(args, "--rw=read", "--filename="+escape(t.Place.Path))
+		args = append(args, "--rw=read", "--filename="+t.Place.Path)
 	default:
-		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+escape(path.Join(t.Place.Path, slices.Min(slices.Collect(maps.Keys(st.job.sizes()))))))
+		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+slices.Min(slices.Collect(maps.Keys(st.job.sizes()))))
 	}
 	if file != "" {
 		defer func() {
@@ -171,7 +171,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 		}()
 	}
 	var stderr bytes.Buffer
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stderr: &stderr})
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: workDir(t), Stderr: &stderr})
 	if err == nil {
 		return nil
 	}

@@ -196,7 +196,7 @@ func TestArgs(t *testing.T) {
 	}
 	tail := " --lat_percentiles=1 --clat_percentiles=0 --group_reporting=1 --output-format=json+ --eta=never"
 	want := `/usr/bin/fio --readonly --name=iotax.4k-random-read---n-code --ioengine=io_uring --rw=randread --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 ` +
-		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --invalidate=0 --runtime=10000ms --time_based=1 --ramp_time=2000ms --randrepeat=0 --randseed=7` + tail
+		`'--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --invalidate=0 --runtime=10000ms --time_based=1 --ramp_time=2000ms --randrepeat=0 --randseed=7` + tail
 	l.keepWarm = true
 	got := show(l, "size=1MiB")
 	if got != want {
@@ -206,7 +206,7 @@ func TestArgs(t *testing.T) {
 	l.fio = []string{"/t/ld.so", "--library-path", "/t/lib", "/t/fio"}
 	got = show(l, "rw=randwrite size=1MiB ioengine=libaio norandommap=")
 	want = `/t/ld.so --library-path /t/lib /t/fio --name=iotax.4k-random-read---n-code --ioengine=io_uring --rw=randwrite --bs=4k --iodepth=1 --numjobs=1 --size=1048576 --direct=1 --end_fsync=1 --norandommap ` +
-		`'--directory=/mnt/a\:b' '--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --runtime=10000ms --time_based=1 --randrepeat=0 --randseed=7` + tail
+		`'--filename_format=iotax-1MiB.$jobnum.$filenum.dat' --allow_file_create=0 --runtime=10000ms --time_based=1 --randrepeat=0 --randseed=7` + tail
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -310,7 +310,7 @@ size=1MiB
 		t.Fatal(err)
 	}
 	if got := iotax.QuoteAll((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "libaio", runtime: 1000}).args()); !strings.HasPrefix(got,
-		"fio --readonly --name=iotax.w --ioengine=libaio --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k --directory=/d ") {
+		"fio --readonly --name=iotax.w --ioengine=libaio --size=2097152 --direct=1 --rw=randread --numjobs=2 --bs=4k '--filename_format") {
 		t.Error(got)
 	}
 	if fmt.Sprint(j.overridden) != "[--runtime=60 --time_based]" || r.layout.total() != 4<<20 || r.engine != "libaio" {
