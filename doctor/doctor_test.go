@@ -330,3 +330,21 @@ func TestLeftoversFoundDespiteErrors(t *testing.T) {
 		}
 	}
 }
+
+// fio does its I/O in the directory, whatever its name is.
+func TestEngineInAnyDirectory(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "a#b:c;d")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&examiner{Options: Options{Host: host.Local()}}).engine(t.Context(), "psync", dir); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := os.ReadDir(top); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != "psync" {
+		t.Errorf("%v, %v", all, err)
+	}
+}

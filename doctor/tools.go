@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,7 +133,7 @@ func (e *examiner) engines(ctx context.Context) Check {
 			why[i] = errors.New("not in this fio")
 			continue
 		}
-		wg.Go(func() { why[i] = e.engine(ctx, name, filepath.Join(dir, name)) })
+		wg.Go(func() { why[i] = e.engine(ctx, name, dir) })
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
@@ -163,16 +164,17 @@ func (e *examiner) engines(ctx context.Context) Check {
 	return c
 }
 
-// engine does 16 I/Os on a file of 64 KiB.
-func (e *examiner) engine(ctx context.Context, name, file string) error {
-	out, _, err := e.output(ctx, "fio", "--name=doctor", "--ioengine="+name, "--filename="+file, "--rw=randrw", "--bs=4k", "--size=64k", "--output-format=json")
+// engine does 16 I/Os on a file of 64 KiB in dir. fio runs there: in a path it would read # and : as more than characters.
+func (e *examiner) engine(ctx context.Context, name, dir string) error {
+	var out bytes.Buffer
+	err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{"fio", "--name=doctor", "--ioengine=" + name, "--filename=" + name, "--rw=randrw", "--bs=4k", "--size=64k", "--output-format=json"}, Dir: dir, Stdout: &out})
 	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && strings.TrimSpace(exit.Stderr) != "" {
 		return errors.New(firstLine(exit.Stderr))
 	}
 	if err != nil {
 		return err
 	}
-	r, err := fio.Parse([]byte(out))
+	r, err := fio.Parse(out.Bytes())
 	if err != nil {
 		return err
 	}
