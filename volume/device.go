@@ -104,6 +104,15 @@ echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
 
+// trustLinks asks for trust in the way to the device $1, and to where the symbolic links lead that it may be.
+const trustLinks = trusted + `
+at=$1
+while link=$at; trusted "${link%/*}"; [ -L "$link" ]; do
+	at=$(readlink -- "$link")
+	case $at in /*) ;; *) at=${link%/*}/$at;; esac
+done
+`
+
 // Attach checks the device and changes nothing on it.
 func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	op, on := "use block device", d.path
@@ -111,7 +120,16 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if !filepath.IsAbs(d.path) && !strings.HasPrefix(d.path, "/") {
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the path is relative"), Mend: "write it in full, as in /dev/nvme0n1"}
 	}
-	out, err := sh(ctx, m, quick, surveyDevice, d.path)
+	script := surveyDevice
+	if d.destroy && !alone(m) {
+		script += trustLinks
+	}
+	out, err := sh(ctx, m, quick, script, d.path)
+	if exit(err) == 45 {
+		e := distrusted("overwrite block device", on, err)
+		e.Mend = "name the device itself, as in /dev/nvme0n1"
+		return none, e
+	}
 	if err != nil {
 		e := &iotax.Error{Op: op, On: on, Err: said(err)}
 		switch exit(err) {

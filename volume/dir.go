@@ -112,8 +112,13 @@ $missing"
 	p=${p:-/}
 done
 cd -- "$p" || exit 42
+real=$(pwd -P; echo /) # a name may end with a line break
+real=${real%
+/}
+case $real in *"
+"*) echo "its real path has a line break" >&2; exit 44;; esac
 printf '%s' "$missing"
-printf 'real %s\n' "$(pwd -P)"
+printf 'real %s\n' "$real"
 up= at=
 [ -z "$HOME" ] || h=$(cd -- "$HOME" 2>/dev/null && pwd -P) && printf 'home %s\n' "$h"
 [ ! -r /etc/passwd ] || while IFS=: read -r _ _ uid _ _ h _; do
@@ -134,6 +139,53 @@ done
 echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
+
+// trusted is the function trusted DIRECTORY of scripts. It ends a script of root with the status 45 if another user may put something
+// else in the place of a part of that path: mkdir, fio and rm would follow it, with the rights of root. The user who called sudo may
+// do that anyhow. Users other than root have the guard alone. The shell that iotax brings to Windows has no ls, and no such owners.
+const trusted = `
+trusted() {
+	[ "$(id -u)" = 0 ] && command -v ls >/dev/null 2>&1 || return 0
+	at=$1
+	while :; do
+		read -r mode _ uid _ <<-END
+		$(ls -ldn -- "${at:-/}")
+		END
+		why=
+		case $mode in
+		d????????[tT]*) ;; # names in it can be changed by their owners alone
+		d????w* | d???????w*) why="other users may write to it";;
+		d*) ;;
+		*) why="it is not a directory";;
+		esac
+		case $uid in 0 | "${SUDO_UID:-0}") ;; *) why="user $uid owns it";; esac
+		if [ -n "$why" ]; then echo "${at:-/}: $why" >&2; exit 45; fi
+		[ -n "$at" ] || return 0
+		at=${at%/*}
+	done
+}
+`
+
+// Where the scripts below ask for trust. What mkdir -p makes must be trusted itself, whatever the umask is.
+const (
+	trustReal   = trusted + `trusted "$real"` + "\n"
+	trustParent = trusted + `trusted "${1%/*}"` + "\n"
+	trustMade   = trusted + `umask g-w,o-w; mkdir -p -- "$1" && trusted "$1" || exit` + "\n"
+)
+
+// distrusted is what the status 45 means.
+func distrusted(op, on string, err error) *iotax.Error {
+	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", said(err)),
+		Mend: "use a directory that only root may write, as in /var/tmp/iotax, or run iotax as the owner"}
+}
+
+// trust is the part of a script for m that asks for trust, or "" where that is not needed.
+func (d *dir) trust(m iotax.Machine, part string) string {
+	if !d.users || alone(m) {
+		return ""
+	}
+	return part
+}
 
 // makeDir makes the directory $1/$2 with the marker $3 that holds $4.
 const makeDir = `
@@ -268,8 +320,12 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	want = filepath.ToSlash(filepath.Clean(want))
 
-	out, err := sh(ctx, m, quick, surveyDir, want)
+	out, err := sh(ctx, m, quick, surveyDir+d.trust(m, trustReal), want)
 	switch {
+	case exit(err) == 45:
+		return none, distrusted(op, on, err)
+	case exit(err) == 44:
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "use another directory"}
 	case exit(err) == 41:
 		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "name a directory"}
 	case exit(err) == 42:
@@ -316,15 +372,17 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	name, word := "iotax-"+randomHex(3), strings.TrimSpace(randomHex(16)+" "+leftover.Current().String())
 	path := strings.TrimSuffix(base, "/") + "/" + name
 	d.undo.push(func(ctx context.Context) error {
-		_, err := sh(ctx, m, slow, removeDir, append([]string{path, marker, word}, made...)...)
+		_, err := sh(ctx, m, slow, d.trust(m, trustParent)+removeDir, append([]string{path, marker, word}, made...)...)
 		if err != nil {
 			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", path, m), Err: said(err), Mend: "look at it, and remove it by hand"}
 		}
 		return nil
 	})
-	if _, err := sh(ctx, m, quick, makeDir, base, name, marker, word); err != nil {
+	if _, err := sh(ctx, m, quick, d.trust(m, trustMade)+makeDir, base, name, marker, word); err != nil {
 		e := &iotax.Error{Op: op, On: on, Err: said(err)}
 		switch {
+		case exit(err) == 45:
+			e = distrusted(op, on, err)
 		case says(err, "read-only"):
 			e = readOnly(op, on, fs.Point)
 		case says(err, "no space", "quota"):
@@ -348,7 +406,10 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			}
 		}
 		p.Guard = func(ctx context.Context) error {
-			_, err := sh(ctx, m, quick, sameDir, path, id, marker, word)
+			_, err := sh(ctx, m, quick, d.trust(m, trustParent)+sameDir, path, id, marker, word)
+			if exit(err) == 45 {
+				return distrusted("write in", fmt.Sprintf("%s on %v", path, m), err)
+			}
 			if exit(err) == 41 {
 				return &iotax.Error{Op: "write in", On: fmt.Sprintf("%s on %v", path, m), Err: errors.New("it is no longer the directory that was made there"),
 					Mend: "look at who put something else in its place, and name a directory in which nobody else may write"}

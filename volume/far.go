@@ -40,6 +40,12 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address(), nil
 }
 
+// alone reports whether nobody but iotax works on m, as in a container: any owner and mode of a directory is good enough there.
+func alone(m iotax.Machine) bool {
+	a, ok := m.(interface{ Alone() bool })
+	return ok && a.Alone()
+}
+
 // homeOf is where files go on m when the plan does not say.
 func homeOf(m iotax.Machine) string {
 	if h, ok := m.(homed); ok {
