@@ -109,19 +109,19 @@ func (s *stage) clean() {
 	}
 }
 
-// processes lists those of a name whose command line has to do with the stage: pid, command line.
+// processes lists those of a name whose command line or working directory has to do with the stage: pid, command line, directory.
 func (s *stage) processes(name string) []string {
 	s.t.Helper()
 	var found []string
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range all {
 		b, err := os.ReadFile(f)
-		if err != nil || !bytes.Contains(b, []byte(s.dir+"/")) {
-			continue // it has ended
-		}
 		args := strings.Split(string(b), "\x00")
-		if strings.Contains(filepath.Base(args[0]), name) {
-			found = append(found, filepath.Base(filepath.Dir(f))+" "+strings.Join(args, " "))
+		if cwd, err := os.Readlink(filepath.Dir(f) + "/cwd"); err == nil && cwd != s.dir {
+			args = append(args, cwd+"/")
+		}
+		if line := strings.Join(args, " "); err == nil && strings.Contains(line, s.dir+"/") && strings.Contains(filepath.Base(args[0]), name) {
+			found = append(found, filepath.Base(filepath.Dir(f))+" "+line)
 		}
 	}
 	return found
