@@ -71,7 +71,9 @@ func Find(ctx context.Context, p Place) ([]Item, error) {
 		items, err := f.Find(ctx, p)
 		for i := range items {
 			items[i].Kind, items[i].Machine = f.Kind, p.Machine.String()
-			items[i].State, items[i].Why = items[i].Label.Runner.look()
+			if items[i].State != Foreign {
+				items[i].State, items[i].Why = items[i].Label.Runner.look()
+			}
 		}
 		all = append(all, items...)
 		if err != nil {
@@ -145,7 +147,10 @@ while IFS= read -r w; do
 	IOTAX_RUNNER=*) if [ -n "$run" ]; then echo "$p ${w#*=} $run"; else runner=${w#*=}; fi ;;
 	esac
 done | while read -r p runner run; do
-	s=$(cat "/proc/$p/stat" 2>/dev/null) || continue
+	case $p in '' | *[!0-9]*) continue ;; esac
+	# A value with line breaks can look like the entries of another process: its own must be exactly these.
+	own() { tr '\n\000' '\001\n' <"/proc/$p/environ" | grep -qxF -e "$1"; } 2>/dev/null
+	own "IOTAX_RUN=$run" && own "IOTAX_RUNNER=$runner" && s=$(cat "/proc/$p/stat" 2>/dev/null) || continue
 	set -- ${s##*) }
 	printf '%s %s %s %s ' "$p" "$runner" "$run" "${20}"
 	head -c 200 "/proc/$p/cmdline" 2>/dev/null | tr '\000\n' '  '
@@ -205,18 +210,23 @@ func processes(ctx context.Context, pl Place) ([]Item, error) {
 	return items, err
 }
 
-// marker is a function of the POSIX shell: marker DIR sets line to the first line of what DIR is marked with. Anybody may put a file of that
-// name into a directory for temporary files, of any length: no more is read of it than a label may have (maxLabel).
+// marker has two functions of the POSIX shell. mine FILE succeeds if FILE belongs to this user; Windows has a temporary directory for each
+// user. marker DIR sets line to the first line of what this user marked DIR with, at most 4 KiB of it. Any user can make such a directory
+// in /tmp, name any run in it, and put a FIFO there.
 const marker = `
+case $(uname -s) in Windows* | MINGW* | MSYS* | CYGWIN*) mine() { true; } ;; *) mine() { [ -O "$1" ]; } ;; esac
 marker() {
 	line=
-	if [ ! -f "$1/.iotax" ] || [ -L "$1/.iotax" ]; then return 0; fi
+	[ ! -L "$1" ] && [ -d "$1" ] && mine "$1" && [ -f "$1/.iotax" ] && [ ! -L "$1/.iotax" ] && mine "$1/.iotax" || return 0
 	if line=$(head -c 4096 <"$1/.iotax") 2>/dev/null; then
 		line=${line%%"
 "*}
 	else IFS= read -r line <"$1/.iotax"; fi # no head, as in the shell that iotax brings
 }
 `
+
+// foreign is the line that listDirs prints for a directory of another user.
+const foreign = "of another user"
 
 // listDirs prints the path and the marker's line of each iotax-… directory in $1, $2…, and where that machine itself keeps what
 // is temporary. The path is the real one, as the kernel writes those of mounts and backing files.
@@ -225,11 +235,11 @@ for d in "$@" "${TMPDIR:-/tmp}"; do
 	d=$(cd -- "$d" 2>/dev/null && pwd -P) || continue
 	d=${d%/}
 	for p in "$d"/iotax-*; do
-		if [ -d "$p" ] && [ ! -L "$p" ] && [ -f "$p/.iotax" ] && [ ! -L "$p/.iotax" ]; then
-			case $p in *"
+		case $p in *"
 "*) continue;; esac
-			marker "$p"
-			printf '%s\n' "$p" "$line"
+		marker "$p"
+		if [ -n "$line" ]; then printf '%s\n' "$p" "$line"
+		elif [ -d "$p" ] && [ ! -L "$p" ] && ! mine "$p"; then printf '%s\n' "$p" '` + foreign + `'
 		fi
 	done
 done
@@ -240,7 +250,7 @@ true
 // something is mounted in DIR or a device is attached as NBDFile there tells. It does not follow DIR itself if that is a link.
 const Guard = `
 attached() {
-	read -r dev pid boot <"$1/` + NBDFile + `" && read -r now </proc/sys/kernel/random/boot_id && [ "$boot" = "$now" ] &&
+	[ -f "$1/` + NBDFile + `" ] && read -r dev pid boot <"$1/` + NBDFile + `" && read -r now </proc/sys/kernel/random/boot_id && [ "$boot" = "$now" ] &&
 		read -r is <"/sys/block/${dev#/dev/}/pid" && [ "$is" = "$pid" ]
 } 2>/dev/null
 guard() {
@@ -260,30 +270,34 @@ guard() {
 }
 `
 
-// removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it, and ends the server whose it is.
+// removeDir removes the directory $1 if its marker still holds $2 and nothing is mounted below it, and ends the server whose it is. It stays
+// in the parent directory, so that another user who owns a directory above cannot lead it elsewhere.
 const removeDir = marker + Guard + `
-d=$1
-case ${d##*/} in iotax-*) ;; *) echo "$d is not a directory of iotax" >&2; exit 41;; esac
+case ${1##*/} in iotax-*) ;; *) echo "$1 is not a directory of iotax" >&2; exit 41;; esac
+cd -- "${1%/*}/" 2>/dev/null || exit 0
+d=./${1##*/}
 [ -d "$d" ] || exit 0
-if [ -L "$d" ]; then echo "$d has become a symbolic link" >&2; exit 41; fi
+if [ -L "$d" ]; then echo "$1 has become a symbolic link" >&2; exit 41; fi
 marker "$d"
-if [ "$line" != "$2" ]; then echo "$d is not the directory that was listed" >&2; exit 41; fi
+if [ "$line" != "$2" ]; then echo "$1 is not the directory that was listed" >&2; exit 41; fi
 for p in "$d"/made-*; do
 	[ ! -e "$p" ] || { echo "what is noted in $p has not been removed" >&2; exit 41; }
 done
 guard "$d"
-# nginx writes its title over its environment, where its label was: it is known by the file with its id.
-at() { if [ -r /proc/self/cmdline ]; then tr '\000' '\n' <"/proc/$p/cmdline"; else ps -o command= -p "$p"; fi | grep -qF -- "$d/"; } 2>/dev/null
-if { read -r p <"$d/pid"; } 2>/dev/null; then
+# nginx overwrites its environment, and the label in it, with its title. It is this user's process with the id in the file, and one of
+# its arguments, which the title separates by blanks, is a path in the directory.
+args() { if [ -r /proc/self/cmdline ]; then [ -O "/proc/$p" ] && tr '\000' '\n' <"/proc/$p/cmdline"; else ps -o command= -p "$p"; fi | tr ' ' '\n'; } 2>/dev/null
+at() { args | ( while IFS= read -r w || [ -n "$w" ]; do case $w in "$1"/*) exit 0 ;; esac; done; exit 1 ); }
+if [ -f "$d/pid" ] && { read -r p <"$d/pid"; } 2>/dev/null; then
 	n=0
-	while at; do
+	while at "$1"; do
 		if [ $n -eq 0 ]; then kill -s TERM "$p"; elif [ $n -ge 50 ]; then kill -s KILL "$p"; fi
 		if [ $n -ge 100 ]; then echo "process $p is still alive" >&2; exit 41; fi
 		n=$((n + 1))
 		sleep 0.1 2>/dev/null || sleep 1
 	done
 fi
-case ${d%/*} in /mnt | /run) # made with the rights of root
+case ${1%/*} in /mnt | /run) # made with the rights of root
 	if [ "$(id -u 2>/dev/null || echo 0)" != 0 ] && sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c 'rm -rf -- "$1"' sh "$d"; fi
 esac
 rm -rf -- "$d"
@@ -328,6 +342,10 @@ func directories(ctx context.Context, pl Place) ([]Item, error) {
 	var items []Item
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		line := found[dir]
+		if line == foreign {
+			items = append(items, Item{Name: dir, State: Foreign})
+			continue
+		}
 		l, ok := ParseLabel(line)
 		if !ok {
 			continue // made by an iotax that wrote no label, or by this one outside of a run
@@ -340,21 +358,21 @@ func directories(ctx context.Context, pl Place) ([]Item, error) {
 	return items, err
 }
 
-// inside returns the label of the marked directory that p lies in.
+// inside returns the label of the marked directory that p lies in, of the innermost where one lies in another.
 func inside(found map[string]string, p string) (Label, bool) {
-	for dir, line := range found {
-		if p == dir || strings.HasPrefix(p, dir+"/") {
-			return ParseLabel(line)
+	in := ""
+	for dir := range found {
+		if len(dir) > len(in) && (p == dir || strings.HasPrefix(p, dir+"/")) {
+			in = dir
 		}
 	}
-	return Label{}, false
+	return ParseLabel(found[in])
 }
 
-// listMounts prints the mount points of this namespace, octal escapes undone, the last first.
+// listMounts prints the mount points of this namespace, octal escapes undone, the last first. iotax makes none with a line break.
 const listMounts = `
-n=0
-while read -r _ _ _ _ p _; do l="$p
-$l"; done </proc/self/mountinfo 2>/dev/null
+while read -r _ _ _ _ p _; do case $p in *\\012*) ;; *) l="$p
+$l";; esac; done </proc/self/mountinfo 2>/dev/null
 printf '%b' "$l"
 `
 
@@ -389,6 +407,10 @@ done
 true
 `
 
+// detachLoop detaches the loop device $1 if its file still is $2.
+const detachLoop = `IFS= read -r file <"/sys/block/${1#/dev/}/loop/backing_file" && [ "$file" = "$2" ] || exit 0
+losetup -d "$1"`
+
 func loops(ctx context.Context, pl Place) ([]Item, error) {
 	found, err := marked(ctx, pl)
 	if err != nil || len(found) == 0 {
@@ -403,7 +425,7 @@ func loops(ctx context.Context, pl Place) ([]Item, error) {
 			continue
 		}
 		items = append(items, Item{Name: dev, Detail: file, Label: l, End: func(ctx context.Context) error {
-			_, err := root(ctx, pl.Machine, lookTime, `losetup -d "$1"`, dev)
+			_, err := root(ctx, pl.Machine, lookTime, detachLoop, dev, file)
 			return err
 		}})
 	}

@@ -15,7 +15,7 @@ const listNBDs = `
 read -r now </proc/sys/kernel/random/boot_id || exit 0
 for d; do
 	case $d in /run/iotax-*) ;; *) continue;; esac # where only root makes one
-	[ -r "$d/nbd" ] && read -r dev pid boot <"$d/nbd" || continue
+	[ -f "$d/nbd" ] && read -r dev pid boot <"$d/nbd" || continue
 	case $dev in /dev/nbd*[!0-9]* | /dev/nbd) continue;; /dev/nbd*) ;; *) continue;; esac
 	[ "$boot" = "$now" ] && read -r is <"/sys/block/${dev#/dev/}/pid" && [ "$is" = "$pid" ] || continue
 	printf '%s %s %s %s\n' "$d" "$dev" "$pid" "$boot"

@@ -24,7 +24,7 @@ type Runner struct {
 	PID     int
 	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 where there is no /proc
 	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" where there is no /proc, "" from an iotax that could not tell
-	Space   string // number of the namespace that PID counts in; "" where there is none, and from an iotax that wrote none
+	Space   string // of PID and Start: the namespaces that they count in; "" where there is none, and from an iotax that wrote none
 	Machine string // of the installation, which a boot leaves as it is; "" where there is none
 	Host    string // name of the host, for people
 }
@@ -74,6 +74,7 @@ const (
 	Alive   State = "alive"
 	Dead    State = "dead"
 	Unknown State = "unknown" // another host's, or this system cannot tell
+	Foreign State = "foreign" // what another user made, whose marker proves nothing to this one
 )
 
 // State looks r up among the processes of this host. Hosts share names (debian, localhost), and containers the name and the boot of
@@ -86,7 +87,6 @@ func (r Runner) State() State {
 // look is State, and why it is unknown.
 func (r Runner) look() (s State, why string) {
 	self := Self()
-	told := r.Space != "" || r.Machine != "" // an older iotax did not
 	switch {
 	case r.Host != self.Host:
 		return Unknown, "it is of another host"
@@ -94,19 +94,19 @@ func (r Runner) look() (s State, why string) {
 		return Unknown, "this system does not tell when processes began"
 	case r.Boot == "" || r.Start == 0:
 		return Unknown, "the iotax that made it did not write down when it began"
-	case told && r.Machine != self.Machine:
+	case r.Machine != self.Machine:
 		return Unknown, "it is of another machine with this host's name"
 	case (r.Boot == sinceEpoch) != (self.Boot == sinceEpoch):
 		return Unknown, "it is of another system with this host's name"
 	case r.Boot == sinceEpoch && r.Machine == "":
 		return Unknown, "it is of a machine without an id"
 	case r.Boot != self.Boot:
-		if told && r.Machine == "" {
+		if r.Machine == "" {
 			return Unknown, "it is of an earlier boot, or of another machine without an id"
 		}
 		return Dead, "" // the host was started anew since
-	case told && r.Space != self.Space:
-		return Unknown, "its process counts in another PID namespace"
+	case r.Space != self.Space:
+		return Unknown, "its process counts in another PID or time namespace"
 	}
 	start, err := here.start(r.PID)
 	switch {

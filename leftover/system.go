@@ -10,13 +10,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A system tells of this host what the name of a runner holds. here is that of this program: /proc on Linux, package
 // proctable elsewhere.
 type system struct {
 	boot    func() string                                   // what starts count from
-	space   func() string                                   // in which process ids count
+	space   func() string                                   // in which process ids and starts count
 	machine func() string                                   // its id, "" for none
 	start   func(pid int) (uint64, error)                   // errGone or os.ErrNotExist of one that has ended
 	labels  func(context.Context) (items []Item, err error) // the processes with a label; nil where a script finds them
@@ -26,7 +27,7 @@ type system struct {
 const sinceEpoch = "epoch"
 
 // proc is a system with /proc.
-var proc = system{boot: bootID, space: pidSpace, machine: machineID, start: startOf}
+var proc = system{boot: bootID, space: spaces, machine: machineID, start: startOf}
 
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -36,13 +37,17 @@ func bootID() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
 }
 
-// pidSpace is the number of this process's PID namespace.
-func pidSpace() string {
-	s, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
-	if err != nil {
-		return ""
+// spaces is the number of this process's PID namespace, followed by that of its time namespace, which shifts what /proc shows as the start
+// of every process, unless that is the first one (PROC_TIME_INIT_INO in the kernel).
+func spaces() string {
+	number := func(kind string) string {
+		s, _ := os.Readlink("/proc/self/ns/" + kind) // pid:[4026531836]
+		return strings.TrimSuffix(strings.TrimPrefix(s, kind+":["), "]")
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(s, "pid:["), "]")
+	if time := number("time"); time != "" && time != "4026531834" {
+		return number("pid") + "+" + time
+	}
+	return number("pid")
 }
 
 // machineID tells installations apart.
@@ -68,6 +73,12 @@ var errGone = errors.New("it has ended")
 // startOf reads when the process pid started. One that has ended and waits to be reaped counts as gone.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if errors.Is(err, os.ErrNotExist) {
+		// With the option hidepid, /proc shows a user no processes of others. A signal 0 still distinguishes them from ended ones.
+		if p, perr := os.FindProcess(pid); perr == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrPermission) {
+			return 0, fmt.Errorf("/proc does not show process %d of another user", pid)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -37,6 +37,8 @@ directories, the mounts and loop devices inside them, NBD devices, containers,
 volumes, instances of Lima and Tart, and labs with their network namespaces.
 It knows them by the label that every run puts on what it makes. What belongs
 to a run that is still running, here or on another host, is never touched.
+A directory counts only if it belongs to the user who runs clean: each user,
+root included, cleans up after their own runs.
 
 It looks in the temporary directories and in those that the saved runs used.
 Without --yes it only lists. With --remote it also asks what unfinished runs
@@ -72,7 +74,7 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 			m.Close(context.WithoutCancel(ctx))
 		}
 	}()
-	rows := []cleanItem{}
+	rows, foreign := []cleanItem{}, []string{}
 	left := 0
 	find := func(yield func([]leftover.Item, error) bool) {
 		for _, p := range places {
@@ -89,7 +91,11 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 	for items, err := range find {
 		errs = append(errs, err)
 		for _, i := range items {
-			if i.State == leftover.Alive {
+			switch i.State {
+			case leftover.Alive:
+				continue
+			case leftover.Foreign:
+				foreign = append(foreign, i.Machine+": "+i.Name)
 				continue
 			}
 			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
@@ -107,7 +113,7 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 			rows = append(rows, row)
 		}
 	}
-	if err := a.printLeft(rows, yes); err != nil {
+	if err := a.printLeft(rows, foreign, yes); err != nil {
 		return err
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -119,9 +125,14 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 	return nil
 }
 
-func (a *app) printLeft(rows []cleanItem, yes bool) error {
+func (a *app) printLeft(rows []cleanItem, foreign []string, yes bool) error {
 	if a.json {
-		return writeJSON(a.out, map[string]any{"version": 1, "leftovers": rows})
+		return writeJSON(a.out, map[string]any{"version": 1, "leftovers": rows, "foreign": foreign})
+	}
+	if len(foreign) > 0 {
+		if _, err := fmt.Fprintf(a.out, "not examined: %d iotax-… directories of other users, such as %s (each user runs iotax clean)\n", len(foreign), clean(foreign[0])); err != nil {
+			return err
+		}
 	}
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(a.out, "nothing was left behind")
