@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -118,7 +119,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answer(http.StatusOK, o)
 			return
 		}
-		if resource != "pods" && resource != "events" {
+		kind := map[string]string{"pods": "PodList", "events": "EventList", "jobs": "JobList", "persistentvolumeclaims": "PersistentVolumeClaimList"}[resource]
+		if kind == "" {
 			fail(http.StatusNotFound, metav1.StatusReasonNotFound)
 			return
 		}
@@ -128,7 +130,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				items = append(items, o)
 			}
 		}
-		answer(http.StatusOK, map[string]any{"kind": map[string]string{"pods": "PodList", "events": "EventList"}[resource], "apiVersion": "v1", "items": items})
+		version := map[string]string{"jobs": "batch/v1"}[resource]
+		answer(http.StatusOK, map[string]any{"kind": kind, "apiVersion": cmp.Or(version, "v1"), "items": items})
 	}
 }
 
@@ -248,6 +251,40 @@ func TestJobOfOnePod(t *testing.T) {
 	defer cancel()
 	if err := c.RemoveJob(short, "n", "iotax-1"); err == nil || a.has("/apis/batch/v1/namespaces/n/jobs/iotax-1") {
 		t.Errorf("the job is removed, and its pod is there: %v", err)
+	}
+}
+
+// A pod that names the Job of others as its owner does not take that with it.
+func TestLeftOfForeignJob(t *testing.T) {
+	c, a := cluster(t)
+	l := leftover.Label{Run: "r", Runner: leftover.Self()}
+	l.Runner.Start++ // it has ended
+	jobs, pods := "/apis/batch/v1/namespaces/n/jobs/", "/api/v1/namespaces/n/pods/"
+	yes := true
+	for name, meta := range map[string]metav1.ObjectMeta{"own": Labelled(l), "foreign": {}, "live": Labelled(leftover.Label{Run: "live", Runner: leftover.Self()})} {
+		meta.Name = name
+		a.put(t, jobs+name, &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}}})
+		pod := Labelled(l)
+		pod.Name, pod.OwnerReferences = "of-"+name, []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: &yes}}
+		a.put(t, pods+pod.Name, &corev1.Pod{ObjectMeta: pod, Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}})
+	}
+	items, err := c.Left(t.Context(), "n")
+	if err != nil || len(items) != 4 {
+		t.Fatalf("%+v, %v", items, err)
+	}
+	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own comes last: the fake lists all pods as its Job's
+	for _, i := range items {
+		if i.State == leftover.Alive {
+			continue
+		}
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for at, want := range map[string]bool{jobs + "own": false, jobs + "foreign": true, jobs + "live": true, pods + "of-own": false, pods + "of-foreign": false, pods + "of-live": false} {
+		if a.has(at) != want {
+			t.Errorf("%s is there: %v", at, !want)
+		}
 	}
 }
 

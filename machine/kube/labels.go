@@ -49,6 +49,14 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 	if err != nil {
 		return nil, Refused("look for leftovers", where, err)
 	}
+	unborn, err := c.jobs(ctx, ns)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, Refused("look for leftovers", where, err)
+	}
+	labels := map[string]string{}
+	for _, j := range unborn {
+		labels[j.Name] = j.Annotations[annotation]
+	}
 	names, jobs := map[string]bool{}, map[string]bool{}
 	for _, p := range pods.Items {
 		l, ok := leftover.ParseLabel(p.Annotations[annotation])
@@ -57,17 +65,14 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		}
 		names[p.Name] = true
 		remove, name := c.Remove, p.Name
-		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" { // which would make another
+		// A Job would make another pod, and goes if it is of the same run: a pod can name any Job as its owner.
+		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
 			remove, name = c.RemoveJob, o.Name
 			jobs[name] = true
 		}
 		items = append(items, leftover.Found("pod", p.Name, p.Spec.NodeName+" "+p.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
 			return remove(ctx, ns, name)
 		}))
-	}
-	unborn, err := c.jobs(ctx, ns)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return items, Refused("look for leftovers", where, err)
 	}
 	for _, j := range unborn {
 		l, ok := leftover.ParseLabel(j.Annotations[annotation])
