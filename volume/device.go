@@ -188,7 +188,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 	if err == nil && b.path != p.Path { // the name was turned to another while it was looked at
 		err = &iotax.Error{Op: "overwrite block device", On: p.Path, Err: fmt.Errorf("it has become another: %s", b), Mend: "look at what happened to it, and begin anew"}
 	}
-	if err == nil {
+	if err == nil && len(b.inUse)+len(b.busy) == 0 { // else it is refused without reading it
 		err = b.ownLook(ctx, m)
 	}
 	if err == nil {

@@ -27,6 +27,7 @@ type blockDevice struct {
 	inUse  []string // why writing would hurt somebody who uses it
 	busy   []string // the same, but by what may pass: a process that has it open
 	onIt   []string // what is on it
+	traces []trace  // what is left on it of something whose signature may have gone
 	looked bool     // whether a tool over there knows signatures
 }
 
@@ -44,7 +45,7 @@ func (b *blockDevice) String() string {
 
 // refusal is why the device must not be written, or nil.
 func (b *blockDevice) refusal() error {
-	all := slices.Concat(b.inUse, b.busy, b.onIt)
+	all := slices.Concat(b.inUse, b.busy, b.onIt, traceTexts(b.traces))
 	if len(all) == 0 {
 		return nil
 	}
@@ -53,7 +54,14 @@ func (b *blockDevice) refusal() error {
 	case len(b.inUse)+len(b.busy) > 0:
 		e.Mend = "name a device that nothing uses; iotax takes nothing out of use"
 	default:
-		e.Mend = "name an empty device; if nothing on this one is needed, remove the signatures yourself: wipefs --all " + iotax.Quote(b.path)
+		var erase []string
+		if len(b.onIt) > 0 {
+			erase = append(erase, "wipefs --all "+iotax.Quote(b.path))
+		}
+		if len(b.traces) > 0 {
+			erase = append(erase, eraseTraces(b.path, b.traces))
+		}
+		e.Mend = "name an empty device; if nothing on this one is needed, remove the signatures yourself: " + strings.Join(erase, "; ")
 	}
 	return e
 }
@@ -143,7 +151,8 @@ for x in /sys/kernel/config/nvmet/subsystems/*/namespaces/*/device_path /sys/ker
 done
 for x in /sys/fs/btrfs/*/devices/*; do [ ! -e "$x" ] || echo "btrfs ${x##*/}"; done
 while read -r s _; do
-	case $s in /*) [ ! -b "$s" ] || echo "swap $(number "$s") $s";; esac
+	case $s in /*\\*) s=$(printf '%b' "$s");; /*) ;; *) continue;; esac # the kernel writes blanks as \040
+	printf 'swap %s %s\n' "$(behind - "$s")" "$s"
 done </proc/swaps 2>/dev/null
 if [ "$2" != held ] && command -v perl >/dev/null 2>&1; then
 	perl -e 'use Fcntl; exit(0) if sysopen(F, $ARGV[0], O_RDONLY | O_EXCL); exit($!{EBUSY} ? 16 : 1)' "$p"
@@ -258,13 +267,21 @@ func parseInspection(out, own string) (*blockDevice, error) {
 		}
 		return "", false
 	}
+	add := func(text string) {
+		if !slices.Contains(b.inUse, text) {
+			b.inUse = append(b.inUse, text)
+		}
+	}
 	say := func(n node, format string, args ...any) {
 		text := relations[n.relation] + n.name + " " + fmt.Sprintf(format, args...)
 		if n.relation == "self" {
 			text = "it " + fmt.Sprintf(format, args...)
 		}
-		if !slices.Contains(b.inUse, text) {
-			b.inUse = append(b.inUse, text)
+		add(text)
+	}
+	sayFile := func(f backing, use string) {
+		if path, ours := file(f); ours {
+			add("its file " + path + " " + use)
 		}
 	}
 	var lines []string
@@ -321,25 +338,28 @@ func parseInspection(out, own string) (*blockDevice, error) {
 	for _, line := range lines {
 		key, v, _ := strings.Cut(line, " ")
 		switch key {
-		case "swap":
-			num, _, _ := strings.Cut(v, " ")
-			if n, ours := nodes[num]; ours {
-				say(n, "is in use as swap")
-			}
 		case "btrfs":
 			if n, ours := names["/dev/"+v]; ours {
 				say(n, "belongs to a mounted btrfs")
 			}
-		case "export":
+		case "swap", "export":
 			id, as, _ := strings.Cut(v, " ")
-			n, ours := nodes[strings.TrimPrefix(id, "b")]
+			use := "is in use as swap"
+			if key == "export" {
+				use = "is exported by this kernel as " + as + " (NVMe-oF, LIO)"
+			}
+			var n node
+			number, ours := strings.CutPrefix(id, "b")
+			if ours {
+				n, ours = nodes[number]
+			}
 			if !ours {
 				n, ours = names[as]
 			}
 			if ours {
-				say(n, "is exported by this kernel as %s (NVMe-oF, LIO)", as)
-			} else if path, ours := file(backing{id, as}); ours {
-				b.inUse = append(b.inUse, "its file "+path+" is exported by this kernel (NVMe-oF, LIO)")
+				say(n, "%s", use)
+			} else {
+				sayFile(backing{id, as}, use)
 			}
 		case "sign":
 			_, what, _ := strings.Cut(v, ",")
@@ -363,9 +383,11 @@ func parseInspection(out, own string) (*blockDevice, error) {
 		if !ours {
 			n, ours = names[path.Clean(unescapeMount(f[sep+2]))]
 		}
-		// That the file of a loop device lies on a mounted disk is no use of the loop device.
+		// That the file of a loop device lies on a mounted disk is no use of the loop device. A file may itself be mounted: erofs needs no loop device.
 		if ours {
 			say(n, "is mounted on %s", unescapeMount(f[4]))
+		} else {
+			sayFile(backing{"-", unescapeMount(f[sep+2])}, "is mounted on "+unescapeMount(f[4]))
 		}
 	}
 	proof := false

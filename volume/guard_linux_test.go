@@ -118,6 +118,81 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// What has lost its main signature is not empty. What the hint says erases it, and what a run may have left there is no trace.
+func TestGuardTraces(t *testing.T) {
+	const lose = `dd if=/dev/zero of="$1" bs=1M count=%s conv=fsync 2>/dev/null`
+	for _, c := range []struct {
+		name, make, lost string // MiB at the beginning
+		size             int64
+		want             string
+	}{
+		{"ext4, blocks of 1 KiB", `mkfs.ext4 -q -F -b 1024 "$1"`, "1", 24 << 20, "ext2/3/4 backup superblock at 8193 KiB"},
+		{"ext4 whose first copy is lost too", `mkfs.ext4 -q -F -b 1024 "$1"`, "9", 32 << 20, "ext2/3/4 backup superblock at 24577 KiB"},
+		{"ext4, blocks of 2 KiB", `mkfs.ext4 -q -F -b 2048 "$1"`, "1", 48 << 20, "ext2/3/4 backup superblock at 32768 KiB"},
+		{"ext4, blocks of 4 KiB", `mkfs.ext4 -q -F -b 4096 "$1"`, "1", 1 << 30, "ext2/3/4 backup superblock at 131072 KiB and 3 more"},
+		{"ext4 with bigalloc", `mkfs.ext4 -q -F -b 1024 -O bigalloc -C 4096 "$1"`, "1", 100 << 20, "ext2/3/4 backup superblock at 32768 KiB and 1 more"},
+		{"xfs", `mkfs.xfs -q -f "$1"`, "1", 320<<20 + 4096, "XFS superblock at "},
+		{"btrfs", `mkfs.btrfs -q -f "$1"`, "1", 128 << 20, "btrfs superblock at 65536 KiB"},
+		{"LVM", `pvcreate -q --metadatacopies 2 --devicesfile "" --config 'devices { scan = "/dev" filter = [ "a|.*|" ] } activation { udev_sync = 0 udev_rules = 0 }' "$1"`, "1", 24 << 20, "LVM metadata at "},
+		{"a partition whose table is lost", `parted -s "$1" mklabel gpt; truncate -s 20M "$2/part"; mkfs.ext4 -q -F "$2/part"; dd if="$2/part" of="$1" bs=1M seek=1 conv=notrunc,fsync 2>/dev/null; wipefs -qa "$1"`, "0", 24 << 20, "ext2/3/4 superblock at 1025 KiB"},
+		{"ext4 that is whole", `mkfs.ext4 -q -F -b 1024 "$1"`, "0", 24 << 20, "it carries a signature of ext4; ext2/3/4 backup superblock at 8193 KiB"},
+		{"nothing", `:`, "0", 24 << 20, ""},
+		{"what a run has written", `head -c 25165824 /dev/urandom | tr 'S' 's' >"$1"`, "0", 24 << 20, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dev := loop(t, c.size)
+			script(t, c.make+"\n"+fmt.Sprintf(lose, c.lost), dev, t.TempDir())
+			_, err := giveUp(t, here, dev)
+			if c.want != "" {
+				wantError(t, err, c.want, "remove the signatures yourself: ")
+				_, hint, _ := strings.Cut(err.Error(), "remove the signatures yourself: ")
+				script(t, hint)
+				_, err = giveUp(t, here, dev)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A loop device is in use where its file is used as swap, whatever part of the file it shows.
+func TestGuardSwapFile(t *testing.T) {
+	under, dir := loop(t, 64<<20), t.TempDir()
+	file := dir + "/m/a b" // as the kernel escapes it
+	t.Cleanup(func() { script(t, `! mountpoint -q "$1" || umount "$1"`, dir+"/m") })
+	script(t, `mkfs.ext4 -q -F "$1"; mkdir "$2/m"; mount "$1" "$2/m"; dd if=/dev/zero of="$3" bs=1M count=24 2>/dev/null; chmod 600 "$3"; mkswap -q "$3"; sync`, under, dir, file)
+	dev := script(t, `losetup -f --show -P -o 1MiB "$1"`, file)
+	t.Cleanup(func() { script(t, `losetup -d "$1"`, dev) })
+	if _, err := giveUp(t, here, dev); err != nil {
+		t.Fatalf("the file is not swap yet: %v", err)
+	}
+	script(t, `parted -s "$1" mklabel gpt mkpart a 1MiB 20MiB; partx -u "$1" 2>/dev/null || partx -a "$1"`, dev)
+	t.Cleanup(func() { exec.Command("partx", "-d", dev).Run() })
+	part := filepath.Join(t.TempDir(), "part")
+	script(t, `mknod "$1" b $(tr : ' ' <"/sys/class/block/${2##*/}p1/dev")`, part, dev)
+	script(t, `swapon "$1"`, file)
+	defer script(t, `swapoff "$1"`, file)
+	for _, path := range []string{dev, part} {
+		_, err := giveUp(t, here, path)
+		wantError(t, err, "its file "+file+" is in use as swap", "nothing uses")
+	}
+	over := script(t, `losetup -f --show -o 2MiB --sizelimit 1MiB "$1"`, dev)
+	defer script(t, `losetup -d "$1"`, over)
+	_, err := giveUp(t, here, over)
+	wantError(t, err, "its file "+file+" is in use as swap", "nothing uses")
+}
+
+// The kernel mounts erofs from a file, too.
+func TestGuardMountedFile(t *testing.T) {
+	b, err := parseInspection("path /dev/loop0\nnumber 7:0\nsize 1048576\nnode self 7:0 loop0 \nfile loop0 5:7 /a b\nmounts\n36 35 0:40 / /mnt ro - erofs /a\\040b ro\nopen\n/proc/./1/fd/9 1 3 0:5 character special file\n", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, b.refusal(), "its file /a b is mounted on /mnt", "nothing uses")
+}
+
 // A pod is this host seen from namespaces of its own, in which the files and the processes of the node are not there.
 type pod struct {
 	iotax.Machine
@@ -138,7 +213,7 @@ func TestGuardInPod(t *testing.T) {
 	script(t, `mkfs.ext4 -q -F "$1"`, dev)
 	_, err := giveUp(t, p, dev)
 	wantError(t, err, "it carries a signature of ext4", "wipefs")
-	other := script(t, `wipefs -qa "$1"; losetup -f --show "$2"`, dev, file)
+	other := script(t, `blkdiscard -fz "$1" 2>/dev/null; losetup -f --show "$2"`, dev, file)
 	_, err = giveUp(t, p, dev)
 	script(t, `losetup -d "$1"`, other)
 	wantError(t, err, "its file "+file+" is behind "+other+" too", "nothing uses")
@@ -253,7 +328,17 @@ func TestOwnSignatures(t *testing.T) {
 			t.Errorf("%s at %d is not seen", m.name, m.offset)
 		}
 	}
+	for _, m := range scattered {
+		dev := make([]byte, 8*sector)
+		copy(dev[5*sector+m.offset:], m.bytes)
+		if got := traces(dev, 1<<20, size); len(got) != 1 || got[0].at != 1<<20+5*sector {
+			t.Errorf("%s: %+v", m.name, got)
+		}
+	}
 	clean := make([]byte, size)
+	if got := traces(clean, 0, size); got != nil {
+		t.Errorf("zeroes are %+v", got)
+	}
 	if got := signatures(clean[:signatureSpan], clean[size-signatureSpan:], size); got != nil {
 		t.Errorf("zeroes are %q", got)
 	}
@@ -261,6 +346,12 @@ func TestOwnSignatures(t *testing.T) {
 		b := make([]byte, small)
 		if got := signatures(b, b, int64(small)); got != nil {
 			t.Errorf("%d zeroes are %q", small, got)
+		}
+		if got := traces(b, 0, int64(small)); got != nil {
+			t.Errorf("%d zeroes are %+v", small, got)
+		}
+		for _, at := range copyPlaces(int64(small)) {
+			t.Errorf("%d bytes are read at %d", small, at)
 		}
 	}
 }

@@ -2,9 +2,13 @@ package volume
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
 	"strconv"
 
 	"iotax"
@@ -142,9 +146,147 @@ func (b *blockDevice) ownLook(ctx context.Context, m iotax.Machine) error {
 	if int64(len(head)) != min(signatureSpan, b.size) || int64(len(tail)) != min(signatureSpan, b.size) {
 		return fail(errors.New("it could not be read to its ends"))
 	}
-	if len(b.onIt) > 0 {
-		return nil // one refusal is enough, and the tools' names are the better known ones
+	places := copyPlaces(b.size)
+	args := []string{b.path}
+	for _, at := range places {
+		args = append(args, strconv.FormatInt(at/sampleSize, 10))
 	}
-	b.onIt = signatures([]byte(head), []byte(tail), b.size)
+	samples, err := root(ctx, m, quick, readSamples, args...)
+	if err != nil {
+		return fail(err)
+	}
+	if len(samples) != len(places)*sampleSize {
+		return fail(errors.New("the places of backup superblocks could not be read"))
+	}
+	b.traces = traces([]byte(head), 0, b.size)
+	for i, at := range places {
+		b.traces = append(b.traces, traces([]byte(samples[i*sampleSize:][:sampleSize]), at, b.size)...)
+	}
+	b.traces = append(b.traces, traces([]byte(tail), b.size-int64(len(tail)), b.size)...)
+	slices.SortFunc(b.traces, func(a, b trace) int { return cmp.Compare(a.at, b.at) })
+	b.traces = slices.Compact(b.traces)
+	if len(b.onIt) == 0 { // the tools' names are the better known ones
+		b.onIt = signatures([]byte(head), []byte(tail), b.size)
+	}
 	return nil
+}
+
+// A trace is a sector of a device that belonged to a file system, a volume manager or a partition table whose main signature may have gone.
+type trace struct {
+	at   int64 // bytes
+	name string
+}
+
+// sector is the unit in which traces are found and erased.
+const sector = 512
+
+// traces names what is in the sectors of data, which begins at a device's byte from, outside of the places of magics. All signatures are
+// longer than four bytes, so that random data, as a run leaves, has none.
+func traces(data []byte, from, size int64) (found []trace) {
+	for ; len(data) >= sector; data, from = data[sector:], from+sector {
+		name := traceIn(data[:sector])
+		if name != "" && !slices.ContainsFunc(magics, func(m magic) bool {
+			at := m.offset
+			if at < 0 {
+				at += size
+			}
+			return at >= 0 && at/sector*sector == from && bytes.HasPrefix(data[at-from:], []byte(m.bytes))
+		}) {
+			found = append(found, trace{from, name})
+		}
+	}
+	return found
+}
+
+func traceIn(b []byte) string {
+	le, be := binary.LittleEndian, binary.BigEndian
+	for _, m := range scattered {
+		if bytes.HasPrefix(b[m.offset:], []byte(m.bytes)) {
+			return m.name
+		}
+	}
+	switch {
+	case le.Uint16(b[0x38:]) == 0xef53 && le.Uint32(b[0x18:]) <= 6 && le.Uint32(b[0x4c:]) <= 1: // magic, block size, revision
+		if le.Uint16(b[0x5a:]) > 0 { // block group
+			return "ext2/3/4 backup superblock"
+		}
+		return "ext2/3/4 superblock"
+	case bytes.HasPrefix(b, []byte("XFSB")) && bits.OnesCount32(be.Uint32(b[4:])) == 1: // block size
+		return "XFS superblock"
+	case le.Uint32(b) == 0xa92b4efc && le.Uint32(b[4:]) <= 1: // version
+		return "Linux RAID superblock"
+	}
+	return ""
+}
+
+// scattered are signatures that are strong enough to be looked for in any sector. Offsets count from its start.
+var scattered = []magic{
+	{"btrfs superblock", 0x40, "_BHRfS_M"},
+	{"LVM label", 0, "LABELONE"}, {"LVM metadata", 4, " LVM2 x[5A%r0N*>"},
+	{"LUKS header", 0, "LUKS\xba\xbe"}, {"LUKS header", 0, "SKUL\xba\xbe"},
+	{"GPT header", 0, "EFI PART"},
+	{"swap header", 502, "SWAPSPACE2"},
+	{"Ceph BlueStore label", 0, "bluestore block device"},
+	{"bcache superblock", 24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
+	{"bcachefs superblock", 24, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"},
+	{"NTFS boot sector", 3, "NTFS    "}, {"exFAT boot sector", 3, "EXFAT   "}, {"FAT boot sector", 0x52, "FAT32   "},
+	{"OCFS2 superblock", 0, "OCFSV2"},
+}
+
+const sampleSize = 4096
+
+// copyPlaces are the multiples of sampleSize outside of a device's ends at which file systems keep copies of their superblock. ext2/3/4 does
+// so in the block groups 1 and 3, 5, 7 to some power; a group has a power of two of bytes, at least 8 MiB. The places of btrfs (64 MiB, 256 GiB),
+// OCFS2 (4 GiB to some power) and Ceph (1, 10, 100, 1000 GiB) are among these. XFS has a copy in each of its allocation groups, 4 on most
+// devices and at most 1 TiB long.
+func copyPlaces(size int64) (places []int64) {
+	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
+		for length := int64(8 << 20); group*length < size; length *= 2 {
+			places = append(places, group*length)
+		}
+	}
+	blocks := size / sampleSize
+	for groups := int64(2); groups <= 64; groups++ {
+		places = append(places, min((blocks+groups-1)/groups*sampleSize, 1<<40-sampleSize))
+	}
+	slices.Sort(places)
+	return slices.DeleteFunc(slices.Compact(places), func(at int64) bool { return at < signatureSpan || at+sampleSize > size-signatureSpan })
+}
+
+// readSamples prints the blocks $2… of the device $1, of sampleSize each.
+const readSamples = `p=$1; shift
+for n; do dd if="$p" bs=4096 skip="$n" count=1 2>/dev/null || exit; done
+`
+
+// traceTexts names the first place of each kind of trace.
+func traceTexts(all []trace) (texts []string) {
+	places := map[string][]string{}
+	var names []string
+	for _, t := range all {
+		if places[t.name] == nil {
+			names = append(names, t.name)
+		}
+		place := strconv.FormatInt(t.at, 10) + " bytes"
+		if t.at%1024 == 0 {
+			place = strconv.FormatInt(t.at/1024, 10) + " KiB"
+		}
+		places[t.name] = append(places[t.name], place)
+	}
+	for _, name := range names {
+		text := name + " at " + places[name][0]
+		if more := len(places[name]) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// eraseTraces is a command that overwrites the traces.
+func eraseTraces(path string, all []trace) string {
+	c := "for s in"
+	for _, t := range all {
+		c += " " + strconv.FormatInt(t.at/sector, 10)
+	}
+	return c + "; do dd if=/dev/zero of=" + iotax.Quote(path) + " bs=512 seek=$s count=1; done"
 }

@@ -103,8 +103,8 @@ measure: {trial: 300ms, ramp: 50ms, blocks: 1}
 	if s.sum("image") != full {
 		t.Fatal("the device has changed")
 	}
-	if out, err := exec.Command("wipefs", "-a", dev).CombinedOutput(); err != nil {
-		t.Fatalf("wipefs: %s", out)
+	if out, err := exec.Command("blkdiscard", "--force", "--zeroout", dev).CombinedOutput(); err != nil {
+		t.Fatalf("blkdiscard: %s", out)
 	}
 	s.iotax("run", "plan.yaml", "--destroy", "there:"+dev).works(t, 0, "everything on "+dev, "of ssh://127.0.0.1 will be overwritten")
 }
@@ -160,8 +160,8 @@ measure: {trial: 300ms, ramp: 0s, blocks: 1}
 	if s.sum("image") != full {
 		t.Fatal("the device has changed")
 	}
-	if out, err := exec.Command("wipefs", "-a", dev).CombinedOutput(); err != nil {
-		t.Fatalf("wipefs: %s", out)
+	if out, err := exec.Command("blkdiscard", "--force", "--zeroout", dev).CombinedOutput(); err != nil {
+		t.Fatalf("blkdiscard: %s", out)
 	}
 	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev, "--calibrate=no").works(t, 0, "everything on "+dev)
 }

@@ -236,7 +236,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		if images(`sha256sum "$f"`) != full {
 			t.Fatal("a device has changed")
 		}
-		images(`wipefs -qa "$d"; losetup -f --show "$f" >"$f.other"`)
+		images(`blkdiscard -fz "$d"; losetup -f --show "$f" >"$f.other"`)
 		named().refuses(t, 1, "overwrite block device /dev/claim-raw", "its file "+s.path("raw-"), "is behind /dev/loop")
 		images(`losetup -d "$(cat "$f.other")"`)
 		named().works(t, 0, "everything on /dev/claim-raw")
