@@ -162,7 +162,6 @@ func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove    = 0.02  // share of the device's operations
-	accountShare    = 0.01  // of the device's bytes: less is no account of the trial's own I/O
 	fewIOs          = 100   // fewer say nothing about how many of them a layer passes on
 	lineSlack       = 1.05  // bandwidth ÷ that of the line: it was measured too
 	stealAbove      = 0.02  // share of the host's CPU time
@@ -206,7 +205,8 @@ var (
 	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
 		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target, as this host counts them or as the target's own machine does: the page cache of the guest, of the host or of the server gave the rest. " +
 			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
-			"where they are so only of what was asked for in ramp and window together (by the count of the guest's disk, or of the trial's own processes; else the ramp is taken to have run at half the rate), and in a run that asked for warm caches, it is a warning.",
+			"where they are so only of what was asked for in ramp and window together (by the count of the guest's disk; else the ramp is taken to have run at half the rate, or slower if the trial's own processes asked for less), and in a run that asked for warm caches, it is a warning. " +
+			"What the kernel adds to the account of the trial's own processes never makes a trial invalid: it misses the I/O of servers and kernel threads. So reads by another process can hide a cache.",
 		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
 	writeAbsorbed = Rule{ID: "write-absorbed", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache took the writes",
 		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
@@ -222,7 +222,7 @@ var (
 		Mend: "use `direct: 1`, files larger than the client's memory and data that do not compress; mount with the cache off"}
 	foreignIO = Rule{ID: "foreign-io", Severity: iotax.Warning, Scope: OfTrial, Title: "someone else used the device",
 		Why: "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or the other way round). In the workload's own direction, the device did more than 2 % more bytes than the trial's own processes asked for " +
-			"(`read_bytes` and `write_bytes` in their /proc/PID/io); writes are only compared so where nothing adds writes of its own (direct I/O on ext4 or xfs, no flush per write).",
+			"(`read_bytes` and `write_bytes` in their /proc/PID/io, where these hold all of the workload); writes are only compared so where nothing adds writes of its own (direct I/O on ext4 or xfs, no flush per write).",
 		Mend: "find who it is (`iotop`, `pidstat -d`) and stop it while measuring"}
 
 	shortTrial = Rule{ID: "short-trial", Severity: iotax.Warning, Scope: OfTrial, Title: "a quick look",

@@ -165,22 +165,16 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		own, known := r.value("own." + c.direction + ".bytes")
-		// What others did at the device meanwhile must not pass for the trial's own. An account of next to
-		// nothing is none: a server that iotax does not know (FUSE, a kernel thread) did the I/O.
-		if known && own > accountShare*outer {
-			outer = min(outer, own)
-		}
 		// The counters bracket the whole trial, the workload's own count only the window. What the ramp
 		// did is told by a counter above, if there is one that saw all of the workload; else it is not known:
 		// nothing at the least, its full share at the most. Half of it is taken for granted then; a ramp that
-		// starts cold is often slower than the window.
+		// starts cold is often slower than the window. The account of the processes can only lower that: it
+		// also counts programs that were loaded, from whatever device.
 		asked := done * (1 + r.rampShare()/2)
-		switch {
-		case seen:
+		if own, whole := r.account(c.direction); seen {
 			asked = inner
-		case known && own >= servedBelow*done:
-			asked = own
+		} else if whole {
+			asked = min(asked, own)
 		}
 		served := func(device, of float64, name string) {
 			rule := c.rule
@@ -202,6 +196,15 @@ func (r reading) device() []iotax.Finding {
 		}
 	}
 	return fs
+}
+
+// account returns how many bytes the trial's own processes asked devices for. It is whole if that is at least what the
+// workload did. An account that is not whole proves nothing, neither a cache nor another process: the kernel does not add
+// the I/O of servers, of kernel threads and of children that were not waited for, nor that of some devices to a control group.
+func (r reading) account(direction string) (own float64, whole bool) {
+	own, known := r.value("own." + direction + ".bytes")
+	done, _ := r.value(direction + ".bytes")
+	return own, known && own >= servedBelow*done
 }
 
 // deviceThere names the block device of a target's own machine.
@@ -259,14 +262,14 @@ func (r reading) foreign() []iotax.Finding {
 }
 
 // foreignOther looks for operations in the direction that the workload does not use, besides those of the
-// trial's own processes (a program that is loaded, a log). Where these are not known, reads during
-// writes say nothing if caches were dropped first: every program on the host, the guest's own included,
-// may come back from the device.
+// trial's own processes (a program that is loaded, a log). Where the account of these is not whole, reads
+// during writes say nothing if caches were dropped first: every program on the host, the guest's own
+// included, may come back from the device.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
-	own, known := r.value("own." + other + ".bytes")
-	if used == "write" && r.t.Cold && !known {
+	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
 	}
+	own, _ := r.value("own." + other + ".bytes")
 	strange := 1.0 // share of the operations that is not the trial's own
 	if n, ok := r.value("device." + other + ".bytes"); ok && n > 0 {
 		strange = max(0, 1-own/n)
@@ -295,9 +298,8 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 	if !ok || !r.direct() || d == "write" && !r.writesAlone() {
 		return nil
 	}
-	own, known := r.value("own." + d + ".bytes")
-	// An account that misses a part of the workload (a FUSE server's, a kernel thread's) is of no use.
-	if done, _ := r.value(d + ".bytes"); !known || own < done*servedBelow {
+	own, whole := r.account(d)
+	if !whole {
 		return nil
 	}
 	if strange := dev - own; strange > foreignAbove*dev {

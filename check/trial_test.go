@@ -152,10 +152,13 @@ var planted = []struct {
 	{"cache-served", "the cache of a machine elsewhere", iotax.Invalid,
 		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt); set(t, "machine.device.read.bytes", 4096) },
 		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt) }},
-	{"cache-served", "while another keeps the device as busy as the trial would", iotax.Invalid,
-		func(t *iotax.Trial, _ *iotax.Target) { set(t, "own.read.bytes", get(t, "read.bytes")/3) },
-		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know does the I/O
-			set(t, "own.read.bytes", get(t, "read.bytes")/1000)
+	{"cache-served", "half of it, and the account of the trial's processes misses a part", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "device.read.bytes", get(t, "read.bytes")/2)
+			set(t, "own.read.bytes", get(t, "read.bytes")/3)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { // the device read it all: the account alone proves nothing
+			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		}},
 	{"cache-served", "by an engine that reads", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[factEngine] = "mmap" },
@@ -174,15 +177,27 @@ var planted = []struct {
 	{"cache-served", "hidden by the ramp, but not from the guest's disk", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.1*get(t, "read.bytes")) },
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.15*get(t, "read.bytes")) }},
-	{"cache-served", "hidden by the ramp, but not from who asked", iotax.Warning,
+	{"cache-served", "hidden by the ramp, and no account of the trial's processes", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
-			set(t, "device.read.bytes", 1.1*get(t, "read.bytes"))
+			drop(t, "own.")
+			set(t, "device.read.bytes", 1.01*get(t, "read.bytes"))
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { // a ramp that hardly began to read
 			drop(t, "machine.")
 			set(t, "own.read.bytes", 1.01*get(t, "read.bytes"))
 			set(t, "device.read.bytes", 1.01*get(t, "read.bytes"))
+		}},
+	{"cache-served", "hidden by the ramp, and the account holds the programs that were loaded", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "machine.")
+			set(t, "own.read.bytes", 2*get(t, "read.bytes"))
+			set(t, "device.read.bytes", 1.02*get(t, "read.bytes"))
+		},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			drop(t, "machine.")
+			set(t, "own.read.bytes", 2*get(t, "read.bytes")) // on another device
+			set(t, "device.read.bytes", 1.1*get(t, "read.bytes"))
 		}},
 	{"device-did-less", "a buffered job over a disk with a cache", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {

@@ -79,7 +79,7 @@ type usage struct {
 //     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
 //     with I/O under way, of the busiest one),
 //   - the part of that which this trial asked for itself: own.read.bytes and own.write.bytes (B), of
-//     the commands that iotax runs here, or of the processes that serve a guest,
+//     the commands that iotax runs here, or of the processes that serve a guest; not of targets that work together,
 //   - the same counters as the target's own machine has them, when it is not this host:
 //     machine.device.read.bytes and so on, of the device that the place is on there, and
 //     cpu.machine.steal (share of its CPUs' time),
@@ -268,9 +268,13 @@ func (w *Watch) snapshot() snapshot {
 }
 
 // own is what the trial's own processes have asked for until now. Commands that ran here and ended are
-// in the account of this process, which waited for them.
+// in the account of this process, which waited for them. Targets that work together have none: fio's servers
+// outlive the trial, and there is no one machine.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
+	if len(w.t.Together) > 0 {
+		return sum, false
+	}
 	if m, ok := w.t.Machine.(iotax.Meter); ok {
 		read, written, ok := m.DeviceBytes()
 		return ioBytes{read, written}, ok

@@ -122,6 +122,23 @@ func TestWatchDevice(t *testing.T) {
 	}
 }
 
+// Targets that work together have no account of their own processes: the work is done by servers of fio, which go on.
+func TestNoAccountOfGroups(t *testing.T) {
+	for _, c := range []struct {
+		members []*iotax.Target
+		known   bool
+	}{{nil, true}, {[]*iotax.Target{{Machine: here}}, false}} {
+		w, err := Start(t.Context(), &iotax.Target{Machine: here, Together: c.members})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := w.Stop(t.Context())
+		if _, ok := byName(seen.Values)["own.read.bytes"]; err != nil || ok != c.known {
+			t.Errorf("%d members: own.read.bytes is there: %v (%v)", len(c.members), ok, err)
+		}
+	}
+}
+
 // A loop device has a cache between itself and the disk: the disk counts.
 func TestWatchThroughLoop(t *testing.T) {
 	for _, partition := range []bool{false, true} {
