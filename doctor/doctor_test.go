@@ -348,3 +348,23 @@ func TestEngineInAnyDirectory(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// All that is missing is named at once, with one line that installs it.
+func TestLacking(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"apt-get", "there"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	found := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	tools := []Tool{{Name: "there"}, {Name: "nbdcopy"}, {Name: "no-such-tool"}, {Name: "nbdinfo"}, {Name: "hidden", Find: found(nil)}, {Name: "built", Find: found(os.ErrNotExist), Get: "make built"}}
+	c := Lacking(t.Context(), tools)
+	if c.Status != Missing || c.Detail != "this host lacks nbdcopy, no-such-tool, nbdinfo, built" || c.Mend != "apt-get install libnbd-bin no-such-tool && make built" {
+		t.Errorf("%+v", c)
+	}
+	if c := Lacking(t.Context(), []Tool{tools[0], tools[4]}); c.Status != OK || c.Mend != "" {
+		t.Errorf("%+v", c)
+	}
+}

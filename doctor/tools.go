@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,38 +27,101 @@ import (
 	"iotax/fio"
 )
 
+var qemuTools = map[string]string{"apt-get": "qemu-utils", "zypper": "qemu-tools", "brew": "qemu", "": "qemu-img"}
+
 // packages names what to install where the package is not named like the tool.
 var packages = map[string]map[string]string{
-	"qemu":       {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "apk": "qemu-system-x86_64", "brew": "qemu"},
-	"qemu-arm":   {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "pacman": "qemu-system-aarch64", "apk": "qemu-system-aarch64", "brew": "qemu"},
-	"mke2fs":     {"": "e2fsprogs"},
-	"docker":     {"apt-get": "docker.io", "dnf": "moby-engine", "": "docker"},
-	"coreutils":  {"": "coreutils"},
-	"qemu-utils": {"apt-get": "qemu-utils", "": "qemu-img"},
-	"nbdcopy":    {"apt-get": "libnbd-bin", "": "libnbd"},
+	"qemu-system-x86_64":  {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "brew": "qemu"},
+	"qemu-system-aarch64": {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "brew": "qemu"},
+	"mke2fs":              {"": "e2fsprogs"},
+	"docker":              {"apt-get": "docker.io", "dnf": "moby-engine"},
+	"qemu-img":            qemuTools,
+	"qemu-nbd":            qemuTools,
+	"qemu-io":             qemuTools,
+	"qemu-storage-daemon": qemuTools,
+	"nbdcopy":             {"apt-get": "libnbd-bin", "": "libnbd"},
+	"nbdinfo":             {"apt-get": "libnbd-bin", "": "libnbd"},
+	"ganesha.nfsd":        {"apt-get": "nfs-ganesha nfs-ganesha-vfs", "dnf": "nfs-ganesha nfs-ganesha-vfs", "": "nfs-ganesha"},
+	"mksquashfs":          {"": "squashfs-tools"},
+	"mkfs.erofs":          {"": "erofs-utils"},
+	"ip":                  {"": "iproute2", "dnf": "iproute"},
+	"tc":                  {"": "iproute2", "dnf": "iproute-tc"},
+	"nsenter":             {"": "util-linux"},
 }
 
-// install is the command that brings a tool, by the package manager of this host.
-func install(tool string) string {
-	for _, manager := range []string{"apt-get", "dnf", "zypper", "pacman", "apk", "brew"} {
-		if _, err := exec.LookPath(manager); err != nil {
+// install is the command that brings the tools, by the package manager of this host.
+func install(tools ...string) string {
+	manager, command := "", "install"
+	for _, m := range []string{"apt-get", "dnf", "zypper", "pacman", "apk", "brew"} {
+		if _, err := exec.LookPath(m); err == nil {
+			manager, command = m, m+" install"
+			break
+		}
+	}
+	switch manager {
+	case "pacman":
+		command = "pacman -S"
+	case "apk":
+		command = "apk add"
+	}
+	names := map[string]bool{}
+	for _, tool := range tools {
+		pkg := cmp.Or(packages[tool][manager], packages[tool][""], tool)
+		if release, _ := os.ReadFile("/etc/debian_version"); tool == "virtiofsd" && manager == "apt-get" && (strings.HasPrefix(string(release), "12.") || strings.HasPrefix(string(release), "bookworm")) {
+			pkg = "qemu-system-common" // which has it in Debian 12 and Ubuntu 22.04
+		}
+		for name := range strings.FieldsSeq(pkg) {
+			names[name] = true
+		}
+	}
+	return command + " " + strings.Join(slices.Sorted(maps.Keys(names)), " ")
+}
+
+// A Tool is a program that a run starts on this host.
+type Tool struct {
+	Name string
+	Find func(ctx context.Context) error // nil looks in PATH and where a system keeps the tools of root
+	Get  string                          // command that brings it where no package does
+}
+
+// Lacking makes one check of the tools: which of them this host lacks, and one line that installs them all.
+func Lacking(ctx context.Context, tools []Tool) Check {
+	var names, lacks, packed []string
+	get := map[string]bool{}
+	for _, t := range tools {
+		names = append(names, t.Name)
+		find := t.Find
+		if find == nil {
+			find = func(context.Context) error { return lookUp(t.Name) }
+		}
+		if find(ctx) == nil {
 			continue
 		}
-		pkg := tool
-		if names := packages[tool]; names != nil {
-			if pkg = names[manager]; pkg == "" {
-				pkg = names[""]
-			}
+		if lacks = append(lacks, t.Name); t.Get != "" {
+			get[t.Get] = true
+		} else {
+			packed = append(packed, t.Name)
 		}
-		switch manager {
-		case "pacman":
-			return "pacman -S " + pkg
-		case "apk":
-			return "apk add " + pkg
-		}
-		return manager + " install " + pkg
 	}
-	return "install " + tool
+	if len(lacks) == 0 {
+		return Check{Status: OK, Detail: strings.Join(names, ", ")}
+	}
+	lines := slices.Sorted(maps.Keys(get))
+	if len(packed) > 0 {
+		lines = append([]string{install(packed...)}, lines...)
+	}
+	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Mend: strings.Join(lines, " && ")}
+}
+
+// lookUp finds a program in PATH, and in the directories to which users' PATHs do not lead.
+func lookUp(name string) error {
+	_, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if err != nil {
+			_, err = exec.LookPath(filepath.Join(dir, name))
+		}
+	}
+	return err
 }
 
 // output is the standard output of a command on this host. ok is whether the command was found.
@@ -187,16 +252,9 @@ func (e *examiner) engine(ctx context.Context, name, dir string) error {
 }
 
 func (e *examiner) qemu(ctx context.Context) Check {
-	arch, tool := "x86_64", "qemu"
-	switch runtime.GOARCH {
-	case "amd64":
-	case "arm64":
-		arch, tool = "aarch64", "qemu-arm"
-	default:
-		arch = runtime.GOARCH
-	}
+	arch := cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH], runtime.GOARCH)
 	name := "qemu-system-" + arch
-	c := e.version(ctx, name, Missing, install(tool), name, "--version")
+	c := e.version(ctx, name, Missing, install(name), name, "--version")
 	c.Detail = strings.TrimPrefix(c.Detail, "QEMU emulator version ")
 	return c
 }
@@ -230,7 +288,7 @@ func (e *examiner) iperf3(ctx context.Context) Check {
 
 // nbd looks for what exports volumes and what copies them.
 func (e *examiner) nbd(ctx context.Context) Check {
-	c := e.version(ctx, "qemu-nbd", Missing, install("qemu-utils"), "qemu-nbd", "--version")
+	c := e.version(ctx, "qemu-nbd", Missing, install("qemu-nbd"), "qemu-nbd", "--version")
 	if c.Status != OK {
 		return c
 	}

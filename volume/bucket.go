@@ -62,6 +62,18 @@ func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
 
 func (s *BucketSpec) JoinedBy() (key string, machines []string) { return "replicas", s.Replicas }
 
+// Tools makes it a plan.Tooler.
+func (s *BucketSpec) Tools() []string {
+	var tools []string
+	if s.URL == "" && s.Program == "" {
+		tools = append(tools, s.Server)
+	}
+	if len(s.Replicas) > 0 {
+		tools = append(tools, "qemu-storage-daemon", "qemu-nbd")
+	}
+	return tools
+}
+
 // Validate refuses what is no bucket, and secrets in a plan.
 func (s *BucketSpec) Validate() error {
 	errs := []error{oneOf("server", s.Server, "versitygw", "minio"), oneOf("style", s.Style, "auto", "path", "virtual"), checkAddress(s.Address, s.Port)}
@@ -280,19 +292,39 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 // DefaultStore is the program of a store of the run's own, where the plan names none.
 const DefaultStore = "versitygw"
 
+// stores are the Go modules of the stores, which no distribution packages.
+var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
+
+// beside is the directory of iotax's own program.
+func beside() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return "/nonexistent"
+	}
+	return filepath.Dir(exe)
+}
+
+// BuildStore returns the command that builds the program of a store on this host, into a directory where FindStore looks whatever
+// HOME and PATH are. It is empty for other programs.
+func BuildStore(name string) string {
+	if stores[name] == "" {
+		return ""
+	}
+	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
+}
+
 // FindStore looks for a program on m; on this host also beside iotax itself.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
-	beside := "/nonexistent"
-	if exe, err := os.Executable(); err == nil && iotax.IsLocal(m) {
-		beside = filepath.Dir(exe)
+	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
+	if iotax.IsLocal(m) {
+		at, get = beside(), BuildStore(name)
 	}
-	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, beside, name)
+	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, at, name)
 	if path = strings.TrimSpace(out); err == nil && path != "" {
 		return path, nil
 	}
 	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
-		Mend: "go install " + map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}[name] +
-			", and put it beside iotax or into the PATH of " + m.String() + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
+		Mend: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
 // certificate makes a certificate for an address that is its own authority.

@@ -28,6 +28,18 @@ type DiskSpec struct {
 	OfTarget      string    `yaml:"of" doc:"target of the host that the image lies on; the baseline when empty"`
 }
 
+// Tools makes it a plan.Tooler.
+func (s *DiskSpec) Tools() []string {
+	var tools []string
+	if s.Format == "qcow2" {
+		tools = append(tools, "qemu-img")
+	}
+	if fs, ok := sealed[s.Filesystem]; ok {
+		tools = append(tools, fs.tool)
+	}
+	return tools
+}
+
 // The defaults give the pair host directory and guest disk the same treatment: no page cache of the
 // host below the guest's, and flushes that reach the device. aio=threads is QEMU's own default and
 // the one that works everywhere.

@@ -350,6 +350,9 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 // Each block of a store with replicas is on all of its machines when a write has returned, also when one of them has
 // died; and all of it goes.
 func TestReplicatedStore(t *testing.T) {
+	if bin, err := filepath.Abs("../bin"); err == nil { // where scripts/need builds the store
+		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
+	}
 	ms := nodes(t, "node01", "node02", "node03", "node04")
 	spec := newBucketSpec().(*BucketSpec)
 	spec.From, spec.Replicas = "node01", []string{"node02", "node03"}

@@ -47,6 +47,17 @@ func (s *NBDSpec) Directories() []*string { return []*string{&s.Path} }
 
 func (s *NBDSpec) ServedBy() (key, machine string) { return "from", s.From }
 
+// Tools makes it a plan.Tooler.
+func (s *NBDSpec) Tools() []string {
+	switch {
+	case s.URL != "":
+		return nil
+	case s.Format == "qcow2":
+		return []string{s.Server, "qemu-img"}
+	}
+	return []string{s.Server}
+}
+
 // Validate refuses what the servers would refuse later.
 func (s *NBDSpec) Validate() error {
 	errs := []error{

@@ -26,6 +26,9 @@ func (s *NetworkSpec) SetScalar(v string) error { s.To = v; return nil }
 
 func (s *NetworkSpec) ServedBy() (key, machine string) { return "to", s.To }
 
+// Tools makes it a plan.Tooler.
+func (s *NetworkSpec) Tools() []string { return []string{"iperf3"} }
+
 // Validate refuses what is no address.
 func (s *NetworkSpec) Validate() error {
 	if s.To == "" {

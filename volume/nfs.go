@@ -25,6 +25,9 @@ type NFSSpec struct {
 	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
+// Tools makes it a plan.Tooler.
+func (s *NFSSpec) Tools() []string { return []string{"ganesha.nfsd"} }
+
 func newNFSSpec() any { return &NFSSpec{Version: "4.2"} }
 
 // SetScalar takes the version alone: `nfs: 4.1`.

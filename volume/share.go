@@ -22,6 +22,14 @@ type ShareSpec struct {
 	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
+// Tools makes it a plan.Tooler.
+func (s *ShareSpec) Tools() []string {
+	if s.Type == "virtiofs" {
+		return []string{"virtiofsd"}
+	}
+	return nil
+}
+
 func newShareSpec() any { return &ShareSpec{Type: "virtiofs"} }
 
 // SetScalar takes the type alone: `share: 9p`.

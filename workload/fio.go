@@ -44,6 +44,14 @@ type Fio struct {
 
 func newFio() any { return &Fio{} }
 
+// Tools makes it a plan.Tooler.
+func (f *Fio) Tools() []string {
+	if f.Install {
+		return nil
+	}
+	return []string{"fio"}
+}
+
 // Lasts is what a plan.Laster tells.
 func (f *Fio) Lasts() float64 { return f.Times }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +28,17 @@ type Guest struct {
 	Kernel string        `yaml:"kernel" doc:"kernel to boot, a file of this host with its modules beside it; empty takes one that the target's machine has, else this host's. It is carried there"`
 	Each   plan.Duration `yaml:"each" doc:"how long each of the fio jobs inside runs: three on the data disk, a read on the root disk"`
 }
+
+// guestTools are what starts the guest, with their packages. The target's machine has the architecture of this one.
+func guestTools() map[string]string {
+	if runtime.GOARCH == "arm64" {
+		return map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-aarch64": "qemu-system-arm"}
+	}
+	return map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-x86_64": "qemu-system-x86"}
+}
+
+// Tools makes it a plan.Tooler.
+func (s *Guest) Tools() []string { return slices.Sorted(maps.Keys(guestTools())) }
 
 func newGuest() any {
 	return &Guest{Memory: 512 << 20, CPUs: 1, Accel: "auto", Root: 256 << 20, Size: 64 << 20, Each: plan.Duration(2 * time.Second)}
@@ -149,11 +162,7 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if err := suits(ctx, t.Machine); err != nil {
 		return err
 	}
-	tools := map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-x86_64": "qemu-system-x86"}
-	if runtime.GOARCH == "arm64" { // and so is t's
-		tools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-aarch64": "qemu-system-arm"}
-	}
-	return missingTool(ctx, t.Machine, tools)
+	return missingTool(ctx, t.Machine, guestTools())
 }
 
 // ask lets the agent on t's machine do j.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,16 @@ type Image struct {
 	First  string       `yaml:"first" doc:"its command that makes the first volume, $NAME-1, from $NAME"`
 	Second string       `yaml:"second" doc:"its command that makes the second volume, $NAME-2, from $NAME"`
 	Remove string       `yaml:"remove" doc:"its command that removes both volumes and the image, as far as they are there"`
+}
+
+var imageTools = map[string]string{"qemu-img": "qemu-utils"}
+
+// Tools makes it a plan.Tooler.
+func (s *Image) Tools() []string {
+	if s.Import != "" {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(imageTools))
 }
 
 func newImage() any { return &Image{Size: 1 << 30, Data: 0.5} }
@@ -86,7 +98,7 @@ func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import != "" {
 		return nil
 	}
-	if err := missingTool(ctx, t.Machine, map[string]string{"qemu-img": "qemu-utils"}); err != nil {
+	if err := missingTool(ctx, t.Machine, imageTools); err != nil {
 		return err
 	}
 	inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)

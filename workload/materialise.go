@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +27,12 @@ type Materialise struct {
 
 	Stall plan.Duration `yaml:"stall" doc:"how long nothing may come over before the copy is given up"`
 }
+
+// copyTools are what copies a volume out of an export, with their packages.
+var copyTools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"}
+
+// Tools makes it a plan.Tooler.
+func (s *Materialise) Tools() []string { return slices.Sorted(maps.Keys(copyTools)) }
 
 func newMaterialise() any {
 	return &Materialise{Tool: "nbdcopy", Size: 128 << 20, Stall: plan.Duration(30 * time.Second)}
@@ -108,7 +116,7 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	return missingTool(ctx, t.Machine, map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"})
+	return missingTool(ctx, t.Machine, copyTools)
 }
 
 func (w *materialise) Prepare(context.Context, *iotax.Target) error { return nil }

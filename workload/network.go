@@ -31,6 +31,9 @@ func (n *Network) Validate() error {
 	return nil
 }
 
+// Tools makes it a plan.Tooler.
+func (n *Network) Tools() []string { return []string{"iperf3"} }
+
 func openNetwork(w plan.Workload, s *Network, _ Env) (iotax.Workload, error) {
 	return &stream{name: w.Name, spec: *s}, nil
 }

@@ -24,12 +24,6 @@ import (
 // store starts a real S3 server with the bucket bench, and returns its address and a file with its keys.
 func (s *stage) objectStore() (address, keys string) {
 	s.t.Helper()
-	program := "../../bin/versitygw"
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("versitygw"); err != nil {
-			s.t.Fatal("versitygw is not there: scripts/need test")
-		}
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
@@ -40,7 +34,7 @@ func (s *stage) objectStore() (address, keys string) {
 	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	c := exec.Command(program, "--port", address, "--quiet", "--keep-alive", "posix", dir)
+	c := exec.Command(s.storeProgram(), "--port", address, "--quiet", "--keep-alive", "posix", dir)
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=testaccess", "ROOT_SECRET_KEY=testsecret")
 	if err := c.Start(); err != nil {
 		s.t.Fatal(err)

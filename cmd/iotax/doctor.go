@@ -19,16 +19,26 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [SUITE | PLAN.yaml]",
 		Short: "Tell what this host can measure, and what mends what it cannot",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Long: `doctor checks what this host can measure. Of a suite or a plan it first lists
+the programs that the plan runs on this host and that are not installed.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var planned []doctor.Check
+			if len(args) > 0 {
+				p, err := (&planFlags{}).read(args, a.in)
+				if err != nil {
+					return err
+				}
+				planned = append(planned, needs(c.Context(), p))
+			}
 			work, err := beginWork("doctor")
 			if err != nil {
 				return err
 			}
 			defer a.endWork(work)
-			checks := doctor.Examine(c.Context(), a.doctorOptions(work))
+			checks := append(planned, doctor.Examine(c.Context(), a.doctorOptions(work))...)
 			if a.json {
 				return writeJSON(a.out, checks)
 			}

@@ -47,6 +47,12 @@ func (m waiting) Run() int {
 			panic(err)
 		}
 	}
+	// scripts/need builds what no distribution has into bin, where installed programs find it beside themselves.
+	if bin, err := filepath.Abs("../../bin"); err == nil {
+		if err := os.Setenv("PATH", os.Getenv("PATH")+string(filepath.ListSeparator)+bin); err != nil {
+			panic(err)
+		}
+	}
 	return guard(m.M.Run)
 }
 

@@ -154,6 +154,10 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if err != nil {
 		return err
 	}
+	lacks := lacks(ctx, p)
+	if lacks != nil && !keepGoing && !p.Measure.KeepGoing {
+		return lacks
+	}
 	opts.Findings = lint.ForRun(lintPlan(ctx, p))
 
 	id := opts.ID
@@ -167,6 +171,9 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	defer a.endWork(work)
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
+	if lacks != nil {
+		show.note("%v", lacks)
+	}
 	heard := context.AfterFunc(ctx, func() { show.note("interrupted; removing what was made (a second interrupt ends at once)") })
 	deps := a.deps(db, work, show)
 	deps.Prepare = givenUp.prepare(deps.Prepare, show.note)

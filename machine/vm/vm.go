@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/machine/kind"
+	"iotax/machine/qemu"
 	"iotax/plan"
 )
 
@@ -35,6 +36,9 @@ type Spec struct {
 	Console     Console       `yaml:"console" doc:"of a guest without a shell: how it is given its command and tells its results"`
 	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
 }
+
+// Tools makes it a plan.Tooler.
+func (s *Spec) Tools() []string { return []string{qemu.Binary()} }
 
 // Kind is kind qemu.
 var Kind = kind.Of("qemu", "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",

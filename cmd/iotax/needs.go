@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"iotax"
+	"iotax/doctor"
+	"iotax/machine/host"
+	"iotax/machine/qemu"
+	"iotax/plan"
+	"iotax/volume"
+)
+
+// needs checks that this host has the programs that p runs on it.
+func needs(ctx context.Context, p *plan.Plan) doctor.Check {
+	var tools []doctor.Tool
+	for _, name := range p.Tools(func(m plan.Machine) bool { return m.Kind == plan.Host || m.Kind == "node" }) {
+		t := doctor.Tool{Name: name, Get: volume.BuildStore(name)}
+		switch {
+		case t.Get != "":
+			t.Find = func(ctx context.Context) error {
+				_, err := volume.FindStore(ctx, host.Local(), name)
+				return err
+			}
+		case name == "virtiofsd":
+			t.Find = func(ctx context.Context) error {
+				_, err := qemu.FindVirtiofsd(ctx)
+				return err
+			}
+		}
+		tools = append(tools, t)
+	}
+	c := doctor.Lacking(ctx, tools)
+	c.Name = p.Name
+	return c
+}
+
+// lacks is the error of a plan that this host lacks programs for, or nil.
+func lacks(ctx context.Context, p *plan.Plan) error {
+	c := needs(ctx, p)
+	if c.Status == doctor.OK {
+		return nil
+	}
+	return &iotax.Error{Op: "run", On: p.Name, Err: errors.New(c.Detail), Mend: c.Mend}
+}

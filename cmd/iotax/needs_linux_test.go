@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A suite names all programs that this host lacks, with one line that installs them, before it opens anything; doctor does so
+// beforehand.
+func TestLacks(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("TMPDIR", home)
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"run", "quick", "--store", filepath.Join(home, "db")}, exitError, []string{"run quick: this host lacks fio, qemu-system-", "mend: apt-get install fio qemu-system-"}},
+		{[]string{"doctor", "cluster"}, exitOK, []string{"lacks fio, iperf3, nbdcopy, ", "qemu-storage-daemon, ", "apt-get install fio ", "iperf3 libnbd-bin qemu-", "go install github.com/versity/versitygw/cmd/versitygw@"}},
+		{[]string{"doctor", "no-such-suite"}, exitUsage, []string{"no-such-suite"}},
+	} {
+		var out, stderr bytes.Buffer
+		code := Main(t.Context(), c.args, strings.NewReader(""), &out, &stderr)
+		text := strings.Join(strings.Fields(out.String()+stderr.String()), " ")
+		if code != c.code {
+			t.Errorf("%v: exit status %d", c.args, code)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%v: no %q in %s", c.args, w, text)
+			}
+		}
+		if strings.Contains(text, "opening") {
+			t.Errorf("%v opened a target: %s", c.args, text)
+		}
+	}
+}
