@@ -30,7 +30,7 @@ import (
 func (a *app) cleanCommand() *cobra.Command {
 	var yes, remote bool
 	c := &cobra.Command{
-		Use:   "clean",
+		Use:   "clean [RUN…]",
 		Short: "List what dead runs have left behind, and remove it with --yes",
 		Long: `clean finds what a run could not remove because it was killed: processes,
 directories, the mounts and loop devices inside them, NBD devices, containers,
@@ -41,11 +41,11 @@ A directory counts only if it belongs to the user who runs clean: each user,
 root included, cleans up after their own runs.
 
 It looks in the temporary directories and in those that the saved runs used.
-Without --yes it only lists. With --remote it also asks what unfinished runs
+Without --yes it only lists. With the ids of runs it looks for what these have
+left, and for nothing else. With --remote it also asks what unfinished runs
 have used elsewhere: machines over SSH, containers, pods and instances that
 were there before, Kubernetes clusters, and S3 buckets.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.clean(c.Context(), yes, remote) },
+		RunE: func(c *cobra.Command, runs []string) error { return a.clean(c.Context(), runs, yes, remote) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
 	c.Flags().BoolVar(&remote, "remote", false, "also look on the machines, in the clusters and in the buckets of unfinished runs")
@@ -65,7 +65,8 @@ type cleanItem struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-func (a *app) clean(ctx context.Context, yes, remote bool) error {
+// clean lists or removes what the runs of these ids have left; without ids, what any run has left.
+func (a *app) clean(ctx context.Context, runs []string, yes, remote bool) error {
 	var errs []error
 	machines, places, err := a.whereRunsWere(ctx, remote)
 	errs = append(errs, err)
@@ -90,6 +91,7 @@ func (a *app) clean(ctx context.Context, yes, remote bool) error {
 	}
 	for items, err := range find {
 		errs = append(errs, err)
+		items = slices.DeleteFunc(items, func(i leftover.Item) bool { return len(runs) > 0 && !slices.Contains(runs, i.Label.Run) })
 		for _, i := range items {
 			switch i.State {
 			case leftover.Alive:

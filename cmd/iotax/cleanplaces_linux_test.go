@@ -14,15 +14,39 @@ import (
 	"time"
 
 	"iotax/lab/engine"
+	"iotax/leftover"
 )
+
+// cleans runs iotax clean for the runs of the stage: what others have left on this machine is not the test's.
+func (s *stage) cleans(flags ...string) result {
+	s.t.Helper()
+	var saved []struct{ ID string }
+	s.parse(s.iotax("list", "--json"), &saved)
+	args := append([]string{"clean"}, flags...)
+	for _, r := range saved {
+		args = append(args, r.ID)
+	}
+	markers, _ := filepath.Glob(s.path("tmp/iotax-*/" + leftover.Marker)) // of a run that ended before it was saved
+	for _, m := range markers {
+		if b, err := os.ReadFile(m); err == nil {
+			if l, ok := leftover.ParseLabel(strings.TrimSpace(string(b))); ok {
+				args = append(args, l.Run)
+			}
+		}
+	}
+	if len(args) == 1+len(flags) {
+		return result{args: args} // nothing was begun
+	}
+	return s.iotax(args...)
+}
 
 // leftBy are the leftovers of run that clean tells of, as "kind path".
 func (s *stage) leftBy(run string, args ...string) (names []string) {
 	s.t.Helper()
 	var listed struct{ Leftovers []cleanItem }
-	s.parse(s.iotax(append([]string{"clean", "--json"}, args...)...).works(s.t, 0), &listed)
+	s.parse(s.iotax(append([]string{"clean", "--json", run}, args...)...).works(s.t, 0), &listed)
 	for _, l := range listed.Leftovers {
-		if l.Run == run && l.Error == "" {
+		if l.Error == "" {
 			names = append(names, l.Kind+" "+l.Name)
 		}
 	}
@@ -98,7 +122,7 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 					t.Errorf("%s… is not found: %q", want, left)
 				}
 			}
-			s.iotax(append([]string{"clean", "--yes"}, flags...)...)
+			s.cleans(append([]string{"--yes"}, flags...)...)
 			if still := s.leftBy(run.ID, flags...); len(still) > 0 {
 				t.Errorf("after clean: %q", still)
 			}
@@ -137,7 +161,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	if left := s.leftBy(run.ID, "--remote"); !slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, "directory /data/iotax-") }) {
 		t.Errorf("what it left in the container is not found: %q", left)
 	}
-	s.iotax("clean", "--remote", "--yes").works(t, 0, "/data/iotax-", "removed")
+	s.cleans("--remote", "--yes").works(t, 0, "/data/iotax-", "removed")
 	if left := s.leftBy(run.ID, "--remote"); len(left) > 0 {
 		t.Errorf("after clean: %q", left)
 	}
@@ -177,7 +201,7 @@ measure: {protocol: "fixed:500x300ms", ramp: 0s}
 	if left := s.leftBy(run.ID, "--remote"); len(there()) != 2 || !slices.Equal(left[max(0, len(left)-2):], there()) {
 		t.Errorf("found %q, there are %q", left, there())
 	}
-	s.iotax("clean", "--remote", "--yes")
+	s.cleans("--remote", "--yes")
 	if left := s.leftBy(run.ID, "--remote"); len(left) > 0 || len(there()) > 0 {
 		t.Errorf("after clean: %q, and there are %q", left, there())
 	}
@@ -263,7 +287,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	if !has(left, "mount /mnt/iotax-") || !has(left, "directory /mnt/iotax-") {
 		t.Errorf("found %q", left)
 	}
-	s.iotax("clean", "--remote", "--yes").works(t, 0, "removed")
+	s.cleans("--remote", "--yes").works(t, 0, "removed")
 	if left := s.leftBy(run.ID, "--remote"); len(left) > 0 {
 		t.Errorf("after clean: %q", left)
 	}

@@ -246,7 +246,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 		t.Errorf("the connections were cut, and of %d trials none failed", len(trials))
 	}
 	gone()
-	s.iotax("clean", "--remote", "--yes").works(t, exitOK) // what could not be removed without a connection
+	s.cleans("--remote", "--yes").works(t, exitOK) // what could not be removed without a connection
 
 	// A client and a server of different versions do not understand each other.
 	id += "-old"

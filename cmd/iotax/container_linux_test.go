@@ -282,7 +282,7 @@ func TestContainerFaults(t *testing.T) {
 		t.Errorf("no trial tells of the lost way: %q", errs)
 	}
 	s.env["DOCKER_HOST"] = e.Host
-	s.iotax("clean", "--yes").works(t, 0, "removed")
+	s.cleans("--yes").works(t, 0, "removed")
 	if left := e.CLI(t, "ps", "-aq") + e.CLI(t, "volume", "ls", "-q"); left != "" {
 		t.Errorf("left: %s", left)
 	}
@@ -336,7 +336,7 @@ func containerFaults(s *stage, e *engine.Engine) {
 				r.send(syscall.SIGKILL)
 				r.wait()
 				fioIn(s.t, e, id, false) // it ends by itself; the container does not
-				s.iotax("clean").works(s.t, 0, "container", id[:12], "volume", "left by run")
+				s.cleans().works(s.t, 0, "container", id[:12], "volume", "left by run")
 				return true
 			}},
 	})

@@ -613,7 +613,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 
 	var undo func()
 	if f.killed {
-		undo = func() { s.iotax("clean", "--remote", "--yes") }
+		undo = func() { s.cleans("--remote", "--yes") }
 	}
 	left := s.gone(r, undo)
 	o.left = len(left)

@@ -381,8 +381,8 @@ workloads: {read: {fio: {size: 1MiB}}}
 				break
 			}
 		}
-		s.iotax("clean", "--remote").works(t, 0, "pod", "iotax-", "left by run")
-		s.iotax("clean", "--remote", "--yes").works(t, 0, "removed")
+		s.cleans("--remote").works(t, 0, "pod", "iotax-", "left by run")
+		s.cleans("--remote", "--yes").works(t, 0, "removed")
 		for end := time.Now().Add(time.Minute); pods() != ""; time.Sleep(200 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("left: %s", pods())
@@ -405,8 +405,8 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 		r.send(syscall.SIGKILL)
 		r.wait()
-		s.iotax("clean", "--remote").works(t, 0, "job", strings.TrimPrefix(jobs(), "job.batch/"), "left by run")
-		s.iotax("clean", "--remote", "--yes").works(t, 0, "removed")
+		s.cleans("--remote").works(t, 0, "job", strings.TrimPrefix(jobs(), "job.batch/"), "left by run")
+		s.cleans("--remote", "--yes").works(t, 0, "removed")
 		if left := jobs(); left != "" {
 			t.Errorf("left: %s", left)
 		}

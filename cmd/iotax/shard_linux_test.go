@@ -146,7 +146,7 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 	s.iotax(part("0/2")...).works(t, exitOK)
 	s.iotax("report", "killed").works(t, exitOK)
 	diedElsewhere(t, s, url, args)
-	s.iotax("clean", "--yes")
+	s.cleans("--yes")
 	if strings.Contains(s.iotax("list").stdout, "cut") {
 		t.Error("a removed run is listed")
 	}
