@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -214,8 +215,10 @@ func TestGuardInPod(t *testing.T) {
 	_, err := giveUp(t, p, dev)
 	wantError(t, err, "it carries a signature of ext4", "wipefs")
 	other := script(t, `blkdiscard -fz "$1" 2>/dev/null; losetup -f --show "$2"`, dev, file)
+	detach := sync.OnceFunc(func() { script(t, `losetup -d "$1"`, other) })
+	t.Cleanup(detach)
 	_, err = giveUp(t, p, dev)
-	script(t, `losetup -d "$1"`, other)
+	detach()
 	wantError(t, err, "its file "+file+" is behind "+other+" too", "nothing uses")
 	if _, err := giveUp(t, p, dev); err != nil {
 		t.Error(err)
