@@ -66,6 +66,22 @@ func TestClean(t *testing.T) {
 	lives.wait().works(t, 130)
 }
 
+// Directories of other users are no leftovers, and clean names one of them.
+func TestCleanForeign(t *testing.T) {
+	var out strings.Builder
+	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 iotax-… directories of other users, such as host: /tmp/iotax-", "each user runs iotax clean", "nothing was left behind"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%q has a control character", out.String())
+	}
+}
+
 // A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
 func TestRunnerKilled(t *testing.T) {
 	s := newStage(t)
