@@ -101,7 +101,7 @@ type Measure struct {
 	KeepGoing bool     `yaml:"keep_going" doc:"measure what can be measured when a target cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
 	Seed      uint64   `yaml:"seed" doc:"orders and offsets derive from it; 0 draws one"`
-	Prepare   string   `yaml:"prepare" doc:"shell command that is run before each trial, outside of what is measured"`
+	Prepare   string   `yaml:"prepare" doc:"shell command that is run before each trial, in an empty directory and outside of what is measured"`
 	PrepareOn string   `yaml:"prepare_on" enum:",both,host,target" doc:"where prepare is run: on this host and on the target's machine (both, the default), or on one of them"`
 	Governor  string   `yaml:"governor" enum:",performance" doc:"set the CPU frequency governor of this host for the run, and restore it; needs root"`
 }

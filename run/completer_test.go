@@ -3,11 +3,14 @@ package run
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/machine/host"
 	"iotax/plan"
 )
 
@@ -169,7 +172,7 @@ func TestPrepareCommand(t *testing.T) {
 			var on []string
 			for _, x := range []*scripted{host, guest} {
 				for _, c := range x.ran {
-					if c != "sh -c 'sync && true'" {
+					if c != iotax.QuoteAll([]string{"sh", "-c", inEmptyDir, "sh", "sync && true"}) {
 						t.Errorf("ran %s", c)
 					}
 					on = append(on, x.name)
@@ -189,6 +192,30 @@ func TestPrepareCommand(t *testing.T) {
 	runTrial(context.Background(), d, &fakeWorkload{w, "w"}, &iotax.Target{Machine: bad}, trial, plan.Measure{Prepare: "purge"})
 	if w.trials != 0 || !strings.Contains(trial.Err, "no purge") || !strings.Contains(trial.Err, "mend: ") {
 		t.Errorf("%d trials after a failed command: %s", w.trials, trial.Err)
+	}
+}
+
+// The command before each trial changes nothing where iotax was started.
+func TestPrepareCommandInEmptyDir(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := Deps{Host: host.Local()}
+	m := plan.Measure{Prepare: `rm -rf out; [ -z "$(ls)" ] && touch made`}
+	if err := prepare(t.Context(), d, &iotax.Target{Machine: d.Host}, m); err != nil {
+		t.Error(err)
+	}
+	m.Prepare = "exit 3"
+	if err := prepare(t.Context(), d, &iotax.Target{Machine: d.Host}, m); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("a command that fails: %v", err)
+	}
+	if left, err := filepath.Glob(os.Getenv("TMPDIR") + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := os.Stat("out"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -128,8 +128,15 @@ func reconnected(target *iotax.Target) (found []iotax.Finding) {
 // prepareTime is how long the plan's own command before each trial may take.
 const prepareTime = iotax.StageTime
 
+// inEmptyDir runs the shell command $1 in an empty directory, which carries the label of the run, and removes that.
+const inEmptyDir = `d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-XXXXXX") && mkdir -m 700 -- "$d" && cd -- "$d" || exit
+trap 'cd / && rm -rf -- "$d"' EXIT
+trap 'exit 143' HUP INT TERM
+[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >.iotax
+sh -c "$1"`
+
 // prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
-// on both.
+// on both. It runs in no directory that holds anything: the target's may be in a container on that machine.
 func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
 	if m.Prepare == "" {
 		return nil
@@ -146,7 +153,7 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
 	defer cancel()
 	for _, where := range on {
-		if _, err := iotax.Output(limit, where, "sh", "-c", m.Prepare); err != nil {
+		if _, err := iotax.Output(limit, where, "sh", "-c", inEmptyDir, "sh", m.Prepare); err != nil {
 			if cause := context.Cause(limit); cause != nil {
 				err = cause
 			}

@@ -21,16 +21,17 @@ import (
 // App is the spec of `app: {run: …}`: a program is started, and the time until it is of use is told: until
 // it answers an HTTP request, or prints what ready: says. Then it is ended.
 type App struct {
-	Run     string            `yaml:"run" doc:"the command that starts it; {dir} is the target's place, {address} and {port} where it is to listen"`
-	Shell   bool              `yaml:"shell" doc:"run it by the machine's shell"`
-	Ready   string            `yaml:"ready" doc:"a regular expression of what it prints once it is of use; empty asks its port"`
-	Path    string            `yaml:"path" doc:"what is requested of it"`
-	Setup   string            `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
-	Prepare string            `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
-	Cleanup string            `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
-	Env     map[string]string `yaml:"env" doc:"environment of the program"`
-	Timeout plan.Duration     `yaml:"timeout" doc:"how long it may take"`
-	Space   plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
+	Run       string            `yaml:"run" doc:"the command that starts it; {dir} is the target's place, {address} and {port} where it is to listen"`
+	Shell     bool              `yaml:"shell" doc:"run it by the machine's shell"`
+	Ready     string            `yaml:"ready" doc:"a regular expression of what it prints once it is of use; empty asks its port"`
+	Path      string            `yaml:"path" doc:"what is requested of it"`
+	Setup     string            `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
+	Prepare   string            `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
+	Cleanup   string            `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+	Directory string            `yaml:"directory" doc:"absolute path of another directory in which these commands run; see command"`
+	Env       map[string]string `yaml:"env" doc:"environment of the program"`
+	Timeout   plan.Duration     `yaml:"timeout" doc:"how long it may take"`
+	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
 }
 
 func newApp() any { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
@@ -43,7 +44,7 @@ func (s *App) SetScalar(text string) error {
 
 // command is what it has in common with the workload command.
 func (s *App) command() *Command {
-	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
+	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
 }
 
 // Validate finds what is wrong with the words and the pattern.
@@ -69,11 +70,11 @@ type app struct {
 	ready *regexp.Regexp
 }
 
-func openApp(w plan.Workload, s *App, _ Env) (iotax.Workload, error) {
+func openApp(w plan.Workload, s *App, e Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}
-	a := &app{command: command{name: w.Name, spec: s.command()}, app: s}
+	a := &app{command: command{name: w.Name, spec: s.command(), env: e, scratches: map[*iotax.Target]*scratch{}}, app: s}
 	if s.Ready != "" {
 		a.ready = regexp.MustCompile("(?m)" + s.Ready)
 	}
@@ -96,7 +97,8 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if err != nil {
 		return err
 	}
-	if err := guard(ctx, t, a.spec.Run); err != nil {
+	dir, err := a.enter(ctx, t)
+	if err != nil {
 		return err
 	}
 	port, err := freePort(t.Machine)
@@ -131,7 +133,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		begun = true
 		go func() {
 			defer close(ended)
-			runErr = t.Machine.Run(inner, &iotax.Cmd{Args: args, Env: a.env(), Dir: workDir(t), Stdout: said, Stderr: said})
+			runErr = t.Machine.Run(inner, &iotax.Cmd{Args: args, Env: a.environ(), Dir: dir, Stdout: said, Stderr: said})
 		}()
 		return 1, a.await(ctx, said, address, ended)
 	})

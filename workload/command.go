@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,8 @@ import (
 )
 
 // Command is the spec of `command: make -j2`: any command, timed from its start to its end on every
-// target. It runs in the target's directory; {dir}, {device} or {url} in it is the target's place, and
-// {seed} a number that is the same for all targets of a block.
+// target. It and its hooks run in the target's directory, or in an empty one where the target has none; {dir},
+// {device} or {url} in it is the target's place, and {seed} a number that is the same for all targets of a block.
 type Command struct {
 	Run      string `yaml:"run" doc:"the command; {dir}, {device} or {url} is the target's place, {seed} a number of the block"`
 	Shell    bool   `yaml:"shell" doc:"run it by the machine's shell; else it is split into words as a shell would, and nothing is expanded"`
@@ -28,6 +29,8 @@ type Command struct {
 	Prepare  string `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
 	Conclude string `yaml:"conclude" doc:"shell command that is run after each trial, not timed"`
 	Cleanup  string `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+
+	Directory string `yaml:"directory" doc:"absolute path of another directory in which these commands run, where they may change what they find; without it they run in the target's directory, or for a device or URL in an empty one that iotax makes and removes"`
 
 	Warmup int   `yaml:"warmup" doc:"how often it is run on each target before the first trial, with prepare and conclude, and not measured"`
 	Status []int `yaml:"status" doc:"exit statuses that are no failure, beside 0, as in [1, 2]"`
@@ -63,6 +66,9 @@ func (s *Command) Validate() error {
 	}
 	if s.Timeout <= 0 {
 		bad("timeout", "it must be more than nothing", "as in 10m")
+	}
+	if !filepath.IsAbs(s.Directory) && !strings.HasPrefix(s.Directory, "/") && s.Directory != "" {
+		bad("directory", fmt.Sprintf("%q is not an absolute path", s.Directory), "as in /srv/src")
 	}
 	if s.Space < 0 {
 		bad("space", "it is negative", "as in 1GiB")
@@ -132,9 +138,11 @@ func splitWords(text string) ([]string, error) {
 }
 
 type command struct {
-	name     string
-	spec     *Command
-	extracts []extract
+	name      string
+	spec      *Command
+	env       Env
+	scratches map[*iotax.Target]*scratch // of targets without a directory
+	extracts  []extract
 }
 
 var (
@@ -145,11 +153,11 @@ var (
 	_ iotax.Sizer     = (*command)(nil)
 )
 
-func openCommand(w plan.Workload, s *Command, _ Env) (iotax.Workload, error) {
+func openCommand(w plan.Workload, s *Command, e Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}
-	c := &command{name: w.Name, spec: s}
+	c := &command{name: w.Name, spec: s, env: e, scratches: map[*iotax.Target]*scratch{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		x, _ := parseExtract(name, s.Values[name]) // Validate has seen it
 		c.extracts = append(c.extracts, x)
@@ -202,7 +210,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	program := fillIn(args[0], t, 0, asItIs)
-	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: workDir(t)}); err != nil {
+	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: c.placeDir(t)}); err != nil {
 		var exit *iotax.ExitError
 		if ctx.Err() != nil || !errors.As(err, &exit) {
 			return err
@@ -220,10 +228,11 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	if text == "" {
 		return nil
 	}
-	if err := guard(ctx, t, text); err != nil {
+	dir, err := c.enter(ctx, t)
+	if err != nil {
 		return err
 	}
-	cmd := &iotax.Cmd{Args: []string{"sh", "-c", fillIn(text, t, seed, iotax.Quote)}, Env: c.env(), Dir: workDir(t)}
+	cmd := &iotax.Cmd{Args: []string{"sh", "-c", fillIn(text, t, seed, iotax.Quote)}, Env: c.environ(), Dir: dir}
 	if err := t.Machine.Run(ctx, cmd); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -233,7 +242,39 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	return nil
 }
 
-func (c *command) env() []string {
+// placeDir is the directory in which the commands run at t, or "" where one is to be made.
+func (c *command) placeDir(t *iotax.Target) string {
+	switch {
+	case c.spec.Directory != "":
+		return c.spec.Directory
+	case t.Place.Kind == iotax.PlaceDir:
+		return t.Place.Path
+	}
+	return ""
+}
+
+// enter returns the directory in which a command runs at t, once the place's guard agrees: a command may reach the
+// place without naming it.
+func (c *command) enter(ctx context.Context, t *iotax.Target) (dir string, err error) {
+	if t.Place.Guard != nil {
+		if err := t.Place.Guard(ctx); err != nil {
+			return "", err
+		}
+	}
+	if dir := c.placeDir(t); dir != "" {
+		return dir, nil
+	}
+	if c.scratches[t] == nil {
+		s, err := newScratch(ctx, c.env, t.Machine, Lodging{})
+		if err != nil {
+			return "", err
+		}
+		c.scratches[t] = s
+	}
+	return c.scratches[t].path, nil
+}
+
+func (c *command) environ() []string {
 	var env []string
 	for _, k := range slices.Sorted(maps.Keys(c.spec.Env)) {
 		env = append(env, k+"="+c.spec.Env[k])
@@ -298,7 +339,10 @@ func (c *command) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial
 }
 
 func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
-	return c.hook(ctx, t, "clean up", c.spec.Cleanup, 0)
+	err := c.hook(ctx, t, "clean up", c.spec.Cleanup, 0)
+	s := c.scratches[t]
+	delete(c.scratches, t)
+	return errors.Join(err, s.remove(ctx))
 }
 
 // rawLimit is how much of a command's output is kept.
@@ -310,8 +354,12 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if err != nil {
 		return err
 	}
-	if err := guard(ctx, t, c.spec.Run); err != nil {
-		return err
+	m, console := t.Machine.(iotax.Console)
+	dir := ""
+	if !console {
+		if dir, err = c.enter(ctx, t); err != nil {
+			return err
+		}
 	}
 	quote := asItIs
 	if c.spec.Shell {
@@ -325,11 +373,11 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	out.Facts["command"] = iotax.QuoteAll(args)
 	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
-	if m, ok := t.Machine.(iotax.Console); ok {
+	if console {
 		return c.onConsole(ctx, m, args, t, out)
 	}
 	_, err = timed(ctx, t.Machine, out, func() (int, error) {
-		err := t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.env(), Dir: workDir(t), Stdout: stdout, Stderr: stderr})
+		err := t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.environ(), Dir: dir, Stdout: stdout, Stderr: stderr})
 		var exit *iotax.ExitError
 		if errors.As(err, &exit) && exit.Signal == "" && slices.Contains(c.spec.Status, exit.Code) {
 			out.Facts["status"] = strconv.Itoa(exit.Code)

@@ -12,6 +12,7 @@ import (
 	"iotax"
 	"iotax/machine/host"
 	"iotax/plan"
+	"iotax/volume"
 )
 
 // made makes a workload of a kind from a spec that was filled by hand.
@@ -22,11 +23,15 @@ func made(t testing.TB, kind string, spec any) iotax.Workload {
 			t.Fatal(err)
 		}
 	}
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{CacheDir: cache, Log: t.Logf, Lodge: lodge})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+func lodge(ctx context.Context, m iotax.Machine, l Lodging) (string, func(context.Context) error, error) {
+	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
 }
 
 // attempt does all that a run does with a workload, once.
@@ -257,6 +262,64 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
+// No command of a plan runs where iotax was started, or before the guard of the place has agreed.
+func TestWhereCommandsRun(t *testing.T) {
+	elsewhere := t.TempDir()
+	t.Chdir(elsewhere)
+	if err := os.Mkdir("out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []iotax.Place{
+		{Kind: iotax.PlaceDir, Path: t.TempDir()},
+		{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none"},
+		{Kind: iotax.PlaceURL, Path: "http://127.0.0.1:1/"},
+	} {
+		t.Run(string(place.Kind), func(t *testing.T) {
+			asked, refuse := 0, error(nil)
+			place.Guard = func(context.Context) error { asked++; return refuse }
+			tgt := &iotax.Target{Name: "t", Machine: host.Local(), Place: place}
+			s := commandOf("sh -c 'rm -rf out; pwd; echo run >>log; cat log'")
+			s.Setup, s.Prepare, s.Conclude, s.Cleanup = "rm -rf out; mkdir made", "rm -rf out; echo prepare >>log", "rm -rf out; test -d made", "rm -rf out; test -d made"
+			s.Warmup = 1
+			out, err := attempt(t, made(t, "command", s), tgt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked != 8 { // set up, warm up and trial with prepare and conclude, clean up
+				t.Errorf("the guard was asked %d times for 8 commands", asked)
+			}
+			at, log, _ := strings.Cut(string(out.Raw), "\n")
+			if log != "prepare\nrun\nprepare\nrun\n" {
+				t.Errorf("the commands ran in directories of their own: %s", out.Raw)
+			}
+			if _, err := os.Stat(at); (err == nil) != (place.Kind == iotax.PlaceDir) {
+				t.Errorf("after the clean-up, %s: %v", at, err)
+			}
+			apps := newApp().(*App)
+			apps.Run, apps.Shell, apps.Ready = "rm -rf out; pwd; echo ready; exec sleep 60", true, "ready"
+			if out, err := attempt(t, made(t, "app", apps), tgt); err != nil || strings.HasPrefix(string(out.Raw), elsewhere) {
+				t.Errorf("an application: %s, %v", out.Raw, err)
+			}
+			if _, err := os.Stat(elsewhere + "/out"); err != nil {
+				t.Errorf("a directory beside the target: %v", err)
+			}
+			other := t.TempDir()
+			s = commandOf("pwd")
+			s.Directory = other
+			if out, err := attempt(t, made(t, "command", s), tgt); err != nil || string(out.Raw) != other+"\n" {
+				t.Errorf("with directory: %s, %v", out.Raw, err)
+			}
+			refuse = errors.New("it is another one now")
+			for name, s := range map[string]*Command{"run": {Run: "true"}, "setup": {Setup: "true"}, "prepare": {Prepare: "true"}, "directory": {Directory: other}} {
+				s.Run, s.Timeout = "true", plan.Duration(time.Minute)
+				if _, err := attempt(t, made(t, "command", s), tgt); !errors.Is(err, refuse) {
+					t.Errorf("%s of a place that changed: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
 func TestCommandEndsWithItsContext(t *testing.T) {
 	s := commandOf("sleep 60")
 	w := made(t, "command", s)
@@ -279,6 +342,7 @@ func TestCommandSpec(t *testing.T) {
 		{func(s *Command) { s.Run = "echo 'a" }, "run", "split"},
 		{func(s *Command) { s.Timeout = 0 }, "timeout", "more than nothing"},
 		{func(s *Command) { s.Warmup = -1 }, "warmup", "negative"},
+		{func(s *Command) { s.Directory = "src" }, "directory", "not an absolute path"},
 		{func(s *Command) { s.Status = []int{256} }, "status", "256"},
 		{func(s *Command) { s.Headline = "tps" }, "headline", `no value "tps"`},
 		{func(s *Command) { s.Values = map[string]string{"a": `\d+`} }, "values", "no named group"},

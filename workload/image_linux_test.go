@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -14,15 +13,11 @@ import (
 	"iotax"
 	"iotax/machine/host"
 	"iotax/plan"
-	"iotax/volume"
 )
 
 // ran makes a workload, takes it through one trial on target, and cleans up.
 func ran(t *testing.T, kind string, spec any, target *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
-	lodge := func(ctx context.Context, m iotax.Machine, l Lodging) (string, func(context.Context) error, error) {
-		return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
-	}
 	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{Lodge: lodge})
 	if err != nil {
 		t.Fatal(err)

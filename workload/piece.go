@@ -71,14 +71,6 @@ func holds(p string, texts ...string) bool {
 	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
 }
 
-// guard asks whether a place that others may have a use for, or come to, may still be handed to a command that names it.
-func guard(ctx context.Context, t *iotax.Target, text string) error {
-	if t.Place.Guard == nil || !holds(placeholders[t.Place.Kind], text) {
-		return nil
-	}
-	return t.Place.Guard(ctx)
-}
-
 // guardFio asks whether fio may be run at t's place. In a directory it makes what is missing also for a job that only reads.
 func guardFio(ctx context.Context, t *iotax.Target, writes bool) error {
 	if t.Place.Guard == nil || !writes && t.Place.Kind != iotax.PlaceDir {
@@ -117,14 +109,6 @@ func (h *head) Write(p []byte) (int, error) {
 	h.Buffer.Write(p[:n])
 	h.more += int64(len(p) - n)
 	return len(p), nil
-}
-
-// workDir is the directory in which commands of t run: its own, or the machine's choice.
-func workDir(t *iotax.Target) string {
-	if t.Place.Kind == iotax.PlaceDir {
-		return t.Place.Path
-	}
-	return ""
 }
 
 // failed turns the end of a command into an error for the user.
