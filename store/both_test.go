@@ -30,7 +30,7 @@ var both = map[string]func(t *testing.T, url string){
 	"State":            testState,
 	"NamesAndHistory":  testNamesAndHistory,
 	"Shards":           testShards, "Parts": testParts,
-	"Beat": testBeat,
+	"Beat": testBeat, "Claim": testClaim,
 }
 
 func TestSQLite(t *testing.T) {
@@ -309,10 +309,62 @@ func testShards(t *testing.T, url string) {
 	if err := save(s, "alone", 0, 2, nil); err == nil || !strings.Contains(err.Error(), "one process") {
 		t.Errorf("a run of one process was joined: %v", err)
 	}
-	if err := s.Remove(ctx, "r"); err != nil {
+	if err := s.Remove(ctx, "r", nil); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.Part(ctx, "r", Part{1, 2}); p != nil || err != nil {
 		t.Errorf("a removed run: %v, %v", p, err)
+	}
+}
+
+// Of many who claim a run at once, each sees what those before it have made of it.
+func testClaim(t *testing.T, url string) {
+	ctx := t.Context()
+	s, other := open(t, url), open(t, url)
+	r := exampleRun("r")
+	r.Status = iotax.Interrupted
+	if err := s.Create(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	taken := errors.New("another process has it")
+	var wg sync.WaitGroup
+	won := make(chan string, 8)
+	for i := range 8 {
+		wg.Go(func() {
+			me := fmt.Sprint("runner-", i)
+			db := []*Store{s, other}[i%2]
+			got, err := db.Claim(ctx, "r", me, func(r *iotax.Run, heard Pulse) error {
+				if r.Status == iotax.Running {
+					if _, ok := heard.Silent[r.Environment[runnerKey]]; db.Shared() && !ok {
+						t.Errorf("the runner that has it was not heard of: %v", heard.Silent)
+					}
+					return taken
+				}
+				r.Status, r.Environment = iotax.Running, map[string]string{runnerKey: me}
+				return nil
+			})
+			switch {
+			case err == nil && got.Environment[runnerKey] == me:
+				won <- me
+			case !errors.Is(err, taken):
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(won) != 1 {
+		t.Errorf("%d of 8 got it", len(won))
+	}
+	if got, err := s.Get(ctx, "r"); err != nil || got.Status != iotax.Running || got.Environment[runnerKey] != <-won {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := s.Claim(ctx, "none", "me", nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a run that is not there: %v", err)
+	}
+	if err := s.Remove(ctx, "r", func(*iotax.Run) error { return taken }); !errors.Is(err, taken) {
+		t.Errorf("a removal that is refused: %v", err)
+	}
+	if err := s.Remove(ctx, "r", nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -177,7 +177,7 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	out := map[string]iotax.Status{}
 	for rows.Next() {
 		var r iotax.Run
-		if err := s.scanRun(rows, &r); err != nil {
+		if _, err := s.scanRun(rows, &r); err != nil {
 			return nil, err
 		}
 		if r.Status != iotax.Running {
@@ -362,7 +362,7 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 			return err
 		}
 		var r iotax.Run
-		err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), &r)
+		_, err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), &r)
 		st.Status = r.Status
 		return err
 	})

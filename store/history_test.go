@@ -408,7 +408,7 @@ func testBeat(t *testing.T, url string) {
 	if p, err := s.Pulse(ctx, "done"); err != nil || len(p.Silent) > 0 {
 		t.Errorf("of a run that is done: %v, %v", p, err)
 	}
-	if err := s.Remove(ctx, "one"); err != nil {
+	if err := s.Remove(ctx, "one", nil); err != nil {
 		t.Error(err)
 	}
 }

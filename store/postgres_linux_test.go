@@ -77,7 +77,7 @@ func TestPostgresPrompt(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", q.query, got, err, q.want)
 		}
 	}
-	if err := s.Remove(ctx, "r"); err != nil {
+	if err := s.Remove(ctx, "r", nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range []string{"runs", "trials", "measured", "blobs"} {

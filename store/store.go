@@ -434,7 +434,7 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 		defer rows.Close()
 		for rows.Next() {
 			var r iotax.Run
-			if err := s.scanRun(rows, &r); err != nil {
+			if _, err := s.scanRun(rows, &r); err != nil {
 				return err
 			}
 			runs = append(runs, r)
@@ -444,33 +444,33 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 	return runs, err
 }
 
-func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) error {
+func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (heard Pulse, err error) {
 	var seed string
 	var start, end, silent, open sql.NullString
 	var texts [6][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
 		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &silent, &open); err != nil {
-		return err
+		return heard, err
 	}
-	var err error
 	if r.Seed, err = parseSeed(seed); err != nil {
-		return err
+		return heard, err
 	}
 	if r.Start, err = parseTime(start); err != nil {
-		return err
+		return heard, err
 	}
 	if r.End, err = parseTime(end); err != nil {
-		return err
+		return heard, err
 	}
 	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings, &r.Calibration, &r.Presentation} {
 		if err := json.Unmarshal(texts[i], v); err != nil {
-			return err
+			return heard, err
 		}
 	}
+	heard = parsePulse(silent, open)
 	if s.settle != nil && r.Status == iotax.Running {
-		s.settle(r, parsePulse(silent, open))
+		s.settle(r, heard)
 	}
-	return nil
+	return heard, nil
 }
 
 // A Tally counts the trials of a run.
@@ -509,7 +509,7 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 	return tallies, rows.Err()
 }
 
-// Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (also ""), the newest
+// Get returns the run that ref means: an id, the beginning of exactly one id, "latest", the newest
 // run that has a trial if any has, or "newest", also when it came to none. What is none of these may be
 // the name of runs, the newest of which is meant, or count runs with trials back: "latest~1", "NAME~1".
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
@@ -519,7 +519,8 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 		if err != nil {
 			return err
 		}
-		return s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), r)
+		_, err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), r)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -530,7 +531,10 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 // resolve returns the id that ref means.
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
-	if ref == "" || ref == "latest" || ref == "newest" {
+	if ref == "" {
+		return "", &iotax.Error{Op: "find run", Err: errors.New("its name is empty"), Mend: "name a run that `iotax list` shows, or latest"}
+	}
+	if ref == "latest" || ref == "newest" {
 		empty := "CASE WHEN EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id) THEN 0 ELSE 1 END, "
 		if ref == "newest" {
 			empty = ""
@@ -837,12 +841,58 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	return raw, err
 }
 
-// Remove deletes a run and all its trials, and gives their space back.
-func (s *Store) Remove(ctx context.Context, ref string) error {
-	err := s.write(ctx, "remove run "+ref, func(ctx context.Context, tx *sql.Tx) error {
-		id, err := s.resolve(ctx, tx, ref)
+// Claim makes runner the one process that measures the run id, which f may change for that and is what Update saves. It returns
+// the run. An error of f, which sees the run as no other process changes it meanwhile, forbids it: of two that claim a run at once, the
+// second sees what the first has made of it.
+func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run, Pulse) error) (*iotax.Run, error) {
+	var r *iotax.Run
+	err := s.write(ctx, "take over run "+id, func(ctx context.Context, tx *sql.Tx) error {
+		var heard Pulse
+		var err error
+		if r, heard, err = s.alone(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := f(r, heard); err != nil {
+			return err
+		}
+		row, err := runRow(r)
 		if err != nil {
 			return err
+		}
+		if _, err := tx.ExecContext(ctx, updateRun, row...); err != nil || !s.Shared() {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, s.drv.beat(), id, runner) // other hosts see a runner that was heard of
+		return err
+	})
+	return r, err
+}
+
+// alone reads the run id, which others do not change until the transaction ends.
+func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, Pulse, error) {
+	if _, err := tx.ExecContext(ctx, `UPDATE runs SET status = status WHERE id = $1`, id); err != nil {
+		return nil, Pulse{}, err
+	}
+	r := new(iotax.Run)
+	heard, err := s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), r)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = s.gone(id)
+	}
+	return r, heard, err
+}
+
+// Remove deletes the run id and all its trials, and gives their space back. An error of check, which sees the run as it is then, forbids
+// it; nil allows it.
+func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run) error) error {
+	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
+		r, _, err := s.alone(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if check != nil {
+			if err := check(r); err != nil {
+				return err
+			}
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE id = $1`, id)
 		return err

@@ -355,7 +355,7 @@ func testLookup(t *testing.T, url string) {
 	}
 	for _, x := range []struct{ ref, want string }{
 		{"251121-014633-7k3", ids[0]}, {"251121-014633-7k4", ids[1]}, {"24", ids[4]}, {"251121-0", ids[3]},
-		{"latest", "251121-02"}, {"", "251121-02"}, {"newest", "251121-02"},
+		{"latest", "251121-02"}, {"newest", "251121-02"},
 	} {
 		if r, err := s.Get(ctx, x.ref); err != nil || r.ID != x.want {
 			t.Errorf("Get(%q) = %v, %v; want %s", x.ref, r, err, x.want)
@@ -365,10 +365,13 @@ func testLookup(t *testing.T, url string) {
 	if err := s.Append(ctx, exampleTrial(ids[1], 0)); err != nil {
 		t.Fatal(err)
 	}
-	for ref, want := range map[string]string{"latest": ids[1], "": ids[1], "newest": "251121-02"} {
+	for ref, want := range map[string]string{"latest": ids[1], "newest": "251121-02"} {
 		if r, err := s.Get(ctx, ref); err != nil || r.ID != want {
 			t.Errorf("Get(%q) beside runs without a trial = %v, %v; want %s", ref, r, err, want)
 		}
+	}
+	if r, err := s.Get(ctx, ""); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("an empty name: %v, %v", r, err)
 	}
 	for _, ref := range []string{"9", "%", "_", "251121-014633-7k33", "' OR 1=1 --"} {
 		_, err := s.Get(ctx, ref)
@@ -451,13 +454,13 @@ func TestRemove(t *testing.T) {
 		return fi.Size()
 	}
 	before := size()
-	if err := s.Remove(ctx, "a"); err != nil {
+	if err := s.Remove(ctx, "a1", nil); err != nil {
 		t.Fatal(err)
 	}
 	if after := size(); after > before*2/3 {
 		t.Errorf("the file has %d bytes, had %d with twice the trials", after, before)
 	}
-	if err := s.Remove(ctx, "a1"); !errors.Is(err, ErrNotFound) {
+	if err := s.Remove(ctx, "a1", nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("second Remove: %v", err)
 	}
 	for _, q := range []string{`SELECT count(*) FROM trials`, `SELECT count(DISTINCT trial) FROM measured`, `SELECT count(DISTINCT trial) FROM blobs`} {

@@ -871,7 +871,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%d trials; the run's report is of %+v, the saved one's of %+v", len(trials), run, report)
 	}
 	var removed any
-	s.parse(s.iotax("rm", "latest", "--json").works(t, 0), &removed)
+	s.parse(s.iotax("rm", "latest", "--yes", "--json").works(t, 0), &removed)
 	s.parse(s.iotax("list", "--json").works(t, 0), &removed)
 	if l, ok := removed.([]any); !ok || len(l) != 0 {
 		t.Errorf("a list of nothing is %v", removed)
@@ -896,6 +896,7 @@ func TestSavedRuns(t *testing.T) {
 	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "takes no targets or suite (got dir:a)")
 	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "mend: ")
 	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "mend: iotax report "+id)
-	s.iotax("rm", id).works(t, 0, "removed "+id)
+	s.iotax("rm", id).refuses(t, 2, id, "mend: add --yes")
+	s.iotax("rm", id, "--yes").works(t, 0, "removed "+id)
 	s.iotax("list").works(t, 0, "no runs yet")
 }

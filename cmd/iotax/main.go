@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"iotax"
 	"iotax/guest"
 	"iotax/plan"
 )
@@ -139,10 +141,11 @@ whether the comparison was fair.`,
 	root.SetVersionTemplate(about() + "\n")
 	columns := fmt.Sprint(max(60, min(width(a.out, 80), 120)))
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
-	root.PersistentPreRun = func(*cobra.Command, []string) {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if a.store == "" {
 			a.store = os.Getenv(storeVariable)
 		}
+		return refuseEmpty(c, args)
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{meantFlag(c, err)} })
 	f := root.PersistentFlags()
@@ -156,6 +159,33 @@ whether the comparison was fair.`,
 	root.AddCommand(a.labCommand(), a.agentCommand())
 	root.AddCommand(a.serveCommand())
 	return root
+}
+
+// refuseEmpty refuses empty arguments and values of flags: as what a shell makes of a variable that is not set, they
+// would mean what stands for nothing, the latest run say.
+func refuseEmpty(c *cobra.Command, args []string) (err error) {
+	if c.DisableFlagParsing { // the shell's completion
+		return nil
+	}
+	refuse := func(what string) {
+		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Mend: "is a variable of the shell not set? Write a value, or leave it out"}}
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if l, ok := f.Value.(interface{ GetSlice() []string }); ok {
+			values = l.GetSlice()
+		}
+		if slices.Contains(values, "") {
+			refuse("--" + f.Name)
+		}
+	})
+	if n := c.ArgsLenAtDash(); n >= 0 {
+		args = args[:n] // the words of another command
+	}
+	if i := slices.Index(args, ""); i >= 0 {
+		refuse(fmt.Sprintf("argument %d of %s", i+1, c.CommandPath()))
+	}
+	return err
 }
 
 // meantFlag adds to the complaint about a flag that is none which one was probably meant.
@@ -206,9 +236,9 @@ func rowsOf(w io.Writer) int {
 	return 0
 }
 
-// isTerminal reports whether w is one.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a stream is one.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

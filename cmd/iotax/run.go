@@ -169,6 +169,11 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return err
 	}
 	defer a.endWork(work)
+	if resuming {
+		if err := takeOver(ctx, db, &opts); err != nil {
+			return err
+		}
+	}
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	if lacks != nil {
@@ -267,7 +272,7 @@ func goOn(r *iotax.Run) string {
 // divided reports whether several processes measure the run.
 func divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
 
-// resumed finds the run to go on with, its plan and its trials.
+// resumed finds the run to go on with, and its plan.
 func resumed(ctx context.Context, db *store.Store, id string, args []string, opts *run.Options) (*plan.Plan, error) {
 	if len(args) > 0 {
 		return nil, usageError{fmt.Errorf("--resume goes on with the plan of the run itself; it takes no targets or suite (got %s)", strings.Join(args, " "))}
@@ -279,26 +284,47 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 	if err != nil {
 		return nil, err
 	}
-	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running {
-		heard, err := db.Pulse(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		if what, mend := stillRuns(who, heard); what != "" {
-			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Mend: mend}
-		}
+	heard, err := db.Pulse(ctx, r.ID)
+	if err == nil {
+		err = resumable(r, heard)
 	}
-	if divided(r) {
-		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Mend: goOn(r)}}
-	}
-	if r.Status == iotax.Done {
-		return nil, usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
-	}
-	if opts.Trials, err = measured(ctx, db, r.ID); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	opts.Resume, opts.Plan = r, r.Plan
 	return plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+}
+
+// resumable refuses a run that another process is at work on, or that needs no more work.
+func resumable(r *iotax.Run, heard store.Pulse) error {
+	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running {
+		if what, mend := stillRuns(who, heard); what != "" {
+			return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Mend: mend}
+		}
+	}
+	if divided(r) {
+		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Mend: goOn(r)}}
+	}
+	if r.Status == iotax.Done {
+		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
+	}
+	return nil
+}
+
+// takeOver makes this process the one that measures the run of opts.Resume, and reads what it has by now. Another process may
+// have resumed it since.
+func takeOver(ctx context.Context, db *store.Store, opts *run.Options) (err error) {
+	opts.Resume, err = db.Claim(ctx, opts.Resume.ID, leftover.Current().Runner.String(), func(r *iotax.Run, heard store.Pulse) error {
+		if err := resumable(r, heard); err != nil {
+			return err
+		}
+		signed(r).Status = iotax.Running
+		return nil
+	})
+	if err == nil {
+		opts.Trials, err = measured(ctx, db, opts.Resume.ID)
+	}
+	return err
 }
 
 // asSaved is r's plan where that says what text does: another version of iotax may have written it with fewer keys.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/store"
 )
 
@@ -65,7 +67,7 @@ name of a workload.`,
 					_, err := fmt.Fprintln(a.out, none)
 					return err
 				}
-				return a.listTable(runs)
+				return listTable(a.out, runs)
 			})
 		},
 	}
@@ -127,7 +129,7 @@ func (a *app) listJSON(c *cobra.Command, db *store.Store, found []store.Summary,
 	return writeJSON(a.out, list(all))
 }
 
-func (a *app) listTable(runs []store.Summary) error {
+func listTable(out io.Writer, runs []store.Summary) error {
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tSTARTED\tTOOK\tSTATUS\tTRIALS\tNAME\tBASELINE\tTARGETS")
@@ -149,10 +151,10 @@ func (a *app) listTable(runs []store.Summary) error {
 	// stand back.
 	i := 0
 	for line := range strings.Lines(table.String()) {
-		if i > 0 && color(a.out) && runs[i-1].Tally.Trials == 0 {
+		if i > 0 && color(out) && runs[i-1].Tally.Trials == 0 {
 			line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 		}
-		if _, err := io.WriteString(a.out, line); err != nil {
+		if _, err := io.WriteString(out, line); err != nil {
 			return err
 		}
 		i++
@@ -291,35 +293,81 @@ func showTrial(out io.Writer, t *iotax.Trial) error {
 }
 
 func (a *app) rmCommand() *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "rm RUN…",
 		Short: "Remove saved runs",
-		Args:  cobra.MinimumNArgs(1),
+		Long: `rm lists the runs that it would remove, and asks before it removes them. Where
+it cannot ask, because it was not started from a terminal, it needs --yes. A run
+that is being measured is not removed.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStore(c, func(db *store.Store) error {
-				var ids []string
-				for _, arg := range args { // all must exist before one goes
-					r, err := db.Get(c.Context(), arg)
-					if err != nil {
-						return err
-					}
-					ids = append(ids, r.ID)
-				}
-				for _, id := range ids {
-					if err := db.Remove(c.Context(), id); err != nil {
-						return err
-					}
-					if !a.json {
-						fmt.Fprintln(a.out, "removed", id)
-					}
-				}
-				if a.json {
-					return writeJSON(a.out, map[string][]string{"removed": ids})
-				}
-				return nil
-			})
+			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes) })
 		},
 	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "remove them without asking")
+	return c
+}
+
+func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bool) error {
+	tallies, err := db.Tallies(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	var found []store.Summary
+	for _, ref := range refs { // all must exist before one goes
+		r, err := db.Get(ctx, ref)
+		if err == nil {
+			err = removable(r)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, r.ID) {
+			ids = append(ids, r.ID)
+			found = append(found, store.Summary{ID: r.ID, Name: r.Name, Status: r.Status, Start: r.Start, End: r.End, Baseline: r.Baseline, Targets: make([]string, len(r.Targets)), Tally: tallies[r.ID]})
+		}
+	}
+	if !yes {
+		if err := listTable(a.err, found); err != nil {
+			return err
+		}
+		if !isTerminal(a.in) || !isTerminal(a.err) {
+			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask"), Mend: "add --yes to remove what is listed"}}
+		}
+		fmt.Fprintf(a.err, "Remove %s? [y/N] ", count(len(ids), "run"))
+		answer, _ := bufio.NewReader(a.in).ReadString('\n')
+		if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+			fmt.Fprintln(a.err, "nothing was removed")
+			return exitCode(exitError)
+		}
+	}
+	for _, id := range ids {
+		if err := db.Remove(ctx, id, removable); err != nil {
+			return err
+		}
+		if !a.json {
+			fmt.Fprintln(a.out, "removed", id)
+		}
+	}
+	if a.json {
+		return writeJSON(a.out, map[string][]string{"removed": ids})
+	}
+	return nil
+}
+
+// removable refuses a run that a process may still be at work on. The store shows one whose process has died as interrupted.
+func removable(r *iotax.Run) error {
+	if r.Status != iotax.Running {
+		return nil
+	}
+	e := &iotax.Error{Op: "remove", On: r.ID, Err: errors.New("it is still running"), Mend: "wait for its end, or interrupt it"}
+	if who, err := runnerOf(r); err == nil && who.State() != leftover.Alive {
+		e.Err = fmt.Errorf("process %d on %s may still measure it", who.PID, who.Host)
+		e.Mend = "if that process has ended, `iotax run --resume=" + r.ID + "` takes the run over; once it is interrupted or complete it can be removed"
+	}
+	return e
 }
 
 // exports are the formats of export, by name.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
+	"iotax/leftover"
 	"iotax/run"
 	"iotax/store"
 )
@@ -49,6 +50,9 @@ func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (d
 	if part.Status == iotax.Done {
 		fmt.Fprintf(a.err, "iotax: shard %s of run %s is complete\n", opts.Shard, opts.ID)
 		return true, nil
+	}
+	if who, err := runnerOf(part); err == nil && part.Status == iotax.Running && who.State() == leftover.Alive {
+		return false, &iotax.Error{Op: "resume", On: "shard " + opts.Shard.String() + " of run " + opts.ID, Err: fmt.Errorf("process %d still measures it", who.PID), Mend: "wait for its end, or interrupt it"}
 	}
 	trials, err := measured(ctx, db, opts.ID)
 	if err != nil {

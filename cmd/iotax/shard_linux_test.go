@@ -131,7 +131,7 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 	r.send(os.Interrupt)
 	r.wait().works(t, exitInterrupted)
 	s.iotax("run", "--resume=cut").works(t, exitOK)
-	s.iotax("rm", "cut").works(t, exitOK)
+	s.iotax("rm", "cut", "--yes").works(t, exitOK)
 
 	// A shard that was killed is told, and is started again as it was.
 	part := func(shard string) []string { return args("--id", "killed", "--blocks", "4", "--shard", shard) }
@@ -194,8 +194,8 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	}
 	s.iotax("report", "far-shard").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not been heard of for", "--shard 0/2 --id far-shard")
 	s.iotax("run", "--resume=far-alone").works(t, exitOK)
-	s.iotax("rm", "far-shard").works(t, exitOK)
-	s.iotax("rm", "far-alone").works(t, exitOK)
+	s.iotax("rm", "far-shard", "--yes").works(t, exitOK)
+	s.iotax("rm", "far-alone", "--yes").works(t, exitOK)
 	// What was left there would be removed there.
 	left, err := filepath.Glob(s.path("[ab]/iotax-*"))
 	if err != nil {

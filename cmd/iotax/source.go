@@ -89,6 +89,9 @@ type workloadWords []string
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
 func (w *workloadWords) Type() string   { return "words" }
 
+// GetSlice makes each of the words one that may not be empty.
+func (w *workloadWords) GetSlice() []string { return *w }
+
 func (w *workloadWords) Set(s string) error {
 	if plan.IsCommand(s) || strings.HasPrefix(s, "command:") {
 		*w = append(*w, s)

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/leftover"
+	"iotax/run"
+	"iotax/store"
+)
+
+// storeOf makes a store with runs of these states, by id; those that are running name their runner.
+func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner) (path string, db *store.Store) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "iotax.db")
+	db, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for id, status := range runs {
+		r := &iotax.Run{ID: id, Name: "of " + id, Status: status, Start: time.Now(), Environment: map[string]string{run.RunnerKey: runner.String()},
+			Plan: []byte("targets: {a: {dir: /var/tmp}, b: {dir: /var/tmp}}\nworkloads: {w: {fio: {rw: randread, bs: 4k}}}\n")}
+		if err := db.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path, db
+}
+
+func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that is not refused may serve, or measure
+	defer cancel()
+	var out, errs bytes.Buffer
+	code = Main(ctx, args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// An empty word is what a shell makes of a variable that is not set. It is a mistake wherever it stands.
+func TestEmptyWords(t *testing.T) {
+	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for _, args := range [][]string{
+		{"rm", ""}, {"rm", "--yes", ""}, {"rm", "a1", "", "--yes"}, {"show", ""}, {"report", ""}, {"export", ""}, {"compare", "a1", ""}, {"run", "--resume="},
+		{"list", ""}, {"list", "--name", ""}, {"list", "--store", ""}, {"report", "-o", ""}, {"export", "-o", ""}, {"import", ""}, {"import", "--run", "", "x.json"},
+		{"run", "dir:/nonexistent", "--destroy", ""}, {"run", "dir:/nonexistent", "--id", ""}, {"run", "-w", ""}, {"run", "-w", "a,", "-w", ""}, {"plan", ""}, {"lint", ""}, {"serve", "--token-file", ""},
+		{"serve", "--host", "a", "--host", ""}, {"lab", "down", "--name", ""}, {"run", "--pod-store", ""},
+	} {
+		if !slices.Contains(args, "--store") {
+			args = append(args, "--store", path)
+		}
+		if code, out, errs := cli(t, args...); code != exitUsage || out != "" || !strings.Contains(errs, "empty") {
+			t.Errorf("%q: status %d, %s%s", args, code, out, errs)
+		}
+	}
+	if _, err := db.Get(t.Context(), "a1"); err != nil {
+		t.Error(err)
+	}
+	if code, out, errs := cli(t, "__complete", "rm", ""); code != exitOK {
+		t.Errorf("completion: %d, %s%s", code, out, errs)
+	}
+}
+
+// What is to be removed is listed. Without a terminal it takes --yes, and a run that goes on is not removed at all.
+func TestRemovalIsMeant(t *testing.T) {
+	died := leftover.Self()
+	died.Start++ // another process of this id
+	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
+	for _, c := range []struct {
+		what   string
+		runner leftover.Runner
+		status iotax.Status
+		args   []string
+		code   int
+		says   string
+	}{
+		{"without a terminal", died, iotax.Done, []string{"latest"}, exitUsage, "--yes"},
+		{"without a terminal, as JSON", died, iotax.Done, []string{"latest", "--json"}, exitUsage, "--yes"},
+		{"with --yes", died, iotax.Done, []string{"latest", "a1", "--yes"}, exitOK, "removed a1"},
+		{"of a run that goes on", leftover.Self(), iotax.Running, []string{"latest", "--yes"}, exitError, "still running"},
+		{"of a run elsewhere", far, iotax.Running, []string{"a1", "--yes"}, exitError, "may still measure"},
+		{"of a run that was killed", died, iotax.Running, []string{"a1", "--yes"}, exitOK, "removed a1"},
+	} {
+		path, db := storeOf(t, map[string]iotax.Status{"a1": c.status}, c.runner)
+		code, out, errs := cli(t, append([]string{"rm", "--store", path}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) || c.code == exitUsage && !strings.Contains(errs, "of a1") || c.code == exitOK && strings.Count(out, "removed") != 1 {
+			t.Errorf("%s: status %d, %s%s", c.what, code, out, errs)
+		}
+		if _, err := db.Get(t.Context(), "a1"); (err == nil) != (c.code != exitOK) {
+			t.Errorf("%s: it is there: %v", c.what, err)
+		}
+	}
+}
+
+// Of two that resume a run, and both found it interrupted, one goes on.
+func TestResumedOnce(t *testing.T) {
+	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
+	t.Setenv(leftover.RunVariable, "")
+	t.Setenv(leftover.RunnerVariable, "")
+	if _, err := leftover.Begin("a1"); err != nil {
+		t.Fatal(err)
+	}
+	var both [2]run.Options
+	for i := range both {
+		if _, err := resumed(t.Context(), db, "newest", nil, &both[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := takeOver(t.Context(), db, &both[0]); err != nil {
+		t.Error(err)
+	}
+	if err := takeOver(t.Context(), db, &both[1]); err == nil || !strings.Contains(err.Error(), "it still runs") {
+		t.Errorf("the second: %v", err)
+	}
+	if _, err := resumed(t.Context(), db, "a1", nil, &both[1]); err == nil || !strings.Contains(err.Error(), "it still runs") {
+		t.Errorf("a third: %v", err)
+	}
+}
