@@ -217,7 +217,7 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 			into = append(into, &start, &end)
 		}
 		if err := rows.Scan(into...); err != nil {
-			return nil, err
+			return nil, spot{run: id}.scanned(err)
 		}
 		ids = append(ids, id)
 		status[id] = cmp.Or(settled[id], st)
@@ -227,10 +227,10 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 		took[id] = 1<<63 - 1
 		from, err := parseTime(start)
 		if err != nil {
-			return nil, err
+			return nil, spot{run: id}.damaged("started", err)
 		}
 		if to, err := parseTime(end); err != nil {
-			return nil, err
+			return nil, spot{run: id}.damaged("ended", err)
 		} else if !to.IsZero() {
 			took[id] = to.Sub(from)
 		}
@@ -290,24 +290,25 @@ func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
 	var start, end sql.NullString
 	var env, targets, workloads sql.RawBytes
 	if err := row.Scan(&s.ID, &s.Name, (*string)(&s.Status), &start, &end, &s.Baseline, &env, &targets, &workloads); err != nil {
-		return s, err
+		return s, spot{run: s.ID}.scanned(err)
 	}
+	at := spot{run: s.ID}
 	if s.Start, err = parseTime(start); err != nil {
-		return s, err
+		return s, at.damaged("started", err)
 	}
 	if s.End, err = parseTime(end); err != nil {
-		return s, err
+		return s, at.damaged("ended", err)
 	}
 	var host struct{ Hostname string }
-	if err := json.Unmarshal(env, &host); err != nil {
+	if err := at.unmarshal("environment", env, &host); err != nil {
 		return s, err
 	}
 	s.Host = host.Hostname
 	if s.Targets, err = names(targets); err != nil {
-		return s, err
+		return s, at.damaged("targets", err)
 	}
 	s.Workloads, err = names(workloads)
-	return s, err
+	return s, at.damaged("workloads", err)
 }
 
 // names returns the names in a JSON list of objects.
@@ -359,7 +360,7 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 			return err
 		}
 		if st.Ended, err = parseTime(end); err != nil || st.Status != iotax.Running || s.settle == nil {
-			return err
+			return spot{run: id}.damaged("ended", err)
 		}
 		var r iotax.Run
 		_, err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), &r)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -77,21 +76,22 @@ func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 				page = append(page, iotax.Trial{Run: p.run})
 				t := &page[len(page)-1]
 				if err := rows.Scan(&t.Seq, &t.Block, &target, &workload, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &factsJSON, &findingsJSON, &failed, &void); err != nil {
-					return 0, 0, err
+					return 0, 0, spot{p.run, t.Seq}.scanned(err)
 				}
+				at := spot{p.run, t.Seq}
 				t.Target, t.Workload, t.Err, t.Void = word(target), word(workload), word(failed), word(void)
 				if t.Start, err = parseTime(start); err != nil {
-					return 0, 0, err
+					return 0, 0, at.damaged("started", err)
 				}
 				if t.Facts, err = facts.get(without(factsJSON, "command"), func() (m map[string]string, err error) {
-					err = json.Unmarshal(factsJSON, &m)
+					err = at.unmarshal("facts", factsJSON, &m)
 					delete(m, "command")
 					return m, err
 				}); err != nil {
 					return 0, 0, err
 				}
 				if t.Findings, err = findings.get(findingsJSON, func() (fs []iotax.Finding, err error) {
-					err = json.Unmarshal(findingsJSON, &fs)
+					err = at.unmarshal("findings", findingsJSON, &fs)
 					return fs, err
 				}); err != nil {
 					return 0, 0, err
@@ -134,7 +134,7 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 			for rows.Next() {
 				var id int64
 				if err := rows.Scan(&last, &id, &vals, &packed); err != nil {
-					return 0, 0, err
+					return 0, 0, spot{p.run, last}.scanned(err)
 				}
 				n++
 				if last <= done {
@@ -142,14 +142,14 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 				}
 				t.Seq = int(last)
 				if t.Values, err = p.s.readValues(vals, t.Values[:0], &ids); err != nil {
-					return 0, 0, fmt.Errorf("values of trial %d: %w", last, err)
+					return 0, 0, spot{p.run, last}.damaged("vals", err)
 				}
 				if p.depth == Full && packed == nil {
 					if err := p.s.older(p.ctx, tx, t, id); err != nil {
 						return 0, 0, err
 					}
 				} else if t.Histograms, err = unpackHistograms(packed, t.Histograms[:0]); err != nil {
-					return 0, 0, fmt.Errorf("histograms of trial %d: %w", last, err)
+					return 0, 0, spot{p.run, last}.damaged("histograms", err)
 				}
 				if done = last; !yield(t, nil) {
 					return 0, 0, errEnough
@@ -198,13 +198,11 @@ func (s *Store) older(ctx context.Context, tx *sql.Tx, t *iotax.Trial, id int64)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
-	if err == nil {
-		_, t.Histograms, err = s.codec.unpackDetail(data)
-	}
 	if err != nil {
-		return fmt.Errorf("histograms of trial %d: %w", t.Seq, err)
+		return err
 	}
-	return nil
+	_, t.Histograms, err = s.codec.unpackDetail(data)
+	return spot{t.Run, t.Seq}.damaged(kindDetail, err)
 }
 
 func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int) ([]*iotax.Trial, error) {
@@ -229,7 +227,7 @@ func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int
 		var kind string
 		var data sql.RawBytes
 		if err := rows.Scan(&t.Seq, &kind, &data); err != nil {
-			return nil, err
+			return nil, spot{run, t.Seq}.scanned(err)
 		}
 		if kind == kindSeries {
 			t.Series, err = s.codec.unpackSeries(data)
@@ -237,7 +235,7 @@ func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int
 			t.Series, _, err = s.codec.unpackDetail(data)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("series of trial %d: %w", t.Seq, err)
+			return nil, spot{run, t.Seq}.damaged(kind, err)
 		}
 		page = append(page, t)
 	}
@@ -262,11 +260,14 @@ func (s shared[T]) get(b []byte, make func() (T, error)) (T, error) {
 		return v, nil
 	}
 	v, err := make()
+	if err != nil {
+		return v, err
+	}
 	if len(s) > 4096 {
 		clear(s)
 	}
 	s[string(b)] = v
-	return v, err
+	return v, nil
 }
 
 // without is a JSON object of strings, as encoding/json writes it, without the member of that key, which needs no

@@ -115,7 +115,7 @@ func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, er
 		if err := rows.Scan(&data); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(data, r); err != nil {
+		if err := (spot{run: id}).unmarshal("a shard", data, r); err != nil {
 			return nil, err
 		}
 		parts = append(parts, r)
@@ -153,7 +153,7 @@ func (s *Store) Part(ctx context.Context, id string, p Part) (*iotax.Run, error)
 			return err
 		}
 		r := &iotax.Run{Plan: plan}
-		if err := json.Unmarshal(data, r); err != nil {
+		if err := (spot{run: id}).unmarshal(fmt.Sprint("shard ", p.Index), data, r); err != nil {
 			return err
 		}
 		part = r

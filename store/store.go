@@ -444,25 +444,29 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 	return runs, err
 }
 
+// runTexts are the columns of a run that hold JSON.
+var runTexts = [...]string{"environment", "targets", "workloads", "findings", "calibration", "presentation"}
+
 func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (heard Pulse, err error) {
 	var seed string
 	var start, end, silent, open sql.NullString
-	var texts [6][]byte
+	var texts [len(runTexts)][]byte
 	if err := row.Scan(&r.ID, &r.Name, &r.Version, &r.Plan, &seed, &start, &end, (*string)(&r.Status), &r.Baseline,
 		&r.Precision, &r.Margin, &r.Alpha, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &silent, &open); err != nil {
-		return heard, err
+		return heard, spot{run: r.ID}.scanned(err)
 	}
+	at := spot{run: r.ID}
 	if r.Seed, err = parseSeed(seed); err != nil {
-		return heard, err
+		return heard, at.damaged("seed", err)
 	}
 	if r.Start, err = parseTime(start); err != nil {
-		return heard, err
+		return heard, at.damaged("started", err)
 	}
 	if r.End, err = parseTime(end); err != nil {
-		return heard, err
+		return heard, at.damaged("ended", err)
 	}
 	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings, &r.Calibration, &r.Presentation} {
-		if err := json.Unmarshal(texts[i], v); err != nil {
+		if err := at.unmarshal(runTexts[i], texts[i], v); err != nil {
 			return heard, err
 		}
 	}
@@ -511,7 +515,8 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 
 // Get returns the run that ref means: an id, the beginning of exactly one id, "latest", the newest
 // run that has a trial if any has, or "newest", also when it came to none. What is none of these may be
-// the name of runs, the newest of which is meant, or count runs with trials back: "latest~1", "NAME~1".
+// the name of runs, the newest of which is meant, or count runs with trials back: "latest~1", "NAME~1". Beside ErrDamaged it
+// returns what could be read.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -522,10 +527,10 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 		_, err = s.scanRun(tx.QueryRowContext(ctx, s.selectRuns()+` WHERE id = $1`, id), r)
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
-	return r, nil
+	return r, err
 }
 
 // resolve returns the id that ref means.
@@ -676,29 +681,30 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 		var vals, packed sql.RawBytes
 		if err := rows.Scan(&id, &t.Seq, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold,
 			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Void, &vals, &packed); err != nil {
-			return nil, err
+			return nil, spot{run, t.Seq}.scanned(err)
 		}
+		at := spot{run, t.Seq}
 		if t.Seed, err = parseSeed(seed); err != nil {
-			return nil, err
+			return nil, at.damaged("seed", err)
 		}
 		if t.Start, err = parseTime(start); err != nil {
-			return nil, err
+			return nil, at.damaged("started", err)
 		}
 		for i, v := range []any{&t.Labels, &t.Facts, &t.Findings} {
 			if string(texts[i]) == "null" {
 				continue
 			}
-			if err := json.Unmarshal(texts[i], v); err != nil {
+			if err := at.unmarshal([]string{"labels", "facts", "findings"}[i], texts[i], v); err != nil {
 				return nil, err
 			}
 		}
 		if t.Values, err = s.readValues(vals, nil, nil); err != nil {
-			return nil, fmt.Errorf("values of trial %d: %w", t.Seq, err)
+			return nil, at.damaged("vals", err)
 		}
 		if depth == Full {
 			older = older || packed == nil
 			if t.Histograms, err = unpackHistograms(packed, nil); err != nil {
-				return nil, fmt.Errorf("histograms of trial %d: %w", t.Seq, err)
+				return nil, at.damaged("histograms", err)
 			}
 		}
 		page, byID[id] = append(page, t), t
@@ -718,7 +724,7 @@ var errUnknownMetric = errors.New("no metric has this id")
 // numbers are new.
 func (s *Store) readValues(text []byte, into []iotax.Value, ids *[]int64) ([]iotax.Value, error) {
 	if into == nil && len(text) > 2 {
-		into = make([]iotax.Value, 0, bytes.Count(text, []byte("["))-1)
+		into = make([]iotax.Value, 0, max(0, bytes.Count(text, []byte("["))-1))
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -811,7 +817,7 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax
 			t.Series, t.Histograms, err = s.codec.unpackDetail(data)
 		}
 		if err != nil {
-			return fmt.Errorf("series of trial %d: %w", t.Seq, err)
+			return spot{t.Run, t.Seq}.damaged(kind, err)
 		}
 	}
 	return rows.Err()
@@ -836,7 +842,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 			return err
 		}
 		raw, err = s.codec.unpack(data)
-		return err
+		return spot{id, seq}.damaged(kindRaw, err)
 	})
 	return raw, err
 }
@@ -886,7 +892,7 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, P
 func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run) error) error {
 	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		r, _, err := s.alone(ctx, tx, id)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 		if check != nil {

@@ -318,7 +318,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	var found []store.Summary
 	for _, ref := range refs { // all must exist before one goes
 		r, err := db.Get(ctx, ref)
-		if err == nil {
+		if err == nil || errors.Is(err, store.ErrDamaged) { // a damaged run can still go
 			err = removable(r)
 		}
 		if err != nil {

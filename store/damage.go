@@ -1,0 +1,44 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"iotax"
+)
+
+// ErrDamaged is wrapped by the error for stored bytes that cannot be decoded.
+var ErrDamaged = errors.New("the stored value is damaged")
+
+// A spot is a row whose columns are decoded: a run, or with trial one of its trials.
+type spot struct {
+	run   string
+	trial any // Seq, or nil
+}
+
+// damaged says which column cannot be decoded. It returns nil for no error.
+func (s spot) damaged(column string, err error) error {
+	if err == nil {
+		return nil
+	}
+	on := column + " of run " + s.run
+	if s.trial != nil {
+		on = fmt.Sprintf("%s of trial %v of run %s", column, s.trial, s.run)
+	}
+	return &iotax.Error{Op: "read", On: on, Err: fmt.Errorf("%w: %w", ErrDamaged, err),
+		Mend: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
+}
+
+// scanned is the error of a Scan. A column of another type than it is made with is damaged.
+func (s spot) scanned(err error) error {
+	if err != nil && strings.HasPrefix(err.Error(), "sql: Scan error") {
+		return s.damaged("a column", err)
+	}
+	return err
+}
+
+func (s spot) unmarshal(column string, text []byte, v any) error {
+	return s.damaged(column, json.Unmarshal(text, v))
+}
