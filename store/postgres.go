@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -27,13 +28,27 @@ type postgresDriver struct {
 // schemaName is where the tables are unless the address sets search_path.
 const schemaName = "iotax"
 
+// postgresAddress is how the addresses of a PostgreSQL begin: as a URL, also one with a slash too few, which else would be the name of a
+// file with a password in it, or with one of libpq's keywords.
+var postgresAddress = regexp.MustCompile(`^\s*(?:(?:postgres|postgresql):|(?:application_name|channel_binding|client_encoding|connect_timeout|dbname|` +
+	`fallback_application_name|gss\w+|host|hostaddr|keepalives\w*|krbsrvname|load_balance_hosts|options|passfile|password|port|replication|require\w+|` +
+	`service|ssl\w+|target_session_attrs|tcp_user_timeout|user)\s*=)`)
+
+// IsPostgres reports whether an address names a PostgreSQL, and no file. The file is ./user=x then.
+func IsPostgres(address string) bool { return postgresAddress.MatchString(address) }
+
 func newPostgres(url string) (*postgresDriver, error) {
-	scheme, _, _ := strings.Cut(url, "://")
+	scheme := "host=…"
+	if before, _, ok := strings.Cut(url, ":"); ok && strings.HasPrefix(strings.TrimSpace(url), "postgres") {
+		scheme = before + "://…"
+		if !strings.HasPrefix(url, before+"://") {
+			return nil, badAddress(scheme)
+		}
+	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The library's message repeats the address as far as it takes it to be harmless. Ours does not.
-		return nil, &iotax.Error{Op: "open store", On: scheme + "://…", Err: errors.New("the address cannot be read"),
-			Mend: "write postgres://USER@HOST:PORT/DATABASE; a password is best kept in PGPASSWORD or ~/.pgpass, and % signs and slashes in one are written %25 and %2F"}
+		return nil, badAddress(scheme)
 	}
 	if config.RuntimeParams["search_path"] == "" {
 		config.RuntimeParams["search_path"] = schemaName
@@ -49,6 +64,11 @@ func newPostgres(url string) (*postgresDriver, error) {
 		host = net.JoinHostPort(host, fmt.Sprint(config.Port))
 	}
 	return &postgresDriver{config, "postgres://" + strings.TrimPrefix(host, "/") + "/" + config.Database}, nil
+}
+
+func badAddress(on string) error {
+	return &iotax.Error{Op: "open store", On: on, Err: errors.New("the address cannot be read"),
+		Mend: "write postgres://USER@HOST:PORT/DATABASE; a password is best kept in PGPASSWORD or ~/.pgpass, and % signs and slashes in one are written %25 and %2F"}
 }
 
 func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {

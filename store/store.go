@@ -84,11 +84,12 @@ type driver interface {
 // runnerKey is the key under which a run's Environment names the process that measures it.
 const runnerKey = "runner"
 
-// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE,
+// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE
+// or the same in libpq's words (host=HOST dbname=DATABASE),
 // or "" for the user's own (see Default).
 func Open(ctx context.Context, url string) (*Store, error) {
 	s := &Store{metrics: map[metric]int64{}, byID: map[int64]metric{}}
-	if scheme, _, ok := strings.Cut(url, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
+	if IsPostgres(url) {
 		drv, err := newPostgres(url)
 		if err != nil {
 			return nil, err

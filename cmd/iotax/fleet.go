@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -76,10 +75,6 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-func isPostgres(address string) bool {
-	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
-}
-
 // measureInCluster submits the plan, waits for the end and prints the report from the store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags, outputs []string) error {
 	for _, o := range outputs {
@@ -88,7 +83,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 		}
 	}
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
-	if !isPostgres(a.store) || !isPostgres(inside) {
+	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
 		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Mend: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
 	}
 	every := run.Shard{Index: k.shards - 1, Count: k.shards}
