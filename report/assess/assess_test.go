@@ -459,7 +459,7 @@ func TestAnswers(t *testing.T) {
 		{reporttest.Flat50, reporttest.Flat100, iotax.Down, nothing, "b: w m is 1.999× [1.994–2.004] that of a."},
 		{reporttest.Flat50, reporttest.Flat100, iotax.Up, nothing, "b reaches 1.999× [1.994–2.004] a's w m."},
 		{reporttest.Flat100, reporttest.Flat100, iotax.Up, nothing, "Nothing is lost: the comparison with a is within ± 5 %."},
-		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No loss is sure: 1 of 1 comparisons with a need more blocks."},
+		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No loss is sure: the one comparison with a needs more blocks."},
 		{reporttest.Flat100, reporttest.Flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},
 		{reporttest.Flat100, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = r.Targets[:1] }, "Only a was measured: there is nothing to compare it with."},
 		{nil, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[0].Err = "gone" }, "Nothing was measured: a could not be opened."},

@@ -19,13 +19,16 @@ import (
 func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
-	judged := 0
+	judged, unsure := 0, 0
 	lone := len(cells) > 0
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return c.r.Verdict == stat.NoVerdict })
 	for _, c := range cells {
 		counts[c.r.Verdict]++
-		if report.Conclusive(c.r.Verdict) || c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+		if report.Conclusive(c.r.Verdict) {
 			judged++
+		} else if c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+			judged++
+			unsure++
 		}
 		switch c.r.Verdict {
 		case stat.Worse:
@@ -73,7 +76,7 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 		if judged > 1 {
 			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
 		}
-	case judged > 0 && counts[stat.Inconclusive] == 0:
+	case judged > 0 && unsure == 0:
 		out.Kind = SaysSame
 		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
 		if judged == 1 {
@@ -81,7 +84,10 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 		}
 	case judged > 0:
 		out.Kind = SaysUnsure
-		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", counts[stat.Inconclusive], judged, base, a.Counted())
+		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", unsure, judged, base, a.Counted())
+		if judged == 1 {
+			s = fmt.Sprintf("No loss is sure: the one comparison with %s needs more %ss", base, a.Counted())
+		}
 	case counts[stat.NotRanked] > 0:
 		s = fmt.Sprintf("No target can be ranked against %s", base)
 	default:

@@ -37,7 +37,15 @@ func answerCases() map[string]assessCase {
 		"gains":      {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: ", the largest gain of 2 comparisons, and nothing is lost for sure."},
 		"same":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "Nothing is lost: the comparison with disk is within ± 5 %."},
 		"all same":   {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "Nothing is lost: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No loss is sure: 1 of 1 comparisons with disk need more blocks."},
+		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No loss is sure: the one comparison with disk needs more blocks."},
+		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No loss is sure: 2 of 2 comparisons with disk need more blocks."},
+		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				if t.Target == "b" && t.Block > 0 || t.Target == "disk" && t.Block == 0 {
+					t.Err = "gone"
+				}
+			}
+		}, want: "No loss is sure: the one comparison with disk needs more blocks (1 more cannot be judged, see the notes)."},
 		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: see the notes."},
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
@@ -70,7 +78,8 @@ var everySentence = []struct{ says, stands, silent string }{
 	{", the largest gain of %d comparisons, and nothing is lost for sure", "answer/gains", "answer/gain"},
 	{"Nothing is lost: all %d comparisons with %s are within ± %s", "answer/all same", "answer/same"},
 	{"Nothing is lost: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
-	{"No loss is sure: %d of %d comparisons with %s need more %ss", "answer/unsure", "answer/same"},
+	{"No loss is sure: %d of %d comparisons with %s need more %ss", "answer/all unsure", "answer/unsure"},
+	{"No loss is sure: the one comparison with %s needs more %ss", "answer/unsure", "answer/all unsure"},
 	{"No target can be ranked against %s", "answer/not ranked", "answer/loss"},
 	{"No target could be compared with %s", "answer/not opened", "answer/alone"},
 	{" (%d more cannot be judged, see the notes)", "answer/one of two", "answer/losses"},
