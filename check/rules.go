@@ -34,7 +34,7 @@ const (
 // of a target to the baseline: throwing away what does not fit would make any result come true.
 func Rules() []Rule {
 	return append([]Rule{
-		noIO, hostPaused, clockInsane, clockDrift,
+		noIO, impossibleValue, hostPaused, clockInsane, clockDrift,
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached, hostMemory,

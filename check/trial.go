@@ -36,6 +36,9 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void st
 	if t.Err != "" {
 		return findings, ""
 	}
+	if what := r.impossible(); what != "" {
+		return nil, impossibleValue.ID + ": " + what
+	}
 	if sent, _ := r.value("bandwidth"); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
 		return nil, noIO.ID + ": no I/O was done"
 	}

@@ -115,6 +115,27 @@ var planted = []struct {
 			t.Series = nil
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.ios", 1) }},
+	{"impossible-value", "61,000,000T IOPS", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.iops", 6.1e19) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "mixed.iops", 9e9) }},
+	{"impossible-value", "more bytes than any window carries", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "read.bytes", 1.1e16)
+			set(t, "device.read.bytes", 1.1e16)
+		},
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "write.bytes", 9e15); t.Facts[factEngine] = "null" }},
+	{"impossible-value", "a bandwidth that is infinite", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.bandwidth", math.Inf(1)) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "sync.latency.mean", math.NaN()) }},
+	{"impossible-value", "a rate that is not a number", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.iops", math.NaN()) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.sd", math.NaN()) }},
+	{"impossible-value", "a count that is negative", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.ios", -1) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "write.ios", 0) }},
+	{"impossible-value", "a mean latency of 0.3 ns", iotax.Invalid,
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.mean", 3e-10) },
+		func(t *iotax.Trial, _ *iotax.Target) { set(t, "write.latency.mean", 0) }},
 	{"host-paused", "iotax was stopped for 2 s", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "paused", 2)
@@ -573,7 +594,7 @@ func TestPoor(t *testing.T) {
 		"bytes alone":        {"bytes": 4096},
 		"not a number":       {"read.iops": 100, "clock.ratio": math.NaN(), "cpu.host.steal": math.NaN(), "device.read.bytes": math.Inf(1)},
 		"unified":            {"mixed.iops": 100, "mixed.latency.mean": .1},
-		"negative":           {"read.iops": 100, "read.latency.mean": -1},
+		"negative":           {"read.iops": 100, "cpu.client": -1},
 		"half of the device": {"read.iops": 100, "read.bytes": 100, "device.read.ios": 3},
 	} {
 		x := &iotax.Trial{}

@@ -1,0 +1,56 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+)
+
+// What no machine does, with room for a decade or two of faster ones: the sum of all clients of a trial.
+const (
+	mostIOs   = 1e10 // 1/s; the null engine of fio does some 1e7 on a CPU
+	mostBytes = 1e15 // B/s; the memory of a large server has some 1e12
+	leastTime = 1e-9 // s; fio's clocks count nanoseconds
+)
+
+var impossibleValue = Rule{ID: "impossible-value", Severity: iotax.Invalid, Scope: OfTrial, Void: true, Title: "a value that no machine can reach",
+	Why: "A rate, a count or a latency of the tool is negative, is not a number, or is beyond what any machine can do: more than 10 billion I/Os or 1 PB a second, or a mean latency of less than a nanosecond, which no clock shows. " +
+		"The tool is broken, or is another program, and no other value of this trial can be trusted either. Bytes of an engine that moves none (`null`) have no bound.",
+	Mend: "look at the tool's own output (`iotax show --raw --trial N`), and at which program it is"}
+
+// impossible names the first value of the tool's own account that cannot be; "" is none.
+func (r reading) impossible() string {
+	for _, v := range r.t.Values {
+		direction, what, _ := strings.Cut(v.Name, ".")
+		if direction != "mixed" && !slices.Contains(directions, direction) {
+			continue
+		}
+		least, most := 0.0, math.Inf(1)
+		switch what {
+		case "iops":
+			most = mostIOs
+		case "ios":
+			most = mostIOs * r.seconds()
+		case "bandwidth":
+			most = mostBytes
+		case "bytes":
+			most = mostBytes * r.seconds()
+		case "latency.mean":
+			if least = leastTime; v.Value == 0 { // of a tool that was told not to look
+				continue
+			}
+		default:
+			continue
+		}
+		if most == 0 || strings.HasPrefix(what, "b") && slices.Contains(disklessEngines, r.fact(factEngine)) {
+			most = math.Inf(1)
+		}
+		if !(v.Value >= least && v.Value <= most) || math.IsInf(v.Value, 0) {
+			return fmt.Sprintf("%s is %.3g %s", v.Name, v.Value, v.Unit)
+		}
+	}
+	return ""
+}
