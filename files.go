@@ -1,14 +1,13 @@
 package iotax
 
 import (
-	"bytes"
 	"context"
 	"io"
 )
 
 // Output runs args on m and returns what they printed on standard output.
 func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
-	var out bytes.Buffer
+	var out Capture
 	c := Command(args...)
 	c.Stdout = &out
 	err := m.Run(ctx, c)

@@ -1,7 +1,6 @@
 package leftover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +120,7 @@ const (
 func run(ctx context.Context, m iotax.Machine, limit time.Duration, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var out bytes.Buffer
+	var out iotax.Capture
 	c := iotax.Command(append([]string{"sh", "-c", Prologue + script, "sh"}, args...)...)
 	c.Stdout = &out
 	err := m.Run(ctx, c)

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +33,7 @@ func root(ctx context.Context, m iotax.Machine, d time.Duration, script string, 
 func run(ctx context.Context, m iotax.Machine, d time.Duration, args []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	var out bytes.Buffer
+	var out iotax.Capture
 	c := iotax.Command(args...)
 	c.Stdout = &out
 	err := m.Run(limited, c)

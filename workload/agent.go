@@ -114,7 +114,7 @@ func ask(ctx context.Context, m iotax.Machine, env Env, kind string, job, result
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
+	var out iotax.Capture
 	if err := m.Run(ctx, &iotax.Cmd{Args: append(argv, kind), Stdin: bytes.NewReader(in), Stdout: &out}); err != nil {
 		return out.Bytes(), err
 	}

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +145,7 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	if _, err := a.contents(); err != nil {
 		return err
 	}
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", archiveCheck, "sh", t.Place.Path}, Stdout: &out})
 	var exit *iotax.ExitError
 	if !errors.As(err, &exit) || ctx.Err() != nil {
@@ -280,7 +279,7 @@ sum() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; 
 find . -type f | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cat -- | sum`
 
 func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := a.script(ctx, t, sumScript, &out)
 	if err == nil {
 		f := strings.Fields(out.String())
@@ -302,7 +301,7 @@ func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
 }
 
 func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := a.script(ctx, t, `tar -tf "$4" | grep -vc '/$'`, &out)
 	if n := strings.TrimSpace(out.String()); err == nil && n != strconv.Itoa(a.content.files) {
 		err = fmt.Errorf("it lists %s files in place of %d", n, a.content.files)

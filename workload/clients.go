@@ -113,14 +113,14 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	var stderr bytes.Buffer
+	out, stderr := iotax.Capture{Limit: messageLimit}, iotax.Capture{Limit: messageLimit}
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay, cmd.Stderr = time.Second, &stderr
-	out, err := cmd.Output()
+	cmd.WaitDelay, cmd.Stdout, cmd.Stderr = time.Second, &out, &stderr
+	err = cmd.Run()
 	if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return path, strings.TrimSpace(string(out)), err
+	return path, strings.TrimSpace(out.String()), err
 }
 
 // serveScript runs a server of fio in the directory $1, or in one of its own, until its standard input ends, which it does when the runner dies. The
@@ -165,7 +165,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	}
 	hold, letGo := io.Pipe() // standard input, until ctx is done
 	told, say := io.Pipe()
-	var stderr bytes.Buffer
+	stderr := head{limit: messageLimit}
 	ended := make(chan error, 1)
 	done.Go(func() {
 		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh", workDir(p.target)}, argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
@@ -339,7 +339,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
 	out.Facts["clients"] = fmt.Sprint(len(t.Together))
 
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
 	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
@@ -348,6 +348,10 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &stdout, &stderr, 5*time.Second
 	err = cmd.Run()
 	out.Raw = stdout.Bytes()
+	if over := stdout.Err(); over != nil {
+		out.Raw = bytes.Clone(out.Raw[:min(len(out.Raw), rawLimit)])
+		return fail(outputError(over))
+	}
 	if cause := context.Cause(bounded); cause != nil && err != nil {
 		return cause
 	}
@@ -434,7 +438,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 				return fail(err)
 			}
 			for _, f := range files {
-				text, err := os.ReadFile(f)
+				text, err := iotax.ReadFile(f, int64(outputLimit))
 				if err != nil {
 					return fail(err)
 				}

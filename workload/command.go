@@ -244,13 +244,7 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 
 // placeDir is the directory in which the commands run at t, or "" where one is to be made.
 func (c *command) placeDir(t *iotax.Target) string {
-	switch {
-	case c.spec.Directory != "":
-		return c.spec.Directory
-	case t.Place.Kind == iotax.PlaceDir:
-		return t.Place.Path
-	}
-	return ""
+	return cmp.Or(c.spec.Directory, workDir(t))
 }
 
 // enter returns the directory in which a command runs at t, once the place's guard agrees: a command may reach the

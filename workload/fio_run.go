@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -83,7 +84,7 @@ true
 
 func takeSurvey(ctx context.Context, m iotax.Machine) (survey, error) {
 	s := survey{vars: map[string]string{}}
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := glance(ctx, m, &iotax.Cmd{Args: []string{"sh", "-c", surveyScript}, Stdout: &out})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -402,11 +403,11 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 		}
 		st.engine = st.candidates(t)[i]
 	}
-	var stderr bytes.Buffer
+	var stderr head
 	err = shared.accept(j.env, st, func() error {
 		// In front: at the second --name fio would already make the first job.
 		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.argv), "--parse-only")
-		stderr.Reset()
+		stderr = head{limit: messageLimit}
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
 	})
 	if err != nil {
@@ -601,7 +602,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	if engine == "" || slices.Contains([]string{"mmap", "splice", "exec"}, engine) {
 		engine = "psync"
 	}
-	var out, stderr bytes.Buffer
+	out, stderr := iotax.Capture{}, head{limit: messageLimit}
 	on, in, args := t.Machine, workDir(t), fillArgs(st.tool.argv, engine, st.job.anyDirect(), parts, size)
 	if dir, tool := j.behind(t); dir != "" {
 		on, in, args = j.env.Host, dir, fillArgs([]string{tool}, "psync", false, parts, size)
@@ -663,7 +664,7 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 }
 
 // runIn runs a script in the place, with files as its arguments. One that is asked for something (out) only looks.
-func runIn(ctx context.Context, t *iotax.Target, script string, files []string, out *bytes.Buffer) error {
+func runIn(ctx context.Context, t *iotax.Target, script string, files []string, out io.Writer) error {
 	c := &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, files...)}
 	if out == nil {
 		return t.Machine.Run(ctx, c)
@@ -674,7 +675,7 @@ func runIn(ctx context.Context, t *iotax.Target, script string, files []string, 
 
 // fileSizes returns the sizes of those of the files that exist.
 func fileSizes(ctx context.Context, t *iotax.Target, names []string) (map[string]int64, error) {
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := runIn(ctx, t, `for f; do [ -f "$f" ] || continue; stat -c '%s %n' -- "$f" 2>/dev/null || stat -f '%z %N' -- "$f" || exit; done`, names, &out)
 	sizes := map[string]int64{}
 	for line := range strings.Lines(out.String()) {
@@ -746,6 +747,15 @@ done
 exit $rc
 `
 
+var outputLimit = 64 << 20 // of what fio prints, with its logs
+
+// messageLimit is how much is kept of fio's messages.
+const messageLimit = 64 << 10
+
+func outputError(err error) error {
+	return fmt.Errorf("fio's output with its one-second logs: %w (fewer numjobs or a shorter trial make less)", err)
+}
+
 // Run runs one fio process and fills out.
 func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	if len(t.Together) > 0 {
@@ -763,7 +773,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	j.facts(out.Facts, st, out)
 	out.Facts["command"] = typed(t, args)
 
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
 	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh", workDir(t)}, args...), Stdout: &stdout, Stderr: &stderr}
 	if err := guardFio(ctx, t, st.job.writes()); err != nil {
 		return err
@@ -776,6 +786,10 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	}
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
+	}
+	if over := stdout.Err(); over != nil {
+		out.Raw = bytes.Clone(raw[:min(len(raw), rawLimit)])
+		return fail(outputError(over))
 	}
 	r, perr := fio.Parse(raw)
 	msg := fioMessage(stderr.String() + "\n" + strings.Join(r.Notes, "\n"))

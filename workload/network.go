@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,7 +87,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	}
 	out.Facts["command"] = iotax.QuoteAll(args)
 	out.Facts["streams"] = strconv.Itoa(s.spec.Streams)
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := iotax.Capture{}, head{limit: messageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr})
 	out.Raw = stdout.Bytes()
 	if err != nil && ctx.Err() != nil {
@@ -96,7 +95,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	}
 	values, series, perr := parseIperf(stdout.Bytes())
 	switch {
-	case perr != nil && err != nil && stdout.Len() == 0:
+	case perr != nil && err != nil && len(out.Raw) == 0:
 		return fail(err, "")
 	case perr != nil:
 		return fail(perr, "see that "+u.Host+" can be reached from "+t.Machine.String())

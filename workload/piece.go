@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +110,17 @@ func (h *head) Write(p []byte) (int, error) {
 	h.Buffer.Write(p[:n])
 	h.more += int64(len(p) - n)
 	return len(p), nil
+}
+
+// ReadFrom hides that of the buffer, which has no limit.
+func (h *head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
+
+// workDir is the directory in which commands of t run: its own, or the machine's choice.
+func workDir(t *iotax.Target) string {
+	if t.Place.Kind == iotax.PlaceDir {
+		return t.Place.Path
+	}
+	return ""
 }
 
 // failed turns the end of a command into an error for the user.

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -170,7 +169,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 			}
 		}()
 	}
-	var stderr bytes.Buffer
+	stderr := head{limit: messageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: workDir(t), Stderr: &stderr})
 	if err == nil {
 		return nil

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -106,7 +105,7 @@ fi
 `
 
 func installFio(ctx context.Context, m iotax.Machine) error {
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", installScript}, Stdout: &out})
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -177,14 +176,14 @@ func makeBundle(program string) (*bundle, error) {
 		// The loader itself tells what it would load.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		var stderr bytes.Buffer
+		var out, stderr iotax.Capture
 		list := exec.CommandContext(ctx, interp, "--list", exe)
-		list.Stderr = &stderr
-		out, err := list.Output()
+		list.Stdout, list.Stderr = &out, &stderr
+		err := list.Run()
 		if err != nil {
-			return nil, fmt.Errorf("list the libraries of %s: %w: %s", exe, err, bytes.TrimSpace(stderr.Bytes()))
+			return nil, fmt.Errorf("list the libraries of %s: %w: %s", exe, err, strings.TrimSpace(stderr.String()))
 		}
-		libs, err := parseLibraries(string(out), interp)
+		libs, err := parseLibraries(out.String(), interp)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", exe, err)
 		}
@@ -319,7 +318,7 @@ func pushBundle(ctx context.Context, m iotax.Machine, s survey, env Env, b *bund
 	if b.loader != "" {
 		t.argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/" + b.program}
 	}
-	var v bytes.Buffer // nginx says it on standard error
+	var v iotax.Capture // nginx says it on standard error
 	if err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(t.argv), version), Stdout: &v, Stderr: &v}); err != nil {
 		return tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
 	}

@@ -4,7 +4,6 @@
 package execx
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -175,9 +174,12 @@ func endLost(ctx context.Context, call *far.Call, finished <-chan struct{}, err 
 	return errors.Join(err, why)
 }
 
+// scriptLimit is how much is kept of what the script that ends a command prints.
+const scriptLimit = 64 << 10
+
 // script runs a shell script and returns the rest of the line that starts with "left:".
 func (m *Machine) script(ctx context.Context, op, text string) (string, error) {
-	var out, said bytes.Buffer
+	out, said := iotax.Capture{Limit: scriptLimit}, iotax.Capture{Limit: scriptLimit}
 	_, err := m.exec(ctx, []string{"sh", "-c", text}, Streams{In: strings.NewReader(""), Out: &out, Err: &said})
 	_, left, ok := strings.Cut(out.String(), "left:")
 	if err == nil && !ok {

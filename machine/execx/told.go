@@ -93,7 +93,7 @@ func (w *told) Write(p []byte) (int, error) {
 	w.held = nil
 	if at := bytes.Index(buf, w.mark); at >= 0 {
 		line, rest, whole := bytes.Cut(buf[at+len(w.mark):], []byte("\n"))
-		if !whole {
+		if !whole && len(line) < 32 { // else no number
 			w.held = bytes.Clone(buf[at:])
 			return len(p), w.pass(buf[:at])
 		}

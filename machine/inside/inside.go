@@ -318,6 +318,9 @@ type line struct {
 	whole chan struct{}
 }
 
+// lineLimit is how much is kept of the line, in bytes.
+const lineLimit = 64 << 10
+
 func newLine() *line { return &line{whole: make(chan struct{})} }
 
 func (l *line) Write(p []byte) (int, error) {
@@ -325,8 +328,8 @@ func (l *line) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	had := bytes.ContainsRune(l.buf.Bytes(), '\n')
 	if !had {
-		l.buf.Write(p)
-		if bytes.ContainsRune(p, '\n') {
+		l.buf.Write(p[:min(len(p), max(0, lineLimit-l.buf.Len()))])
+		if bytes.ContainsRune(l.buf.Bytes(), '\n') {
 			close(l.whole)
 		}
 	}

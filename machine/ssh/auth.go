@@ -80,6 +80,7 @@ func (a *authenticator) signers() ([]ssh.Signer, error) {
 	var held []ssh.Signer
 	if a.h.agent != "" && a.h.agent != "none" {
 		if a.socket, a.agentErr = net.DialTimeout("unix", a.h.agent, 2*time.Second); a.agentErr == nil {
+			_ = a.socket.SetDeadline(time.Now().Add(a.h.timeout)) // the handshake takes no longer
 			held, a.agentErr = agent.NewClient(a.socket).Signers()
 		}
 	}
@@ -94,7 +95,7 @@ func (a *authenticator) signers() ([]ssh.Signer, error) {
 	var named, files []ssh.Signer
 	taken := map[ssh.Signer]bool{}
 	for i, file := range a.h.identities {
-		src, err := os.ReadFile(file)
+		src, err := iotax.ReadFile(file, iotax.MaxOutput)
 		if errors.Is(err, os.ErrNotExist) {
 			// The key may be in the agent alone, with its public half here.
 			if pub := publicKey(file); pub != nil {
@@ -157,7 +158,7 @@ func (a *authenticator) signers() ([]ssh.Signer, error) {
 
 // publicKey reads the public half beside a private key, nil when there is none.
 func publicKey(file string) ssh.PublicKey {
-	src, err := os.ReadFile(file + ".pub")
+	src, err := iotax.ReadFile(file+".pub", iotax.MaxOutput)
 	if err != nil {
 		return nil
 	}

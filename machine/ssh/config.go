@@ -42,7 +42,7 @@ func readSSHConfig(ctx context.Context, file string) (sshConfig, error) {
 	}
 	var parsed []*ssh_config.Config
 	for _, f := range files {
-		src, err := os.ReadFile(f)
+		src, err := iotax.ReadFile(f, iotax.MaxOutput)
 		if errors.Is(err, os.ErrNotExist) && file == "" {
 			continue
 		}
@@ -73,6 +73,9 @@ func readSSHConfig(ctx context.Context, file string) (sshConfig, error) {
 	}, nil
 }
 
+// askTime is how long ssh -G may take: a Match may run a command.
+const askTime = 30 * time.Second
+
 // effective asks ssh for the settings of a host (ssh -G).
 func effective(ctx context.Context, bin, file string) sshConfig {
 	cache := map[string]map[string][]string{}
@@ -82,6 +85,8 @@ func effective(ctx context.Context, bin, file string) sshConfig {
 			if file != "" {
 				args = append(args, "-F", homePath(file))
 			}
+			ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("no answer within %v", askTime))
+			defer cancel()
 			out, err := iotax.Output(ctx, host.Local(), append(append([]string{bin}, args...), "--", name)...)
 			if err != nil {
 				return nil, &iotax.Error{Op: "read ssh configuration", On: "for " + name, Err: err, Mend: "correct it until this works: " + iotax.QuoteAll(append(append([]string{"ssh"}, args...), name))}
@@ -312,7 +317,7 @@ func password(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(passwordEnv), nil
 	}
-	src, err := os.ReadFile(homePath(file))
+	src, err := iotax.ReadFile(homePath(file), iotax.MaxOutput)
 	if err != nil {
 		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)), Mend: "put the password on its first line, readable by you alone"}
 	}
@@ -343,7 +348,7 @@ func (h *hop) remember(name string, key ssh.PublicKey) error {
 		return err
 	}
 	line := knownhosts.Line([]string{name}, key) + "\n"
-	if old, err := os.ReadFile(file); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
+	if old, err := iotax.ReadFile(file, iotax.MaxOutput); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
 		line = "\n" + line
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

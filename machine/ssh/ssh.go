@@ -198,19 +198,52 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 		m = &shellless{over, agent.New(over.Lasting, s.Agent)}
 	}
 
-	// One command now, so that a login that runs none is known before anything is measured.
-	const word = "iotax is here"
-	out, err := iotax.Output(ctx, m, "echo", word)
-	if err == nil && string(out) != word+"\n" {
-		err = &iotax.Error{Op: "open machine", On: name, Err: fmt.Errorf("the login shell prints on its own: %.200q", strings.Replace(string(out), word+"\n", "", 1)),
-			Mend: "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"}
-	}
-	if err != nil {
+	if err := over.greet(ctx, m); err != nil {
 		over.Close(ctx)
 		return nil, err
 	}
 	return m, nil
 }
+
+// greet runs one command, so that a login that runs none is known before anything is measured. There is nothing to end on
+// the host yet: when the time is over, or the host prints without end, it closes the connection.
+func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
+	const word = "iotax is here"
+	const mend = "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "open machine", On: m.String(), Err: err, Mend: mend}
+	}
+	hops := r.way().hops
+	limit := hops[len(hops)-1].timeout
+	late := fmt.Errorf("it did not run a command within %v", limit)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	stop := context.AfterFunc(limited, func() { r.Lasting.Close(context.WithoutCancel(ctx)) })
+	defer stop()
+	out := iotax.Capture{Limit: 64 << 10}
+	c := iotax.Command("echo", word)
+	c.Stdout = writer(func(p []byte) (int, error) {
+		n, err := out.Write(p)
+		if err != nil {
+			cancel()
+		}
+		return n, err
+	})
+	err := m.Run(context.WithoutCancel(ctx), c)
+	switch rest := strings.Replace(out.String(), word+"\n", "", 1); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case out.Err() != nil, err == nil && rest != "" || err == nil && out.String() == "":
+		return fail(fmt.Errorf("the login shell prints on its own: %.200q", rest), mend)
+	case err != nil && context.Cause(limited) == late:
+		return fail(late, "log in by hand, and look at the login shell's start-up files and at a forced command; or raise connect_timeout")
+	}
+	return err
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // A way is the chain of connections to a host; the last hop is the host.
 type way struct {

@@ -463,6 +463,38 @@ func TestSSHForcedCommand(t *testing.T) {
 	fails(t, startSSHDWithSpec(t, "ForceCommand echo go away >&2; exit 1"), "go away", "must be allowed to run commands")
 }
 
+// A login that prints without end, or never runs a command, ends the opening within the time for connecting. A cancelled
+// opening ends at once.
+func TestSSHEndlessLogin(t *testing.T) {
+	t.Parallel()
+	open := func(shell string) *Spec {
+		srv := &sshtest.Server{Shell: []string{"sh", "-c", shell}}
+		addr, key := srv.Start(t)
+		known := filepath.Join(t.TempDir(), "known")
+		write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
+		return &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known, ConnectTimeout: plan.Duration(time.Second)}
+	}
+	for shell, says := range map[string]string{"exec yes": `prints on its own: "y\ny\n`, "exec sleep 1000": "it did not run a command within 1s"} {
+		begin := time.Now()
+		fails(t, open(shell), says, "start-up files")
+		if d := time.Since(begin); d > 8*time.Second {
+			t.Errorf("%s: it took %v", shell, d)
+		}
+	}
+	spec := open("exec sleep 1000")
+	spec.ConnectTimeout = plan.Duration(time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	begin := time.Now()
+	_, err := Kind.Open(ctx, spec, kind.Options{Name: "remote"})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled opening ended with %v", err)
+	}
+	if d := time.Since(begin); d > 4*time.Second {
+		t.Errorf("a cancelled opening took %v", d)
+	}
+}
+
 func TestSSHNoisyLogin(t *testing.T) {
 	t.Parallel()
 	fails(t, startSSHDWithSpec(t, `ForceCommand echo welcome; eval "$SSH_ORIGINAL_COMMAND"`), "welcome", "start-up files")

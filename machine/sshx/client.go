@@ -194,7 +194,9 @@ func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wai
 	}
 	var alone time.Time // since when refused although no command can be keeping the session from us
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		answered := c.answers(ctx)
 		s, err = c.conn.NewSession()
+		answered()
 		if err == nil {
 			c.hold(1)
 			return s, sync.OnceFunc(func() {
@@ -241,6 +243,22 @@ func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wai
 	}
 }
 
+// answers gives the connection up when ctx ends and the server has not answered a request within proc.Patience after
+// that. The caller calls answered once it has.
+func (c *Client) answers(ctx context.Context) (answered func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-c.gone:
+		case <-time.After(proc.Patience):
+			c.lose(fmt.Errorf("the server did not answer within %v", proc.Patience))
+			c.conn.Close()
+		}
+	})
+	return func() { stop(); close(done) }
+}
+
 func (c *Client) hold(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +296,9 @@ func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
 	}
 	stdin, err := s.StdinPipe()
 	if err == nil {
+		answered := c.answers(ctx)
 		err = s.Start(far.Bootstrap)
+		answered()
 	}
 	if err != nil {
 		if c.isGone() {
@@ -358,6 +378,9 @@ func (c *Client) end(ctx context.Context, s *ssh.Session, call *far.Call, finish
 	return err
 }
 
+// scriptLimit is how much is kept of what the script that ends a command prints.
+const scriptLimit = 64 << 10
+
 // script runs a shell script in the session that is kept for it and returns the rest of the line
 // that starts with "left:".
 func (c *Client) script(ctx context.Context, op, text string) (string, error) {
@@ -366,7 +389,7 @@ func (c *Client) script(ctx context.Context, op, text string) (string, error) {
 		return "", err
 	}
 	defer release()
-	var out strings.Builder
+	out := iotax.Capture{Limit: scriptLimit}
 	s.Stdin = strings.NewReader(text)
 	s.Stdout = &out
 	done := make(chan error, 1)

@@ -2,7 +2,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +42,7 @@ const (
 func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	var out bytes.Buffer
+	var out iotax.Capture
 	err := host.Local().Run(ctx, &iotax.Cmd{Args: append([]string{t.program}, args...), Env: t.env, Stdout: &out})
 	if err == nil {
 		return strings.TrimSpace(out.String()), nil

@@ -1,0 +1,52 @@
+package iotax
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A command that prints without end is ended by its writer, also where the writer is given to os/exec, which would use
+// ReadFrom if there were one.
+func TestCapture(t *testing.T) {
+	t.Parallel()
+	out := Capture{Limit: 1000}
+	cmd := exec.Command("yes")
+	cmd.Stdout = &out
+	if err := cmd.Run(); err == nil {
+		t.Error("yes ended well")
+	}
+	var over *LimitError
+	if len(out.Bytes()) != 1000 || !errors.As(out.Err(), &over) {
+		t.Errorf("%d bytes were kept, with the error %v", len(out.Bytes()), out.Err())
+	}
+	whole := Capture{Limit: 3}
+	if n, err := io.Copy(&whole, strings.NewReader("abc")); n != 3 || err != nil || whole.Err() != nil {
+		t.Errorf("an output of exactly the limit: %d, %v", n, err)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ReadFile(name, 100); len(b) != 100 || err != nil {
+		t.Errorf("a file of exactly the limit: %d bytes, %v", len(b), err)
+	}
+	for _, f := range []string{name, "/dev/zero"} {
+		var over *LimitError
+		if b, err := ReadFile(f, 99); b != nil || !errors.As(err, &over) || err.Error() != "it is larger than 99 bytes" {
+			t.Errorf("%s: %d bytes and %v", f, len(b), err)
+		}
+	}
+	if b, err := ReadFile(os.DevNull, 99); len(b) != 0 || err != nil {
+		t.Errorf("%s: %d bytes and %v", os.DevNull, len(b), err)
+	}
+}
