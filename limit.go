@@ -2,6 +2,7 @@ package iotax
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,11 +52,44 @@ func (c *Capture) String() string { return c.buf.String() }
 
 // ReadAll reads r to its end. More than limit bytes are a *LimitError.
 func ReadAll(r io.Reader, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if int64(len(b)) > limit {
-		return nil, &LimitError{limit}
+	b, err := io.ReadAll(Limit(r, limit))
+	if errors.As(err, new(*LimitError)) {
+		return nil, err
 	}
 	return b, err
+}
+
+// Limit returns a reader of r that fails with a *LimitError where r has more than limit bytes.
+func Limit(r io.Reader, limit int64) io.Reader {
+	return &limited{io.LimitedReader{R: r, N: limit + 1}, limit}
+}
+
+type limited struct {
+	r     io.LimitedReader
+	limit int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.r.N == 0 {
+		return max(0, n-1), &LimitError{l.limit}
+	}
+	return n, err
+}
+
+// CheckSize refuses a file that a library would read whole: one with more than limit bytes, or a device. That name does not
+// exist is not its error.
+func CheckSize(name string, limit int64) error {
+	st, err := os.Stat(name)
+	switch {
+	case err != nil || name == os.DevNull:
+		return nil
+	case st.Mode()&os.ModeDevice != 0:
+		return errors.New("it is a device")
+	case st.Size() > limit:
+		return &LimitError{limit}
+	}
+	return nil
 }
 
 // ReadFile is os.ReadFile with a limit. Devices and FIFOs are read up to it.

@@ -83,7 +83,7 @@ func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json")
 // Get returns the calibration of r if there is one that is younger than MaxAge at now. A file that
 // cannot be read as one is as good as none: it is written anew.
 func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
-	text, err := os.ReadFile(c.Path(r))
+	text, err := iotax.ReadFile(c.Path(r), iotax.MaxOutput)
 	if err != nil {
 		return nil, false
 	}

@@ -385,7 +385,7 @@ func (e *examiner) kubernetes(context.Context) Check {
 	}
 	var problem string
 	for _, f := range files {
-		text, err := os.ReadFile(f)
+		text, err := iotax.ReadFile(f, iotax.MaxOutput)
 		if err != nil {
 			if !errors.Is(err, os.ErrNotExist) || os.Getenv("KUBECONFIG") != "" {
 				problem = err.Error()

@@ -47,6 +47,9 @@ func (c *Command) names() []string {
 //
 // Errors are *JobError with the line and the character in the text.
 func ParseCommand(text string) (*Command, error) {
+	if len(text) > MaxJob {
+		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Mend: "write its options into a job file"}
+	}
 	call, redirs, assigns, err := findCall(text)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"iotax"
 )
 
 // A JobFile is a job file, line by line: what is not changed is written back as it was read.
@@ -87,6 +89,9 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 	return f, errors.Join(p.errs...)
 }
 
+// MaxJob is how long a job file with all that it includes may be, in bytes.
+const MaxJob = 4 << 20
+
 // maxLine is fio's OPT_LEN_MAX: a longer line is read as two.
 const maxLine = 4096
 
@@ -102,6 +107,7 @@ type jobParser struct {
 	errs []error
 
 	included int
+	size     int // bytes read
 }
 
 // nested reports whether an included file is being read.
@@ -110,6 +116,10 @@ func (p *jobParser) nested() bool { return len(p.open) > 1 }
 func (p *jobParser) file(name, text string) *JobFile {
 	f := &JobFile{Name: name}
 	var cur *Section
+	if p.size += len(text); p.size > MaxJob {
+		p.errs = append(p.errs, &JobError{File: name, Msg: "with the files that it includes, " + (&iotax.LimitError{Limit: MaxJob}).Error(), Mend: "split the job file"})
+		return f
+	}
 	n := 0
 	for raw := range strings.Lines(text) {
 		n++

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"iotax"
 )
 
 // A Part is one thing that Read found in an input.
@@ -43,8 +45,15 @@ func Read(data []byte, name string) []Part {
 	return s.finish(data, name)
 }
 
+// maxDocument is the longest log or document, in bytes, and how far ReadFrom looks for the first result. maxParts is how many
+// results an input has at most.
+var (
+	maxDocument int64 = 256 << 20
+	maxParts          = 10_000
+)
+
 // ReadFrom is Read for inputs of any length: it holds no more of them than one document. A log is
-// read whole. The error is r's; what was read until then is returned.
+// read whole. The error is r's, or of something that is too large; what was read until then is returned.
 func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	const step = 1 << 20
 	s := scanner{}
@@ -60,7 +69,10 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 		if first && logLike(buf, name) {
 			rest, rerr := []byte(nil), err
 			if err == nil {
-				rest, rerr = io.ReadAll(r)
+				rest, rerr = iotax.ReadAll(r, max(0, maxDocument-int64(len(buf))))
+				if errors.As(rerr, new(*iotax.LimitError)) {
+					return nil, fmt.Errorf("a log: %w; log averages, with log_avg_msec", &iotax.LimitError{Limit: maxDocument})
+				}
 			}
 			if eof {
 				rerr = nil
@@ -73,6 +85,15 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 		used := s.scan(buf, err != nil)
 		if eof {
 			return s.finish(s.head, name), nil
+		}
+		switch {
+		case err != nil:
+		case int64(len(buf)-used) > maxDocument:
+			err = fmt.Errorf("a document: %w", &iotax.LimitError{Limit: maxDocument})
+		case len(s.parts) == 0 && int64(s.base) > maxDocument:
+			err = fmt.Errorf("no result in it, and %w", &iotax.LimitError{Limit: maxDocument})
+		case len(s.parts) > maxParts:
+			err = fmt.Errorf("it has more than %d results: split it", maxParts)
 		}
 		if err != nil {
 			return s.finish(s.head, name), err

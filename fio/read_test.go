@@ -420,3 +420,58 @@ func TestIdleRunThenAnother(t *testing.T) {
 		}
 	}
 }
+
+// endless repeats a text for ever.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		k := copy(p[n:], e.text[e.at:])
+		e.at, n = (e.at+k)%len(e.text), n+k
+	}
+	return n, nil
+}
+
+// Inputs without end are refused, whatever they hold.
+func TestReadFromLimits(t *testing.T) {
+	defer func(d int64, p int) { maxDocument, maxParts = d, p }(maxDocument, maxParts)
+	maxDocument, maxParts = 4<<20, 100
+	terse := "3;fio-3.33;a;0;0;" + strings.Repeat("1;", 126) + "1\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"zeros", "\x00", "a document: it is larger than 4 MiB"},
+		{"one line", "{", "it is larger than 4 MiB"},
+		{"a document", `{"fio version" : "fio-3.33", "jobs" : [` + strings.Repeat(" ", 5<<20), "a document: it is larger than 4 MiB"},
+		{"text", "hello\n", "no result in it, and it is larger than 4 MiB"},
+		{"x_bw.1.log", "1, 2, 0, 4096\n", "a log: it is larger than 4 MiB"},
+		{"results", terse, "it has more than 100 results"},
+	} {
+		_, err := ReadFrom(&endless{text: c.text}, c.name)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestJobLimit(t *testing.T) {
+	t.Parallel()
+	text := []byte("[a]\n" + strings.Repeat("\n", MaxJob/2))
+	_, err := ReadJob("a", func(name string) ([]byte, error) {
+		if name == "a" {
+			return append(text, "include b\n"...), nil
+		}
+		return text, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "larger than 4 MiB") {
+		t.Errorf("a job file whose includes are too large: %v", err)
+	}
+	if _, err := ParseJob(strings.Repeat("\n", MaxJob+1)); err == nil {
+		t.Error("a job file that is too large was read")
+	}
+	if _, err := ParseCommand("fio " + strings.Repeat("x ", MaxJob/2)); err == nil {
+		t.Error("a command that is too long was read")
+	}
+}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/therootcompany/xz"
+
+	"iotax"
 )
 
 // modules is a kernel's module tree. It is read from the modules themselves and not from
@@ -151,7 +153,7 @@ func readModule(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(r)
+	return iotax.ReadAll(r, 256<<20)
 }
 
 // modInfo reads the section in which a module says what it needs and how else it is called.

@@ -15,11 +15,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// MaxFile is the largest plan file, in bytes.
+const MaxFile = 1 << 20
+
 // A plan file is small. The bounds keep a hostile or broken one from taking the machine down: the
 // YAML parser is recursive (a stack overflow cannot be caught in Go), takes time in the square of
 // the number of keys, and stores the whole path of keys with every node.
 const (
-	maxBytes   = 1 << 20
+	maxBytes   = MaxFile
 	maxTokens  = 100_000
 	maxDepth   = 16
 	maxKey     = 256     // bytes

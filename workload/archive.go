@@ -60,8 +60,8 @@ func (s *Archive) Validate() error {
 	if s.Directories < 1 || s.Directories > 1e5 {
 		bad("directories", "%d is not a number from 1 to 100000", s.Directories)
 	}
-	if s.Size < plan.Size(s.Files) || s.Size > 1<<40 {
-		bad("size", "%v is less than a byte a file, or more than 1TiB", s.Size)
+	if s.Size < plan.Size(s.Files) || s.Size > plan.Size(maxUnpacked) {
+		bad("size", "%v is less than a byte a file, or more than %v", s.Size, plan.Size(maxUnpacked))
 	}
 	if s.Timeout <= 0 {
 		bad("timeout", "it must be more than nothing")

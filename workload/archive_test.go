@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,6 +42,40 @@ func TestArchiveTree(t *testing.T) {
 		if err := c.write(&second); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 			t.Errorf("it differs the second time (%v)", err)
 		}
+	}
+}
+
+// An archive that unpacks to more than fits into memory is refused while it is read.
+func TestArchiveBomb(t *testing.T) {
+	defer func(n int64, entries int) { maxUnpacked, maxEntries = n, entries }(maxUnpacked, maxEntries)
+	maxUnpacked, maxEntries = 1<<20, 1000
+	packed := func(files int, size int64) error {
+		_, err := describeTar(func(w io.Writer) error {
+			z := gzip.NewWriter(w)
+			tw := tar.NewWriter(z)
+			for i := range files {
+				if err := tw.WriteHeader(&tar.Header{Name: fmt.Sprint(i), Mode: 0o600, Size: size}); err != nil {
+					return err
+				}
+				if _, err := tw.Write(make([]byte, size)); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tw.Close(), z.Close())
+		})
+		return err
+	}
+	for _, c := range []struct {
+		files int
+		size  int64
+		want  string
+	}{{1, 2 << 20, "what it holds: it is larger than 1 MiB"}, {5, 300 << 10, "what it holds: it is larger than 1 MiB"}, {1001, 1, "more than 1000 files"}} {
+		if err := packed(c.files, c.size); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d files of %d bytes: %v", c.files, c.size, err)
+		}
+	}
+	if err := packed(4, 256<<10); err != nil {
+		t.Errorf("an archive of exactly the limit: %v", err)
 	}
 }
 

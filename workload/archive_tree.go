@@ -17,7 +17,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
+
+	"iotax"
 )
 
 // content is what is known of an archive.
@@ -65,6 +67,13 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// maxUnpacked is what the files of an archive hold at most, in bytes: they are kept in memory while it is described.
+// maxEntries is how many files and directories it has at most.
+var (
+	maxUnpacked int64 = 4 << 30
+	maxEntries        = 1_100_000
+)
+
 func readTar(r io.Reader) (*content, error) {
 	plain, err := unpacked(bufio.NewReader(r))
 	if err != nil {
@@ -74,6 +83,7 @@ func readTar(r io.Reader) (*content, error) {
 	dirs := map[string]bool{}
 	c := &content{}
 	bodies := map[string][]byte{} // the sum is taken in the order of the names
+	left := maxUnpacked
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -92,11 +102,18 @@ func readTar(r io.Reader) (*content, error) {
 				dirs[name] = true
 			}
 		case tar.TypeReg:
-			var b bytes.Buffer
-			if _, err := io.Copy(&b, t); err != nil {
+			b, err := iotax.ReadAll(t, left)
+			if errors.As(err, new(*iotax.LimitError)) {
+				err = fmt.Errorf("what it holds: %w", &iotax.LimitError{Limit: maxUnpacked})
+			}
+			if err != nil {
 				return nil, err
 			}
-			bodies[name] = b.Bytes()
+			left -= int64(len(b))
+			bodies[name] = b
+		}
+		if len(bodies)+len(dirs) > maxEntries {
+			return nil, fmt.Errorf("it has more than %d files and directories", maxEntries)
 		}
 	}
 	if len(bodies) == 0 {
@@ -123,9 +140,9 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(r)
 	case bytes.HasPrefix(magic, []byte("\xfd7zXZ")):
-		return xz.NewReader(r)
+		return xz.NewReader(r, 0)
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return zstd.NewReader(r)
+		return zstd.NewReader(r, zstd.WithDecoderMaxWindow(512<<20))
 	}
 	return r, nil
 }

@@ -202,7 +202,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 		return &plan.FieldError{Field: "file", Msg: fmt.Sprintf("read job file %s: %s", src.file, strings.ReplaceAll(err.Error(), "\n", "; ")), Mend: mend}
 	}
 	file, err := fio.ReadJob(filepath.ToSlash(src.file), func(name string) ([]byte, error) {
-		text, err := os.ReadFile(filepath.FromSlash(name))
+		text, err := iotax.ReadFile(filepath.FromSlash(name), fio.MaxJob)
 		var pe *os.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err // the path is said anyhow

@@ -540,6 +540,23 @@ func TestRunFails(t *testing.T) {
 }
 
 // A name of a workload is nothing to fio, also where fio would see more in it.
+// Output without end fails the trial, and what is kept of it has a limit.
+func TestOutputLimit(t *testing.T) {
+	defer func(limit int) { outputLimit = limit }(outputLimit)
+	outputLimit = 1000
+	w, tg := open(t, "size", "1MiB", "direct", "0"), target(host.Local(), small(t))
+	prepared(t, w, tg)
+	out := trial(200 * time.Millisecond)
+	err := w.Run(ctxFor(t), tg, out)
+	var over *iotax.LimitError
+	if !errors.As(err, &over) || !strings.Contains(err.Error(), "fio's output with its one-second logs: it is larger than 1000 bytes") {
+		t.Errorf("got %v", err)
+	}
+	if len(out.Raw) == 0 || len(out.Raw) > 1000 {
+		t.Errorf("%d bytes of output were kept", len(out.Raw))
+	}
+}
+
 func TestJobNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("data", 0o755); err != nil {

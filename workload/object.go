@@ -101,7 +101,7 @@ func storeOf(p iotax.Place) (store, error) {
 	s := store{prefix: q.Get("prefix"), versioned: q.Get("versioned") != "",
 		endpoint: object.Endpoint{Host: u.Host, Bucket: strings.Trim(u.Path, "/"), TLS: q.Get("tls") == "on", Region: q.Get("region"), Style: q.Get("style"), Create: q.Get("create") != ""}}
 	if ca := q.Get("ca"); ca != "" {
-		b, err := os.ReadFile(ca)
+		b, err := iotax.ReadFile(ca, iotax.MaxOutput)
 		if err != nil {
 			return store{}, fmt.Errorf("ca: %w", err)
 		}
@@ -109,7 +109,11 @@ func storeOf(p iotax.Place) (store, error) {
 	}
 	c := credentials.NewEnvAWS()
 	if file := q.Get("credentials"); file != "" {
-		if _, err := os.Stat(file); err != nil {
+		_, err := os.Stat(file)
+		if err == nil {
+			err = iotax.CheckSize(file, iotax.MaxOutput)
+		}
+		if err != nil {
 			return store{}, fmt.Errorf("credentials: %w", err)
 		}
 		c = credentials.NewFileAWSCredentials(file, os.Getenv("AWS_PROFILE"))

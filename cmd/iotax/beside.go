@@ -39,12 +39,9 @@ func (rd *reading) read() error {
 		return usageError{fmt.Errorf("--layout %s: there is no such layout; there are plain, %s", rd.layout, strings.Join(iotax.Layouts, ", "))}
 	}
 	if rd.besideMap != "" {
-		src, err := os.ReadFile(rd.besideMap)
+		src, err := iotax.ReadFile(rd.besideMap, maxBesideMap)
 		if err != nil {
-			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: errors.Unwrap(err), Mend: "name a YAML file that can be read"}}
-		}
-		if len(src) > maxBesideMap {
-			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: fmt.Errorf("it has more than %d bytes", maxBesideMap)}}
+			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: cause(err), Mend: "name a YAML file that can be read"}}
 		}
 		var m struct {
 			Published                           string
@@ -78,14 +75,17 @@ func (rd *reading) read() error {
 			Mend: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
 	}
 	defer f.Close()
-	if rd.figures, err = published.Read(f); err != nil {
+	if rd.figures, err = published.Read(iotax.Limit(f, maxBesideTable)); err != nil {
 		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: err, Mend: "give it the columns suite, source, workload, target, rep, metric, value and unit"}}
 	}
 	rd.names.Published = rd.beside
 	return nil
 }
 
-const maxBesideMap = 1 << 20
+const (
+	maxBesideMap   = 1 << 20
+	maxBesideTable = 64 << 20
+)
 
 // apply shows rep as the flags say.
 func (rd *reading) apply(rep *report.Report) error {

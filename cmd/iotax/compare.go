@@ -184,7 +184,8 @@ func (o *opener) file(path string) (*report.Report, error) {
 		defer f.Close()
 		in = f
 	}
-	r, trials, err := store.ReadJSON(in)
+	const maxExport = 1 << 30
+	r, trials, err := store.ReadJSON(iotax.Limit(in, maxExport))
 	if err != nil {
 		return fail(err, "make one with `iotax export RUN -o FILE`")
 	}

@@ -54,9 +54,9 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 		return t, usageError{&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Mend: mend}}
 	}
 	if k.pod != "" {
-		text, err := os.ReadFile(k.pod)
+		text, err := iotax.ReadFile(k.pod, iotax.MaxOutput)
 		if err != nil {
-			return fail(errors.Unwrap(err), "name a file that can be read")
+			return fail(cause(err), "name a file of at most 16 MiB that can be read")
 		}
 		if err := yaml.UnmarshalStrict(text, &t); err != nil {
 			return fail(err, "write what stands below template: in a Job: metadata and spec")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -110,19 +109,22 @@ func isFio(word string) bool {
 	return regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`).MatchString(filepath.Base(word))
 }
 
+// maxLint is the largest text that is linted.
+const maxLint = 64 << 20
+
 // lint reads one argument.
 func (l *linter) lint(arg string) error {
 	if src, ok := suite.Source(arg); ok {
 		return l.text("suite "+arg, string(src))
 	}
 	if arg == "-" {
-		text, err := io.ReadAll(l.in)
+		text, err := iotax.ReadAll(l.in, maxLint)
 		if err != nil {
 			return &iotax.Error{Op: "lint", On: "standard input", Err: err}
 		}
 		return l.text("standard input", string(text))
 	}
-	text, err := os.ReadFile(arg)
+	text, err := iotax.ReadFile(arg, maxLint)
 	switch {
 	case err == nil:
 		l.files = append(l.files, arg)
@@ -133,11 +135,11 @@ func (l *linter) lint(arg string) error {
 		return &iotax.Error{Op: "lint", On: arg, Err: errors.New("there is no such file"),
 			Mend: "name a file, a suite (" + strings.Join(suite.Names(), ", ") + "), or a command line in quotes: 'fio --name=…'"}
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
+	mend := "name files that can be read"
+	if errors.As(err, new(*iotax.LimitError)) {
+		mend = "name job files, plans and results; iotax import reads longer results"
 	}
-	return &iotax.Error{Op: "lint", On: arg, Err: err, Mend: "name files that can be read"}
+	return &iotax.Error{Op: "lint", On: arg, Err: cause(err), Mend: mend}
 }
 
 var (
@@ -178,7 +180,7 @@ func (l *linter) job(name, text string) error {
 		if n == filepath.ToSlash(name) {
 			return []byte(text), nil
 		}
-		included, err := os.ReadFile(filepath.FromSlash(n))
+		included, err := iotax.ReadFile(filepath.FromSlash(n), fio.MaxJob)
 		if err == nil {
 			l.files = append(l.files, n)
 		}

@@ -237,17 +237,20 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 		return arg, src, nil
 	}
 	if arg == "-" {
-		src, err = io.ReadAll(stdin)
+		src, err = iotax.ReadAll(stdin, plan.MaxFile)
+		if err != nil {
+			err = &iotax.Error{Op: "read plan", On: "standard input", Err: err, Mend: "write a plan file of at most 1 MiB"}
+		}
 		return "standard input", src, err
 	}
-	src, err = os.ReadFile(arg)
+	src, err = iotax.ReadFile(arg, plan.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
 		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg,
 			Err:  errors.New("there is no suite and no file of this name"),
 			Mend: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
 	}
 	if err != nil {
-		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: errors.Unwrap(err),
+		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: cause(err),
 			Mend: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or targets such as dir:/var/tmp"}
 	}
 	return arg, src, nil

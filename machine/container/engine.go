@@ -126,7 +126,7 @@ func currentContext(dir string) string {
 	var c struct {
 		CurrentContext string `json:"currentContext"`
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	b, err := iotax.ReadFile(filepath.Join(dir, "config.json"), iotax.MaxOutput)
 	if err != nil || json.Unmarshal(b, &c) != nil {
 		return ""
 	}
@@ -141,7 +141,7 @@ func dockerContext(dir, name string) (where, tls string, err error) {
 	fail := func(err error) (string, string, error) {
 		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Mend: "docker context ls lists those there are"}
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "contexts/meta", id, "meta.json"))
+	b, err := iotax.ReadFile(filepath.Join(dir, "contexts/meta", id, "meta.json"), iotax.MaxOutput)
 	if err != nil {
 		return fail(err)
 	}

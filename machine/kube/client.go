@@ -65,6 +65,11 @@ func Connect(c Config) (*Client, error) {
 		}
 		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Mend: "set KUBECONFIG, or kubeconfig: and context: in the plan; kubectl config get-contexts lists those there are"}
 	}
+	for _, file := range rules.GetLoadingPrecedence() {
+		if err := iotax.CheckSize(file, iotax.MaxOutput); err != nil {
+			return fail(fmt.Errorf("%s: %w", file, err))
+		}
+	}
 	conf, err := load.ClientConfig()
 	if err != nil {
 		return fail(err)

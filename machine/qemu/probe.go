@@ -51,7 +51,7 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 		Key string `json:"key"`
 		Accelerator
 	}
-	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &known) == nil && known.Key == key {
+	if b, err := iotax.ReadFile(file, iotax.MaxOutput); err == nil && json.Unmarshal(b, &known) == nil && known.Key == key {
 		return known.Accelerator, nil
 	}
 	found := tryBoot(ctx, boot, accel, workDir, alive)

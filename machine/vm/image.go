@@ -49,7 +49,7 @@ func (b *booting) image(ctx context.Context) error {
 	b.facts["image"] = s.Image
 	b.facts["device.iotax-root"] = root.Line()
 	if s.Identity != "" {
-		pem, err := os.ReadFile(s.Identity)
+		pem, err := iotax.ReadFile(s.Identity, iotax.MaxOutput)
 		if err == nil {
 			b.signer, err = ssh.ParsePrivateKey(pem)
 		}
