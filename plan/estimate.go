@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -36,6 +37,15 @@ func (p *Plan) Trials() int {
 		n += len(p.targetsOf(&p.Workloads[i]))
 	}
 	return n
+}
+
+// CheckTrials refuses a plan with more trials than a schedule may have. Call it after changing Measure.
+func (p *Plan) CheckTrials() error {
+	n := p.Trials()
+	if blocks := p.Measure.Blocks.Min; n > 0 && blocks > maxTrials/n {
+		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d blocks of %d trials are more than %d trials", blocks, n, maxTrials), Mend: "fewer blocks, targets or workloads"}
+	}
+	return nil
 }
 
 // Estimate returns the least and the most time that the blocks of the plan take, by the clock of

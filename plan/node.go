@@ -29,6 +29,8 @@ const (
 	maxNodes   = 200_000 // after aliases are resolved
 	maxEntries = 10_000  // machines, targets or workloads, after axes are expanded
 	maxAnchors = 1000
+	maxCells   = 1_000_000 // targets × workloads
+	maxTrials  = 1_000_000 // of the least number of blocks
 	maxPaths   = 100 << 20 // bytes of paths that the parser may come to store
 )
 

@@ -136,6 +136,10 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	missing("targets", "add targets: {disk: {dir: /var/tmp}}")
 	missing("workloads", "add workloads: {4k random read: {fio: {rw: randread, bs: 4k}}}")
 
+	if n := len(b.targets) * len(b.works); n > maxCells {
+		b.fail(section["workloads"], "split the plan", "%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells)
+		return p
+	}
 	p.Baseline = b.baseline(baseline)
 	b.references(p.Baseline)
 	b.servers()

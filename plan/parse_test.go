@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -222,7 +223,7 @@ func TestHugePlans(t *testing.T) {
 		"key": repeat("k", maxBytes-3) + ": v", "text": "name: " + repeat("x", maxBytes-6), "block": "name: |\n" + repeat("  x\n", maxBytes/4-4),
 		"colons": repeat("a: ", maxBytes/3), "too long": repeat("a", maxBytes+1), "merges": repeat("<<: {}\n", maxBytes/7),
 		"stairs": stairs(2000), "percent": repeat("%", maxBytes), "documents": repeat("---\n", maxBytes/4), "dots": repeat("...\n", maxBytes/4),
-		"long path": longPath(),
+		"long path": longPath(), "cells": grid(2000, 600),
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -236,6 +237,34 @@ func TestHugePlans(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		})
+	}
+}
+
+// grid is a plan with so many targets and workloads.
+func grid(targets, works int) string {
+	var b strings.Builder
+	b.WriteString("targets:\n")
+	for i := range targets {
+		fmt.Fprintf(&b, "  t%d: {dir: /t/%d}\n", i, i)
+	}
+	b.WriteString("workloads:\n")
+	for i := range works {
+		fmt.Fprintf(&b, "  w%d: {fio: {rw: randread}}\n", i)
+	}
+	return b.String()
+}
+
+func TestTooManyTrials(t *testing.T) {
+	t.Parallel()
+	p, err := Parse("plan.yaml", []byte(grid(100, 10)), testKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for blocks, want := range map[int]string{1000: "", 1001: "plan.yaml: 1001 blocks of 1000 trials are more than 1000000 trials"} {
+		p.Measure.Blocks.Min = blocks
+		if err := p.CheckTrials(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d blocks: %v", blocks, err)
+		}
 	}
 }
 

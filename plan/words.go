@@ -71,6 +71,10 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	b.addMachines(w.machines)
 	b.addTargets(w.targets)
 	b.addWorkloads(w.works)
+	if len(b.targets)*len(b.works) > maxCells {
+		c.add(&Error{Msg: fmt.Sprintf("%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells), Mend: "name fewer"})
+		return nil, c.err()
+	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
 	if len(c.errs) == 0 { // a wrong first word would make the second the baseline

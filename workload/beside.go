@@ -47,7 +47,7 @@ func (r *resolved) asked() string {
 // files counts the test files without naming them.
 func (r *resolved) files() (n int) {
 	for _, o := range r.all() {
-		n += o.layout.jobs * o.layout.files
+		n += o.layout.count()
 	}
 	return n
 }

@@ -202,7 +202,7 @@ func checkOption(name, value string) error {
 		return e
 	case "iodepth", "numjobs", "nrfiles":
 		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 1<<20 {
-			return fmt.Errorf("%q is no whole number above 0", value)
+			return fmt.Errorf("%q is no whole number from 1 to 1048576", value)
 		}
 	case "bs", "size", "filesize", "io_size", "offset", "offset_increment":
 		if strings.HasSuffix(value, "%") {
@@ -266,8 +266,39 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "env", Msg: "the values are for a job file or a command, and none is given", Mend: "add file: NAME.fio"}
 	}
 	f.fillDefaults()
-	return f.checkLoad()
+	if err := f.checkLoad(); err != nil {
+		return err
+	}
+	if e := f.tooLarge(); e != nil {
+		return e
+	}
+	return nil
 }
+
+// tooLarge refuses a job with too many processes or files, before anything is made of it. What else is wrong with the job is
+// not its error: variables may have values on the target alone.
+func (f *Fio) tooLarge() *plan.FieldError {
+	j := &fioJob{spec: f, sharedFile: f.Load != ""}
+	if f.source != nil {
+		j.take(f.source)
+	} else {
+		for _, s := range f.settings {
+			s.Value = standardSizes(s.Value)
+			j.settings = append(j.settings, s)
+		}
+	}
+	_, err := j.resolve(hostVars())
+	var over *tooMuch
+	if !errors.As(err, &over) {
+		return nil
+	}
+	return &plan.FieldError{Field: over.key, Msg: over.msg, Mend: "at most " + over.most}
+}
+
+// A tooMuch reports a job beyond maxJobs, maxFiles or maxTotal.
+type tooMuch struct{ key, msg, most string }
+
+func (e *tooMuch) Error() string { return e.msg + "; the limit is " + e.most }
 
 // headline is the order in which the first options are shown.
 var headline = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "end_fsync"}
@@ -439,6 +470,13 @@ func reads(rw string) bool {
 	return strings.Contains(mode, "read") || mode == "rw" || mode == "randrw"
 }
 
+// maxJobs bounds the processes of a job and their files: all of them are named before fio starts. maxTotal bounds the bytes of
+// the files.
+const (
+	maxJobs        = 4096
+	maxTotal int64 = 1 << 50
+)
+
 // A resolved job has every variable replaced.
 type resolved struct {
 	settings []fio.Setting
@@ -480,6 +518,26 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 			o.layout = files[file].layout
 		}
 	}
+	over := func(key, msg, most string) error {
+		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: &tooMuch{key, msg, most}}
+	}
+	left, jobs, several := maxTotal, 0, 0
+	for _, o := range r.all() {
+		if o.layout.total() > left {
+			return nil, over("size", "the test files would be too large", plan.Size(maxTotal).String())
+		}
+		left -= o.layout.total()
+		jobs += o.layout.jobs
+		if o.layout.files > 1 && o.layout.jobs > 0 {
+			several += o.layout.count()
+		}
+	}
+	if several > maxFiles {
+		return nil, over("nrfiles", fmt.Sprintf("%d files are too many", several), fmt.Sprint(maxFiles))
+	}
+	if jobs > maxJobs {
+		return nil, over("numjobs", fmt.Sprintf("%d processes are too many", jobs), fmt.Sprint(maxJobs))
+	}
 	return r, nil
 }
 
@@ -516,6 +574,9 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	fail := func(key string, err error) error {
 		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: err}
 	}
+	large := func(key string) error {
+		return fail(key, &tooMuch{key, "the test files would be too large", plan.Size(maxTotal).String()})
+	}
 	size := func(key string) (n int64, err error) {
 		v, ok := get[key]
 		if !ok {
@@ -530,6 +591,9 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 		} else if err != nil || n < 0 {
 			return 0, fail(key, fmt.Errorf("%q is no size", v))
 		}
+		if n > maxTotal {
+			return 0, large(key)
+		}
 		return n, nil
 	}
 	whole := func(key string) (int, error) {
@@ -540,6 +604,9 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 {
 			return 0, fail(key, fmt.Errorf("%q is no whole number above 0", v))
+		}
+		if n > maxJobs {
+			return 0, fail(key, &tooMuch{key, fmt.Sprintf("%d is too many", n), fmt.Sprint(maxJobs)})
 		}
 		return n, nil
 	}
@@ -597,17 +664,14 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	}
 	l.shared = (j.sharedFile && p.index == 0 || p.file != "" || increment > 0) && l.files == 1
 	if l.shared && l.jobs > 0 {
-		if increment > (1<<62)/int64(l.jobs) {
-			return nil, fail("offset_increment", errors.New("the file would be too large"))
+		if increment > maxTotal/int64(l.jobs) {
+			return nil, large("offset_increment")
 		}
 		fileSize += increment * int64(l.jobs-1)
 	}
-	if offset > 1<<62 || fileSize > 1<<62 {
-		return nil, fail("size", errors.New("the file would be too large"))
-	}
 	l.bytes = (fileSize + offset + 4095) &^ 4095
-	if l.jobs > 0 && l.bytes > (1<<62)/int64(l.jobs*l.files) {
-		return nil, fail("size", errors.New("the files would be too large"))
+	if l.jobs > 0 && l.bytes > maxTotal/int64(l.count()) {
+		return nil, large("size")
 	}
 	if writes(r.rw) {
 		l.tag = dataTag(r.settings)

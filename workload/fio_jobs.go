@@ -51,6 +51,10 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		s.settings = slices.Clone(f.settings)
 		s.source = &source{file: src.file, jobs: src.jobs[i:end], told: src.told, said: said}
 		p := plan.Part{Spec: &s, Name: strings.Join(src.labels[i:end], "+")}
+		if e := s.tooLarge(); e != nil {
+			e.Field, e.Msg = f.field(), p.Name+": "+e.Field+": "+e.Msg
+			return nil, e
+		}
 		if i == 0 && !f.Jointly {
 			s.source.together = src.together
 		}

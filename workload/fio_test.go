@@ -353,7 +353,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"device, writes", iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}, []string{"rw", "write", "size", "1MiB"}, "block devices are only read", "a directory"},
 		{"URL", iotax.Place{Kind: iotax.PlaceURL, Path: "http://x"}, nil, "not at the url http://x", ""},
 		{"value fio refuses", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "rwmixread", "200"}, "failed parsing rwmixread=200", "correct the option"},
-		{"too many files", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "nrfiles", "2000"}, "1000 are the most", ""},
+		{"too many files", iotax.Place{Kind: iotax.PlaceDir, Path: tiny}, []string{"size", "1MiB", "numjobs", "2000"}, "1000 are the most", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := open(t, c.options...)

@@ -29,7 +29,18 @@ type layout struct {
 	part   int    // of several jobs that run at the same time, each has files of its own
 }
 
-func (l layout) total() int64 { return l.bytes * int64(len(l.names())) }
+func (l layout) total() int64 { return l.bytes * int64(l.count()) }
+
+// count is the number of files, without naming them.
+func (l layout) count() int {
+	switch {
+	case l.jobs == 0:
+		return 0
+	case l.shared:
+		return 1
+	}
+	return l.jobs * l.files
+}
 
 func (l layout) stem() string {
 	size := plan.Size(l.bytes).String()
@@ -45,7 +56,7 @@ func (l layout) stem() string {
 // format is fio's filename_format for the files.
 func (l layout) format() string { return l.stem() + ".$jobnum.$filenum.dat" }
 
-// names lists the files; the number of them is bounded by checkFiles.
+// names lists the files; resolve bounds their number.
 func (l layout) names() []string {
 	switch {
 	case l.jobs == 0:
@@ -53,7 +64,7 @@ func (l layout) names() []string {
 	case l.shared:
 		return []string{l.stem() + ".dat"}
 	}
-	names := make([]string, 0, l.jobs*l.files)
+	names := make([]string, 0, l.count())
 	for j := range l.jobs {
 		for f := range l.files {
 			names = append(names, fmt.Sprintf("%s.%d.%d.dat", l.stem(), j, f))

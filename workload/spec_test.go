@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/machine"
@@ -31,8 +32,8 @@ func TestSetOption(t *testing.T) {
 		{"size", "0", "can't be 0", ""},
 		{"bs", "4k,x", "not a size", ""},
 		{"bs", "", "needs a value", ""},
-		{"iodepth", "0", "no whole number above 0", ""},
-		{"numjobs", "many", "no whole number above 0", ""},
+		{"iodepth", "0", "no whole number from 1 to 1048576", ""},
+		{"numjobs", "many", "no whole number from 1 to 1048576", ""},
 	} {
 		err := (&Fio{}).SetOption(c.key, c.value)
 		var fe *plan.FieldError
@@ -401,5 +402,62 @@ func TestScale(t *testing.T) {
 	var fe *plan.FieldError
 	if err := bad.Validate(); !errors.As(err, &fe) || fe.Field != "scale" {
 		t.Errorf("a negative scale: %v", err)
+	}
+}
+
+// A job beyond the limits is refused when the plan is read, before its files have names.
+func TestTooManyFiles(t *testing.T) {
+	t.Parallel()
+	file := func(text string) *Fio {
+		name := filepath.Join(t.TempDir(), "j.fio")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return &Fio{File: name}
+	}
+	var sections strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&sections, "[s%d]\nnumjobs=1000\nsize=1m\n", i)
+	}
+	for _, c := range []struct {
+		options []string
+		file    string
+		jointly bool
+		want    string
+	}{
+		{options: []string{"numjobs", "1048576", "nrfiles", "1048576"}, want: "numjobs: 1048576 is too many"},
+		{options: []string{"nrfiles", "1048576"}, want: "nrfiles: 1048576 is too many"},
+		{options: []string{"numjobs", "11", "nrfiles", "100"}, want: "nrfiles: 1100 files are too many"},
+		{options: []string{"numjobs", "4096", "size", "1TiB"}, want: "size: the test files would be too large"},
+		{options: []string{"filesize", "8388607TiB", "nrfiles", "2"}, want: "too large"},
+		{options: []string{"numjobs", "4096", "offset_increment", "1TiB"}, want: "offset_increment: the test files would be too large"},
+		{options: []string{"numjobs", "1000", "size", "4KiB"}},
+		{options: []string{"numjobs", "4096", "size", "4KiB", "offset_increment", "4KiB"}},
+		{file: "[a]\nnumjobs=100000\nsize=1m\n", want: "a: numjobs: 100000 is too many"},
+		{file: "[a]\nsize=1m\n[b]\nnrfiles=2000\nsize=1g\n", want: "b: nrfiles: 2000 files are too many"},
+		{file: "[a]\nnumjobs=${JOBS}\nsize=1m\n"},
+		{file: sections.String()},
+		{file: sections.String(), jointly: true, want: "numjobs: 5000 processes are too many"},
+	} {
+		begin := time.Now()
+		var err error
+		if c.file != "" {
+			spec := file(c.file)
+			spec.Jointly = c.jointly
+			_, err = spec.Split("")
+		} else {
+			spec := newFio().(*Fio)
+			for i := 0; i < len(c.options) && err == nil; i += 2 {
+				err = spec.SetOption(c.options[i], c.options[i+1])
+			}
+			err = errors.Join(err, spec.Validate())
+		}
+		switch {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%+v: got %v", c, err)
+		}
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("%+v took %v", c, d)
+		}
 	}
 }

@@ -156,6 +156,9 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 			return nil, usageError{err}
 		}
 	}
+	if err := p.CheckTrials(); err != nil {
+		return nil, usageError{err}
+	}
 	return p, nil
 }
 
