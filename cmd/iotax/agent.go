@@ -18,6 +18,7 @@ func (a *app) agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: workload.AgentCommand + " KIND", Short: "Do a job for an iotax elsewhere", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			mustUndo()
 			switch args[0] {
 			case agentCommands:
 				return agent.Serve(c.Context(), host.Local(), a.in, a.out)

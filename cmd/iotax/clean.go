@@ -67,6 +67,7 @@ type cleanItem struct {
 
 // clean lists or removes what the runs of these ids have left; without ids, what any run has left.
 func (a *app) clean(ctx context.Context, runs []string, yes, remote bool) error {
+	mustUndo()
 	var errs []error
 	machines, places, err := a.whereRunsWere(ctx, remote)
 	errs = append(errs, err)

@@ -106,6 +106,7 @@ the distribution's package and unpacked in the cache; it is not installed.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		k, err := guest.FindKernel(c.Context(), cacheDir(), nil)
 		if err != nil && *fetch {
+			mustUndo()
 			k, err = guest.FetchKernel(c.Context(), cacheDir(), func(format string, args ...any) {
 				if !a.quiet {
 					fmt.Fprintln(a.err, strings.TrimSpace(fmt.Sprintf(format, args...)))

@@ -110,6 +110,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if err != nil {
 		return err
 	}
+	mustUndo()
 	label, err := leftover.Begin(id)
 	if err != nil {
 		return err

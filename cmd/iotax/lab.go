@@ -58,6 +58,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 			if nodes < 1 {
 				return usageError{fmt.Errorf("--nodes: %d is no number of nodes", nodes)}
 			}
+			mustUndo()
 			l, err := lab.Up(c.Context(), config)
 			if err != nil {
 				return err
@@ -79,6 +80,7 @@ func (a *app) labDown(name *string) *cobra.Command {
 		Short: "Remove the nodes and what is on them, also what a crash left",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			mustUndo()
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 			defer cancel()
 			return lab.Down(ctx, *name)
@@ -195,6 +197,7 @@ func (a *app) labExec(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			mustUndo()
 			cmd := exec.CommandContext(c.Context(), line[0], line[1:]...)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = a.in, a.out, a.err, n.Dir
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/charmbracelet/x/ansi"
@@ -47,10 +48,31 @@ func main() {
 		signals = append(signals, syscall.SIGHUP) // the terminal was closed: what was made is removed all the same
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// A second signal kills at once: the first may hang on a machine that is gone.
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() {
+		stop() // a second signal kills at once: the first may hang on a machine that is gone
+		undoing.Lock()
+		if !undoing.begun {
+			fmt.Fprintln(os.Stderr, "iotax: interrupted")
+			os.Exit(exitInterrupted)
+		}
+		undoing.Unlock()
+	})
 	code := Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	os.Exit(code)
+}
+
+// undoing is whether the process has begun to make what it must undo. Until then the first signal ends it at once, whatever it
+// reads or computes.
+var undoing struct {
+	sync.Mutex
+	begun bool
+}
+
+// mustUndo is called before the process makes what it must undo. From then on the first signal ends its context.
+func mustUndo() {
+	undoing.Lock()
+	undoing.begun = true
+	undoing.Unlock()
 }
 
 // exitCode is an error that only sets the exit status; what it means has been printed.
@@ -81,6 +103,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	case errors.As(err, &code):
 		return int(code)
 	case ctx.Err() != nil:
+		mustUndo() // or main has printed it, and ends the process
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):

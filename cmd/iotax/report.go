@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -134,12 +135,17 @@ func writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2
 // writeWhole writes path whole or not at all.
 func writeWhole(path string, write func(io.Writer) error) error {
 	fail := func(err error) error { return &iotax.Error{Op: "write report", On: path, Err: err} }
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return fail(err)
+	}
+	mustUndo()
 	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 	if err != nil {
 		return fail(err)
 	}
 	defer os.Remove(f.Name())
-	err = write(f)
+	_, err = text.WriteTo(f)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

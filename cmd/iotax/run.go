@@ -133,6 +133,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	}
 	var folder string
 	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written, in which their paths may differ
+		mustUndo()
 		if done, err := a.takeUp(ctx, db, &opts); done || err != nil {
 			return err
 		}
@@ -202,6 +203,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 
 // beginWork labels all that is made from here on as made by the run id, and makes its working directory.
 func beginWork(id string) (dir string, err error) {
+	mustUndo()
 	if _, err = leftover.Begin(id); err == nil {
 		dir, err = leftover.MkdirTemp("")
 	}

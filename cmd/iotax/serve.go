@@ -86,6 +86,7 @@ func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, 
 	if err != nil {
 		return err
 	}
+	mustUndo() // requests under way are answered
 	return s.Serve(ctx, l)
 }
 

@@ -1,0 +1,87 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The first signal ends a command that waits for its input, or reads one without end, as long as nothing is to be undone.
+func TestFirstSignal(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"plan"}, {"lint"}, {"import"}, {"run"}, {"import", "-"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			fifo := filepath.Join(dir, "p.yaml")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if len(args) == 1 {
+				args = append(args, fifo)
+			}
+			var said bytes.Buffer
+			cmd := exec.Command(exe)
+			cmd.Args = append([]string{"iotax-signal", "--store", filepath.Join(dir, "store")}, args...)
+			cmd.Stderr = &said
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			if args[1] == "-" { // more than fits into the pipe: it is being read
+				if _, err := stdin.Write(bytes.Repeat([]byte("hello\n"), 1<<20)); err != nil {
+					t.Fatal(err)
+				}
+			} else { // opens when the other end does
+				f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+			}
+			begin := time.Now()
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if code, d := cmd.ProcessState.ExitCode(), time.Since(begin); code != exitInterrupted || d > 5*time.Second {
+				t.Errorf("status %d after %v: %s", code, d, &said)
+			}
+			if said.String() != "iotax: interrupted\n" {
+				t.Errorf("it printed %q", &said)
+			}
+		})
+	}
+}
+
+// What is read whole has a limit, which the error names, on devices too.
+func TestInputLimits(t *testing.T) {
+	t.Parallel()
+	zeros := filepath.Join(t.TempDir(), "zeros.yaml")
+	if err := os.Symlink("/dev/zero", zeros); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"plan", zeros}, {"lint", zeros}, {"run", zeros}, {"report", "--beside-map", zeros}} {
+		var out, errs bytes.Buffer
+		args = append([]string{"--store", filepath.Join(t.TempDir(), "store")}, args...)
+		code := Main(t.Context(), args, nil, &out, &errs)
+		if code == exitOK || !strings.Contains(errs.String(), zeros+": it is larger than ") || !strings.Contains(errs.String(), "mend: ") {
+			t.Errorf("%q: status %d, %s", args, code, &errs)
+		}
+	}
+}
