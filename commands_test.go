@@ -29,7 +29,8 @@ var unbounded = map[string]string{
 	"fio/internal/genoptions/main.go:*":    "go generate",
 }
 
-// Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error.
+// Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error. What
+// is kept of its output has a limit.
 // What runs through a Machine is bounded by run (trials, checks, preparations) and by volume (steps).
 func TestCommandsHaveDeadlines(t *testing.T) {
 	used := map[string]bool{}
@@ -63,6 +64,11 @@ func TestCommandsHaveDeadlines(t *testing.T) {
 					if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "exec" && (s.Sel.Name == "Command" || s.Sel.Name == "CommandContext") {
 						at = n.Pos()
 					}
+					if s.Sel.Name == "Output" {
+						if pkg, ok := s.X.(*ast.Ident); !ok || pkg.Name != "iotax" {
+							calls["CombinedOutput"] = true
+						}
+					}
 					calls[s.Sel.Name] = true
 				}
 				return true
@@ -84,7 +90,10 @@ func TestCommandsHaveDeadlines(t *testing.T) {
 			if calls["Command"] || !calls["WithTimeout"] && !calls["WithTimeoutCause"] {
 				t.Errorf("%s: %s starts a command without a deadline", files.Position(at), f.Name.Name)
 			}
-			if !calls["Stderr"] && !calls["CombinedOutput"] {
+			if calls["CombinedOutput"] {
+				t.Errorf("%s: %s keeps all that its command prints: call iotax.ExecOutput", files.Position(at), f.Name.Name)
+			}
+			if !calls["Stderr"] && !calls["ExecOutput"] {
 				t.Errorf("%s: %s drops what its command says on standard error", files.Position(at), f.Name.Name)
 			}
 		}

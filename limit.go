@@ -2,10 +2,12 @@ package iotax
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 )
 
 // MaxOutput is the largest answer of a command, in bytes, and the largest file of settings.
@@ -49,6 +51,17 @@ func (c *Capture) Bytes() []byte { return c.buf.Bytes() }
 func (c *Capture) Err() error { return c.err }
 
 func (c *Capture) String() string { return c.buf.String() }
+
+// ExecOutput runs cmd and returns what it printed, MaxOutput bytes at most: its standard error too where cmd.Stderr is nil.
+func ExecOutput(cmd *exec.Cmd) ([]byte, error) {
+	var out Capture
+	cmd.Stdout = &out
+	if cmd.Stderr == nil {
+		cmd.Stderr = &out
+	}
+	err := cmd.Run()
+	return out.Bytes(), cmp.Or(out.Err(), err)
+}
 
 // ReadAll reads r to its end. More than limit bytes are a *LimitError.
 func ReadAll(r io.Reader, limit int64) ([]byte, error) {

@@ -2,6 +2,7 @@ package iotax
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A command that prints without end is ended by its writer, also where the writer is given to os/exec, which would use
@@ -29,6 +31,26 @@ func TestCapture(t *testing.T) {
 	if n, err := io.Copy(&whole, strings.NewReader("abc")); n != 3 || err != nil || whole.Err() != nil {
 		t.Errorf("an output of exactly the limit: %d, %v", n, err)
 	}
+}
+
+// A machine that does not answer ends Output and Put where the caller sets no deadline.
+func TestDeadlines(t *testing.T) {
+	defer func(o, p time.Duration) { outputTime, putTime = o, p }(outputTime, putTime)
+	outputTime, putTime = 10*time.Millisecond, 10*time.Millisecond
+	if _, err := Output(t.Context(), silent{}, "true"); err == nil || err.Error() != "no end within 10ms" {
+		t.Errorf("Output: %v", err)
+	}
+	if err := Put(t.Context(), silent{}, nil, "/x", "600"); err == nil || err.Error() != "no end within 10ms" {
+		t.Errorf("Put: %v", err)
+	}
+}
+
+// A silent machine never answers.
+type silent struct{ Machine }
+
+func (silent) Run(ctx context.Context, _ *Cmd) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 func TestReadFile(t *testing.T) {

@@ -345,9 +345,9 @@ func (a *apt) run(ctx context.Context, tool string, args ...string) (string, err
 	cmd := exec.CommandContext(ctx, tool, append(slices.Clone(a.opts), args...)...)
 	cmd.Dir = a.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	var stderr bytes.Buffer
+	var stderr iotax.Capture
 	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, err := iotax.ExecOutput(cmd)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %s", cmd, err, lastLines(stderr.String(), 5))
 	}
@@ -436,7 +436,7 @@ func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	var stderr bytes.Buffer
+	var stderr iotax.Capture
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -45,11 +45,11 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var stderr bytes.Buffer
+	var stderr iotax.Capture
 	ask := exec.CommandContext(limited, python, "-I", "-c",
 		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`)
 	ask.Stderr = &stderr
-	out, err := ask.Output()
+	out, err := iotax.ExecOutput(ask)
 	var told [3]string
 	if err == nil {
 		err = json.Unmarshal(out, &told)

@@ -99,7 +99,7 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	cmd := exec.CommandContext(ctx, mke2fs(), "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", ToolsSerial,
 		"-O", "^has_journal,^resize_inode", "-E", "root_owner=0:0", "-N", fmt.Sprint(len(files)+256),
 		"-d", filepath.Join(tmp, "root"), disk, fmt.Sprint(blocks))
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := iotax.ExecOutput(cmd); err != nil {
 		return fail(fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(out)), "")
 	}
 	if err := os.Chmod(disk, 0o644); err != nil {
@@ -170,7 +170,7 @@ func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) 
 		if program == "" {
 			return fail(fmt.Errorf("this host has no %s", args[0]), "apt install e2fsprogs")
 		}
-		if out, err := exec.CommandContext(ctx, program, args[1:]...).CombinedOutput(); err != nil {
+		if out, err := iotax.ExecOutput(exec.CommandContext(ctx, program, args[1:]...)); err != nil {
 			return fail(fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out)), "")
 		}
 	}

@@ -131,7 +131,7 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	defer cancel()
 	c := exec.CommandContext(ctx, path, args[1:]...)
 	c.Stdin = strings.NewReader(stdin)
-	var said bytes.Buffer
+	var said iotax.Capture
 	c.Stdout, c.Stderr = &said, &said
 	c.WaitDelay = time.Second
 	if err := c.Run(); err != nil {

@@ -224,8 +224,9 @@ func (s *saying) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.limit = rawLimit
+	had := s.kept.Len()
 	_, _ = s.kept.Write(p)
-	if s.pattern != nil && !s.seen && s.pattern.Match(s.kept.Bytes()) {
+	if s.pattern != nil && !s.seen && s.kept.Len() > had && s.pattern.Match(s.kept.Bytes()) {
 		s.seen = true
 		close(s.found)
 	}

@@ -107,15 +107,15 @@ func (a *archive) Space() int64 {
 }
 
 // contents reads or makes the archive, once, and tells what is in it.
-func (a *archive) contents() (*content, error) {
+func (a *archive) contents(ctx context.Context) (*content, error) {
 	if a.content != nil {
 		return a.content, nil
 	}
 	var err error
 	if a.path == "" {
-		a.content, err = describeTar(func(w io.Writer) error { return writeTree(w, a.spec.Files, a.spec.Directories, int64(a.spec.Size)) })
+		a.content, err = describeTar(ctx, func(w io.Writer) error { return writeTree(w, a.spec.Files, a.spec.Directories, int64(a.spec.Size)) })
 	} else {
-		a.content, err = describeTar(func(w io.Writer) error { return copyFile(w, a.path) })
+		a.content, err = describeTar(ctx, func(w io.Writer) error { return copyFile(w, a.path) })
 	}
 	if err != nil {
 		return nil, failed("read the archive of "+a.name, a.path, err, "a tar archive, plain or compressed by gzip, xz or zstd")
@@ -124,8 +124,8 @@ func (a *archive) contents() (*content, error) {
 }
 
 // Look reads the archive.
-func (a *archive) Look(context.Context, iotax.Machine) error {
-	_, err := a.contents()
+func (a *archive) Look(ctx context.Context, _ iotax.Machine) error {
+	_, err := a.contents(ctx)
 	return err
 }
 
@@ -142,7 +142,7 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	if t.Place.Kind != iotax.PlaceDir {
 		return on(fmt.Errorf("an archive needs a directory, and the place is a %s", t.Place.Kind), "a target with a directory")
 	}
-	if _, err := a.contents(); err != nil {
+	if _, err := a.contents(ctx); err != nil {
 		return err
 	}
 	var out iotax.Capture
@@ -170,7 +170,7 @@ func (a *archive) file() string { return "iotax-" + a.content.sum[:12] + ".tar" 
 
 // Prepare brings the archive to the place, and for create its files.
 func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
-	c, err := a.contents()
+	c, err := a.contents(ctx)
 	if err != nil {
 		return err
 	}

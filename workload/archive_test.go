@@ -30,7 +30,7 @@ func TestArchiveTree(t *testing.T) {
 		if err := writeTree(&first, tt.files, tt.dirs, tt.size); err != nil {
 			t.Fatal(err)
 		}
-		c, err := describeTar(func(w io.Writer) error {
+		c, err := describeTar(t.Context(), func(w io.Writer) error {
 			return writeTree(w, tt.files, tt.dirs, tt.size)
 		})
 		if err != nil {
@@ -50,7 +50,7 @@ func TestArchiveBomb(t *testing.T) {
 	defer func(n int64, entries int) { maxUnpacked, maxEntries = n, entries }(maxUnpacked, maxEntries)
 	maxUnpacked, maxEntries = 1<<20, 1000
 	packed := func(files int, size int64) error {
-		_, err := describeTar(func(w io.Writer) error {
+		_, err := describeTar(t.Context(), func(w io.Writer) error {
 			z := gzip.NewWriter(w)
 			tw := tar.NewWriter(z)
 			for i := range files {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -32,8 +33,10 @@ type content struct {
 }
 
 // describeTar reads an archive through.
-func describeTar(write func(io.Writer) error) (*content, error) {
+func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
+	defer stop()
 	count := &counter{w: w}
 	done := make(chan error, 1)
 	go func() {
@@ -48,6 +51,9 @@ func describeTar(write func(io.Writer) error) (*content, error) {
 	_ = r.CloseWithError(io.ErrClosedPipe)
 	if werr := <-done; err == nil {
 		err = werr
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		return nil, err

@@ -113,14 +113,14 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	out, stderr := iotax.Capture{Limit: messageLimit}, iotax.Capture{Limit: messageLimit}
+	var stderr iotax.Capture
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay, cmd.Stdout, cmd.Stderr = time.Second, &out, &stderr
-	err = cmd.Run()
+	cmd.WaitDelay, cmd.Stderr = time.Second, &stderr
+	out, err := iotax.ExecOutput(cmd)
 	if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	return path, strings.TrimSpace(out.String()), err
+	return path, strings.TrimSpace(string(out)), err
 }
 
 // serveScript runs a server of fio in the directory $1, or in one of its own, until its standard input ends, which it does when the runner dies. The

@@ -176,14 +176,14 @@ func makeBundle(program string) (*bundle, error) {
 		// The loader itself tells what it would load.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		var out, stderr iotax.Capture
+		var stderr iotax.Capture
 		list := exec.CommandContext(ctx, interp, "--list", exe)
-		list.Stdout, list.Stderr = &out, &stderr
-		err := list.Run()
+		list.Stderr = &stderr
+		out, err := iotax.ExecOutput(list)
 		if err != nil {
 			return nil, fmt.Errorf("list the libraries of %s: %w: %s", exe, err, strings.TrimSpace(stderr.String()))
 		}
-		libs, err := parseLibraries(out.String(), interp)
+		libs, err := parseLibraries(string(out), interp)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", exe, err)
 		}

@@ -131,7 +131,7 @@ func writeRoot(ctx context.Context, j workload.GuestJob, _ *workload.GuestResult
 			return err
 		}
 	}
-	if out, err := exec.CommandContext(ctx, "nbdcopy", "--flush", root, j.URL).CombinedOutput(); err != nil {
+	if out, err := iotax.ExecOutput(exec.CommandContext(ctx, "nbdcopy", "--flush", root, j.URL)); err != nil {
 		return fmt.Errorf("nbdcopy: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil

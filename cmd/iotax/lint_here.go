@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"iotax"
 	"iotax/lint"
 	"iotax/machine/host"
 	"iotax/plan"
@@ -48,9 +50,9 @@ func hereFacts(ctx context.Context) lint.Facts {
 	look, cancel := context.WithTimeout(ctx, lookTime) // not for Holds, which is asked later
 	defer cancel()
 	facts.Memory = hereMemory(look)
-	if out, err := exec.CommandContext(look, "fio", "--version").Output(); err == nil {
+	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--version"))); err == nil {
 		facts.Version = strings.TrimSpace(string(out))
-		if out, err = exec.CommandContext(look, "fio", "--cmdhelp=all").Output(); err == nil {
+		if out, err = iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--cmdhelp=all"))); err == nil {
 			for line := range bytes.Lines(out) {
 				if name, _, ok := strings.Cut(string(line), ":"); ok {
 					facts.Options = append(facts.Options, strings.TrimSpace(name))
@@ -108,13 +110,13 @@ func holds(ctx context.Context, device string) string {
 	}
 	// All devices, because a container has no node for the one that it stands on; in pairs, because empty
 	// columns would shift the others.
-	out, err := exec.CommandContext(ctx, "lsblk", "--noheadings", "--pairs", "--paths", "-o", "NAME,PKNAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT").Output()
+	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--noheadings", "--pairs", "--paths", "-o", "NAME,PKNAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
 	if err != nil {
 		return ""
 	}
 	found := held(string(out), device)
 	// lsblk knows types from udev, which containers lack; wipefs looks for itself, if it may read.
-	if out, err := exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device).Output(); err == nil {
+	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device))); err == nil {
 		for line := range bytes.Lines(out) {
 			s := strings.TrimSpace(string(line))
 			if s != "" && !strings.HasPrefix(s, "#") && !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, s) }) {
@@ -171,4 +173,10 @@ func pairs(line string) map[string]string {
 		value, after, _ := strings.Cut(rest, `"`)
 		out[strings.TrimSpace(key)], line = value, after
 	}
+}
+
+// quiet leaves out the standard error of cmd.
+func quiet(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Stderr = io.Discard
+	return cmd
 }

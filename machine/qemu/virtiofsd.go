@@ -38,7 +38,7 @@ func FindVirtiofsd(ctx context.Context) (*Virtiofsd, error) {
 		}
 		v := &Virtiofsd{Path: p}
 		c, cancel := context.WithTimeout(ctx, 10*time.Second)
-		out, err := exec.CommandContext(c, p, "--version").CombinedOutput()
+		out, err := iotax.ExecOutput(exec.CommandContext(c, p, "--version"))
 		cancel()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s --version: %w: %s", p, err, strings.TrimSpace(string(out))))

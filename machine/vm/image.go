@@ -41,7 +41,7 @@ func (b *booting) image(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", s.Image, overlay).CombinedOutput(); err != nil {
+	if out, err := iotax.ExecOutput(exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", s.Image, overlay)); err != nil {
 		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
 	}
 	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
