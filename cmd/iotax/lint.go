@@ -110,7 +110,7 @@ func isFio(word string) bool {
 }
 
 // maxLint is the largest text that is linted.
-const maxLint = 64 << 20
+const maxLint = iotax.MaxOutput
 
 // lint reads one argument.
 func (l *linter) lint(arg string) error {
