@@ -43,7 +43,7 @@ var floors = map[string]string{
 	"lint":                "iotax plan fio",
 	"volume":              "iotax plan probe leftover",
 	"object":              "",
-	"workload":            "iotax object plan fio leftover",
+	"workload":            "iotax object plan fio leftover secret",
 	"lab":                 "iotax leftover",
 	"machine":             "iotax plan leftover machine/kind machine/host machine/ssh machine/vm machine/container machine/pod machine/node machine/tool machine/fake",
 	"machine/kind":        "iotax plan",

@@ -145,7 +145,7 @@ const maxWord = 4096 // bytes; PATH_MAX of Linux
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
 // secretKey finds what stands behind a key that is named like a secret.
-var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
+var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
 // mask stands for each character of a secret in the lines of a source, so that what follows stays in its column. It is of a private
 // use area of Unicode.

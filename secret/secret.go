@@ -5,6 +5,8 @@ package secret
 import (
 	"encoding/json"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,6 +18,25 @@ var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", 
 
 // others are those that commands of the user read too: clients of object stores and of PostgreSQL.
 var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "PGPASSWORD", "RCLONE_CONFIG_PASS"}
+
+// named matches names of variables that hold a secret. Package plan masks what stands behind such keys.
+var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
+
+// Named reports whether a variable of that name holds a secret.
+func Named(name string) bool {
+	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
+}
+
+// Lookup is the value of a variable for a command of a plan that asks for it by its name; what only iotax reads is not set.
+func Lookup(name string) (value string, set bool) {
+	if isOwn(name) {
+		return "", false
+	}
+	return os.LookupEnv(name)
+}
+
+// inURL finds the user and the password in a URL.
+var inURL = regexp.MustCompile(`(://)[^/?#\s:@'"]*:[^/?#\s@'"]+@`)
 
 // shortest is the length in bytes from which a value is looked for: a shorter one stands in much that is no secret.
 const shortest = 8
@@ -44,42 +65,58 @@ func isOwn(name string) bool {
 // values replaces the value of each variable by its name.
 var values = sync.OnceValue(func() *strings.Replacer {
 	var pairs []string
-	for _, names := range [][]string{own, others} {
-		for _, name := range names {
-			if v := os.Getenv(name); len(v) >= shortest && !plain(name, v) {
-				pairs = append(pairs, v, "[$"+name+"]")
-				if in, err := json.Marshal(v); err == nil { // as it stands in JSON
-					pairs = append(pairs, string(in[1:len(in)-1]), "[$"+name+"]")
-				}
-			}
+	for _, variable := range os.Environ() {
+		name, v, _ := strings.Cut(variable, "=")
+		if len(v) < shortest || !Named(name) || plain(name, v) {
+			continue
+		}
+		pairs = append(pairs, v, "[$"+name+"]")
+		if in, err := json.Marshal(v); err == nil { // as it stands in JSON
+			pairs = append(pairs, string(in[1:len(in)-1]), "[$"+name+"]")
 		}
 	}
 	return strings.NewReplacer(pairs...)
 })
 
-// plain reports whether a variable holds an address without a password, which is no secret.
+// plain reports whether a variable holds an address without a password, or the name of a file, which is no secret.
 func plain(name, value string) bool {
-	return strings.HasSuffix(name, "_STORE") && !strings.Contains(value, "@")
+	if strings.HasSuffix(name, "_STORE") {
+		return !strings.Contains(value, "@") && !strings.Contains(value, "password")
+	}
+	_, err := os.Stat(value)
+	return err == nil
 }
 
-// Text is s with the names of the variables in place of the secrets that the environment holds: a command that prints its
-// environment is not to put a password into an error. A value under eight bytes is not looked for.
-func Text(s string) string { return values().Replace(s) }
+// Text is s with the names of the variables in place of the secrets that the environment holds, and without the users and passwords in
+// URLs: a command that prints its environment is not to put a password into an error. A value under eight bytes is not looked for.
+func Text(s string) string { return inURL.ReplaceAllString(values().Replace(s), "${1}[…]@") }
 
 // Hide does the same to what a trial keeps of commands.
 func Hide(t *iotax.Trial) {
-	r := values()
 	if s := string(t.Raw); s != "" {
-		if clean := r.Replace(s); clean != s {
+		if clean := Text(s); clean != s {
 			t.Raw = []byte(clean)
 		}
 	}
-	t.Err, t.Void = r.Replace(t.Err), r.Replace(t.Void)
+	t.Err, t.Void = Text(t.Err), Text(t.Void)
 	for k, v := range t.Facts {
-		t.Facts[k] = r.Replace(v)
+		t.Facts[k] = Text(v)
 	}
-	for i := range t.Findings {
-		f := &t.Findings[i]
-		f.Evidence, f.Mend = r.Replace(f.Evidence), r.Replace(f.Mend)
+	hideFindings(t.Findings)
+}
+
+// HideRun does the same to what a run keeps of commands.
+func HideRun(r *iotax.Run) {
+	hideFindings(r.Findings)
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		t.Err = Text(t.Err)
+		hideFindings(t.Findings)
+	}
+}
+
+func hideFindings(fs []iotax.Finding) {
+	for i := range fs {
+		fs[i].Evidence, fs[i].Mend = Text(fs[i].Evidence), Text(fs[i].Mend)
 	}
 }

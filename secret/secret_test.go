@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,9 @@ func TestSecrets(t *testing.T) {
 	t.Setenv("PGPASSWORD", "swordfish-11")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "short") // stands in much that is no secret
 	t.Setenv("IOTAX_STORE", "/var/lib/iotax.db")
+	t.Setenv("MY_APP_TOKEN", "tok-12345678")
+	t.Setenv("DB_PASSWD", "correct \"horse\"")
+	t.Setenv("HOME_KEY", t.TempDir()) // a file is no secret
 	env := Environ()
 	if i := slices.IndexFunc(env, func(s string) bool { return strings.HasPrefix(s, "IOTAX_TOKEN") || strings.HasPrefix(s, "IOTAX_STORE") }); i >= 0 {
 		t.Errorf("a command gets %s", env[i])
@@ -23,6 +27,19 @@ func TestSecrets(t *testing.T) {
 	trial := &iotax.Trial{Raw: []byte("PGPASSWORD=swordfish-11\nshort\n/var/lib/iotax.db\n"), Err: "exit 1: a token that is long", Void: "swordfish-11",
 		Facts: map[string]string{"said": "swordfish-11"}, Findings: []iotax.Finding{{Evidence: "swordfish-11", Mend: "swordfish-11"}}}
 	Hide(trial)
+	for text, want := range map[string]string{
+		"curl -H tok-12345678": "curl -H [$MY_APP_TOKEN]", `{"p": "correct \"horse\""}`: `{"p": "[$DB_PASSWD]"}`, os.Getenv("HOME_KEY"): os.Getenv("HOME_KEY"),
+		"DATABASE_URL=postgres://me:x@db/a?b=c and http://h:80/@ https://u@h/ http://u:p%40@h": "DATABASE_URL=postgres://[…]@db/a?b=c and http://h:80/@ https://u@h/ http://[…]@h",
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%s became %s, want %s", text, got, want)
+		}
+	}
+	run := &iotax.Run{Findings: []iotax.Finding{{Evidence: "swordfish-11"}}, Targets: []iotax.TargetInfo{{Err: "swordfish-11", Findings: []iotax.Finding{{Mend: "http://a:b@c"}}}}}
+	HideRun(run)
+	if run.Findings[0].Evidence != "[$PGPASSWORD]" || run.Targets[0].Err != "[$PGPASSWORD]" || run.Targets[0].Findings[0].Mend != "http://[…]@c" {
+		t.Errorf("%+v", run)
+	}
 	if got, want := string(trial.Raw), "PGPASSWORD=[$PGPASSWORD]\nshort\n/var/lib/iotax.db\n"; got != want {
 		t.Errorf("kept %q, want %q", got, want)
 	}

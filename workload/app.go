@@ -29,7 +29,7 @@ type App struct {
 	Prepare   string            `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
 	Cleanup   string            `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
 	Directory string            `yaml:"directory" doc:"absolute path of another directory in which these commands run; see command"`
-	Env       map[string]string `yaml:"env" doc:"environment of the program"`
+	Env       map[string]string `yaml:"env" doc:"environment of the program; a secret is taken from that of iotax, as in PGPASSWORD: $PGPASSWORD"`
 	Timeout   plan.Duration     `yaml:"timeout" doc:"how long it may take"`
 	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
 }

@@ -17,6 +17,7 @@ import (
 
 	"iotax"
 	"iotax/plan"
+	"iotax/secret"
 )
 
 // Command is the spec of `command: make -j2`: any command, timed from its start to its end on every
@@ -37,7 +38,7 @@ type Command struct {
 
 	Values   map[string]string `yaml:"values" doc:"values to take from its output: a regular expression with one named group, whose name is the unit, as in 'tps = (?<per_s>[0-9.]+)'; or a JSON path and a unit, as in '$.jobs[0].tps 1/s'"`
 	Headline string            `yaml:"headline" doc:"the value that decides when enough was measured; empty is duration"`
-	Env      map[string]string `yaml:"env" doc:"environment of the command"`
+	Env      map[string]string `yaml:"env" doc:"environment of the command; a secret is taken from that of iotax, as in PGPASSWORD: $PGPASSWORD"`
 	Timeout  plan.Duration     `yaml:"timeout" doc:"how long one run may take"`
 	Space    plan.Size         `yaml:"space" doc:"how many bytes it puts at the place; guest disks are made to fit"`
 }
@@ -76,6 +77,11 @@ func (s *Command) Validate() error {
 	if s.Warmup < 0 {
 		bad("warmup", "it is negative", "as in 3")
 	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		if s.Env[k] != "" && secret.Named(k) && !s.fromHere(k) {
+			bad("env", k+" is named like a secret, and the plan of a run is stored and shown", "set it in the environment of iotax, and write "+k+": $"+k)
+		}
+	}
 	for _, n := range s.Status {
 		if n < 0 || n > 255 {
 			bad("status", fmt.Sprintf("%d is no exit status", n), "from 0 to 255; a command that a signal ends has none")
@@ -93,6 +99,10 @@ func (s *Command) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// fromHere reports whether a variable of the command has the value that it has in the environment of iotax: the one form
+// of a secret in a plan.
+func (s *Command) fromHere(name string) bool { return s.Env[name] == "$"+name && secret.Named(name) }
 
 // args are the words of the command, with placeholders in them.
 func (s *Command) args() ([]string, error) {
@@ -195,6 +205,11 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		}
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path), Mend: mend}
 	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		if _, set := secret.Lookup(k); s.fromHere(k) && !set {
+			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("the variable %s is not set", k), Mend: "set it in the environment of iotax; variables that only iotax reads are not passed on"}
+		}
+	}
 	args, err := s.args()
 	if err != nil {
 		return err
@@ -271,7 +286,11 @@ func (c *command) enter(ctx context.Context, t *iotax.Target) (dir string, err e
 func (c *command) environ() []string {
 	var env []string
 	for _, k := range slices.Sorted(maps.Keys(c.spec.Env)) {
-		env = append(env, k+"="+c.spec.Env[k])
+		v := c.spec.Env[k]
+		if c.spec.fromHere(k) {
+			v, _ = secret.Lookup(k)
+		}
+		env = append(env, k+"="+v)
 	}
 	return env
 }

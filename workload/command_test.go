@@ -262,6 +262,24 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
+// A secret comes from the environment of iotax, and no plan holds one.
+func TestCommandTakesSecretFromEnvironment(t *testing.T) {
+	t.Setenv("APP_TOKEN", "tok-12345678")
+	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
+	s.Env = map[string]string{"APP_TOKEN": "$APP_TOKEN", "OTHER": "$OTHER"}
+	out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir()))
+	if err != nil || string(out.Raw) != "tok-12345678$OTHER\n" {
+		t.Errorf("%s, %v", out.Raw, err)
+	}
+	for _, name := range []string{"NO_SUCH_TOKEN", "IOTAX_TOKEN"} {
+		t.Setenv("IOTAX_TOKEN", "of iotax alone")
+		s.Env = map[string]string{name: "$" + name}
+		if _, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), name+" is not set") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // No command of a plan runs where iotax was started, or before the guard of the place has agreed.
 func TestWhereCommandsRun(t *testing.T) {
 	elsewhere := t.TempDir()
@@ -342,6 +360,7 @@ func TestCommandSpec(t *testing.T) {
 		{func(s *Command) { s.Run = "echo 'a" }, "run", "split"},
 		{func(s *Command) { s.Timeout = 0 }, "timeout", "more than nothing"},
 		{func(s *Command) { s.Warmup = -1 }, "warmup", "negative"},
+		{func(s *Command) { s.Env = map[string]string{"DB_PASSWORD": "swordfish"} }, "env", "named like a secret"},
 		{func(s *Command) { s.Directory = "src" }, "directory", "not an absolute path"},
 		{func(s *Command) { s.Status = []int{256} }, "status", "256"},
 		{func(s *Command) { s.Headline = "tps" }, "headline", `no value "tps"`},

@@ -13,11 +13,13 @@ import (
 	"iotax"
 	"iotax/leftover"
 	"iotax/run"
+	"iotax/secret"
 	"iotax/store"
 )
 
-// signed puts the runner's name into r, so that others can tell whether r still runs.
+// signed is r as it is saved: with the runner's name in it, so that others can tell whether r still runs, and without secrets.
 func signed(r *iotax.Run) *iotax.Run {
+	secret.HideRun(r)
 	if r.Environment == nil {
 		r.Environment = map[string]string{}
 	}
