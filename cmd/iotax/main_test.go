@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"iotax/guest"
+	"iotax/guest/guesttest"
 )
 
 // programs are what the tests find in their PATH.
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	guesttest.Static()
 	testscript.Main(waiting{m}, programs)
 }
 

@@ -1,0 +1,37 @@
+package guesttest
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Static starts this test binary again as a static program if it is not one, as without CGO_ENABLED=0: guests and containers, which
+// have no C library, run it. It returns if the binary is static, and in a program that is called by another name.
+func Static() {
+	exe, err := os.Executable()
+	if err != nil || !strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
+		return
+	}
+	f, err := elf.Open(exe)
+	if err != nil {
+		return
+	}
+	dynamic := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	f.Close()
+	if !dynamic {
+		return
+	}
+	os.Setenv("CGO_ENABLED", "0") // also for what the tests build
+	static := exe + "-static"     // beside it, in the directory that go test removes
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-o", static, ".").CombinedOutput()
+	if err == nil {
+		err = syscall.Exec(static, append([]string{static}, os.Args[1:]...), os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "the tests of guests need CGO_ENABLED=0: %v %s\n", err, out)
+}
