@@ -1,6 +1,7 @@
 package guesttest
 
 import (
+	"context"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"iotax"
 )
 
 // Static starts this test binary again as a static program if it is not one, as without CGO_ENABLED=0: guests and containers, which
@@ -29,7 +33,9 @@ func Static() {
 	}
 	os.Setenv("CGO_ENABLED", "0") // also for what the tests build
 	static := exe + "-static"     // beside it, in the directory that go test removes
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-o", static, ".").CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", static, "."))
 	if err == nil {
 		err = syscall.Exec(static, append([]string{static}, os.Args[1:]...), os.Environ())
 	}
