@@ -95,8 +95,10 @@ func (l *limited) Read(p []byte) (int, error) {
 func CheckSize(name string, limit int64) error {
 	st, err := os.Stat(name)
 	switch {
-	case err != nil || name == os.DevNull:
+	case errors.Is(err, os.ErrNotExist) || name == os.DevNull:
 		return nil
+	case err != nil:
+		return err
 	case st.Mode()&os.ModeDevice != 0:
 		return errors.New("it is a device")
 	case st.Size() > limit:
