@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,10 @@ func Static() {
 	exe, err := os.Executable()
 	if err != nil || !strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
 		return
+	}
+	lost := func(s debug.BuildSetting) bool { return s.Key == "-race" || s.Key == "-cover" || s.Key == "-tags" }
+	if info, ok := debug.ReadBuildInfo(); ok && slices.ContainsFunc(info.Settings, lost) {
+		return // the second build would not have what these ask for
 	}
 	f, err := elf.Open(exe)
 	if err != nil {
