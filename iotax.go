@@ -85,6 +85,10 @@ func Outside(m Machine) Machine {
 	return m
 }
 
+// AloneVariable declares that no other user works on this host, as in a pod whose volumes every user may write to: root then
+// uses any directory.
+const AloneVariable = "IOTAX_ALONE"
+
 // IsLocal reports whether commands on m run on this host.
 func IsLocal(m Machine) bool {
 	l, ok := m.(interface{ Local() bool })

@@ -140,26 +140,28 @@ echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
 
-// trusted is the function trusted DIRECTORY of scripts. It ends a script of root with the status 45 if another user may put something
-// else in the place of a part of that path: mkdir, fio and rm would follow it, with the rights of root. The user who called sudo may
-// do that anyhow. Users other than root have the guard alone. The shell that iotax brings to Windows has no ls, and no such owners.
+// trusted DIRECTORY is a function of scripts. It exits with the status 45 if the script runs as root and another user may replace
+// DIRECTORY or one above it: mkdir, fio and rm would follow the replacement with the rights of root. The user who called sudo, and
+// that user's private group, can become root anyhow. Users other than root have the guard alone. The shell that iotax brings to
+// Windows has no ls, and no such owners.
 const trusted = `
 trusted() {
 	[ "$(id -u)" = 0 ] && command -v ls >/dev/null 2>&1 || return 0
 	at=$1
 	while :; do
-		read -r mode _ uid _ <<-END
+		read -r mode _ uid gid _ <<-END
 		$(ls -ldn -- "${at:-/}")
 		END
 		why=
 		case $mode in
 		d????????[tT]*) ;; # names in it can be changed by their owners alone
-		d????w* | d???????w*) why="other users may write to it";;
+		d???????w*) why="other users may write to it";;
+		d????w*) [ "$gid" = "$uid" ] && [ "$uid" = "${SUDO_UID:-}" ] || why="its group may write to it";;
 		d*) ;;
 		*) why="it is not a directory";;
 		esac
 		case $uid in 0 | "${SUDO_UID:-0}") ;; *) why="user $uid owns it";; esac
-		if [ -n "$why" ]; then echo "${at:-/}: $why" >&2; exit 45; fi
+		if [ -n "$why" ]; then printf '%s: %s\n' "${at:-/}" "$why" >&2; exit 45; fi
 		[ -n "$at" ] || return 0
 		at=${at%/*}
 	done
@@ -169,14 +171,14 @@ trusted() {
 // Where the scripts below ask for trust. What mkdir -p makes must be trusted itself, whatever the umask is.
 const (
 	trustReal   = trusted + `trusted "$real"` + "\n"
-	trustParent = trusted + `trusted "${1%/*}"` + "\n"
+	trustParent = trusted + `[ ! -d "$1" ] || trusted "${1%/*}"` + "\n"
 	trustMade   = trusted + `umask g-w,o-w; mkdir -p -- "$1" && trusted "$1" || exit` + "\n"
 )
 
 // distrusted is what the status 45 means.
 func distrusted(op, on string, err error) *iotax.Error {
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", said(err)),
-		Mend: "use a directory that only root may write, as in /var/tmp/iotax, or run iotax as the owner"}
+		Mend: "use a directory that only root may write, as in /var/tmp/iotax, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
 }
 
 // trust is the part of a script for m that asks for trust, or "" where that is not needed.

@@ -76,8 +76,9 @@ func TestDirOfOthers(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err = v.Attach(t.Context(), m); err == nil {
-			err = v.Detach(t.Context())
+		_, err = v.Attach(t.Context(), m)
+		if derr := v.Detach(t.Context()); derr != nil {
+			t.Errorf("after %v: %v", err, derr)
 		}
 		return err
 	}
@@ -85,12 +86,12 @@ func TestDirOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		name, path, cause string
 		m                 iotax.Machine
-		sudo              string
+		sudo, alone       string
 	}{
 		{name: "of another user", path: dir, cause: "user 65534 owns it"},
 		{name: "below one of another user", path: filepath.Join(dir, "roots"), cause: dir + ": user 65534 owns it"},
 		{name: "missing below one of another user", path: filepath.Join(dir, "a/b"), cause: dir + ": user 65534 owns it"},
-		{name: "a group's", path: in("group", 0o775, 0), cause: "other users may write to it"},
+		{name: "a group's", path: in("group", 0o775, 0), cause: "its group may write to it"},
 		{name: "everybody's", path: in("open", 0o777, 0) + "/a", cause: "other users may write to it"},
 		{name: "another's sticky", path: in("theirs-sticky", 0o777|os.ModeSticky, other), cause: "user 65534 owns it"},
 		{name: "a link there is made meanwhile", path: planted, cause: planted + ": it is not a directory",
@@ -98,10 +99,14 @@ func TestDirOfOthers(t *testing.T) {
 		{name: "sticky", path: filepath.Join(top, "sticky") + "/b"},
 		{name: "a link to one of root's", path: link},
 		{name: "of the user of sudo", path: dir + "/mine", sudo: "65534"},
+		{name: "of that user's private group too", path: in("mine", 0o775, other) + "/a", sudo: "65534"},
+		{name: "of another user's private group", path: in("hers", 0o775, 1000), cause: "user 1000 owns it", sudo: "65534"},
+		{name: "everybody's, on a machine of one user", path: in("ours", 0o777, other), alone: "1"},
 		{name: "on a machine without other users", path: dir, m: lonely{here}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("SUDO_UID", c.sudo)
+			t.Setenv(iotax.AloneVariable, c.alone)
 			m := c.m
 			if m == nil {
 				m = here

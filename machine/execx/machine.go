@@ -51,7 +51,7 @@ func New(name string, exec Exec) *Machine {
 
 func (m *Machine) String() string { return m.side.Name }
 
-// Alone reports that nobody but iotax works there: a container, or a virtual machine of one user.
+// Alone reports that the machine serves one user: a container, a pod, or a virtual machine on a laptop.
 func (m *Machine) Alone() bool { return true }
 
 // Close waits for what Run left to end, and refuses further commands.

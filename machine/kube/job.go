@@ -66,6 +66,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 		c.Command = []string{"iotax"}
 	}
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
+	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // its volumes may be writable by every user
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
 	if c.TerminationMessagePolicy == "" { // the last words of a shard that fails stand in its state, where no right to read logs is needed
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
