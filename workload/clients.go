@@ -131,7 +131,7 @@ d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 trap 'kill "$p" 2>/dev/null; rm -rf -- "$d"; wait' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
-` + labelled + ` && cd -- "${p:-$d}" || exit
+` + labelled + ` && d=$(cd -- "$d" && pwd) && cd -- "${p:-$d}" || exit
 "$@" --aux-path="$d" --server=sock:"$d/s" </dev/null >"$d/said" 2>&1 &
 p=$!
 until [ -S "$d/s" ]; do

@@ -649,6 +649,10 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f["share.type"]) {
 		return "", ""
 	}
+	// Another system's root could put links into the share, which fio would follow here. iotax's own guest does not.
+	if m, ok := t.Machine.(iotax.Describer); os.Geteuid() == 0 && (!ok || m.Facts()["kernel.file"] == "") {
+		return "", ""
+	}
 	inside, err := filepath.Rel(f["filesystem.mount"], t.Place.Path)
 	if err != nil || !filepath.IsLocal(inside) {
 		return "", ""
@@ -736,7 +740,7 @@ d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
-` + labelled + ` || exit
+` + labelled + ` && d=$(cd -- "$d" && pwd) || exit
 (cd -- "${p:-$d}" && exec "$@" --aux-path="$d" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000)
 rc=$?
 for f in "$d"/s_*.log; do

@@ -105,7 +105,9 @@ func checkExact(p iotax.Place) error {
 	if ok := exactly[p.Kind]; ok == nil || ok.MatchString(p.Path) {
 		return nil
 	}
-	return fmt.Errorf("fio may take %q for another path: it has a character other than letters, digits and /._+=@%%,~-", p.Path)
+	return fmt.Errorf("fio would cut or split %q: %s", p.Path, map[iotax.PlaceKind]string{
+		iotax.PlaceDevice: "a device's path may have only letters, digits and /._+=@%,~-",
+		iotax.PlaceURL:    "an address may have only letters, digits and /._+=@%,~:?&[]-"}[p.Kind])
 }
 
 // A line is what a fio command line is assembled from.
