@@ -304,7 +304,7 @@ rm -rf -- "$d"
 
 // AsRoot runs the script $1 with the arguments that follow as root, where the user is root or sudo asks for no password for sh, which
 // is tried before: it may let nothing else through. What else is to become of it stands behind.
-const AsRoot = `if [ "$(id -u 2>/dev/null || echo 0)" = 0 ]; then exec sh -c "$@"; fi
+const AsRoot = `if [ "$(id -u 2>/dev/null || echo 0)" = 0 ]; then unset SUDO_UID; exec sh -c "$@"; fi
 if sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c "$@"; fi
 `
 
