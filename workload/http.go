@@ -365,12 +365,15 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		return nil, err
 	}
 	listen = net.JoinHostPort(listen, strconv.Itoa(port))
+	if strings.Contains(t.Place.Path, "$") {
+		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Mend: "use another directory"}
+	}
 	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
 	user, err := iotax.Output(ctx, t.Machine, "sh", "-c", `[ "$(id -u)" = 0 ] && grep -q ^root: /etc/passwd && grep -q ^root: /etc/group && echo " user root root;"; [ "$(id -u)" != 0 ] || grep -qs ^root: /etc/group || echo " master_process off;"`)
 	if err != nil {
 		return nil, err
 	}
-	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.ReplaceAll(t.Place.Path, `"`, `\"`), strings.TrimRight(string(user), "\n"))
+	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), strings.TrimRight(string(user), "\n"))
 	if err := iotax.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", "600"); err != nil {
 		return nil, err
 	}
