@@ -56,9 +56,9 @@ lint:
 
 # Where goroutines share memory. Guests and servers are left out: what runs in them is not seen, and all is ten times as slow.
 # What is skipped there needs the usual speed and memory: TestKilledWriter kills at times, TestTenThousandRuns and
-# TestThousandTargets measure. Most of TestBrowser happens in the browser; TestBrowserLive stays.
+# TestThousandTargets measure, TestDamagedValues reads a store thousands of times. Most of TestBrowser happens in the browser; TestBrowserLive stays.
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./run ./store ./web ./machine/sshx ./machine/execx
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./run ./store ./web ./machine/sshx ./machine/execx
 
 # Known vulnerabilities in what is linked. It asks vuln.go.dev: not where CI has no way there.
 vulnerabilities:

@@ -148,14 +148,28 @@ func TestKilledBesideWriter(t *testing.T) {
 	for round := range 8 {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), "STORE_TEST_WRITER="+path, fmt.Sprint("STORE_TEST_RUN=victim", round))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		end := time.Now().Add(50*time.Millisecond + rand.N(50*time.Millisecond))
-		for killed := false; !killed || time.Now().Before(end.Add(20*time.Millisecond)); seq++ {
-			if !killed && time.Now().After(end) {
-				cmd.Process.Kill()
-				killed = true
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			lines := bufio.NewScanner(out)
+			lines.Scan() // it has saved a trial
+			time.Sleep(rand.N(50 * time.Millisecond))
+			cmd.Process.Kill()
+			for lines.Scan() { // until its death has closed the pipe
+			}
+		}()
+		for after := 0; after < 10; seq++ {
+			select {
+			case <-killed:
+				after++
+			default:
 			}
 			if err := s.Append(ctx, exampleTrial("alive", seq)); err != nil {
 				t.Fatal(err)
@@ -170,8 +184,8 @@ func TestKilledBesideWriter(t *testing.T) {
 	if err := s.db.QueryRow("PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
 		t.Errorf("integrity_check: %q, %v", ok, err)
 	}
-	if runs, err := s.Runs(ctx); err != nil || len(runs) < 3 {
-		t.Errorf("%d runs, %v: the others were killed before they began", len(runs), err)
+	if runs, err := s.Runs(ctx); err != nil || len(runs) != 9 {
+		t.Errorf("%d runs, %v, want 9", len(runs), err)
 	}
 }
 
