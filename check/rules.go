@@ -171,7 +171,7 @@ const (
 	fasterThanFlash = 25e-6 // s, of one random read
 	stallShare      = 0.01  // of the usual rate: less is nothing
 	stallRate       = 10.0  // 1/s: slower work has pauses of its own
-	stallAtEnd      = 3.0   // seconds without a line; fio leaves out the last one or two
+	stallAtEnd      = 3.0   // steps (1 s) without a line; fio leaves out the last one or two
 	drainNote       = 0.01  // share of the window's length by which it may be longer than asked for
 	windowShort     = 0.95  // window ÷ window asked for
 	busyThread      = 0.95  // CPU seconds of the generator ÷ thread seconds
@@ -236,7 +236,7 @@ var (
 		Why:  "The tool ran for less than 95 % of the window asked for, usually because its file was through.",
 		Mend: "use `time_based: 1`, or a larger `size`"}
 	stall = Rule{ID: "stall", Severity: iotax.Warning, Scope: OfTrial, Title: "nothing was done for a while",
-		Why:  "The series has seconds with no I/O, or next to none (1 % of the usual rate), or ends 3 s before the window: a flush that blocks everything, a lost interrupt, a paused guest, a reconnect.",
+		Why:  "The series has seconds with no I/O, or next to none (1 % of the usual rate), or ends 3 s (three steps, where those are longer) before the window does: a flush that blocks everything, a lost interrupt, a paused guest, a reconnect.",
 		Mend: "look at the series and at the kernel's log of both sides at that time"}
 	throttleStep = Rule{ID: "throttle-step", Severity: iotax.Warning, Scope: OfTrial, Title: "the level changed for good in the middle of a trial",
 		Why:  "The series has two levels that differ by 10 % or more, each for at least 3 s: burst credit used up, a thermal limit, a cache that became full.",

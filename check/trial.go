@@ -423,7 +423,12 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		f := stall.finding("%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)
 		return &f
 	}
-	if last := s.T[len(s.T)-1]; r.seconds()-last >= stallAtEnd {
+	n := len(s.T)
+	last, step := s.T[n-1], 1.0
+	if n > 1 {
+		step = max(step, math.Round(last-s.T[n-2]))
+	}
+	if r.seconds()-last >= stallAtEnd*step {
 		f := stall.finding("%s: no I/O in the last %s", s.Name, secondsText(r.seconds()-last))
 		return &f
 	}

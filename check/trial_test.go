@@ -382,6 +382,9 @@ var planted = []struct {
 	{"stall", "until the end", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 6) },
 		func(t *iotax.Trial, _ *iotax.Target) { cut(t, 8) }},
+	{"stall", "until the end, with a value every 4 s", iotax.Warning,
+		func(t *iotax.Trial, _ *iotax.Target) { fourSeconds(t, 11) },
+		func(t *iotax.Trial, _ *iotax.Target) { fourSeconds(t, 13) }},
 	{"throttle-step", "burst credit used up", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.6) },
 		func(t *iotax.Trial, _ *iotax.Target) { step(t, 0.96) }},
@@ -522,6 +525,16 @@ func cut(t *iotax.Trial, seconds int) {
 func lasts(t *iotax.Trial, seconds float64) {
 	set(t, "duration", seconds)
 	t.Length = time.Duration(seconds * float64(time.Second))
+}
+
+// fourSeconds gives a window of 60 s that many values, one every 4 s.
+func fourSeconds(t *iotax.Trial, values int) {
+	s := series("read.iops", values, func(int) float64 { return 20000 })
+	for i := range s.T {
+		s.T[i] *= 4
+	}
+	t.Series = []iotax.Series{s}
+	lasts(t, 60)
 }
 
 func step(t *iotax.Trial, to float64) {

@@ -460,7 +460,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 			}
 		}
 	}
-	series, err := l.series()
+	series, err := l.series(1)
 	if err != nil {
 		return fail(err)
 	}

@@ -486,6 +486,8 @@ type resolved struct {
 	direct   bool
 	engine   string // asked for; "" leaves it to iotax
 
+	processes int // numjobs
+
 	name   string      // of a job beside the first
 	beside []*resolved // the jobs that run at the same time; only the first has them
 }
@@ -639,6 +641,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	if l.jobs, err = whole("numjobs"); err != nil {
 		return nil, err
 	}
+	r.processes = l.jobs
 	if l.files, err = whole("nrfiles"); err != nil {
 		return nil, err
 	}

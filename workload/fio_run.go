@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path"
@@ -726,22 +727,22 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// logMark separates what fio prints from its one-second logs.
+// logMark separates what fio prints from its logs.
 const logMark = "\x1eiotax-log "
 
-// runScript runs a fio command line with logs of one-second averages. fio keeps them in memory and
+// runScript runs a fio command line with logs of averages over $2 ms. fio keeps them in memory and
 // writes them when it ends, so they cost the I/O nothing (status-interval would print the whole
 // histogram each second), and they come home on the same stream, so a trial is one command. They are
 // never at the place that is measured. fio runs in the directory $1, or, where that is "", in one of its own.
 const runScript = `
-p=$1; shift
+p=$1 step=$2; shift 2
 d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
 # Before there is anything to remove: a signal may come at any time.
 trap 'rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 trap 'exit 141' PIPE
 ` + labelled + ` && d=$(cd -- "$d" && pwd) || exit
-(cd -- "${p:-$d}" && exec "$@" --aux-path="$d" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec=1000)
+(cd -- "${p:-$d}" && exec "$@" --aux-path="$d" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec="$step")
 rc=$?
 for f in "$d"/s_*.log; do
 	[ -f "$f" ] || continue
@@ -751,13 +752,32 @@ done
 exit $rc
 `
 
-var outputLimit = 64 << 20 // of what fio prints, with its logs
+var (
+	outputLimit = 64 << 20 // of what fio prints, with its logs
+	logLimit    = 48 << 20 // of its logs
+)
+
+// logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
+// trial would be larger than logLimit.
+func (l line) logStep() int {
+	seconds := cmp.Or(float64(l.runtime)/1000, sizedJob{}.Limit().Seconds())
+	bytes := 0.0
+	for _, r := range l.job.all() {
+		const lineSize = 40 // at most
+		logs := 2           // per process and direction
+		if reads(r.rw) && writes(r.rw) || strings.Contains(r.rw, "trimwrite") {
+			logs *= 2
+		}
+		bytes += float64(logs*r.processes*lineSize) * seconds
+	}
+	return max(1, int(math.Ceil(bytes/float64(logLimit))))
+}
 
 // messageLimit is how much is kept of fio's messages.
 const messageLimit = 64 << 10
 
 func outputError(err error) error {
-	return fmt.Errorf("fio's output with its one-second logs: %w (fewer numjobs or a shorter trial make less)", err)
+	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
 }
 
 // Run runs one fio process and fills out.
@@ -778,7 +798,8 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	out.Facts["command"] = typed(t, args)
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
-	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh", workDir(t)}, args...), Stdout: &stdout, Stderr: &stderr}
+	step := l.logStep()
+	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh", workDir(t), strconv.Itoa(step * 1000)}, args...), Stdout: &stdout, Stderr: &stderr}
 	if err := guardFio(ctx, t, st.job.writes()); err != nil {
 		return err
 	}
@@ -815,7 +836,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	j.judgeLoad(st, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
 	out.Findings = append(out.Findings, r.Findings()...)
-	series, err := logs.series()
+	series, err := logs.series(step)
 	out.Series = append(out.Series, series...)
 	if err != nil {
 		return fail(err)
@@ -863,7 +884,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	}
 }
 
-// logs are the one-second logs by kind.
+// logs are fio's logs by kind.
 type logs map[fio.LogKind][][]byte
 
 func splitLogs(out []byte) (raw []byte, l logs) {
@@ -883,7 +904,8 @@ func splitLogs(out []byte) (raw []byte, l logs) {
 	return head, l
 }
 
-func (l logs) series() ([]iotax.Series, error) {
+// series has one value every step seconds.
+func (l logs) series(step int) ([]iotax.Series, error) {
 	var out []iotax.Series
 	for _, kind := range []fio.LogKind{fio.IOPSLog, fio.BandwidthLog} {
 		var jobs [][]fio.Sample
@@ -894,7 +916,7 @@ func (l logs) series() ([]iotax.Series, error) {
 			}
 			jobs = append(jobs, s)
 		}
-		out = append(out, fio.Rates(kind, 1, jobs...)...)
+		out = append(out, fio.Rates(kind, float64(step), jobs...)...)
 	}
 	return out, nil
 }

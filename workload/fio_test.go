@@ -539,7 +539,6 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// A name of a workload is nothing to fio, also where fio would see more in it.
 // Output without end fails the trial, and what is kept of it has a limit.
 func TestOutputLimit(t *testing.T) {
 	defer func(limit int) { outputLimit = limit }(outputLimit)
@@ -549,7 +548,7 @@ func TestOutputLimit(t *testing.T) {
 	out := trial(200 * time.Millisecond)
 	err := w.Run(ctxFor(t), tg, out)
 	var over *iotax.LimitError
-	if !errors.As(err, &over) || !strings.Contains(err.Error(), "fio's output with its one-second logs: it is larger than 1000 bytes") {
+	if !errors.As(err, &over) || !strings.Contains(err.Error(), "fio's output with its logs: it is larger than 1000 bytes") {
 		t.Errorf("got %v", err)
 	}
 	if len(out.Raw) == 0 || len(out.Raw) > 1000 {
@@ -557,6 +556,59 @@ func TestOutputLimit(t *testing.T) {
 	}
 }
 
+// The lines of fio's logs are further apart where they would not fit.
+func TestLogStep(t *testing.T) {
+	step := func(trial time.Duration, bySize bool, options ...string) int {
+		j := open(t, append(options, "ioengine", "null")...)
+		job, err := j.resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := line{job: job, runtime: trial.Milliseconds()}
+		if bySize {
+			l.runtime = 0
+		}
+		return l.logStep()
+	}
+	for _, c := range []struct {
+		got, want int
+	}{
+		{step(10*time.Second, false), 1},
+		{step(24*time.Hour, false), 1},
+		{step(10*time.Minute, false, "numjobs", "256", "rw", "randrw"), 1},
+		{step(80*time.Minute, false, "numjobs", "256"), 2},
+		{step(11*time.Hour, false, "numjobs", "16", "rw", "randrw"), 3},
+		{step(11*time.Hour, false, "numjobs", "16", "rw", "trimwrite"), 3},
+		{step(0, true), 1},
+		{step(0, true, "numjobs", "1000"), 6},
+	} {
+		if c.got != c.want {
+			t.Errorf("a step of %d s in place of %d s", c.got, c.want)
+		}
+	}
+
+	defer func(limit int) { logLimit = limit }(logLimit)
+	logLimit = 100
+	w, tg := open(t, "size", "1MiB", "direct", "0", "rate_iops", "100"), target(host.Local(), small(t))
+	prepared(t, w, tg)
+	out := trial(2200 * time.Millisecond)
+	if err := w.Run(ctxFor(t), tg, out); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range out.Series {
+		if len(s.T) != 1 || s.T[0] != 2 {
+			t.Errorf("%s has values at %v", s.Name, s.T)
+		}
+		if s.Name == "read.iops" && (s.V[0] < 80 || s.V[0] > 120) {
+			t.Errorf("100/s are %v", s.V)
+		}
+	}
+	if len(out.Series) == 0 {
+		t.Error("no series")
+	}
+}
+
+// A name of a workload is nothing to fio, also where fio would see more in it.
 func TestJobNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("data", 0o755); err != nil {
