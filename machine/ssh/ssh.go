@@ -205,6 +205,8 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return m, nil
 }
 
+var greetTime = 30 * time.Second // for the first command, at least: a login may load modules or mount a home
+
 // greet runs one command, so that a login that runs none is known before anything is measured. There is nothing to end on
 // the host yet: when the time is over, or the host prints without end, it closes the connection.
 func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
@@ -214,7 +216,7 @@ func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
 		return &iotax.Error{Op: "open machine", On: m.String(), Err: err, Mend: mend}
 	}
 	hops := r.way().hops
-	limit := hops[len(hops)-1].timeout
+	limit := max(greetTime, hops[len(hops)-1].timeout)
 	late := fmt.Errorf("it did not run a command within %v", limit)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
