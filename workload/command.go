@@ -225,6 +225,9 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	program := fillIn(args[0], t, 0, asItIs)
+	if strings.Contains(program, "/") && !strings.HasPrefix(program, "/") && !strings.Contains(program, ":") && c.placeDir(t)+s.Setup == "" { // C:/bench.exe is absolute
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Mend: "write the path in full, or add directory:"}
+	}
 	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: c.placeDir(t)}); err != nil {
 		var exit *iotax.ExitError
 		if ctx.Err() != nil || !errors.As(err, &exit) {

@@ -217,6 +217,32 @@ func TestCommandThatFails(t *testing.T) {
 	}
 }
 
+// The commands at a device run in an empty directory, where a relative path leads to nothing.
+func TestRelativeProgramAtDevice(t *testing.T) {
+	here := t.TempDir()
+	if err := os.WriteFile(here+"/bench.sh", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(here)
+	for _, c := range []struct {
+		change func(*Command)
+		fits   bool
+	}{
+		{func(s *Command) {}, false},
+		{func(s *Command) { s.Setup = "cp /srv/bench.sh ." }, true},
+		{func(s *Command) { s.Directory = here }, true},
+		{func(s *Command) { s.Run = here + "/bench.sh {device}" }, true},
+		{func(s *Command) { s.Run = "cat {device}" }, true},
+	} {
+		s := commandOf("./bench.sh {device}")
+		c.change(s)
+		err := made(t, "command", s).Check(t.Context(), &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none"}})
+		if c.fits && err != nil || !c.fits && (err == nil || !strings.Contains(err.Error(), "./bench.sh is a relative path, and the command runs in an empty directory")) {
+			t.Errorf("%s in %q: %v", s.Run, s.Directory, err)
+		}
+	}
+}
+
 // A device is handed to a command only when the command line has named it, and its guard is asked each time.
 func TestCommandsAtDevices(t *testing.T) {
 	texts := map[string]func(*Command){
