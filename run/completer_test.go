@@ -217,6 +217,27 @@ func TestPrepareCommandInEmptyDir(t *testing.T) {
 	if _, err := os.Stat("out"); err != nil {
 		t.Error(err)
 	}
+	m.Prepare = "./drop.sh"
+	if err := prepare(t.Context(), d, &iotax.Target{Machine: d.Host}, m); err == nil || !strings.Contains(err.Error(), "it runs in an empty directory: write paths in full") {
+		t.Errorf("a relative path: %v", err)
+	}
+	if _, err := os.Stat("/proc/self/fdinfo"); err != nil {
+		return
+	}
+	// A container with a root that is read-only.
+	made := t.TempDir() + "/made"
+	t.Setenv("TMPDIR", "/proc")
+	m.Prepare = "touch " + made
+	if err := prepare(t.Context(), d, &iotax.Target{Machine: d.Host}, m); err != nil {
+		t.Errorf("no directory can be made: %v", err)
+	}
+	if _, err := os.Stat(made); err != nil {
+		t.Error(err)
+	}
+	m.Prepare = "touch made; rm -rf ./* 2>/dev/null; pwd >&2; exit 3"
+	if err := prepare(t.Context(), d, &iotax.Target{Machine: d.Host}, m); err == nil || !strings.Contains(err.Error(), "/fdinfo") {
+		t.Errorf("no directory can be made: %v", err)
+	}
 }
 
 // scripted keeps what it is asked to run.

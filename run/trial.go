@@ -128,11 +128,17 @@ func reconnected(target *iotax.Target) (found []iotax.Finding) {
 // prepareTime is how long the plan's own command before each trial may take.
 const prepareTime = iotax.StageTime
 
-// inEmptyDir runs the shell command $1 in an empty directory, which carries the label of the run, and removes that.
-const inEmptyDir = `d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-XXXXXX") && mkdir -m 700 -- "$d" && cd -- "$d" || exit
-trap 'cd / && rm -rf -- "$d"' EXIT
+// inEmptyDir runs the shell command $1 in an empty directory, which carries the label of the run, and removes that. Where none can
+// be made (a container whose root is read-only), the command runs in a directory in which nothing can be changed.
+const inEmptyDir = `d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-XXXXXX")
 trap 'exit 143' HUP INT TERM
-[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >.iotax
+if mkdir -m 700 -- "$d"; then
+	trap 'cd / && rm -rf -- "$d"' EXIT
+	cd -- "$d" || exit
+	[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >.iotax
+else
+	cd /proc/self/fdinfo || exit
+fi
 sh -c "$1"`
 
 // prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
@@ -157,7 +163,7 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 			if cause := context.Cause(limit); cause != nil {
 				err = cause
 			}
-			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Mend: "try the command there by hand: " + m.Prepare}
+			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Mend: "it runs in an empty directory: write paths in full; try it there by hand: " + m.Prepare}
 		}
 	}
 	return nil
