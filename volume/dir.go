@@ -67,10 +67,11 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 }
 
 // OwnDir makes a directory of iotax's own on m, inside of the directory in or, where that is "", of the machine's own one for
-// such; with the guards, the label and the reserve of space that a `dir:` has. network lets it lie on a network file system.
-// remove removes it with everything in it, and is to be called also after an error.
+// such; with the guards, the label and the reserve of space that a `dir:` has, but no reserve where in is "" and need is 0. network
+// lets it lie on a network file system. remove removes it with everything in it, and is to be called also after an error.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network)
+	d.empty = need == 0 && !d.users
 	p, err := d.Attach(ctx, m)
 	return p.Path, d.Detach, err
 }
@@ -91,6 +92,7 @@ type dir struct {
 
 	users   bool // the user named it; where iotax itself chose, no such care is needed
 	network bool // it may lie on a network
+	empty   bool // iotax puts nothing there, so no space is kept in reserve
 }
 
 func (d *dir) Devices() []iotax.Device { return nil }
@@ -360,7 +362,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			return none, readOnly(op, on, fs.Point)
 		}
 	}
-	if err := s.enough(op, on, d.need); err != nil {
+	if err := s.enough(op, on, d.need); err != nil && (!d.empty || s.free == 0) {
 		return none, err
 	}
 

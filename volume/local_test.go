@@ -386,6 +386,45 @@ func TestReserve(t *testing.T) {
 	wantError(t, s.enough("use", "x", 11<<30), "the test needs 11 GiB and leaves 50 GiB in reserve, 60 GiB are free", "free some space")
 }
 
+// A directory of iotax's own into which nothing is written needs no reserve of space. It is made on a nearly full file system, but
+// not on one that is full.
+func TestOwnDirOnNearlyFull(t *testing.T) {
+	m := &nearlyFull{Machine: here}
+	for _, c := range []struct {
+		free, in string
+		need     int64
+		fits     bool
+	}{
+		{"4", "", 0, true},
+		{"4", "", 1, false},
+		{"4", t.TempDir(), 0, false},
+		{"0", "", 0, false},
+	} {
+		m.free = c.free
+		_, remove, err := OwnDir(t.Context(), m, c.in, c.need, true)
+		if (err == nil) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err := remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// nearlyFull has file systems of 1000 KiB with that much free.
+type nearlyFull struct {
+	iotax.Machine
+	free string
+}
+
+func (m *nearlyFull) Run(ctx context.Context, c *iotax.Cmd) error {
+	c.Args = slices.Clone(c.Args)
+	for i, a := range c.Args {
+		c.Args[i] = strings.Replace(a, `echo "space $size $free"`, "echo space 1000 "+m.free, 1)
+	}
+	return m.Machine.Run(ctx, c)
+}
+
 func TestDirOnTmpfs(t *testing.T) {
 	attach := func(t *testing.T, path string) (iotax.Place, error) {
 		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})

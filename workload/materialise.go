@@ -107,7 +107,7 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Mend: "a target {nbd: …}, and at: its name"}
 	}
 	// What forbids the directory forbids it before the first trial.
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Network: w.spec.Network})
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network}) // the size is not known yet
 	if err == nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
