@@ -12,7 +12,7 @@ type Tooler interface {
 	Tools() []string
 }
 
-// Tools returns the programs that the plan runs on this host, sorted. here reports whether the commands of a machine run on
+// Tools returns the programs that the plan runs on this host, sorted, without those of machines that no target needs. here reports whether the commands of a machine run on
 // this host.
 func (p *Plan) Tools(here func(Machine) bool) []string {
 	local := map[string]bool{Host: true}
@@ -24,16 +24,26 @@ func (p *Plan) Tools(here func(Machine) bool) []string {
 			}
 		}
 	}
+	used := map[string]bool{}
+	for _, t := range p.Targets {
+		used[t.On], used[t.servedBy()] = true, true
+		if j, ok := t.Spec.(Joined); ok {
+			_, names := j.JoinedBy()
+			for _, name := range names {
+				used[name] = true
+			}
+		}
+	}
 	for _, m := range p.Machines {
 		local[m.Name] = here(m)
-		add(m.Spec)
+		if used[m.Name] {
+			add(m.Spec)
+		}
 	}
 	for _, t := range p.Targets {
 		server := Host
-		if s, ok := t.Spec.(Served); ok {
-			if _, server = s.ServedBy(); server == "" {
-				server = t.On
-			}
+		if _, ok := t.Spec.(Served); ok {
+			server = t.servedBy()
 		}
 		if local[server] {
 			add(t.Spec)
