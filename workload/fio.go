@@ -287,7 +287,7 @@ func (f *Fio) tooLarge() *plan.FieldError {
 			j.settings = append(j.settings, s)
 		}
 	}
-	_, err := j.resolve(hostVars())
+	_, err := j.resolve(nil)
 	var over *tooMuch
 	if !errors.As(err, &over) {
 		return nil

@@ -423,6 +423,7 @@ func TestTooManyFiles(t *testing.T) {
 		options []string
 		file    string
 		jointly bool
+		env     map[string]string
 		want    string
 	}{
 		{options: []string{"numjobs", "1048576", "nrfiles", "1048576"}, want: "numjobs: 1048576 is too many"},
@@ -436,6 +437,8 @@ func TestTooManyFiles(t *testing.T) {
 		{file: "[a]\nnumjobs=100000\nsize=1m\n", want: "a: numjobs: 100000 is too many"},
 		{file: "[a]\nsize=1m\n[b]\nnrfiles=2000\nsize=1g\n", want: "b: nrfiles: 2000 files are too many"},
 		{file: "[a]\nnumjobs=${JOBS}\nsize=1m\n"},
+		{file: "[a]\nsize=9999${mb_memory}g\nnumjobs=4096\n"}, // of the target, not of this host
+		{file: "[a]\nsize=${mb_memory}g\nnumjobs=4096\n", env: map[string]string{"mb_memory": "100000"}, want: "a: size: the test files would be too large"},
 		{file: sections.String()},
 		{file: sections.String(), jointly: true, want: "numjobs: 5000 processes are too many"},
 	} {
@@ -443,7 +446,7 @@ func TestTooManyFiles(t *testing.T) {
 		var err error
 		if c.file != "" {
 			spec := file(c.file)
-			spec.Jointly = c.jointly
+			spec.Jointly, spec.Env = c.jointly, c.env
 			_, err = spec.Split("")
 		} else {
 			spec := newFio().(*Fio)
