@@ -361,7 +361,7 @@ func testClaim(t *testing.T, url string) {
 	if _, err := s.Claim(ctx, "none", "me", nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a run that is not there: %v", err)
 	}
-	if err := s.Remove(ctx, "r", func(*iotax.Run) error { return taken }); !errors.Is(err, taken) {
+	if err := s.Remove(ctx, "r", func(*iotax.Run, Pulse) error { return taken }); !errors.Is(err, taken) {
 		t.Errorf("a removal that is refused: %v", err)
 	}
 	if err := s.Remove(ctx, "r", nil); err != nil {

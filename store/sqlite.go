@@ -160,7 +160,7 @@ func (d *sqliteDriver) silence() string { return "NULL" }
 func (d *sqliteDriver) words(column string) string { return "group_concat(" + column + ", ' ')" }
 
 func (d *sqliteDriver) runner(column string) string {
-	return "json_extract(" + column + ", '$.environment." + runnerKey + "')"
+	return "CASE WHEN json_valid(" + column + ") THEN json_extract(" + column + ", '$.environment." + runnerKey + "') END" // of damaged text json_extract fails
 }
 
 func (d *sqliteDriver) locked(op string) error {

@@ -457,25 +457,21 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 		return heard, spot{run: r.ID}.scanned(err)
 	}
 	at := spot{run: r.ID}
-	if r.Seed, err = parseSeed(seed); err != nil {
-		return heard, at.damaged("seed", err)
-	}
-	if r.Start, err = parseTime(start); err != nil {
-		return heard, at.damaged("started", err)
-	}
-	if r.End, err = parseTime(end); err != nil {
-		return heard, at.damaged("ended", err)
-	}
+	// A damaged column does not keep the others from being read: rm decides by them whether the run still runs.
+	r.Seed, err = parseSeed(seed)
+	errs := []error{at.damaged("seed", err)}
+	r.Start, err = parseTime(start)
+	errs = append(errs, at.damaged("started", err))
+	r.End, err = parseTime(end)
+	errs = append(errs, at.damaged("ended", err))
 	for i, v := range []any{&r.Environment, &r.Targets, &r.Workloads, &r.Findings, &r.Calibration, &r.Presentation} {
-		if err := at.unmarshal(runTexts[i], texts[i], v); err != nil {
-			return heard, err
-		}
+		errs = append(errs, at.unmarshal(runTexts[i], texts[i], v))
 	}
 	heard = parsePulse(silent, open)
 	if s.settle != nil && r.Status == iotax.Running {
 		s.settle(r, heard)
 	}
-	return heard, nil
+	return heard, cmp.Or(errs...)
 }
 
 // A Tally counts the trials of a run.
@@ -890,14 +886,14 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, P
 
 // Remove deletes the run id and all its trials, and gives their space back. An error of check, which sees the run as it is then, forbids
 // it; nil allows it.
-func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run) error) error {
+func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pulse) error) error {
 	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
-		r, _, err := s.alone(ctx, tx, id)
+		r, heard, err := s.alone(ctx, tx, id)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 		if check != nil {
-			if err := check(r); err != nil {
+			if err := check(r, heard); err != nil {
 				return err
 			}
 		}

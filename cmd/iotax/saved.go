@@ -21,6 +21,7 @@ import (
 
 	"iotax"
 	"iotax/leftover"
+	"iotax/run"
 	"iotax/store"
 )
 
@@ -293,23 +294,26 @@ func showTrial(out io.Writer, t *iotax.Trial) error {
 }
 
 func (a *app) rmCommand() *cobra.Command {
-	var yes bool
+	var yes, force bool
 	c := &cobra.Command{
 		Use:   "rm RUN…",
 		Short: "Remove saved runs",
 		Long: `rm lists the runs that it would remove, and asks before it removes them. Where
 it cannot ask, because it was not started from a terminal, it needs --yes. A run
-that is being measured is not removed.`,
+that is being measured is not removed. If rm cannot find out whether the process
+that measures a run still exists, for example because it ran on another host,
+rm removes the run only with --force.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes) })
+			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, removable(force)) })
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "remove them without asking")
+	c.Flags().BoolVar(&force, "force", false, "also remove runs whose process may still exist, but cannot be checked")
 	return c
 }
 
-func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bool) error {
+func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bool, check func(*iotax.Run, store.Pulse) error) error {
 	tallies, err := db.Tallies(ctx)
 	if err != nil {
 		return err
@@ -318,8 +322,12 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	var found []store.Summary
 	for _, ref := range refs { // all must exist before one goes
 		r, err := db.Get(ctx, ref)
-		if err == nil || errors.Is(err, store.ErrDamaged) { // a damaged run can still go
-			err = removable(r)
+		if err != nil && !errors.Is(err, store.ErrDamaged) { // a damaged run can still go
+			return err
+		}
+		heard, err := db.Pulse(ctx, r.ID)
+		if err == nil {
+			err = check(r, heard)
 		}
 		if err != nil {
 			return err
@@ -344,7 +352,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		}
 	}
 	for _, id := range ids {
-		if err := db.Remove(ctx, id, removable); err != nil {
+		if err := db.Remove(ctx, id, check); err != nil {
 			return err
 		}
 		if !a.json {
@@ -357,17 +365,33 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	return nil
 }
 
-// removable refuses a run that a process may still be at work on. The store shows one whose process has died as interrupted.
-func removable(r *iotax.Run) error {
-	if r.Status != iotax.Running {
+// removable returns a check that refuses a run that a process measures, and without force one whose process may still exist.
+func removable(force bool) func(*iotax.Run, store.Pulse) error {
+	return func(r *iotax.Run, heard store.Pulse) error {
+		if r.Status != iotax.Running {
+			return nil
+		}
+		names := slices.Sorted(maps.Values(heard.Open))
+		if len(names) == 0 && !divided(r) {
+			names = []string{r.Environment[run.RunnerKey]}
+		}
+		for _, name := range names {
+			who, err := leftover.ParseRunner(name)
+			what, hint := stillRuns(who, heard)
+			switch {
+			case died(who, heard.Silent) != "" || what == "" && force:
+				continue
+			case what == "":
+				hint = "if that process has ended: iotax rm --force " + r.ID
+				what = fmt.Sprintf("process %d on %s may still measure it", who.PID, who.Host)
+				if err != nil {
+					what = "an unknown process may still measure it"
+				}
+			}
+			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Mend: hint}
+		}
 		return nil
 	}
-	e := &iotax.Error{Op: "remove", On: r.ID, Err: errors.New("it is still running"), Mend: "wait for its end, or interrupt it"}
-	if who, err := runnerOf(r); err == nil && who.State() != leftover.Alive {
-		e.Err = fmt.Errorf("process %d on %s may still measure it", who.PID, who.Host)
-		e.Mend = "if that process has ended, `iotax run --resume=" + r.ID + "` takes the run over; once it is interrupted or complete it can be removed"
-	}
-	return e
 }
 
 // exports are the formats of export, by name.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,8 +85,10 @@ func TestRemovalIsMeant(t *testing.T) {
 		{"without a terminal", died, iotax.Done, []string{"latest"}, exitUsage, "--yes"},
 		{"without a terminal, as JSON", died, iotax.Done, []string{"latest", "--json"}, exitUsage, "--yes"},
 		{"with --yes", died, iotax.Done, []string{"latest", "a1", "--yes"}, exitOK, "removed a1"},
-		{"of a run that goes on", leftover.Self(), iotax.Running, []string{"latest", "--yes"}, exitError, "still running"},
-		{"of a run elsewhere", far, iotax.Running, []string{"a1", "--yes"}, exitError, "may still measure"},
+		{"of a run that goes on", leftover.Self(), iotax.Running, []string{"latest", "--yes"}, exitError, "still runs"},
+		{"of a run that goes on, by force", leftover.Self(), iotax.Running, []string{"latest", "--yes", "--force"}, exitError, "still runs"},
+		{"of a run elsewhere", far, iotax.Running, []string{"a1", "--yes"}, exitError, "process 7 on elsewhere.invalid may still measure it\n  mend: if that process has ended: iotax rm --force a1"},
+		{"of a run elsewhere, by force", far, iotax.Running, []string{"a1", "--yes", "--force"}, exitOK, "removed a1"},
 		{"of a run that was killed", died, iotax.Running, []string{"a1", "--yes"}, exitOK, "removed a1"},
 	} {
 		path, db := storeOf(t, map[string]iotax.Status{"a1": c.status}, c.runner)
@@ -95,6 +98,57 @@ func TestRemovalIsMeant(t *testing.T) {
 		}
 		if _, err := db.Get(t.Context(), "a1"); (err == nil) != (c.code != exitOK) {
 			t.Errorf("%s: it is there: %v", c.what, err)
+		}
+	}
+}
+
+// A run that stays running for ever, because a shard never began or its row is damaged, can be removed.
+func TestRemoveStuck(t *testing.T) {
+	died := leftover.Self()
+	died.Start++ // another process of this id
+	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
+	path, db := storeOf(t, map[string]iotax.Status{"seed": iotax.Running, "environment": iotax.Running}, died)
+	for id, part := range map[string]iotax.Run{
+		"half":  {Status: iotax.Done},
+		"dead":  {Status: iotax.Running, Environment: map[string]string{run.RunnerKey: died.String()}},
+		"away":  {Status: iotax.Running, Environment: map[string]string{run.RunnerKey: far.String()}},
+		"alive": {Status: iotax.Running, Environment: map[string]string{run.RunnerKey: leftover.Self().String()}},
+		"torn":  {Status: iotax.Running, Environment: map[string]string{run.RunnerKey: died.String()}},
+	} {
+		part.ID, part.Start, part.Plan = id, time.Now(), []byte("targets: {}\n")
+		if err := db.SavePart(t.Context(), &part, store.Part{Index: 0, Count: 2}, func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, 2) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	for _, damage := range []string{"UPDATE runs SET seed = 'xyz' WHERE id IN ('seed', 'alive')", "UPDATE runs SET environment = 'xyz' WHERE id = 'environment'", "UPDATE shards SET data = 'xyz' WHERE run = 'torn'"} {
+		if _, err := raw.Exec(damage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ id, refused, forced string }{
+		{"half", "", ""},
+		{"dead", "", ""},
+		{"seed", "", ""},
+		{"environment", "an unknown process may still measure it", ""},
+		{"torn", "an unknown process may still measure it", ""},
+		{"away", "process 7 on elsewhere.invalid may still measure it", ""},
+		{"alive", "it still runs, as process", "it still runs, as process"},
+	} {
+		args := []string{"rm", "--store", path, "--yes", c.id}
+		code, out, errs := cli(t, args...)
+		if c.refused != "" {
+			if code != exitError || !strings.Contains(errs, c.refused) {
+				t.Errorf("%s: status %d, %s%s", c.id, code, out, errs)
+			}
+			code, out, errs = cli(t, append(args, "--force")...)
+		}
+		if c.forced == "" && (code != exitOK || out != "removed "+c.id+"\n") || c.forced != "" && (code != exitError || !strings.Contains(errs, c.forced)) {
+			t.Errorf("%s: status %d, %s%s", c.id, code, out, errs)
 		}
 	}
 }
