@@ -5,6 +5,8 @@ package secret
 import (
 	"encoding/json"
 	"os"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +27,16 @@ var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 // Named reports whether a variable of that name holds a secret.
 func Named(name string) bool {
 	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
+}
+
+// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax does not run a
+// plan that it refuses.
+var refused = regexp.MustCompile(`(?i)(^|_)(passw(or)?d|passphrase|pass|secret|token|(access|secret|api|private)_key)$`)
+
+// Refused reports whether a plan may not set the variable name to value. Paths, and values that are too short to be hidden, are allowed.
+func Refused(name, value string) bool {
+	return len(value) >= shortest && !path.IsAbs(value) && !filepath.IsAbs(value) &&
+		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))
 }
 
 // Lookup is the value of a variable for a command of a plan that asks for it by its name; what only iotax reads is not set.

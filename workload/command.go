@@ -78,7 +78,7 @@ func (s *Command) Validate() error {
 		bad("warmup", "it is negative", "as in 3")
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		if s.Env[k] != "" && secret.Named(k) && !s.fromHere(k) {
+		if secret.Refused(k, s.Env[k]) && !s.fromHere(k) {
 			bad("env", k+" is named like a secret, and the plan of a run is stored and shown", "set it in the environment of iotax, and write "+k+": $"+k)
 		}
 	}

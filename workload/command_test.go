@@ -306,6 +306,22 @@ func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	}
 }
 
+// A plan keeps settings that only resemble secrets, paths, and values that are too short to be hidden.
+func TestCommandKeepsSettings(t *testing.T) {
+	s := commandOf("true")
+	s.Env = map[string]string{"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "100000000", "NUM_PASSES": "100000000", "SORT_KEY": "customer_id", "YCSB_KEYS": "100000000",
+		"MYSQL_ALLOW_EMPTY_PASSWORD": "yes", "RESTIC_PASSWORD_FILE": "restic.password", "BORG_PASSCOMMAND": "cat /root/pass", "TLS_PRIVATE_KEY": "/etc/ssl/key.pem"}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"PGPASSWORD", "IOTAX_STORE", "AWS_ACCESS_KEY_ID", "DB_PASSWD", "restic_password", "TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "API_KEY", "KEY_PASSPHRASE", "RCLONE_CONFIG_PASS"} {
+		s.Env = map[string]string{name: "swordfish"}
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "named like a secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // No command of a plan runs where iotax was started, or before the guard of the place has agreed.
 func TestWhereCommandsRun(t *testing.T) {
 	elsewhere := t.TempDir()
