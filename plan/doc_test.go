@@ -212,8 +212,13 @@ func TestSecretsOfPlans(t *testing.T) {
 			t.Errorf("%s: one secret is told as\n%v\nand a longer one as\n%v", text, err, longer)
 		}
 	}
-	harmless := "targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # as http://me:secret@h\n"
-	if _, err := plan.Parse("plan.yaml", []byte(harmless), realKinds()); err != nil {
-		t.Error(err)
+	for _, harmless := range []string{
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # as http://me:secret@h\n",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}}\nmeasure: {prepare: 'redis-cli -u redis://127.0.0.1:6379 flushall; ssh root@storage sync'}\n",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {command: {run: 'load {\"url\":\"redis://db:6379\",\"mail\":\"me@db\"}'}}}\n",
+	} {
+		if _, err := plan.Parse("plan.yaml", []byte(harmless), realKinds()); err != nil {
+			t.Error(err)
+		}
 	}
 }

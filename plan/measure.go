@@ -65,7 +65,7 @@ func (m *Measure) Check() error {
 	}
 	ratio("precision", m.Precision)
 	ratio("margin", m.Margin)
-	if secret.MatchString(m.Prepare) {
+	if password.MatchString(m.Prepare) {
 		fail("prepare", "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
 	}
 	if m.PrepareOn != "" && m.Prepare == "" {

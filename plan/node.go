@@ -200,7 +200,7 @@ func read(file string, text []byte, c *collector) *node {
 		src.lines[i] = masked(line)
 	}
 	for _, tk := range tokens {
-		if tk.Type != token.CommentType && secret.MatchString(tk.Value) {
+		if tk.Type != token.CommentType && password.MatchString(tk.Value) {
 			c.fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
 			return nil
 		}

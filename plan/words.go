@@ -141,8 +141,11 @@ type words struct {
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// secret finds the password of a URL.
+// secret finds the password of a URL, to hide it. It also finds text that only resembles one.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
+
+// password finds the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
+var password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
 
 // secretKey finds what stands behind a key that is named like a secret.
 var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
@@ -226,7 +229,7 @@ func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 		w.fail(n, "", "the word is longer than %d bytes", maxWord)
 		return nil, false
 	}
-	if at := secret.FindStringSubmatchIndex(text); at != nil {
+	if at := password.FindStringSubmatchIndex(text); at != nil {
 		// Neither shown nor kept: the word is a name in every report.
 		n.col, n.width = utf8.RuneCountInString(text[:at[2]])+1, 1
 		w.fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
