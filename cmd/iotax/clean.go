@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,11 +42,11 @@ A directory counts only if it belongs to the user who runs clean: each user,
 root included, cleans up after their own runs.
 
 It looks in the temporary directories and in those that the saved runs used.
-Without --yes it only lists. With the ids of runs it looks for what these have
-left, and for nothing else. With --remote it also asks what unfinished runs
-have used elsewhere: machines over SSH, containers, pods and instances that
-were there before, Kubernetes clusters, and S3 buckets.`,
-		RunE: func(c *cobra.Command, runs []string) error { return a.clean(c.Context(), runs, yes, remote) },
+Without --yes it only lists. With runs it lists what these have left, and
+directories of other users, which it cannot examine. With --remote it also asks
+what unfinished runs have used elsewhere: machines over SSH, containers, pods
+and instances that were there before, Kubernetes clusters, and S3 buckets.`,
+		RunE: func(c *cobra.Command, refs []string) error { return a.clean(c.Context(), refs, yes, remote) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
 	c.Flags().BoolVar(&remote, "remote", false, "also look on the machines, in the clusters and in the buckets of unfinished runs")
@@ -65,9 +66,32 @@ type cleanItem struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-// clean lists or removes what the runs of these ids have left; without ids, what any run has left.
-func (a *app) clean(ctx context.Context, runs []string, yes, remote bool) error {
+// resolve returns the ids of the runs that refs mean. A ref that the store does not know is an id itself, and has an error in unknown.
+func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
+	unknown = map[string]error{}
+	db, err := store.Open(ctx, a.store)
+	if err != nil { // whereRunsWere returns it
+		for _, ref := range refs {
+			unknown[ref] = &iotax.Error{Op: "find run", On: ref, Err: store.ErrNotFound}
+		}
+		return refs, unknown
+	}
+	defer db.Close()
+	for _, ref := range refs {
+		r, err := db.Get(ctx, ref)
+		if r == nil {
+			r = &iotax.Run{ID: ref}
+			unknown[ref] = err
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids, unknown
+}
+
+// clean lists or removes what the runs that refs mean have left; without refs, what any run has left.
+func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
+	runs, unknown := a.resolve(ctx, refs)
 	var errs []error
 	machines, places, err := a.whereRunsWere(ctx, remote)
 	errs = append(errs, err)
@@ -90,9 +114,21 @@ func (a *app) clean(ctx context.Context, runs []string, yes, remote bool) error 
 			}
 		}
 	}
+	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
+		for items := range find {
+			for _, i := range items {
+				delete(unknown, i.Label.Run)
+			}
+		}
+	}
+	if len(unknown) > 0 { // to both
+		return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), errs...)...)}
+	}
 	for items, err := range find {
 		errs = append(errs, err)
-		items = slices.DeleteFunc(items, func(i leftover.Item) bool { return len(runs) > 0 && !slices.Contains(runs, i.Label.Run) })
+		items = slices.DeleteFunc(items, func(i leftover.Item) bool {
+			return len(runs) > 0 && i.State != leftover.Foreign && !slices.Contains(runs, i.Label.Run)
+		})
 		for _, i := range items {
 			switch i.State {
 			case leftover.Alive:
