@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,17 +134,13 @@ func writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2
 // writeWhole writes path whole or not at all.
 func writeWhole(path string, write func(io.Writer) error) error {
 	fail := func(err error) error { return &iotax.Error{Op: "write report", On: path, Err: err} }
-	var text bytes.Buffer
-	if err := write(&text); err != nil {
-		return fail(err)
-	}
-	mustUndo()
+	mustUndo() // removes the temporary file
 	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 	if err != nil {
 		return fail(err)
 	}
 	defer os.Remove(f.Name())
-	_, err = text.WriteTo(f)
+	err = write(f)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -150,6 +153,29 @@ func TestRemoveStuck(t *testing.T) {
 		if c.forced == "" && (code != exitOK || out != "removed "+c.id+"\n") || c.forced != "" && (code != exitError || !strings.Contains(errs, c.forced)) {
 			t.Errorf("%s: status %d, %s%s", c.id, code, out, errs)
 		}
+	}
+}
+
+// A report goes to its file as it is made, and a signal meanwhile leaves no temporary file.
+func TestReportIsStreamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txt")
+	err := writeWhole(path, func(w io.Writer) error {
+		if _, err := io.WriteString(w, "half"); err != nil {
+			return err
+		}
+		begun, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".iotax-*"))
+		if len(begun) != 1 {
+			t.Fatalf("temporary files: %q", begun)
+		}
+		undoing.Lock()
+		defer undoing.Unlock()
+		if b, err := os.ReadFile(begun[0]); string(b) != "half" || !undoing.begun {
+			t.Errorf("the file holds %q, %v; a signal leaves it: %v", b, err, !undoing.begun)
+		}
+		return context.Canceled
+	})
+	if left, _ := os.ReadDir(filepath.Dir(path)); !errors.Is(err, context.Canceled) || len(left) > 0 {
+		t.Errorf("%v leaves %v", err, left)
 	}
 }
 
