@@ -152,7 +152,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 			rows = append(rows, row)
 		}
 	}
-	if err := a.printLeft(rows, foreign, yes); err != nil {
+	if err := a.printLeft(rows, foreign, runs, yes); err != nil {
 		return err
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -164,12 +164,12 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	return nil
 }
 
-func (a *app) printLeft(rows []cleanItem, foreign []string, yes bool) error {
+func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) error {
 	if a.json {
 		return writeJSON(a.out, map[string]any{"version": 1, "leftovers": rows, "foreign": foreign})
 	}
 	if len(foreign) > 0 {
-		if _, err := fmt.Fprintf(a.out, "not examined: %d iotax-… directories of other users, such as %s (each user runs iotax clean)\n", len(foreign), clean(foreign[0])); err != nil {
+		if _, err := fmt.Fprintf(a.out, "not examined: directories of other users, %d in all, the first is %s (each user runs iotax clean)\n", len(foreign), clean(foreign[0])); err != nil {
 			return err
 		}
 	}
@@ -198,7 +198,7 @@ func (a *app) printLeft(rows []cleanItem, foreign []string, yes bool) error {
 		return err
 	}
 	if !yes && slices.ContainsFunc(rows, func(r cleanItem) bool { return r.Runner == leftover.Dead }) {
-		_, err := fmt.Fprintln(a.out, "remove them with: iotax clean --yes")
+		_, err := fmt.Fprintln(a.out, strings.Join(append([]string{"remove them with: iotax clean --yes"}, runs...), " "))
 		return err
 	}
 	return nil

@@ -69,10 +69,10 @@ func TestClean(t *testing.T) {
 // Directories of other users are no leftovers, and clean names one of them.
 func TestCleanForeign(t *testing.T) {
 	var out strings.Builder
-	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, true); err != nil {
+	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, nil, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 iotax-… directories of other users, such as host: /tmp/iotax-", "each user runs iotax clean", "nothing was left behind"} {
+	for _, want := range []string{"directories of other users, 2 in all, the first is host: /tmp/iotax-", "each user runs iotax clean", "nothing was left behind"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}
