@@ -115,14 +115,16 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 		}
 	}
 	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
-		for items := range find {
+		failed := errs
+		for items, err := range find {
+			failed = append(failed, err)
 			for _, i := range items {
 				delete(unknown, i.Label.Run)
 			}
 		}
-	}
-	if len(unknown) > 0 { // to both
-		return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), errs...)...)}
+		if len(unknown) > 0 {
+			return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), failed...)...)}
+		}
 	}
 	for items, err := range find {
 		errs = append(errs, err)
