@@ -99,7 +99,7 @@ packages: package-files
 # docs/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
 release: RELEASE = release --clean
 release-snapshot: RELEASE = release --snapshot --clean
-release release-snapshot:
+release release-snapshot: reproducible
 	$(GORELEASER) check
 	$(GORELEASER) healthcheck
 	$(GORELEASER) $(RELEASE)
