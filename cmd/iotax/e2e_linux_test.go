@@ -212,7 +212,7 @@ func (s *stage) start(wrap []string, args ...string) *running {
 // said waits until a line of standard error contains text.
 func (r *running) said(text string) {
 	r.s.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		r.mu.Lock()
 		found := slices.ContainsFunc(r.lines, func(l string) bool { return strings.Contains(l, text) })
 		ended, all := r.ended, strings.Join(r.lines, "\n")
