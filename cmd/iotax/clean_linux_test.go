@@ -28,7 +28,7 @@ func TestClean(t *testing.T) {
 		}
 		return n
 	}
-	for end := time.Now().Add(time.Minute); measuring() < 2; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); measuring() < 2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the two runs do not begin to measure")
 		}
@@ -124,7 +124,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 		}
 		return found
 	}
-	for end := time.Now().Add(time.Minute); len(measuring()) == 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); len(measuring()) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.send(syscall.SIGKILL)
 			t.Fatal(r.wait())
@@ -133,7 +133,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	r.send(syscall.SIGKILL)
 	r.wait()
-	for end := time.Now().Add(time.Minute); len(measuring()) > 0; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); len(measuring()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("fio goes on over there: %q", measuring())
 		}

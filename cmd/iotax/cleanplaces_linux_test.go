@@ -105,7 +105,7 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 			r.send(syscall.SIGKILL)
 			r.wait()
 			run, _ := s.trials()
-			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // what it had started ends by itself, over there too
+			for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // what it had started ends by itself, over there too
 				if left := s.leftBy(run.ID, flags...); !slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, "process ") }) {
 					break
 				}

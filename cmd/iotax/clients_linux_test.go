@@ -227,7 +227,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	// The way there is lost.
 	id += "-lost"
 	r := s.start(nil, run("--protocol", "fixed:1x3s")...)
-	for end := time.Now().Add(time.Minute); len(over()) == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); len(over()) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no server begins over there")
 		}

@@ -144,7 +144,7 @@ func TestClusterOverSSH(t *testing.T) {
 		}
 		return found
 	}
-	for end := time.Now().Add(time.Minute); len(others()) > 0; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); len(others()) > 0; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still on the nodes: %q", others())
 		}

@@ -315,7 +315,7 @@ func fioIn(t *testing.T, id string, want bool) {
 		}
 		return false
 	}
-	for end := time.Now().Add(time.Minute); runs() != want; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); runs() != want; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("that fio runs in the container is not %v", want)
 		}

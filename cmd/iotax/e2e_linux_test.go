@@ -338,7 +338,7 @@ func (s *stage) mount(name, options string) string {
 func (s *stage) unmount(dir string) {
 	s.t.Helper()
 	out, err := exec.Command("umount", dir).CombinedOutput()
-	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		out, err = exec.Command("umount", dir).CombinedOutput()
 	}
 	if err != nil {

@@ -146,7 +146,7 @@ measure: {trial: 1s, ramp: 0s, overrun: 5s, blocks: 2}
 
 // afterTrials waits until r has told of n trials.
 func (r *running) afterTrials(n int) {
-	for end := time.Now().Add(time.Minute); r.told() < n && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); r.told() < n && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-r.done:
 			return
@@ -163,7 +163,7 @@ func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return amo
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
-		for end := time.Now().Add(time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 			select {
 			case <-r.done: // it was faster
 				return false
@@ -193,7 +193,7 @@ func (r *running) told() (n int) {
 
 // whileMeasuring waits for the first fio that measures, and a little longer.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
 			if strings.Contains(p, "--runtime=") && !strings.Contains(p, "--parse-only") {
 				time.Sleep(time.Duration(d.Int64N(int64(200 * time.Millisecond))))
@@ -219,7 +219,7 @@ func whileThere(s *stage, r *running) {
 		})
 	}
 	for _, want := range []bool{false, true} {
-		for end := time.Now().Add(time.Minute); there() != want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); there() != want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
 	}
 }

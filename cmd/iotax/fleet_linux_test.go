@@ -62,7 +62,7 @@ spec:
 	gone := func(id, kinds string) {
 		t.Helper()
 		var left string
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			if left = strings.TrimSpace(c.Kubectl(t, "", "get", kinds, "-n", "iotax", "-l", "iotax.run="+id, "-o", "name")); left == "" {
 				return
 			}

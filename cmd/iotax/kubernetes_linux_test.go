@@ -308,7 +308,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	measuring := func(t *testing.T, r *running) {
 		t.Helper()
 		r.said("block 1/2")
-		for end := time.Now().Add(time.Minute); fios() == 0; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); fios() == 0; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("fio does not begin in the pod")
 			}
@@ -377,7 +377,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		measuring(t, r)
 		r.send(syscall.SIGKILL)
 		r.wait()
-		for end := time.Now().Add(time.Minute); fios() > 0; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); fios() > 0; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Error("fio goes on in the pod of a run that was killed")
 				break
@@ -385,7 +385,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 		s.cleans("--remote").works(t, 0, "pod", "iotax-", "left by run")
 		s.cleans("--remote", "--yes").works(t, 0, "removed")
-		for end := time.Now().Add(time.Minute); pods() != ""; time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); pods() != ""; time.Sleep(200 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("left: %s", pods())
 			}
@@ -400,7 +400,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	t.Run("killed before its job has a pod", func(t *testing.T) {
 		jobs := func() string { return strings.TrimSpace(c.Kubectl(t, "", "get", "jobs", "-n", "tight", "-o", "name")) }
 		r := s.start(nil, "run", "dir:"+s.path("a"), "k8s:tmpfs,job=true,namespace=tight,start_timeout=5m,kubeconfig="+c.Config, "-w", "randread-4k-8MiB", "--blocks", "1", "--calibrate=no")
-		for end := time.Now().Add(time.Minute); jobs() == ""; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); jobs() == ""; time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("no job is made")
 			}

@@ -126,7 +126,7 @@ func TestLabCommand(t *testing.T) {
 		}
 		var share float64
 		var said string
-		for end := time.Now().Add(time.Minute); share < .85 && time.Now().Before(end); {
+		for end := time.Now().Add(4 * time.Minute); share < .85 && time.Now().Before(end); {
 			out, errs, code := there("", "node01", args...)
 			var r struct {
 				End struct {

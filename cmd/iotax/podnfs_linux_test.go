@@ -63,7 +63,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = /srv; Access_Type = RW; Squash = No_
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if b, _ := os.ReadFile(work + "/log"); strings.Contains(string(b), "NFS SERVER INITIALIZED") {
 			return port
 		}

@@ -137,7 +137,7 @@ measure: {blocks: 1}
 	l.Close()
 	web := s.start(nil, "serve", "--listen", listen, "--token-file", token)
 	url := "http://" + listen + "/"
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", listen); err == nil {
 			c.Close()
 			break

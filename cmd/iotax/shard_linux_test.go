@@ -167,7 +167,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	defer db.Close()
 	for id, more := range map[string][]string{"far-shard": {"--shard", "0/2", "--blocks", "4"}, "far-alone": {"--blocks", "2"}} {
 		r := s.start([]string{"unshare", "--uts", "sh", "-c", `hostname elsewhere && exec "$0" "$@"`}, args(append(more, "--id", id, "--trial", "1s")...)...)
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			n := 0
 			if err := db.QueryRow(`SELECT count(*) FROM iotax.runners WHERE run = $1 AND runner LIKE '%@elsewhere'`, id).Scan(&n); err != nil {
 				t.Fatal(err)
@@ -221,7 +221,7 @@ func served(t *testing.T, s *stage, id string) {
 	r := s.start(nil, "serve", "--listen", address)
 	for _, path := range []string{"/", "/runs/" + id} {
 		var page []byte
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			res, err := http.Get("http://" + address + path)
 			if err == nil {
 				page, err = io.ReadAll(res.Body)
