@@ -18,7 +18,7 @@ NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.2
 # What a release is built for.
 SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: release release-snapshot package-files package-program packages reproducible demo build test test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
+.PHONY: release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
 
 demo: build
 	@scripts/need demo
@@ -35,6 +35,10 @@ test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
 	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
 	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) $(ALONE) && exit $$others
+
+# Those too that repeat others by other means: another container engine, the cluster over SSH.
+test-all: test
+test-all test-containers: export IOTAX_TEST_ALL = 1
 
 # Those with real container engines, and those with a real cluster of one node.
 test-containers: build

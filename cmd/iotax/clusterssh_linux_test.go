@@ -21,6 +21,7 @@ import (
 // of a lab with an sshd in each, and iotax on one of them, as an operator would have it. iotax, fio and what the guest is started
 // from are brought there. One cell more is a guest on a node that has no QEMU: it alone is left out.
 func TestClusterOverSSH(t *testing.T) {
+	repeats(t, "TestClusterSuite")
 	needsRoot(t)
 	s := newStage(t)
 	l, err := lab.Up(t.Context(), lab.Config{Name: "tssh", Rate: 384e6, Dir: s.mkdir("lab")})

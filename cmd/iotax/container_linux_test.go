@@ -53,6 +53,9 @@ func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *en
 func TestContainerPlaces(t *testing.T) {
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
+			if name == "podman" {
+				repeats(t, "TestContainerPlaces/docker")
+			}
 			s, e, device := boxed(t, start)
 			e.Load(t, fioImage, true)
 			capped(t, s, name, e, device) // first: since Linux 6.10 version 1 of control groups counts on no device that never had a limit
@@ -359,6 +362,7 @@ func containerFaults(s *stage, e *engine.Engine) {
 }
 
 func TestPodmanFaults(t *testing.T) {
+	repeats(t, "TestContainerFaults")
 	t.Parallel()
 	e := engine.Podman(t)
 	e.Load(t, boxImage, false)

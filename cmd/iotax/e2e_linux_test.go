@@ -39,6 +39,14 @@ type stage struct {
 // Tests are parallel whose figures may be any, and that ask for nothing of the whole machine (as clean and doctor do, but for what
 // they say of one run, engine or cluster). Those that measure something known go before them, one by one.
 
+// repeats leaves out a test that repeats another one by other means. make test-all runs it.
+func repeats(t *testing.T, other string) {
+	t.Helper()
+	if os.Getenv("IOTAX_TEST_ALL") == "" {
+		t.Skip("repeats " + other + "; make test-all runs it")
+	}
+}
+
 // newStage makes a stage and checks at the end of the test that nothing is left on it.
 func newStage(t *testing.T) *stage {
 	t.Helper()
