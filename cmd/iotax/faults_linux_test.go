@@ -298,7 +298,7 @@ func faults() []fault {
 				return s.signalEvery("versitygw", syscall.SIGKILL)
 			}},
 		{name: "SIGKILL of iotax, one target a bucket of others", sample: 1, setup: inBucket, codes: []int{0, -1}, killed: true, inject: at(syscall.SIGKILL), says: died},
-		{name: "link between two namespaces down", sample: 1, setup: networked, codes: []int{1, 4}, fails: true, says: []string{"measure: overrun"},
+		{name: "link between two namespaces down", sample: 1, setup: networked, codes: []int{1, 4}, fails: true, says: []string{"measure: overrun", "Network is unreachable"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(2))
 				for _, ns := range s.namespaces(r) {
