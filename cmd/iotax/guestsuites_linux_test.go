@@ -30,6 +30,9 @@ func TestGuestSuites(t *testing.T) {
 			[]string{"local", "guest", "guest sync=none", "guest caching=cached", "guest sync=none,caching=cached"}, "", []string{"latency (sync)"}},
 	} {
 		t.Run(c.suite, func(t *testing.T) {
+			if c.suite != "virtiofs" {
+				repeats(t, "TestGuestSuites/virtiofs")
+			}
 			t.Parallel()
 			s := newStage(t)
 			args := append([]string{"run", c.suite, "--protocol", "fixed:1x300ms", "--calibrate", "no"}, c.flags...)
