@@ -2,9 +2,11 @@ package fio
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -541,6 +543,56 @@ func (r *Result) finish() {
 		}
 	}
 	r.complete()
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		j.joint(r.Options)
+		for _, l := range append(j.latencies(), &j.Sync.Latency) {
+			if n := l.counted(); l.N > 0 && n > sum(l.N, sum(l.N, 100)) {
+				l.Bins = nil
+				r.damaged = append(r.damaged, fmt.Sprintf("a histogram of %s counts %d I/Os, of which %d were done: it is left out", j.Name, n, l.N))
+			}
+		}
+	}
+}
+
+// joint finds out whether j is the sum of several sections, which group_reporting makes: JSON does not show
+// that option, and has the options of one of the sections. Jobs are then added up in job_runtime.
+func (j *Job) joint(all map[string]string) {
+	option := func(name, alias string) string {
+		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
+	}
+	var ran, slowest time.Duration
+	for _, d := range j.directions()[:3] {
+		ran, slowest = ran+d.Runtime, max(slowest, d.Runtime)
+	}
+	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // it comes after the writes; other directions are at one time
+		ran = slowest
+	}
+	if ran < 100*time.Millisecond {
+		return
+	}
+	jobs := min(j.Runtime.Seconds()/ran.Seconds(), 1<<20)
+	n, _ := strconv.Atoi(option("numjobs", ""))
+	n = min(max(n, 1), 1<<20)
+	inFlight := int64(0)
+	if option("ramp_time", "") != "" {
+		depth, _ := strconv.Atoi(option("iodepth", ""))
+		inFlight = int64(max(float64(n), jobs)+1) * int64(min(max(depth, 1), 1<<20))
+	}
+	unlike := false
+	for _, d := range j.directions()[:3] {
+		if bs, err := ParseSize(option("bs", "blocksize"), 1024); err == nil && bs > 0 && d.IOs > 0 && d.Short == 0 {
+			unlike = unlike || !d.FitsBlocks(float64(bs), inFlight)
+		}
+	}
+	if jobs < float64(n)+0.85 && (!unlike || jobs < float64(n)+0.05) {
+		return
+	}
+	j.Members = int(math.Ceil(jobs - 0.05))
+	if unlike {
+		j.Unlike = []string{"bs"}
+	}
+	maps.DeleteFunc(j.Options, func(k, _ string) bool { return !strings.HasSuffix(k, "_log") })
 }
 
 // decodeBins undoes the three ways in which fio has written the value of a bin: the index into its
@@ -730,9 +782,12 @@ func (d *decoder) direction(dir *Direction) error {
 	default:
 		dir.Bytes = ioBytes * 1024
 	}
-	dir.Bandwidth = bwBytes
+	dir.Bandwidth, dir.BandwidthOff = bwBytes, 1
 	if bwBytes == 0 {
-		dir.Bandwidth = bw * 1024
+		dir.Bandwidth, dir.BandwidthOff = bw*1024, 1024
+	}
+	if dir.IOPS == math.Trunc(dir.IOPS) {
+		dir.IOPSOff = 1
 	}
 	return err
 }

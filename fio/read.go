@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"iotax"
 )
@@ -21,6 +22,8 @@ type Part struct {
 
 	Result *Result // of one fio process; nil for logs, job files and what is none of fio's
 	Log    *Log    // for KindLog
+
+	doubtful bool // it may be a later report of the process that made the part before
 
 	// Err says why nothing of fio was found, or what is wrong with a part that was read as far as it
 	// goes. For JSON it is a *SyntaxError.
@@ -181,17 +184,113 @@ func (s *scanner) add(d document) {
 
 // join puts a part behind the others, or in place of an earlier report of the same process.
 func (s *scanner) join(p Part) {
-	for i := len(s.parts) - 1; i >= 0; i-- {
-		if last := &s.parts[i]; family(last.Kind) == family(p.Kind) {
-			if p.Result.follow(last.Result) && last.Err == nil {
-				s.parts[i] = p
-				return
-			}
-			break
+	if s.clients(p) {
+		return
+	}
+	if i := s.before(len(s.parts), p.Kind); i >= 0 && s.parts[i].Err == nil {
+		switch p.Result.after(s.parts[i].Result) {
+		case later:
+			i = s.unite(i, p.Result.runtime())
+			p.Result.follow(s.parts[i].Result)
+			s.parts[i] = p
+			return
+		case perhaps:
+			p.doubtful = true
 		}
 	}
 	p.Result.begin()
 	s.parts = append(s.parts, p)
+}
+
+// before is the last part before i of a kind, or -1.
+func (s *scanner) before(i int, k Kind) int {
+	for i--; i >= 0 && family(s.parts[i].Kind) != family(k); i-- {
+	}
+	return i
+}
+
+// unite joins part i, of whose process there is a report after the time next, with the parts before that are
+// reports of it by that: they came at one interval from the start. It returns the new place of the part.
+func (s *scanner) unite(i int, next time.Duration) int {
+	chain := []int{i}
+	for k := i; k >= 0 && s.parts[k].doubtful; {
+		k = s.before(k, s.parts[k].Kind)
+		chain = append([]int{k}, chain...)
+	}
+	first := s.parts[chain[0]].Result.runtime()
+	margin := first/10 + 2*sliver
+	at := time.Duration(0)
+	for _, k := range chain {
+		ran := s.parts[k].Result.runtime()
+		if (ran - at - first).Abs() > margin {
+			return i
+		}
+		at = ran
+	}
+	if next-at > first+margin {
+		return i
+	}
+	for n, k := range chain[1:] {
+		s.parts[k].Result.follow(s.parts[chain[n]].Result)
+	}
+	s.parts[i].doubtful = false
+	for n := len(chain) - 2; n >= 0; n-- {
+		s.parts = slices.Delete(s.parts, chain[n], chain[n]+1)
+		i--
+	}
+	return i
+}
+
+// clients joins the results of several clients, when p is the sum that fio prints behind them.
+func (s *scanner) clients(p Part) bool {
+	if len(p.Result.Jobs) != 1 || p.Result.Jobs[0].Name != allClients {
+		return false
+	}
+	sum := &p.Result.Jobs[0]
+	var rows []Job
+	for i := s.before(len(s.parts), p.Kind); i >= 0; i = s.before(i, p.Kind) {
+		part := &s.parts[i]
+		if part.Err != nil || len(part.Result.Jobs) == 0 || part.Result.Jobs[0].Name == allClients {
+			return false
+		}
+		rows = append(slices.Clone(part.Result.Jobs), rows...)
+		switch total := compareSum(rows, sum); {
+		case total > 0:
+			return false
+		case total == 0:
+			part.Result.Jobs = rows
+			if p.Result.Time.After(part.Result.Time) {
+				part.Result.Time = p.Result.Time
+			}
+			part.End = p.End
+			for k := s.before(len(s.parts), p.Kind); k > i; k = s.before(k, p.Kind) {
+				s.parts = slices.Delete(s.parts, k, k+1)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// compareSum compares the bytes of rows with those of their sum, as far as three digits show them. It is 1
+// where a direction has more.
+func compareSum(rows []Job, sum *Job) int {
+	less := false
+	for k, d := range sum.directions() {
+		bytes := 0.0
+		for i := range rows {
+			bytes += float64(rows[i].directions()[k].Bytes)
+		}
+		if margin := float64(d.Bytes)/100 + 1024*float64(len(rows)); bytes > float64(d.Bytes)+margin {
+			return 1
+		} else if bytes < float64(d.Bytes)-margin {
+			less = true
+		}
+	}
+	if less {
+		return -1
+	}
+	return 0
 }
 
 func family(k Kind) Kind {
@@ -216,19 +315,34 @@ func (s *scanner) finish(head []byte, name string) []Part {
 	return oneEach(s.parts)
 }
 
-// oneEach leaves out runs that a better form tells as well.
+// oneEach leaves out runs that a better form tells as well. A better one stands for one run of each form.
 func oneEach(parts []Part) []Part {
 	rank := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
 	gone := make([]bool, len(parts))
 	for i := range parts {
 		for k := range parts {
-			p, better := &parts[i], &parts[k]
-			if rank[p.Kind] < rank[better.Kind] && !gone[k] && !gone[i] && better.Err == nil && sameRun(p.Result, better.Result) {
-				gone[i] = true
-				better.Also = append(better.Also, p.Kind)
-				if len(better.Result.Series) == 0 {
-					better.Result.Series, better.Result.groups = p.Result.Series, p.Result.groups
+			better := &parts[k]
+			if gone[i] || gone[k] || better.Err != nil || rank[parts[i].Kind] >= rank[better.Kind] || slices.Contains(better.Also, parts[i].Kind) {
+				continue
+			}
+			// Jobs of one process may be results of their own in terse.
+			var rows []*Job
+			var same []int
+			want := better.Result.measured()
+			for n := i; n < len(parts) && len(rows) < len(want) && (n == i || parts[i].Kind == KindTerse); n++ {
+				if parts[n].Kind == parts[i].Kind && !gone[n] && parts[n].Err == nil {
+					rows, same = append(rows, parts[n].Result.measured()...), append(same, n)
 				}
+			}
+			if !sameRun(rows, want) {
+				continue
+			}
+			for _, n := range same {
+				gone[n] = true
+			}
+			better.Also = append(better.Also, parts[i].Kind)
+			if p := parts[i].Result; len(better.Result.Series) == 0 && len(same) == 1 {
+				better.Result.Series, better.Result.groups = p.Series, p.groups
 			}
 		}
 	}
@@ -241,10 +355,9 @@ func oneEach(parts []Part) []Part {
 	return out
 }
 
-// sameRun reports whether two results in different forms are of one run: rows, and to the millisecond
-// the runtime of every direction, agree.
-func sameRun(a, b *Result) bool {
-	x, y := a.measured(), b.measured()
+// sameRun reports whether the rows of two results in different forms are of one run: the runtime of every
+// direction agrees to the millisecond, and the I/Os or, as far as they are printed, the bytes.
+func sameRun(x, y []*Job) bool {
 	if len(x) != len(y) || len(x) == 0 {
 		return false
 	}
@@ -258,6 +371,9 @@ func sameRun(a, b *Result) bool {
 				continue // text has no sum of the directions, or a sum of 0 (unified_rw_reporting=both)
 			}
 			if d.Runtime != e.Runtime || d.Bytes/2 > e.Bytes || e.Bytes/2 > d.Bytes {
+				return false
+			}
+			if d.IOs > 0 && e.IOs > 0 && d.IOsFrom == Exact && e.IOsFrom == Exact && d.IOs != e.IOs {
 				return false
 			}
 		}

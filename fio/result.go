@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,11 @@ type Result struct {
 
 	groups map[int][]iotax.Series // Series of each group, for Split
 
+	damaged []string // what was left out because it cannot be right
+
+	fresh  bool // text or terse: a process started since the result before
+	headed bool // text: the lines that a process starts with were seen
+
 	// Latencies says what the latency values are taken from: "total" (submission and completion)
 	// or "completion" where fio reported nothing else. Empty when no job has latencies.
 	Latencies string
@@ -57,7 +63,8 @@ type Job struct {
 	Host    string // of a client in client/server mode; "" otherwise
 	Port    int
 	Group   int
-	Members int           // jobs behind the row, from text; 0 where fio does not say
+	Members int           // jobs behind the row, from text, or from the times of a group in JSON; 0 where neither shows it
+	Unlike  []string      // options in which these jobs differ, which are therefore not in Options
 	PID     int           // of the first of them, from text
 	Error   int           // errno of what stopped the job; 0 is success
 	Elapsed time.Duration // since the start of fio, in whole seconds; only JSON has it
@@ -88,6 +95,11 @@ type Direction struct {
 	// IOPS and Bandwidth (B/s) are as fio printed them; Values computes them from the totals.
 	IOPS      float64
 	Bandwidth float64
+
+	// IOPSOff and BandwidthOff are how far the true rates may be from these, by fio's rounding.
+	IOPSOff, BandwidthOff float64
+
+	share float64 // of the group's bandwidth, from terse
 
 	// Where IOs and Bytes come from. Text and terse round one or the other.
 	IOsFrom, BytesFrom Source
@@ -204,7 +216,7 @@ func compactBins(bins []Bin) []Bin {
 		switch {
 		case b.Count == 0:
 		case len(out) > 0 && out[len(out)-1].Nanoseconds == b.Nanoseconds:
-			out[len(out)-1].Count += b.Count
+			out[len(out)-1].Count = sum(out[len(out)-1].Count, b.Count)
 		default:
 			out = append(out, b)
 		}
@@ -258,6 +270,30 @@ func (r *Result) complete() {
 			j.Runtime = slowest
 		}
 	}
+}
+
+// FitsBlocks reports whether d's bytes and I/Os are blocks of one size, within 5 %. Behind a ramp, which is not
+// counted, fio has the bytes of I/Os that began in it: up to inFlight of them are not among the I/Os.
+func (d *Direction) FitsBlocks(size float64, inFlight int64) bool {
+	blocks, ios := float64(d.Bytes)/size, float64(d.IOs)
+	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))
+}
+
+// counted is the sum of the bins.
+func (l *Latency) counted() uint64 {
+	n := uint64(0)
+	for _, b := range l.Bins {
+		n = sum(n, b.Count)
+	}
+	return n
+}
+
+// sum is a + b, or the largest number: a damaged output may have any.
+func sum(a, b uint64) uint64 {
+	if n, carry := bits.Add64(a, b, 0); carry == 0 {
+		return n
+	}
+	return math.MaxUint64
 }
 
 // count is f as a number of things.

@@ -1,19 +1,20 @@
 package fio
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"iotax"
 )
 
-// follow makes r the continuation of prev, when it is a later report of the same process: it takes
-// over prev's series and adds what happened in between.
-func (r *Result) follow(prev *Result) bool {
-	if !r.continues(prev) {
-		return false
-	}
+// follow makes r, a later report of the process that made prev, its continuation: it takes over prev's
+// series and adds what happened in between.
+func (r *Result) follow(prev *Result) {
+	prev.begin()
 	r.begin()
 	old := prev.Split()
 	for _, part := range r.Split() {
@@ -24,6 +25,7 @@ func (r *Result) follow(prev *Result) bool {
 		}
 		r.groups[g] = extend(prev.groups[g], old[i], part)
 	}
+	r.fresh = prev.fresh
 	r.Notes = append(prev.Notes, r.Notes...)
 	if len(r.Notes) > maxNotes {
 		r.Notes = r.Notes[:maxNotes]
@@ -34,7 +36,6 @@ func (r *Result) follow(prev *Result) bool {
 			r.Series = s
 		}
 	}
-	return true
 }
 
 func (r *Result) begin() {
@@ -43,44 +44,101 @@ func (r *Result) begin() {
 	}
 }
 
-// continues reports whether r is a later report of the process that made prev. A process counts
-// upwards and reports again before a second one could have run as long.
-func (r *Result) continues(prev *Result) bool {
-	if len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version {
-		return false
+// A relation says whether a result is a later report of the process that made another.
+type relation int
+
+const (
+	another relation = iota
+	perhaps          // nothing shows it, and nothing speaks against it
+	later
+)
+
+// after is what r is to prev, the result before. A process counts upwards, and reports again before a second
+// one could have run as long. In doubt r is not later: prev would get lost.
+func (r *Result) after(prev *Result) relation {
+	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
+		return another
 	}
-	var before, now time.Duration
-	var done, more uint64
-	var elapsed time.Duration
-	pids, failed := true, false
+	var before, now, grown, elapsed time.Duration
+	var done, more, ios, added, queue uint64
+	pids, failed, held := true, false, false
 	for i := range r.Jobs {
 		a, b := &prev.Jobs[i], &r.Jobs[i]
-		failed = failed || a.Error != 0
-		elapsed = max(elapsed, b.Elapsed)
-		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID {
-			return false
+		if a.Name != b.Name || a.Host != b.Host || a.Group != b.Group || a.PID != b.PID || !maps.Equal(a.Options, b.Options) || b.ContextSwitches < a.ContextSwitches {
+			return another
 		}
 		pids = pids && a.PID != 0
+		failed = failed || a.Error != 0
+		elapsed = max(elapsed, b.Elapsed)
+		queue += a.depth(r.Options)
 		for k, d := range a.directions() {
 			e := b.directions()[k]
-			if e.Runtime < d.Runtime || e.IOs < d.IOs || e.Bytes < d.Bytes && d.BytesFrom == Exact && e.BytesFrom == Exact {
-				return false
+			if e.Runtime < d.Runtime || e.IOs < d.IOs || e.Bytes < d.Bytes && d.BytesFrom == Exact && e.BytesFrom == Exact || r.Kind != KindText && !d.within(e) {
+				return another
 			}
 			before, now = max(before, d.Runtime), max(now, e.Runtime)
+			grown = max(grown, e.Runtime-d.Runtime)
 			done, more = done+d.Bytes, more+e.Bytes-min(d.Bytes, e.Bytes)
+			ios, added = ios+d.IOs, added+e.IOs-d.IOs
+			held = held || d.Total.Max >= telling && d.Total.Max == e.Total.Max
 		}
 	}
-	switch {
-	case pids:
-		return true
-	case done == 0: // it had not begun, or did nothing and was done
-		return !failed && (r.Time.IsZero() || prev.Time.IsZero() || r.Time.Sub(prev.Time) < elapsed)
-	case !r.Time.IsZero() && !prev.Time.IsZero():
-		return !r.Time.Before(prev.Time) && float64(r.Time.Sub(prev.Time)) < 0.9*float64(now)
+	timed, passed, unit := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time), time.Duration(0)
+	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
+		unit = time.Second // text and old JSON have no more digits
 	}
-	// Terse has no time: what was added must look like more of the same. The last report may come a
-	// moment after the one before it.
-	return alike(done, more, before, now) || len(prev.groups) > 0 && now-before < sliver
+	switch {
+	case r.Kind == KindText && !pids: // excerpts
+		return another
+	case done == 0: // it had not begun, or did nothing and was done
+		switch {
+		case failed || timed && passed >= elapsed:
+			return another
+		case timed:
+			return later
+		}
+		return perhaps
+	case timed:
+		// Of its I/Os those in flight are done at the end, and the counters are not read at one moment.
+		allowed := float64(ios)*(10*grown.Seconds()+0.05)/before.Seconds() + float64(queue)
+		const lag = 1500 * time.Millisecond // of a report, under load
+		switch {
+		case passed < 0 || float64(passed-unit) >= 0.9*float64(now) || grown > passed+unit+lag:
+			return another
+		case ios > 0 && float64(added) > allowed, passed > grown+grown/10+unit+lag && grown+time.Duration(more) > 0:
+			return perhaps
+		case r.Kind == KindText && r.headed, float64(passed+unit) < 0.9*float64(now):
+			return later
+		}
+		return perhaps
+	case r.Kind == KindText || !alike(done, more, before, now) && !(len(prev.groups) > 0 && grown < sliver):
+		return another
+	case held:
+		return later
+	}
+	return perhaps
+}
+
+// telling is a latency, in seconds, that is the largest of two processes only by chance.
+const telling = 100e-6
+
+// within reports whether e, which has more I/Os than d, may have all of d's.
+func (d *Direction) within(e *Direction) bool {
+	for _, l := range [][2]*Latency{{&d.Submission, &e.Submission}, {&d.Completion, &e.Completion}, {&d.Total, &e.Total}} {
+		if a, b := l[0], l[1]; a.Mean > 0 && (b.Max < a.Max || b.Min > a.Min) {
+			return false
+		}
+	}
+	return true
+}
+
+// depth is how many I/Os of j may be in flight, and not less than 64.
+func (j *Job) depth(all map[string]string) uint64 {
+	number := func(key string) uint64 {
+		n, _ := strconv.ParseUint(cmp.Or(j.Options[key], all[key]), 10, 16)
+		return max(n, 1)
+	}
+	return max(64, number("iodepth")*max(number("numjobs"), uint64(max(j.Members, 0))))
 }
 
 // sliver is too short a time for a report of its own.
@@ -95,17 +153,15 @@ func alike(done, more uint64, before, now time.Duration) bool {
 	return rate > 0.1 && rate < 10
 }
 
-// grew reports whether b looks like a later report of job a.
-func grew(a, b *Job) bool {
-	any := false
-	for k, d := range a.directions() {
-		e := b.directions()[k]
-		if e.Runtime < d.Runtime || e.Bytes < d.Bytes || e.Total.Max < d.Total.Max {
-			return false
+// runtime is that of the slowest direction.
+func (r *Result) runtime() time.Duration {
+	var d time.Duration
+	for i := range r.Jobs {
+		for _, dir := range r.Jobs[i].directions() {
+			d = max(d, dir.Runtime)
 		}
-		any = any || alike(d.Bytes, e.Bytes-d.Bytes, d.Runtime, e.Runtime)
 	}
-	return any
+	return d
 }
 
 // extend adds to series what b did after a, which are reports of one group.

@@ -156,7 +156,10 @@ func parseTerseDirection(f []string) Direction {
 		}
 	}
 	sortPercentiles(d.Completion.Percentiles)
-	d.Total = latency(f[tersePercentiles:])
+	f = f[tersePercentiles:]
+	d.Total = latency(f)
+	d.share = tersePercent(f[terseLatency+2])
+	d.IOPSOff, d.BandwidthOff = 1, 1024
 	d.countTerse()
 	return d
 }

@@ -3,12 +3,16 @@ package fio
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"math"
+	"mime/quotedprintable"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A textReader reads what fio prints for people, line by line. It knows the lines of fio 2.x,
@@ -22,7 +26,8 @@ import (
 //	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
 //
 // and leaves every other line alone, so prompts, progress, prose and Markdown may stand between them.
-// A report ends where the next begins; reports of one process (status-interval) share names and PIDs.
+// Every line may be in quoted-printable encoding, as in mail. A report ends where the next begins; reports
+// of one process (status-interval) share names and PIDs.
 type textReader struct {
 	done []textReport
 
@@ -31,10 +36,12 @@ type textReader struct {
 	start, line int // its first byte and line
 	end         int // after its last line
 	rows        []*textRow
-	closed      bool // its rows are through: the group's status or the disks came
-	implied     bool // its row has no line of its own: an excerpt
-
-	interval int // rows of a terse report, once there were several reports
+	closed      bool    // its rows are through: the group's status or the disks came
+	implied     bool    // its row has no line of its own: an excerpt
+	summed      bool    // of an excerpt: its row is the summary of a group
+	broken      bool    // of an excerpt: a line that is not fio's came since
+	summaries   [4]bool // of which directions the summary came
+	group       int     // that the summaries are of
 
 	job  *textRow // the row that lines belong to
 	dir  *Direction
@@ -43,20 +50,34 @@ type textReader struct {
 
 	// What the head of the output says.
 	version string
-	heads   map[string]map[string]string // options by job
-	used    bool                         // a report came since
-	headAt  int                          // their first byte and line
+	heads   []textHead
+	used    bool // a report came since
+	fresh   bool // a line that a process prints when it starts came since the last report
+	headAt  int  // their first byte and line
 	headOn  int
 	host    string
 
 	at, on int // the line that is being read: its first byte and number
+
+	quoted bool // the text is quoted-printable
+	// Of that a line that goes on in the next: its text, first byte and number.
+	soft           string
+	softAt, softOn int
+}
+
+// A textHead is what fio prints of a job before it starts.
+type textHead struct {
+	name    string
+	group   int
+	options map[string]string
 }
 
 // A textRow is a job with its rates as they are printed, in the order of Job.directions.
 type textRow struct {
 	Job
-	size, rate [4]amount
-	issued     [4]uint64 // read, write, trim, sync
+	size, rate, iops [4]amount
+	issued           [4]uint64 // read, write, trim, sync
+	description      string
 }
 
 // A textReport is one report, at bytes start to end of the input.
@@ -74,7 +95,7 @@ func (t *textReader) feed(text []byte, offset, line int) {
 		if n == 0 {
 			n = len(text)
 		}
-		if n > 4 && n < maxTextLine {
+		if n < maxTextLine && (n > 4 || t.soft != "" && len(bytes.TrimSpace(text[:n])) > 0) {
 			t.read(text[:n], offset, line, offset+n)
 		}
 		if text[n-1] == '\n' {
@@ -95,8 +116,14 @@ const maxTextLine = 1 << 16 // no line of a report is longer; a binary file may 
 
 // read takes one line.
 func (t *textReader) read(raw []byte, start, line, end int) {
-	s := t.strip(string(raw))
-	if s == "" {
+	s := string(raw)
+	t.quoted = t.quoted || strings.Contains(s, "quoted-printable")
+	if t.soft != "" || strings.Contains(s, "=") {
+		if s, start, line = t.unquote(s, start, line); s == "" {
+			return
+		}
+	}
+	if s = t.strip(s); s == "" {
 		return
 	}
 	if _, ok := terseLine(s); ok {
@@ -105,6 +132,7 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 	}
 	t.at, t.on = start, line
 	if !t.understand(s) || t.cur == nil {
+		t.broken = t.broken || t.implied && t.cur != nil && foreignLine(s)
 		return
 	}
 	if t.end == 0 {
@@ -116,9 +144,46 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 	t.end = end
 }
 
-// terse takes a terse line. Rows that follow each other are jobs of one process unless they differ in
-// what they say of the disks, which a process counts once, at its end, or are later reports of the same
-// (status-interval).
+// unquote decodes a line of quoted-printable text, in which each "=" is "=3D", as in no line of fio's own. It
+// is "" where the line goes on in the next.
+func (t *textReader) unquote(s string, start, line int) (string, int, int) {
+	if t.soft != "" {
+		s, start, line = t.soft+s, t.softAt, t.softOn
+		t.soft = ""
+	}
+	body := strings.TrimRight(s, " \t\r\n")
+	switch encoded := strings.Contains(body, "=3D"); {
+	case !t.quoted && !encoded || !quotedPrintable.MatchString(body):
+		return s, start, line
+	case strings.HasSuffix(body, "=") && len(body) < maxTextLine:
+		t.soft, t.softAt, t.softOn = body[:len(body)-1], start, line
+		return "", 0, 0
+	case !encoded:
+		return s, start, line
+	}
+	t.quoted = true
+	out, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(body)))
+	if err != nil {
+		return s, start, line
+	}
+	return string(out), start, line
+}
+
+// quotedPrintable is a line in which each "=" is before two hexadecimal digits or at the end.
+var quotedPrintable = regexp.MustCompile(`^(?:[^=]|=[0-9A-F]{2}|=$)*$`)
+
+// foreignLine reports whether s, which is no line of a report, may be prose between two excerpts: it has
+// letters, and does not begin as lines of fio do.
+func foreignLine(s string) bool {
+	for _, own := range []string{"fsync/", "Starting ", "fio:", "note:", "zone"} {
+		if strings.HasPrefix(s, own) {
+			return false
+		}
+	}
+	return strings.ContainsFunc(s, unicode.IsLetter)
+}
+
+// terse takes a terse line.
 func (t *textReader) terse(s string, start, line, end int) {
 	r := &Result{Kind: KindTerse}
 	j, err := parseTerse(s, r)
@@ -127,29 +192,43 @@ func (t *textReader) terse(s string, start, line, end int) {
 		t.done = append(t.done, textReport{start, end, line, &Result{Kind: KindTerse, Version: r.Version}, fmt.Errorf("terse line %d: %w", line, err)})
 		return
 	}
-	if j.Name == allClients {
-		return
-	}
 	j.Host = t.host
-	if t.cur != nil && t.cur.Kind == KindTerse {
-		i := slices.IndexFunc(t.cur.Jobs, func(k Job) bool { return k.Name == j.Name && k.Group == j.Group && k.Host == j.Host })
-		grown := i >= 0 && grew(&t.cur.Jobs[i], &j)
-		if grown {
-			t.interval = len(t.cur.Jobs)
-		}
-		if grown || len(t.cur.Jobs) == t.interval {
-			t.flush()
-		}
-	}
-	if t.cur != nil && (t.cur.Kind != KindTerse || t.cur.Version != r.Version || !slices.Equal(t.cur.Disks, r.Disks)) {
+	if t.cur != nil && (t.cur.Kind != KindTerse || !t.cur.joined(r, &j)) {
 		t.flush()
-		t.interval = 0
 	}
 	if t.cur == nil {
+		r.fresh, t.fresh = t.fresh, false
 		t.cur, t.start, t.line = r, start, line
 	}
 	t.cur.Jobs = append(t.cur.Jobs, j)
 	t.end = end
+}
+
+// joined reports whether the terse row j, with the disks and the version in next, is of the process whose
+// last rows are r's. A process counts the use of the disks once, at its end. Without that, a later group and
+// shares of one group's bandwidth tell it; where nothing does, j is a result of its own.
+func (r *Result) joined(next *Result, j *Job) bool {
+	last := &r.Jobs[len(r.Jobs)-1]
+	switch {
+	case r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
+		return false
+	case slices.ContainsFunc(r.Disks, func(d Disk) bool { return d.ReadIOs+d.WriteIOs > 0 }):
+		return true
+	case j.Group != last.Group:
+		return j.Group == last.Group+1
+	}
+	for i, d := range j.directions() {
+		sum, rows := d.share, 0
+		for k := range r.Jobs {
+			if e := r.Jobs[k].directions()[i]; r.Jobs[k].Group == j.Group && e.share > 0 {
+				sum, rows = sum+e.share, rows+1
+			}
+		}
+		if d.share > 0 && rows > 0 {
+			return sum < 1.15 // a job alone has all
+		}
+	}
+	return false
 }
 
 // strip removes what is around a line: spaces, Markdown quotes, colours, and the "<host>" that fio
@@ -162,6 +241,21 @@ func (t *textReader) strip(s string) string {
 	for strings.HasPrefix(s, ">") {
 		s = strings.TrimSpace(s[1:])
 	}
+	// Progress goes to the terminal, and what follows it may be on the same line.
+	for strings.HasPrefix(s, "Jobs: ") {
+		at := progress.FindStringIndex(s)
+		if at == nil {
+			break
+		}
+		s = strings.TrimSpace(s[at[1]:])
+	}
+	for _, version := range []string{"3", "4", "5"} {
+		if i := strings.Index(s, version+";fio-"); i > 0 {
+			if _, ok := terseLine(s[i:]); ok {
+				return s[i:]
+			}
+		}
+	}
 	if strings.HasPrefix(s, "<") {
 		if host, rest, ok := strings.Cut(s[1:], "> "); ok && !strings.ContainsAny(host, " \t</") && !slices.Contains(htmlTags, host) {
 			t.host = valid(host)
@@ -170,6 +264,9 @@ func (t *textReader) strip(s string) string {
 	}
 	return s
 }
+
+// progress is what fio prints while it runs, as far as it can be told from what follows.
+var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOPS))?(?:: ?(?:\[[^\]]*\] ?)*?\[eta [0-9dhms:-]+\]?)?`)
 
 // htmlTags are what people put around output, and no hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
@@ -195,26 +292,29 @@ func (t *textReader) understand(s string) bool {
 	switch c := s[0]; {
 	case t.cur != nil && t.cur.Kind == KindTerse:
 		t.flush()
-		t.interval = 0
 		return t.understand(s)
 	case promptLine(s), c == '`' || c == '$' || c == '#' || strings.HasPrefix(s, "~~~"):
 		// A fence or a prompt: whatever comes is another report.
 		if t.cur != nil {
 			t.flush()
 		}
-		t.heads, t.version = nil, ""
+		t.heads, t.version, t.fresh = nil, "", true
 		return false
 	case c == '|':
 		return t.percentiles(s)
 	case strings.HasPrefix(s, "hostname="): // a client greets
 		if v := field(s, "fio="); v != "" {
 			t.flush()
-			t.version = valid(v)
+			t.version, t.fresh = valid(v), true
 		}
 		return false
 	case strings.HasPrefix(s, "fio-") && !strings.ContainsAny(s, " :;"):
 		t.flush()
-		t.version = valid(s)
+		t.version, t.fresh = valid(s), true
+		return false
+	case strings.HasPrefix(s, "Starting ") && (strings.Contains(s, " process") || strings.Contains(s, " thread")):
+		t.flush()
+		t.fresh = true
 		return false
 	}
 	if strings.Contains(s, "(g=") && t.head(s) || strings.Contains(s, "(groupid=") && t.row(s) {
@@ -234,7 +334,12 @@ func (t *textReader) understand(s string) bool {
 		t.closed = t.cur != nil
 		return t.closed
 	}
-	if strings.HasPrefix(key, "Run status group") {
+	if group, ok := strings.CutPrefix(key, "Run status group "); ok {
+		if t.summed {
+			t.flush()
+		}
+		group, _, _ = strings.Cut(group, " ")
+		t.group, _ = strconv.Atoi(group)
 		t.closed, t.job, t.dir, t.pct = t.cur != nil, nil, nil, nil
 		return t.closed
 	}
@@ -263,7 +368,7 @@ func (t *textReader) understand(s string) bool {
 		}
 		return true
 	case "Description":
-		setOption(&t.job.Job, "description", strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]"))
+		t.job.description = strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]")
 		return true
 	case "bw", "iops", "IO", "submit", "complete", "errors", "latency":
 		t.pct = nil
@@ -304,10 +409,12 @@ func (t *textReader) head(s string) bool {
 		}
 	}
 	if t.heads == nil {
-		t.heads = map[string]map[string]string{}
 		t.headAt, t.headOn = t.at, t.on
 	}
-	t.heads[valid(s[:i])] = o
+	group, _, _ := strings.Cut(s[i+len(": (g="):], ")")
+	h := textHead{name: valid(s[:i]), options: o}
+	h.group, _ = strconv.Atoi(group)
+	t.heads, t.fresh = append(t.heads, h), true
 	return false // it alone is no report
 }
 
@@ -373,9 +480,6 @@ func (t *textReader) row(s string) bool {
 	if i < 0 {
 		return false
 	}
-	if t.cur != nil && (t.closed || t.implied) {
-		t.flush()
-	}
 	j := Job{Name: valid(s[:i]), Host: t.host}
 	rest := s[i:]
 	j.Group, _ = strconv.Atoi(field(rest, "groupid="))
@@ -385,16 +489,27 @@ func (t *textReader) row(s string) bool {
 	j.Error, _ = strconv.Atoi(strings.TrimSuffix(errno, ":"))
 	pid, date, _ := strings.Cut(after(rest, ": pid="), ": ")
 	j.PID, _ = strconv.Atoi(strings.TrimSpace(pid))
-	if j.Name == allClients {
-		t.job, t.dir, t.pct = &textRow{}, nil, nil
-		return t.cur != nil
+	at, err := time.ParseInLocation(time.ANSIC, strings.TrimSpace(date), time.Local)
+	if t.cur != nil && (t.closed || t.implied || j.Name == allClients || t.apart(&j, at)) {
+		t.flush()
 	}
-	j.Options = maps.Clone(t.heads[j.Name])
 	t.add(j)
-	if at, err := time.ParseInLocation(time.ANSIC, strings.TrimSpace(date), time.Local); err == nil {
+	if err == nil {
 		t.cur.Time = at
 	}
 	return true
+}
+
+// apart reports whether j, which was printed at that time, is of another report than the rows before it: a
+// process prints each job once, and all at one moment.
+func (t *textReader) apart(j *Job, at time.Time) bool {
+	const lag = 5 * time.Second // of a slow terminal
+	if last := t.cur.Time; !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {
+		return true
+	}
+	return slices.ContainsFunc(t.rows, func(row *textRow) bool {
+		return row.Name == allClients || row.Name == j.Name && row.Host == j.Host && row.Group == j.Group && row.PID == j.PID
+	})
 }
 
 // add begins a row.
@@ -411,9 +526,7 @@ func (t *textReader) excerpt() {
 	t.flush()
 	j := Job{Host: t.host}
 	if len(t.heads) == 1 {
-		for name, o := range t.heads {
-			j.Name, j.Options = name, maps.Clone(o)
-		}
+		j.Name, j.Group = t.heads[0].name, t.heads[0].group
 	}
 	t.add(j)
 	t.implied = true
@@ -423,12 +536,11 @@ var directionNames = []string{"read", "write", "trim", "mixed"}
 
 // direction reads the rates of one direction.
 func (t *textReader) direction(name, s string) bool {
-	var size, rate amount
-	var iops float64
+	var size, rate, iops amount
 	var ms string
 	switch {
 	case strings.HasPrefix(s, "IOPS="):
-		iops = amountOf(field(s, "IOPS=")).value
+		iops = amountOf(field(s, "IOPS="))
 		bw, _, _ := strings.Cut(field(s, "BW="), " ")
 		rate = sizeOf(strings.TrimSuffix(bw, "/s"), false)
 		_, total, ok := strings.Cut(s, ")(")
@@ -441,23 +553,34 @@ func (t *textReader) direction(name, s string) bool {
 	case strings.HasPrefix(s, "io="):
 		size = sizeOf(field(s, "io="), true)
 		rate = sizeOf(strings.TrimSuffix(field(s, "bw="), "/s"), true)
-		iops = amountOf(field(s, "iops=")).value
+		iops = amountOf(field(s, "iops="))
 		ms = strings.TrimSuffix(field(s, "runt="), "msec")
 	default:
 		return false
 	}
-	if size.value == 0 && rate.value == 0 && iops == 0 {
+	if size.value == 0 && rate.value == 0 && iops.value == 0 {
 		// As unified_rw_reporting=both has it for mixed. Its latencies follow, and are nobody's.
 		t.dir, t.pct = &Direction{}, nil
 		return t.job != nil
 	}
-	i := slices.Index(directionNames, name)
-	if t.job == nil || t.closed || !t.job.directions()[i].empty() {
+	i, ran := slices.Index(directionNames, name), milliseconds(strings.TrimSpace(ms))
+	if t.job == nil || t.closed || !t.job.directions()[i].empty() || t.implied && !t.job.goesOn(i, ran) || t.summed || t.broken {
 		t.excerpt()
 	}
 	t.dir, t.pct = t.job.directions()[i], nil
-	t.dir.IOPS, t.dir.Bandwidth, t.dir.Runtime = iops, rate.value, milliseconds(strings.TrimSpace(ms))
-	t.job.size[i], t.job.rate[i] = size, rate
+	t.dir.IOPS, t.dir.Bandwidth, t.dir.Runtime = iops.value, rate.value, ran
+	t.job.size[i], t.job.rate[i], t.job.iops[i] = size, rate, iops
+	return true
+}
+
+// goesOn reports whether direction i, which ran so long, may be of the same job as those that t has: fio
+// prints them in order, and a job's directions end together.
+func (t *textRow) goesOn(i int, ran time.Duration) bool {
+	for k, d := range t.directions() {
+		if !d.empty() && (k >= i || (d.Runtime-ran).Abs() > 20*time.Millisecond+ran/100) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -468,10 +591,6 @@ func (d *Direction) empty() bool { return d.IOPS == 0 && d.Bandwidth == 0 && d.R
 //	READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60001msec
 //	READ: io=4096.0MB, aggrb=611058KB/s, minb=611058KB/s, maxb=611058KB/s, mint=6864msec, maxt=6864msec
 func (t *textReader) summary(name, s string) bool {
-	if t.cur != nil && !t.implied {
-		t.closed = true
-		return true
-	}
 	old := strings.Contains(s, "aggrb=")
 	bw, ms := field(s, "bw="), after(s, "run=")
 	if old {
@@ -483,17 +602,35 @@ func (t *textReader) summary(name, s string) bool {
 	bw, _, _ = strings.Cut(bw, " ")
 	b, _, _ := strings.Cut(field(s, "io="), " ")
 	rate, size := sizeOf(strings.TrimSuffix(bw, "/s"), old), sizeOf(b, old)
-	if rate.value == 0 || size.value == 0 {
-		return false
-	}
 	i := slices.Index(directionNames, name)
-	if t.job == nil || !t.job.directions()[i].empty() {
+	if t.known(i, rate) {
+		t.closed, t.summaries[i] = true, true
+		return true
+	}
+	if rate.value == 0 || size.value == 0 {
+		return t.cur != nil
+	}
+	ran := milliseconds(strings.TrimSuffix(strings.TrimSpace(ms), "msec"))
+	if !t.summed || t.broken || t.closed || !t.job.goesOn(i, ran) {
 		t.excerpt()
+		t.summed = true
 	}
 	d := t.job.directions()[i]
-	d.Bandwidth, d.Runtime = rate.value, milliseconds(strings.TrimSuffix(strings.TrimSpace(ms), "msec"))
+	d.Bandwidth, d.Runtime = rate.value, ran
 	t.job.size[i], t.job.rate[i] = size, rate
 	return true
+}
+
+// known reports whether the rows that were read are those that a summary with this rate is of.
+func (t *textReader) known(i int, rate amount) bool {
+	switch {
+	case t.cur == nil || t.summed:
+		return false
+	case !t.implied:
+		return slices.ContainsFunc(t.rows, func(row *textRow) bool { return row.Group == t.group || row.Name == allClients })
+	}
+	of := t.rows[0].directions()[i].Bandwidth
+	return !t.summaries[i] && (of == 0 && rate.value == 0 || math.Abs(of-rate.value) <= 0.05*of)
 }
 
 // latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22" and the head of a list of
@@ -625,8 +762,16 @@ func (t *textReader) disk(name, s string) bool {
 // flush ends the report that is being read.
 func (t *textReader) flush() {
 	if r := t.cur; r != nil {
-		t.used = true
+		if r.Kind == KindText {
+			t.used = true
+			r.fresh, t.fresh = t.fresh, false
+			r.headed = t.heads != nil
+			t.describe()
+		}
 		for _, row := range t.rows {
+			if row.description != "" {
+				setOption(&row.Job, "description", row.description)
+			}
 			if row.settle(t.version); row.measured() {
 				r.Jobs = append(r.Jobs, row.Job)
 			}
@@ -637,7 +782,37 @@ func (t *textReader) flush() {
 		}
 	}
 	t.cur, t.rows, t.job, t.dir, t.pct = nil, nil, nil, nil, nil
-	t.end, t.closed, t.implied = 0, false, false
+	t.end, t.group, t.closed, t.implied, t.summed, t.broken, t.summaries = 0, 0, false, false, false, false, [4]bool{}
+}
+
+// describe gives each row the options that its head shows. With group_reporting a row is the sum of several
+// jobs, under the name of the first: it gets those that all of them share.
+func (t *textReader) describe() {
+	rows := map[string]bool{}
+	for _, row := range t.rows {
+		rows[row.Name] = true
+	}
+	for _, row := range t.rows {
+		own := func(h textHead) bool { return h.name == row.Name && h.group == row.Group }
+		if !slices.ContainsFunc(t.heads, own) {
+			continue
+		}
+		for _, h := range t.heads {
+			switch joint := row.Members > 1 && h.group == row.Group && !rows[h.name]; {
+			case !own(h) && !joint:
+			case row.Options == nil:
+				row.Options = maps.Clone(h.options)
+			default:
+				for k, v := range row.Options {
+					if h.options[k] != v {
+						delete(row.Options, k)
+						row.Unlike = append(row.Unlike, k)
+					}
+				}
+			}
+		}
+		slices.Sort(row.Unlike)
+	}
 }
 
 func (t *textRow) measured() bool {
@@ -659,6 +834,8 @@ func (t *textRow) settle(version string) {
 		if d.IOs == 0 && d.IOPS > 0 {
 			d.IOsFrom = Rounded
 		}
+		d.IOPSOff = max(1, t.iops[i].margin(false)) // below 10,000 the digits after the point are cut off
+		d.BandwidthOff = t.rate[i].margin(before(version, 2, 20))
 		var bs float64
 		switch {
 		case i < 3 && len(sizes) == 3:

@@ -342,7 +342,8 @@ func checkRead(t *testing.T, data []byte, name string) {
 func TestTextOfClients(t *testing.T) {
 	row := "%sa: (groupid=0, jobs=1): err= 0: pid=7: Sat Jul 12 10:11:12 2014\n%s  read : io=4000KB, bw=4000KB/s, iops=1000, runt=  1000msec\n%s     issued    : total=r=1000/w=0/d=0, short=r=0/w=0/d=0\n"
 	of := func(host string) string { return fmt.Sprintf(row, host, host, host) }
-	r := one(t, []byte(of("<db1> ")+of("<db2> ")+strings.Replace(of(""), "a: (", "All clients: (", 1)+"<db1> \n<db1> Run status group 0 (all jobs):\n"), "").Result
+	sum := strings.NewReplacer("a: (", "All clients: (", "4000", "8000", "1000/", "2000/", "iops=1000", "iops=2000").Replace(of(""))
+	r := one(t, []byte(of("<db1> ")+of("<db2> ")+sum+"<db1> \n<db1> Run status group 0 (all jobs):\n"), "").Result
 	if len(r.Jobs) != 2 || r.Jobs[0].Host != "db1" || r.Jobs[1].Host != "db2" {
 		t.Fatalf("%+v", r.Jobs)
 	}

@@ -85,8 +85,7 @@ func (r *Result) totals() []total {
 				at = len(groups) - 1
 			}
 			g := &groups[at]
-			g.bytes += dir.Bytes
-			g.ios += dir.IOs
+			g.bytes, g.ios = sum(g.bytes, dir.Bytes), sum(g.ios, dir.IOs)
 			if dir.IOs > 0 {
 				g.iops += dir.IOPS
 			} else {
@@ -94,7 +93,7 @@ func (r *Result) totals() []total {
 			}
 			g.bw += dir.Bandwidth
 			g.runtime = max(g.runtime, dir.Runtime)
-			t.short += dir.Short
+			t.short = sum(t.short, dir.Short)
 			t.submission.add(&dir.Submission)
 			t.completion.add(&dir.Completion)
 			t.total.add(&dir.Total)
@@ -103,8 +102,7 @@ func (r *Result) totals() []total {
 			continue
 		}
 		for _, g := range groups {
-			t.bytes += g.bytes
-			t.ios += g.ios
+			t.bytes, t.ios = sum(t.bytes, g.bytes), sum(t.ios, g.ios)
 			t.runtime = max(t.runtime, g.runtime)
 			if s := g.runtime.Seconds(); s > 0 {
 				t.iops += float64(g.ios) / s
@@ -130,9 +128,7 @@ func withMixed(ts []total) []total {
 		t := &ts[i]
 		m.iops += t.iops
 		m.bandwidth += t.bandwidth
-		m.bytes += t.bytes
-		m.ios += t.ios
-		m.short += t.short
+		m.bytes, m.ios, m.short = sum(m.bytes, t.bytes), sum(m.ios, t.ios), sum(m.short, t.short)
 		m.runtime = max(m.runtime, t.runtime)
 		m.submission.add(&t.submission)
 		m.completion.add(&t.completion)
@@ -182,7 +178,7 @@ func (r *Result) Values() []iotax.Value {
 		if t.name == "mixed" {
 			bytes, iops, bandwidth = t.bytes, t.iops, t.bandwidth
 		} else {
-			bytes, iops, bandwidth = bytes+t.bytes, iops+t.iops, bandwidth+t.bandwidth
+			bytes, iops, bandwidth = sum(bytes, t.bytes), iops+t.iops, bandwidth+t.bandwidth
 		}
 	}
 	if iops > 0 {
@@ -196,7 +192,7 @@ func (r *Result) Values() []iotax.Value {
 	var cpu float64
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		flushes += j.Sync.IOs
+		flushes = sum(flushes, j.Sync.IOs)
 		flush.add(&j.Sync.Latency)
 		cpu += (j.UserCPU + j.SystemCPU) * j.Runtime.Seconds()
 	}
@@ -246,11 +242,14 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 	return h
 }
 
-// Findings returns what fio itself reported as wrong.
+// Findings returns what fio itself reported as wrong, and what of its output cannot be right.
 func (r *Result) Findings() []iotax.Finding {
 	var fs []iotax.Finding
 	if err := r.Err(); err != nil {
 		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: err.Error()})
+	}
+	for _, d := range r.damaged {
+		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Warning, Evidence: d, Mend: "use the other values of the result; run fio again for quantiles"})
 	}
 	return fs
 }
@@ -274,7 +273,7 @@ func (l *Latency) add(o *Latency) {
 	l.SD = math.Sqrt(max(0, m2) / (n + m - 1))
 	l.Min = min(l.Min, o.Min)
 	l.Max = max(l.Max, o.Max)
-	l.N += o.N
+	l.N = sum(l.N, o.N)
 	l.Percentiles = nil
 	l.Bins = mergeBins(l.Bins, o.Bins)
 }
@@ -294,7 +293,7 @@ func mergeBins(a, b []Bin) []Bin {
 			out = append(out, b[0])
 			b = b[1:]
 		default:
-			out = append(out, Bin{a[0].Nanoseconds, a[0].Count + b[0].Count})
+			out = append(out, Bin{a[0].Nanoseconds, sum(a[0].Count, b[0].Count)})
 			a, b = a[1:], b[1:]
 		}
 	}
@@ -310,20 +309,17 @@ func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	}
 	n := l.N
 	if len(l.Bins) > 0 {
-		n = 0
-		for _, b := range l.Bins {
-			n += b.Count
-		}
+		n = l.counted()
 	}
 	// In units of a sample, so that 0.9 of 1000 leaves 100 in spite of rounding.
 	if math.Round(float64(n)*(1-p)*1e6)/1e6 < minBeyond {
 		return 0, false
 	}
 	if len(l.Bins) > 0 {
-		rank := uint64(math.Ceil(p*float64(n) - 1e-6))
-		var sum uint64
+		rank := count(math.Ceil(p*float64(n) - 1e-6))
+		var below uint64
 		for _, b := range l.Bins {
-			if sum += b.Count; sum >= rank {
+			if below = sum(below, b.Count); below >= rank {
 				return float64(b.Nanoseconds) * 1e-9, true
 			}
 		}
