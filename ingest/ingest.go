@@ -339,51 +339,120 @@ func (b *Batch) ownerOf(l logFile) int {
 // tellApart renames workloads that jobs of one name but other options made on one target: a script that
 // loops over block sizes rarely changes --name.
 func (b *Batch) tellApart() {
-	type cell struct{ target, workload string }
-	facts := make([]map[string]string, len(b.items))
-	varies := map[string][]string{} // keys by workload
-	first := map[cell]map[string]string{}
+	type cell struct{ target, workload, key string }
+	jobs := make([]work, len(b.items))
+	keys := map[string]bool{}
 	for i, it := range b.items {
-		if it.result == nil || it.named {
-			continue
-		}
-		f := jobFacts(it.result)
-		f[done] = strings.Join(directions(it.result.Values()), "+") // terse does not say rw
-		facts[i] = f
-		c := cell{it.src.Target, it.src.Workload}
-		if first[c] == nil {
-			first[c] = f
-			continue
-		}
-		for _, k := range apart {
-			if f[k] != first[c][k] && !slices.Contains(varies[c.workload], k) && f[k] != "" && first[c][k] != "" {
-				varies[c.workload] = append(varies[c.workload], k)
+		if it.result != nil && !it.named {
+			jobs[i] = workOf(it.result)
+			for k := range jobs[i].options {
+				keys[k] = true
 			}
 		}
 	}
-	for i := range b.items {
-		it := &b.items[i]
-		if facts[i] == nil {
-			continue
+	order := slices.Clone(first)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if !slices.Contains(order, k) {
+			order = append(order, k)
 		}
-		name := it.src.Workload
-		for _, k := range apart {
-			switch v := facts[i][k]; {
-			case v == "" || !slices.Contains(varies[name], k):
+	}
+	seen := map[cell]string{}
+	varies := map[cell]bool{} // of a workload on any target
+	for i, it := range b.items {
+		for _, k := range order {
+			v, known := jobs[i].value(k)
+			c := cell{it.src.Target, it.src.Workload, k}
+			if have, found := seen[c]; !known {
+				continue
+			} else if found && have != v {
+				varies[cell{workload: c.workload, key: k}] = true
+			}
+			seen[c] = v
+		}
+	}
+	for i := range b.items {
+		name := b.items[i].src.Workload
+		for _, k := range order {
+			switch v, _ := jobs[i].value(k); {
+			case v == "" || !varies[cell{workload: name, key: k}]:
 			case k != done:
-				it.src.Workload += " " + k + "=" + v
-			case facts[i]["rw"] == "" || !slices.Contains(varies[name], "rw"):
-				it.src.Workload += " " + v
+				b.items[i].src.Workload += " " + k + "=" + v
+			case jobs[i].options["rw"] == "" || !varies[cell{workload: name, key: "rw"}]:
+				b.items[i].src.Workload += " " + v
 			}
 		}
 	}
 }
 
-// done is a fact that only tellApart knows: the directions in which a job did something.
+// work is what a result shows of its job.
+type work struct {
+	options map[string]string
+	all     bool // an option that is not there has its default
+}
+
+// value is that of an option, "" for the default, and whether it is known.
+func (w work) value(key string) (string, bool) {
+	v, ok := w.options[key]
+	return v, ok || w.all && key != "numjobs" && key != "iodepth"
+}
+
+// done is an option that only tellApart knows: the directions in which a job did something.
 const done = "done"
 
-// apart are the facts by which workloads of one name are told apart.
-var apart = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
+// first are the options by which workloads of one name are told apart before all others.
+var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
+
+var (
+	// incidental are options that change where a job runs, how long, and what is reported of it.
+	incidental = regexp.MustCompile(`^(name|description|filename|filename_format|directory|runtime|time_based|ramp_time|startdelay|randseed|stonewall|new_group|wait_for|group_reporting|` +
+		`exitall|exitall_on_error|exit_what|kb_base|unit_base|significant_figures|unified_rw_reporting|disk_util|per_job_logs|percentile_list|exec_.*|log_.*|.*_log|.*_percentiles)$`)
+	sizes = []string{"bs", "size", "io_size", "filesize", "offset", "offset_increment"}
+	// onByDefault are options whose 0 is not their default.
+	onByDefault = []string{"randrepeat", "invalidate", "scramble_buffers", "fadvise_hint", "create_serialize", "create_fsync", "fallocate"}
+)
+
+// workOf collects the options of all jobs of a result.
+func workOf(r *fio.Result) work {
+	w := work{options: map[string]string{}, all: r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus}
+	for _, j := range r.Jobs {
+		own := map[string]string{}
+		for _, options := range []map[string]string{r.Options, j.Options} { // the job's own win
+			for k, v := range options {
+				own[fio.Canonical(k)] = v
+			}
+		}
+		w.all = w.all && len(own) > 0 && j.Members < 2
+		for k, v := range own {
+			switch {
+			case incidental.MatchString(k):
+				continue
+			case slices.Contains(sizes, k):
+				v = canonical(v)
+			case k == "buffered":
+				k, v = "direct", map[string]string{"0": "1"}[v]
+			case v == "":
+				v = "1"
+			}
+			if v == "0" && !slices.Contains(onByDefault, k) {
+				v = ""
+			}
+			if have := strings.Split(w.options[k], "+"); w.options[k] != "" && !slices.Contains(have, v) {
+				v = w.options[k] + "+" + v
+			} else if w.options[k] != "" {
+				v = w.options[k]
+			}
+			w.options[k] = v
+		}
+	}
+	facts := jobFacts(r)
+	for _, k := range []string{"iodepth", "numjobs"} {
+		if delete(w.options, k); facts[k] != "" {
+			w.options[k] = facts[k]
+		}
+	}
+	w.options[done] = strings.Join(directions(r.Values()), "+") // terse does not show rw
+	return w
+}
 
 // trial makes the row of an item.
 func (it *item) trial(now time.Time) *iotax.Trial {
@@ -477,22 +546,21 @@ func jobFacts(r *fio.Result) map[string]string {
 			facts[k] = v
 		}
 	}
-	threads := map[string]int{}
+	type row struct{ host, name string }
+	rows, jobs, threads, sum := map[row]int{}, map[row]int{}, map[row]int{}, 0
 	for _, j := range r.Jobs {
+		at := row{j.Host, j.Name}
 		n, _ := strconv.Atoi(cmp.Or(j.Options["numjobs"], r.Options["numjobs"]))
-		threads[j.Name] = max(threads[j.Name], n, j.Members)
+		rows[at]++
+		jobs[at] += j.Members
+		threads[at] = max(threads[at], n)
 	}
-	rows, sum := map[string]int{}, 0
-	for _, j := range r.Jobs {
-		rows[j.Host+"\x00"+j.Name]++
-	}
-	for name := range rows {
-		_, job, _ := strings.Cut(name, "\x00")
-		sum += max(rows[name], threads[job])
+	for at, n := range rows {
+		sum += max(n, jobs[at], threads[at])
 	}
 	if facts["ioengine"] != "" && sum > 0 {
 		facts["numjobs"] = strconv.Itoa(sum)
-		if facts["iodepth"] == "" {
+		if facts["iodepth"] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 }) {
 			facts["iodepth"] = "1"
 		}
 	}

@@ -25,8 +25,8 @@ func doc(at time.Time, options string, jobs ...string) string {
 }
 
 func job(name string, group, ios, ms int, options string) string {
-	return fmt.Sprintf(`{"jobname" : %q, "groupid" : %d, "error" : 0, "job options" : {%s}, "read" : {"io_bytes" : %d, "io_kbytes" : 1, "total_ios" : %d, "runtime" : %d, "iops" : 1,
-		"lat_ns" : {"min" : 1, "max" : 9000, "mean" : 5000, "stddev" : 10, "N" : %d}}, "job_runtime" : %d, "usr_cpu" : 1, "sys_cpu" : 1}`, name, group, options, ios*4096, ios, ms, ios, ms)
+	return fmt.Sprintf(`{"jobname" : %q, "groupid" : %d, "error" : 0, "job options" : {%s}, "read" : {"io_bytes" : %d, "io_kbytes" : 1, "total_ios" : %d, "runtime" : %d, "iops" : %d,
+		"lat_ns" : {"min" : 1, "max" : 9000, "mean" : 5000, "stddev" : 10, "N" : %d}}, "job_runtime" : %d, "usr_cpu" : 1, "sys_cpu" : 1}`, name, group, options, ios*4096, ios, ms, ios*1000/ms, ios, ms)
 }
 
 func add(t *testing.T, b *Batch, src Source, text string) {

@@ -1,0 +1,76 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Workloads are told apart by each option that differs between any two results, whatever their order.
+func TestApartInAnyOrder(t *testing.T) {
+	text := func(bs string) string {
+		head := ""
+		if bs != "" {
+			head = fmt.Sprintf("a: (g=0): rw=read, bs=(R) %s-%[1]s, (W) %[1]s-%[1]s, (T) %[1]s-%[1]s, ioengine=psync, iodepth=1\nfio-3.28\n", bs)
+		}
+		return head + "a: (groupid=0, jobs=1): err= 0: pid=1559: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
+	}
+	json := func(options string) string { return doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options)) }
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"the first shows no block size", text("") + text("32.0KiB") + text("4096B"), []string{"a", "a bs=32k", "a bs=4k"}},
+		{"the first two are alike", text("4096B") + text("4096B") + text("32.0KiB"), []string{"a bs=4k", "a bs=4k", "a bs=32k"}},
+		{"flushes", json(`"rw" : "write"`) + later(json(`"rw" : "write", "fsync" : "1"`)), []string{"a", "a fsync=1"}},
+		{"an option and its default", json(`"direct" : "0"`) + later(json(``)), []string{"a", "a"}},
+		{"two names of an option", json(`"buffered" : "0", "blocksize" : "4k"`) + later(json(`"direct" : "1", "bs" : "4096"`)), []string{"a", "a"}},
+		{"another file and another time", json(`"filename" : "x", "runtime" : "10"`) + later(json(`"filename" : "y", "runtime" : "20"`)), []string{"a", "a"}},
+		{"offsets", json(`"randrepeat" : "0"`) + later(json(``)), []string{"a randrepeat=0", "a"}},
+	} {
+		var b Batch
+		add(t, &b, Source{Name: "x.txt"}, c.text)
+		_, trials, _ := finish(t, &b)
+		var got []string
+		for _, x := range trials {
+			got = append(got, x.Workload)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// later is a document of an hour later.
+func later(s string) string {
+	return strings.Replace(s, fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.Add(time.Hour).UnixMilli()), 1)
+}
+
+// Of a row that sums several sections the jobs are counted, and the depth of one section is not that of all.
+func TestJobsOfARow(t *testing.T) {
+	const row = "a: (groupid=0, jobs=2): err= 0: pid=%d: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
+	head := func(name string, depth int) string {
+		return fmt.Sprintf("%s: (g=0): rw=read, bs=(R) 1024KiB-1024KiB, (W) 1024KiB-1024KiB, (T) 1024KiB-1024KiB, ioengine=libaio, iodepth=%d\n", name, depth)
+	}
+	two := strings.Replace(strings.Replace(doc(now, `"ioengine" : "libaio", "iodepth" : "4"`, job("a", 0, 1000, 1000, `"rw" : "read", "iodepth" : "32"`)), `"job_runtime" : 1000`, `"job_runtime" : 2000`, 1), `"usr_cpu" : 1,`, `"usr_cpu" : 90,`, 1)
+	for _, c := range []struct{ name, text, jobs, depth string }{
+		{"sections of several depths", head("a", 1) + head("b", 32) + fmt.Sprintf(row, 7), "2", ""},
+		{"sections of one depth", head("a", 32) + head("b", 32) + fmt.Sprintf(row, 7), "2", "32"},
+		{"clones of two clients", head("a", 32) + fmt.Sprintf(row, 7) + fmt.Sprintf(row, 8), "4", "32"},
+		{"sections in JSON", two, "2", "4"},
+	} {
+		var b Batch
+		add(t, &b, Source{Name: "x.txt"}, c.text)
+		_, trials, _ := finish(t, &b)
+		if f := trials[0].Facts; len(trials) != 1 || f["numjobs"] != c.jobs || f["iodepth"] != c.depth {
+			t.Errorf("%s: %d trials, %v", c.name, len(trials), f)
+		}
+		for _, f := range trials[0].Findings {
+			if f.Rule == "generator-bound" || f.Rule == "rate-mismatch" {
+				t.Errorf("%s: %+v", c.name, f)
+			}
+		}
+	}
+}
