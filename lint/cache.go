@@ -20,7 +20,7 @@ var cacheRules = []Rule{
 		Mend: "add `end_fsync=1` (or `fsync`, `fdatasync`, `sync`), or use `direct=1`",
 		Bad:  "[write]\nrw=write\nbs=1m\nsize=8g",
 		Good: "[write]\nrw=write\nbs=1m\nsize=8g\nend_fsync=1",
-		in:   inFile | inPlan | inResult, job: unsynced},
+		in:   inFile | inPlan | inResult, absent: true, job: unsynced},
 	{ID: "overwritten-in-cache", Severity: iotax.Warning, Title: "buffered writes to the same blocks again and again",
 		Why: "A trial by time that writes a file through the page cache comes back to blocks that still wait there to be written. What is overwritten in memory never reaches the storage, which gets the last version of each block, by the flush at the end: " +
 			"that flush is in the rate, but it is a flush of the file's size at most, however much was written. The number is that of memory, and so is the ratio of two of them.",
@@ -34,7 +34,7 @@ var cacheRules = []Rule{
 		Mend: "add `randrepeat=0`, or a `randseed` that is the same for all targets and new for each repetition",
 		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=1",
 		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=0",
-		in:   inFile | inResult, job: randrepeat},
+		in:   inFile | inResult, absent: true, job: randrepeat},
 }
 
 // returns reports whether the job comes back to blocks that it has read.

@@ -14,7 +14,7 @@ var depthRules = []Rule{
 		Mend: "add `direct=1`; for buffered I/O at a depth use `ioengine=io_uring`, or psync with `numjobs`",
 		Bad:  "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g",
 		Good: "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g\ndirect=1",
-		in:   inFile | inPlan | inResult, job: libaioBuffered},
+		in:   inFile | inPlan | inResult, absent: true, job: libaioBuffered},
 	{ID: "depth-of-sync-engine", Severity: iotax.Warning, Title: "a queue depth given to a synchronous engine",
 		Why: "sync, psync, vsync, mmap and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1. psync is also the engine of a job that names none. " +
 			"`io_submit_mode=offload` keeps the depth, with threads.",

@@ -31,7 +31,7 @@ var fileRules = []Rule{
 		Mend: "add `stonewall` to every section that has to wait for those before it, or run one with --section=NAME",
 		Bad:  "[global]\ndirect=1\nsize=8g\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
 		Good: "[global]\ndirect=1\nsize=8g\nstonewall\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
-		in:   inFile, file: jobsCompete},
+		in:   inFile, file: jobsCompete, result: jointly},
 	{ID: "jobs-overwrite", Severity: iotax.Warning, Title: "the clones of a job write to the same blocks",
 		Why: "With `filename` all `numjobs` clones use one file. Sequential writers then write the same blocks at the same time: one copy is merged or overwritten in a cache, and with `verify` the check fails. " +
 			"Random writers meet less often, so for them this is only told.",

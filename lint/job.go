@@ -19,6 +19,7 @@ type job struct {
 	ours  bool      // iotax runs it: it sets the time, the place, the seed and, unless told, the engine
 	sized bool      // of those: a trial ends when its size is through
 	ran   bool      // it has been run; the machine is not known
+	part  bool      // of those: only some of its options are known
 }
 
 // A setting is one option with its place.

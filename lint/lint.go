@@ -27,6 +27,8 @@ type Rule struct {
 	file func([]*job, *report) // looks at the jobs of a file together
 	plan func(*planView, *report)
 	in   where
+	// absent is set where the rule takes an option that is not there for its default.
+	absent bool
 
 	result func(*fio.Job, *job, *report) // looks at what a job of a result has done
 }
@@ -197,7 +199,9 @@ func lint(jobs []*job, on where, facts Facts) []Finding {
 		r := &report{rule: rule, facts: facts}
 		if rule.job != nil {
 			for _, j := range jobs {
-				rule.job(j, r)
+				if !rule.absent || !j.part {
+					rule.job(j, r)
+				}
 			}
 		}
 		if rule.file != nil {

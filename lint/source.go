@@ -2,6 +2,8 @@ package lint
 
 import (
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -57,7 +59,9 @@ func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
-		j := &job{name: r.Name, set: map[string]setting{}, ran: true}
+		// Text and terse show a few of the options, old JSON none, and JSON of several sections in one row those of all jobs.
+		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
+		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
 		j.head = setting{at: position{file: name, line: line}}
 		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own win
 			for k, v := range options {
@@ -164,17 +168,23 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 }
 
 // LooksLikeJob reports whether a text is a job file rather than anything else: its first line that is
-// no comment is a section.
+// no comment is a section, and not a prompt such as "[root@host ~]#" or a line of a log, and no result follows.
 func LooksLikeJob(text string) bool {
 	for line := range strings.Lines(text) {
 		s := strings.TrimSpace(line)
 		if s == "" || s[0] == ';' || s[0] == '#' {
 			continue
 		}
-		return s[0] == '['
+		if s[0] != '[' || promptLike.MatchString(s) {
+			return false
+		}
+		return !slices.ContainsFunc(fio.Read([]byte(text), ""), func(p fio.Part) bool { return p.Result != nil })
 	}
 	return false
 }
+
+// promptLike is the prompt of a shell on a host, or one behind which fio is run.
+var promptLike = regexp.MustCompile(`^\[[^\]]*[@~][^\]]*\]\s*[#$%>]|^\[[^\]]*\]\s*[#$%>]\s*(?:.*\s)?\S*fio(?:\s|$)`)
 
 // kbBase is what a k in the value of a setting is.
 func kbBase(s fio.Setting) int {
