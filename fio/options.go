@@ -16,6 +16,10 @@ type Option struct {
 	Type   string // "boolean value", "string with time postfix"…, as fio's help says it
 	Engine string // the engine that has it; "" for those of every job
 	Since  string // the version in which it appeared under this name, as "3.16"; "" for those that 2.0 had
+
+	// What the fio behind options_gen.go prints as its range and its words. Max 0 is no limit.
+	Min, Max float64
+	Values   []string
 }
 
 // NewerThan reports whether the option appeared after a version of fio, given as "fio-3.16" or "3.16".
@@ -40,10 +44,8 @@ func numbers(version string) (out []int) {
 // hidden are options that fio takes without listing them in its help.
 var hidden = []Option{
 	{Name: "bs_is_seq_rand", Type: "boolean value"},
-	{Name: "disable_bw", Type: "boolean value"},
-	{Name: "fill_fs", Type: "boolean value"},
 	{Name: "flow_watermark", Type: "integer value"},
-	{Name: "mem_align", Alias: "iomem_align", Type: "integer value"},
+	{Name: "iomem_align", Alias: "mem_align", Type: "integer value"},
 	{Name: "percentage_sequential", Type: "integer value"},
 	{Name: "rwmixcycle", Type: "integer value"},
 	{Name: "softrandommap", Type: "boolean value"},

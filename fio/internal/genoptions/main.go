@@ -69,5 +69,29 @@ func line(b *bytes.Buffer, name, engine, help string) {
 	if strings.HasPrefix(typ, "(") {
 		typ = ""
 	}
-	fmt.Fprintf(b, "{Name: %q, Alias: %q, Type: %q, Engine: %q},\n", name, field("alias"), typ, engine)
+	fmt.Fprintf(b, "{Name: %q, Alias: %q, Type: %q, Engine: %q", name, field("alias"), typ, engine)
+	if m := regexp.MustCompile(`range: min=(-?[0-9.]+)(?:, max=(-?[0-9.]+))?`).FindStringSubmatch(help); m != nil {
+		fmt.Fprintf(b, ", Min: %s, Max: %s", m[1], orZero(m[2]))
+	}
+	if _, list, ok := strings.Cut(help, "valid values: "); ok {
+		var values []string
+		for i, l := range strings.Split(list, "\n") {
+			rest, more := strings.CutPrefix(strings.TrimLeft(l, " "), ": ")
+			if i > 0 && !more {
+				break
+			}
+			if f := strings.Fields(rest); len(f) > 0 {
+				values = append(values, f[0])
+			}
+		}
+		fmt.Fprintf(b, ", Values: %#v", values)
+	}
+	fmt.Fprintln(b, "},")
+}
+
+func orZero(s string) string {
+	if s == "" || s == "-1" {
+		return "0"
+	}
+	return s
 }

@@ -20,6 +20,58 @@ import (
 
 type option struct{ name, alias, typ, engine string }
 
+// A form is how fio reads the value of an option.
+type form struct {
+	kind                     string
+	time, seconds, pow2, any bool
+	maxlen                   string
+	values                   []string
+}
+
+var (
+	optionStart = regexp.MustCompile(`(?m)^(?:\t| {8})\{\n`)
+	kindOf      = regexp.MustCompile(`\.type\s*=\s*FIO_OPT_(\w+)`)
+	nameOf      = regexp.MustCompile(`\.name\s*=\s*(?:\(char \*\) )?"([^"]+)"`)
+	valueOf     = regexp.MustCompile(`\.ival\s*=\s*"([^"]+)"`)
+	lengthOf    = regexp.MustCompile(`\.maxlen\s*=\s*(\w+)`)
+)
+
+// lengths are the constants of fio's source that bound lists and strings.
+var lengths = map[string]string{"PATH_MAX": "4096", "FIO_IO_U_LIST_MAX_LEN": "20"}
+
+// readForms adds the forms of the options in a file of fio's source. An option that it has already keeps its
+// form and gets the values that this file adds.
+func readForms(forms map[string]*form, engine, source string) {
+	for _, text := range optionStart.Split(source, -1)[1:] {
+		text, _, _ = strings.Cut(text, "\n\t},")
+		name, kind := nameOf.FindStringSubmatch(text), kindOf.FindStringSubmatch(text)
+		if name == nil || kind == nil || kind[1] == "UNSUPPORTED" || kind[1] == "INVALID" {
+			continue
+		}
+		key := name[1]
+		if engine != "" {
+			key = engine + "/" + key
+		}
+		has := func(s string) bool { return regexp.MustCompile(`\.` + s + `\s*=`).MatchString(text) }
+		f := forms[key]
+		if f == nil {
+			f = &form{kind: kind[1], time: has("is_time") || kind[1] == "STR_VAL_TIME", seconds: has("is_seconds"), pow2: has("pow2"), any: has("cb")}
+			if m := lengthOf.FindStringSubmatch(text); m != nil {
+				f.maxlen = m[1]
+				if n, ok := lengths[m[1]]; ok {
+					f.maxlen = n
+				}
+			}
+			forms[key] = f
+		}
+		for _, m := range valueOf.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(f.values, m[1]) {
+				f.values = append(f.values, m[1])
+			}
+		}
+	}
+}
+
 // types are the words that fio's help has for them.
 var types = map[string]string{
 	"STR": "string", "STR_ULL": "string", "STR_MULTI": "string with possible k/m/g postfix", "STR_VAL": "string", "STR_VAL_TIME": "string with time postfix",
@@ -53,6 +105,7 @@ func main() {
 	}
 	slices.SortFunc(versions, compare)
 	since, late := map[string]string{}, map[string]option{}
+	forms, engines := map[string]*form{}, map[string]string{}
 	for i, v := range versions {
 		tag := "fio-" + v
 		files := []string{"options.c"}
@@ -65,7 +118,16 @@ func main() {
 			if file != "options.c" {
 				engine = strings.TrimSuffix(path.Base(file), ".c")
 			}
-			for _, m := range block.FindAllStringSubmatch(git("show", tag+":"+file), -1) {
+			source := git("show", tag+":"+file)
+			if _, tables, ok := strings.Cut(source, "struct ioengine_ops "); ok {
+				for _, m := range nameOf.FindAllStringSubmatch(tables, -1) {
+					engines[m[1]] = engine
+				}
+			}
+			if compare(v, base) >= 0 {
+				readForms(forms, engine, source)
+			}
+			for _, m := range block.FindAllStringSubmatch(source, -1) {
 				o := option{name: m[1], typ: types[m[3]], engine: engine}
 				if a := aliased.FindStringSubmatch(m[2] + m[4]); a != nil {
 					o.alias = a[1]
@@ -103,6 +165,32 @@ func main() {
 			continue
 		}
 		fmt.Fprintf(&b, "{Name: %q, Alias: %q, Type: %q, Engine: %q},\n", o.name, o.alias, o.typ, o.engine)
+	}
+	fmt.Fprintf(&b, "}\n\n// optionForms are how fio %s reads the value of each option, and the words that it or a later version takes in some\n// build. Options of an engine are named after the file in engines/ that has them.\nvar optionForms = map[string]form{\n", base)
+	for _, key := range slices.Sorted(maps.Keys(forms)) {
+		f := forms[key]
+		fmt.Fprintf(&b, "%q: {kind: %q", key, f.kind)
+		for _, flag := range []struct {
+			name string
+			on   bool
+		}{{"time", f.time}, {"seconds", f.seconds}, {"pow2", f.pow2}, {"any", f.any && len(f.values) == 0}} {
+			if flag.on {
+				fmt.Fprintf(&b, ", %s: true", flag.name)
+			}
+		}
+		if f.maxlen != "" {
+			fmt.Fprintf(&b, ", length: %s", f.maxlen)
+		}
+		if len(f.values) > 0 {
+			fmt.Fprintf(&b, ", values: %#v", f.values)
+		}
+		fmt.Fprintln(&b, "},")
+	}
+	fmt.Fprintf(&b, "}\n\n// engines are all engines that a version of fio had, with their files in engines/.\nvar engines = map[string]string{\n")
+	for _, name := range slices.Sorted(maps.Keys(engines)) {
+		if name != "engine_name" { // of the example
+			fmt.Fprintf(&b, "%q: %q,\n", name, engines[name])
+		}
 	}
 	fmt.Fprintln(&b, "}")
 	src, err := format.Source(b.Bytes())

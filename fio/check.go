@@ -1,0 +1,509 @@
+package fio
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A form is how fio reads the value of an option (FIO_OPT_… in its parse.h).
+type form struct {
+	kind    string
+	time    bool     // a number is a time
+	seconds bool     // without a unit it is in seconds
+	pow2    bool     // the number must be a power of two
+	any     bool     // a function of fio's reads it, and no word is listed
+	length  int      // the most elements of a list, or characters of a string
+	values  []string // the words that some build of 3.33 or later takes
+}
+
+// form finds the form of the option, and whether it is known.
+func (o Option) form() (form, bool) {
+	if o.Engine == "" {
+		f, ok := optionForms[o.Name]
+		return f, ok
+	}
+	f, ok := optionForms[engineFile(o.Engine)+"/"+o.Name]
+	return f, ok
+}
+
+// engineFile is the file in fio's engines/ that has the options of the engine.
+func engineFile(engine string) string {
+	file, ok := engines[engine]
+	switch {
+	case !ok:
+		return engine
+	case strings.HasPrefix(file, "glusterfs_"):
+		return "glusterfs"
+	case strings.HasPrefix(file, "librpma_"):
+		return "librpma_fio"
+	}
+	return file
+}
+
+// Engines returns the names of the engines that some version of fio has, in no particular order.
+func Engines() []string {
+	all := slices.AppendSeq([]string{"libhipfile"}, maps.Keys(engines)) // libhipfile came after 3.42
+	for _, v := range optionForms["ioengine"].values {
+		if v != "external" && engines[v] == "" {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// EngineName returns the name of an engine without the forms in which fio takes it: aio and linuxaio are
+// libaio, and an external engine is named by its file.
+func EngineName(value string) string {
+	if strings.HasPrefix(value, "linuxaio") || strings.HasPrefix(value, "aio") {
+		return "libaio"
+	}
+	return value
+}
+
+// ExternalEngine reports whether the value of ioengine names a file.
+func ExternalEngine(value string) bool {
+	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
+}
+
+// EngineOption finds an option that an engine has besides those of every job, by name or alias.
+func EngineOption(engine, name string) (Option, bool) {
+	file := engineFile(engine)
+	for _, o := range slices.Concat(options, elsewhere) {
+		if (o.Name == name || o.Alias == name) && o.Engine != "" && (o.Engine == engine || o.Engine == file) {
+			o.Since = since[name]
+			return o, true
+		}
+	}
+	// An engine that the fio behind options_gen.go lacks may share a name with one that it has.
+	built, _ := LookupOption("ioengine")
+	if _, ok := optionForms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
+		return Option{Name: name, Engine: engine, Since: since[name]}, true
+	}
+	return Option{}, false
+}
+
+// A RefusedError reports that fio does not take a value.
+type RefusedError struct {
+	Msg  string   // "it takes a number from 1"
+	Want []string // the words that it takes
+	// Elsewhere reports that another version or build takes it.
+	Elsewhere bool
+}
+
+func (e *RefusedError) Error() string { return e.Msg }
+
+func refused(format string, args ...any) error {
+	return &RefusedError{Msg: fmt.Sprintf(format, args...)}
+}
+
+// Check reports as a *RefusedError that fio 3.33 stops at a value of the option, by the rules of its parser
+// (__handle_option in parse.c): among them that a list passes where one element does. Variables must have
+// been replaced.
+func (o Option) Check(value string, bare bool, kbBase int) error {
+	f, ok := o.form()
+	if !ok {
+		return nil
+	}
+	if bare {
+		log := strings.HasPrefix(o.Name, "write_") // of the options of this form, fio crashes at the others
+		if f.kind == "STR_SET" || f.kind == "STR" && f.any && log {
+			return nil
+		}
+		return refused("it needs a value")
+	}
+	seps := ",:-"
+	switch f.kind {
+	case "STR", "STR_ULL", "STR_STORE", "DEPRECATED", "SOFT_DEPRECATED":
+		seps = ""
+	case "STR_MULTI", "RANGE":
+		seps = ","
+	case "FLOAT_LIST":
+		seps = ":"
+	}
+	var first error
+	for n, rest := 0, value; ; n++ {
+		cut := -1
+		for _, sep := range []byte(seps) {
+			if cut = strings.IndexByte(rest, sep); cut >= 0 {
+				if sep == ',' && cut == len(rest)-1 {
+					rest = rest[:cut]
+				}
+				break
+			}
+		}
+		err := o.part(f, rest, n, kbBase)
+		if n == 0 {
+			first = err
+		}
+		if err == nil {
+			return nil
+		}
+		if cut < 0 || cut >= len(rest) {
+			return first
+		}
+		rest = rest[cut+1:]
+	}
+}
+
+// part checks what is left of a list from its element n on.
+func (o Option) part(f form, s string, n, kbBase int) error {
+	switch f.kind {
+	case "STR", "STR_ULL", "STR_MULTI":
+		return o.word(f, s, kbBase)
+	case "INT", "ULL", "STR_VAL", "STR_VAL_TIME", "STR_VAL_ZONE":
+		return o.number(f, s, kbBase)
+	case "BOOL", "STR_SET":
+		v, ok := scanUnsigned(s)
+		switch {
+		case !ok:
+			return refused("it takes 0 or 1")
+		case f.kind == "BOOL" && v > 1:
+			return refused("it takes 0 or 1")
+		}
+	case "FLOAT_LIST":
+		s, _, _ = strings.Cut(s, ":")
+		v, ok := scanFloat(s)
+		switch {
+		case f.length > 0 && n >= f.length:
+			return refused("the list is longer than %d", f.length)
+		case !ok:
+			return refused("%q is not a number", s)
+		case (o.Min != 0 || o.Max != 0) && (v > o.Max || v < o.Min):
+			return refused("it takes numbers from %g to %g", o.Min, o.Max)
+		}
+	case "STR_STORE":
+		switch {
+		case s == "":
+			return refused("it needs a value")
+		case f.length > 0 && len(s) > f.length-1:
+			return refused("it is longer than %d characters", f.length-1)
+		}
+		return o.own(s, kbBase)
+	case "RANGE":
+		s, _, _ = strings.Cut(s, ",")
+		low, high, ok := strings.Cut(s, "-")
+		if !ok {
+			low, high, ok = strings.Cut(s, ":")
+		}
+		if _, _, okLow := toDecimal(low, kbBase, false); !ok || !okLow {
+			return refused("it takes a range, as in 4k-64k")
+		}
+		if _, _, okHigh := toDecimal(high, kbBase, false); !okHigh {
+			return refused("it takes a range, as in 4k-64k")
+		}
+	case "DEPRECATED":
+		return refused("fio no longer has it")
+	}
+	return nil
+}
+
+// word checks a value that begins with one of a list of words.
+func (o Option) word(f form, s string, kbBase int) error {
+	if len(o.Values) == 0 && len(f.values) == 0 {
+		if f.any {
+			return o.own(s, kbBase)
+		}
+		return refused("it takes no value")
+	}
+	length := len(s)
+	for _, sep := range []byte(",:") {
+		if i := strings.IndexByte(s, sep); i >= 0 {
+			length = i
+			break
+		}
+	}
+	matches := func(v string) bool { return s[:length] == v || len(s) > len(v) && length < len(v) && s[:len(v)] == v }
+	switch {
+	case slices.ContainsFunc(o.Values, matches):
+		return o.own(s, kbBase)
+	case slices.ContainsFunc(f.values, matches):
+		if len(o.Values) == 0 {
+			return o.own(s, kbBase)
+		}
+		return &RefusedError{Msg: "another build or version of fio takes it", Want: o.Values, Elsewhere: true}
+	}
+	want := o.Values
+	if len(want) == 0 {
+		want = f.values
+	}
+	return &RefusedError{Msg: "it takes " + oneOf(want), Want: want}
+}
+
+// fewWords is how many words a message lists.
+const fewWords = 12
+
+func oneOf(words []string) string {
+	if len(words) > fewWords {
+		return "one of " + strings.Join(words[:fewWords], ", ") + "…"
+	}
+	return "one of " + strings.Join(words, ", ")
+}
+
+func (o Option) number(f form, s string, kbBase int) error {
+	if strings.HasSuffix(s, "z") {
+		if f.kind != "STR_VAL_ZONE" {
+			return refused("it takes no number of zones")
+		}
+		if !zones.MatchString(s) {
+			return refused("%q is not a number of zones", s)
+		}
+		return nil
+	}
+	s, _, _ = strings.Cut(s, ",")
+	v, percent, ok := toDecimal(s, kbBase, f.time)
+	wide := uint64(v)
+	tooLarge, tooSmall := o.Max > 0 && float64(wide) > o.Max, o.Min > 0 && float64(wide) < o.Min
+	if f.kind == "INT" { // compared as 32 bits
+		tooLarge = o.Max > 0 && (int32(v) < 0 && float64(int32(v)) > o.Max || int32(v) >= 0 && float64(uint32(v)) > o.Max)
+		tooSmall = o.Min != 0 && float64(int32(v)) < o.Min
+	}
+	switch {
+	case !ok:
+		return refused("%q is not a number", s)
+	case f.pow2 && bitsSet(wide) != 1:
+		return refused("it takes a power of two")
+	case tooLarge || tooSmall:
+		if o.Max > 0 {
+			return refused("it takes a number from %.0f to %.0f", o.Min, o.Max)
+		}
+		return refused("it takes a number from %.0f", o.Min)
+	case len(o.Values) > 0 && !percent && !slices.Contains(o.Values, strconv.FormatInt(v, 10)):
+		return &RefusedError{Msg: "it takes " + oneOf(o.Values), Want: o.Values}
+	case o.Name == "io_size" && percent && -1-v > 100:
+		return refused("a share is at most 100%%")
+	}
+	return nil
+}
+
+func bitsSet(n uint64) (count int) {
+	for ; n != 0; n &= n - 1 {
+		count++
+	}
+	return count
+}
+
+var (
+	zones     = regexp.MustCompile(`^\s*[-+]?\d+z$`)
+	unsigned  = regexp.MustCompile(`^\s*[-+]?\d+`)
+	hexNumber = regexp.MustCompile(`^\s*[-+]?(?:0[xX])?[0-9a-fA-F]+`)
+	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
+)
+
+// scanUnsigned is sscanf with %u, or %x where the text has a 0x.
+func scanUnsigned(s string) (int64, bool) {
+	v, ok := scan(s)
+	return int64(int32(v)), ok
+}
+
+// scan is strtoll with base 10, or 16 where the text has a 0x anywhere.
+func scan(s string) (int64, bool) {
+	if strings.Contains(strings.ToLower(s), "0x") {
+		m := strings.ToLower(strings.TrimSpace(hexNumber.FindString(s)))
+		n, err := strconv.ParseInt(strings.Replace(m, "0x", "", 1), 16, 64)
+		return n, m != "" && err == nil
+	}
+	m := strings.TrimSpace(unsigned.FindString(s))
+	n, err := strconv.ParseInt(m, 10, 64)
+	return n, m != "" && err == nil
+}
+
+func scanFloat(s string) (float64, bool) {
+	if strings.HasPrefix(s, "(") {
+		n, err := evaluate(s, 1024)
+		return float64(n), err == nil
+	}
+	m := strings.TrimSpace(floating.FindString(s))
+	if hex, ok := strings.CutPrefix(strings.ToLower(m), "0x"); ok {
+		n, err := strconv.ParseUint(hex, 16, 64)
+		return float64(n), err == nil
+	}
+	v, err := strconv.ParseFloat(m, 64)
+	return v, m != "" && err == nil
+}
+
+// toDecimal is str_to_decimal: the number at the beginning, times its unit unless it is a time. A share in per
+// cent is -1 minus the number.
+func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
+	if strings.HasPrefix(s, "(") {
+		if isTime {
+			return 1, false, true // not calculated here
+		}
+		n, err := evaluate(s, kbBase)
+		return n, false, err == nil
+	}
+	if v, ok = scan(s); !ok || isTime {
+		return v, false, ok
+	}
+	digits := unsigned.FindString(s)
+	if strings.TrimLeft(s, " \t") == s {
+		unit := strings.ToLower(s[min(len(digits), len(s)):])
+		switch {
+		case strings.HasPrefix(unit, "%"):
+			return -1 - v, true, true
+		case unit != "" && powers[unit[0]] > 0 && !strings.Contains(strings.ToLower(s), "0x"):
+			base := int64(1024)
+			if (len(unit) > 2 && unit[1:3] == "ib") == (kbBase != 1000) {
+				base = 1000
+			}
+			for range powers[unit[0]] {
+				v *= base
+			}
+		}
+	}
+	return v, false, true
+}
+
+// own are the checks that functions of fio's make, of options that are common in jobs.
+func (o Option) own(s string, kbBase int) error {
+	word, rest, has := strings.Cut(s, ":")
+	word, _, _ = strings.Cut(word, ",")
+	rest = strings.TrimSpace(rest)
+	switch o.Name {
+	case "rw":
+		if _, _, ok := toDecimal(rest, kbBase, false); has && rest != "" && !strings.HasPrefix(word, "rand") && !ok {
+			return refused("%q is not a number of bytes", rest)
+		}
+	case "random_distribution", "file_service_type":
+		return distribution(o.Name, word, rest, has, kbBase)
+	case "bssplit":
+		return split(s, kbBase)
+	case "steadystate":
+		limit, percent := strings.CutSuffix(rest, "%")
+		_, float := scanFloat(limit)
+		_, _, number := toDecimal(rest, kbBase, false)
+		if !has {
+			return refused("it needs a limit, as in iops:5%%")
+		}
+		if i := strings.IndexByte(rest, '%'); i >= 0 && !percent {
+			_, float = scanFloat(rest[:i])
+			percent = true
+		}
+		if percent && !float || !percent && strings.HasPrefix(word, "iops") && !float || !percent && strings.HasPrefix(word, "bw") && !number {
+			return refused("%q is not a number", rest)
+		}
+	case "buffer_pattern", "verify_pattern":
+		tooLong := slices.ContainsFunc(patternPart.FindAllString(s, -1), func(part string) bool {
+			n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+			return err == nil && int64(int32(n)) != n
+		})
+		if tooLong || !pattern.MatchString(s) || o.Name == "buffer_pattern" && strings.Contains(s, "%o") {
+			return refused(`it takes numbers, "text" and 'file'`)
+		}
+	}
+	return nil
+}
+
+// pattern is a value of verify_pattern.
+var (
+	patternPart = regexp.MustCompile(`"[^"]+"|'[^']+'|0[xX][0-9a-fA-F]+|\s*[-+]?[0-9]+|%o`)
+	pattern     = regexp.MustCompile("^(?:" + patternPart.String() + ")+$")
+)
+
+func distribution(option, word, rest string, has bool, kbBase int) error {
+	switch word {
+	case "zoned", "zoned_abs":
+		if !has {
+			return refused("it needs shares, as in zoned:60/10:40/90")
+		}
+		return zoned(rest, word == "zoned_abs", kbBase)
+	case "zipf", "pareto", "normal", "gauss":
+	default:
+		return nil
+	}
+	value := map[string]float64{"zipf": 1.1, "pareto": 0.2}[word]
+	if rest != "" || has {
+		first, center, two := strings.Cut(rest, ":")
+		v, ok := scanFloat(first)
+		c, okCenter := scanFloat(center)
+		switch {
+		case !ok:
+			return refused("%q is not a number", first)
+		case two && !okCenter:
+			return refused("%q is not a number", center)
+		case two && c != -1 && (c < 0 || c > 1):
+			return refused("the centre is a number from 0 to 1")
+		}
+		value = v
+	}
+	switch {
+	case word == "zipf" && value == 1:
+		return refused("theta must not be 1")
+	case word == "pareto" && (value <= 0 || value >= 1):
+		return refused("the parameter of pareto is between 0 and 1")
+	case (word == "normal" || word == "gauss") && (value < 0 || value >= 100):
+		return refused("the deviation is from 0 to below 100")
+	}
+	return nil
+}
+
+// eachDirection checks the parts of a value for reads, writes and trims.
+func eachDirection(s string, check func(string) error) error {
+	for i, part := range strings.SplitN(s, ",", 3) {
+		if err := check(part); err != nil && (i == 0 || part != "") {
+			return err
+		}
+	}
+	return nil
+}
+
+// split checks the value of bssplit.
+func split(s string, kbBase int) error {
+	return eachDirection(strings.TrimSpace(s), func(s string) error {
+		sum, open := 0, 0
+		for entry := range strings.SplitSeq(s, ":") {
+			if entry == "" {
+				break
+			}
+			size, share, _ := strings.Cut(entry, "/")
+			if _, _, ok := toDecimal(size, kbBase, false); !ok {
+				return refused("%q is not a block size", size)
+			}
+			n, _ := scan(share)
+			if n == 0 {
+				open++
+			}
+			sum += int(min(n, 100))
+		}
+		if sum > 100 && open > 1 {
+			return refused("the shares add up to %d%%", sum)
+		}
+		return nil
+	})
+}
+
+// zoned checks the shares of a zoned distribution.
+func zoned(s string, absolute bool, kbBase int) error {
+	return eachDirection(s, func(s string) error {
+		access, size, entries := int64(0), int64(0), 0
+		for entry := range strings.SplitSeq(s, ":") {
+			if entry == "" {
+				break
+			}
+			entries++
+			first, second, has := strings.Cut(entry, "/")
+			a, _, ok := toDecimal(first, kbBase, false)
+			if !ok {
+				return refused("%q is not a share", first)
+			}
+			if access += a; has && !absolute {
+				n, _ := scan(second)
+				size += min(n, 100)
+			} else if _, _, ok := toDecimal(second, kbBase, false); has && !ok {
+				return refused("%q is not a size", second)
+			}
+		}
+		switch {
+		case entries == 0:
+			return nil
+		case access != 100:
+			return refused("the shares of access add up to %d%%, not 100%%", access)
+		case size > 100:
+			return refused("the shares of the size add up to %d%%", size)
+		}
+		return nil
+	})
+}
