@@ -18,8 +18,11 @@ import (
 
 // A Command is a fio command line, as a shell and then fio itself would read it.
 type Command struct {
-	Wrapper  []string   // what stands before fio, such as sudo; without assignments
-	Program  string     // "fio", "/opt/fio/fio"
+	Wrapper []string // what stands before fio, such as sudo; without assignments
+	Program string   // "fio", "/opt/fio/fio"
+
+	Line, Column int // of the program, as ParseCommands found it
+
 	Options  []Setting  // of fio itself, not of a job: --output, --eta, --section
 	Sections []*Section // one for each --name; options before the first are a section "global"
 	Files    []string   // job files it names
@@ -130,13 +133,7 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	if at := loose.FindStringIndex(text); at != nil && strings.HasSuffix(text[:at[1]], "\n") {
 		return fail(at[0], "remove the space behind the backslash", "a space stands between the backslash and the end of the line, so the command ends here")
 	}
-	// Replacements keep the length, so that places in the text stay right.
-	text = strings.ReplaceAll(text, "\u00a0", "  ")
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	for _, at := range prompt.FindAllStringIndex(text, -1) {
-		end := at[0] + strings.LastIndexAny(promptOf(text[at[0]:at[1]]), "$#%>") + 1
-		text = text[:at[0]] + strings.Repeat(" ", end-at[0]) + text[end:]
-	}
+	text = unprompted(text)
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		var pe syntax.ParseError
@@ -223,6 +220,17 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	return calls[0], ignored, assigns, nil
 }
 
+// unprompted is a text without prompts. Replacements keep the length, so that places in the text stay right.
+func unprompted(text string) string {
+	text = strings.ReplaceAll(text, "\u00a0", "  ")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	for _, at := range prompt.FindAllStringIndex(text, -1) {
+		end := at[0] + strings.LastIndexAny(promptOf(text[at[0]:at[1]]), "$#%>") + 1
+		text = text[:at[0]] + strings.Repeat(" ", end-at[0]) + text[end:]
+	}
+	return text
+}
+
 // promptOf is the part of a match of prompt before the command.
 func promptOf(match string) string {
 	i := strings.LastIndexAny(match, "$#%>")
@@ -244,6 +252,139 @@ func (c call) isFio() bool {
 		}
 	}
 	return false
+}
+
+// remote are programs that run the command behind them in another place.
+var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
+
+// others are words after which a fio is not a command: what a package manager installs, what a search looks for.
+var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images", "-v", "-V",
+	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
+
+// ParseCommands reads every fio command of a shell script, those behind docker, kubectl or ssh included. Nothing is
+// run. A variable is replaced where the script sets it once; whatever else the text leaves open stays as ${NAME}.
+// The error has a *JobError for each command that fio would not read, and for a text that is not a script.
+func ParseCommands(text string) ([]*Command, error) {
+	if len(text) > MaxJob {
+		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
+	}
+	text = unprompted(text)
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		e := &JobError{Msg: err.Error()}
+		var pe syntax.ParseError
+		if errors.As(err, &pe) {
+			e.Msg = pe.Text
+			e.Line, e.Column = position(text, min(int(pe.Pos.Offset()), len(text)))
+		}
+		return nil, e
+	}
+	vars, often := map[string]string{}, map[string]int{}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name != nil {
+				often[n.Name.Value]++
+			}
+		case *syntax.WordIter:
+			often[n.Name.Value] += 2
+		}
+		return true
+	})
+	var out []*Command
+	var errs []error
+	syntax.Walk(file, func(n syntax.Node) bool {
+		call0, ok := n.(*syntax.CallExpr)
+		if a, is := n.(*syntax.Assign); is && a.Name != nil && a.Value != nil && often[a.Name.Value] == 1 {
+			if v, err := guarded(func() (string, error) { return expand.Literal(openShell(vars), a.Value) }); err == nil && len(v) <= maxValue {
+				vars[a.Name.Value] = v
+			}
+		}
+		if !ok {
+			return true
+		}
+		var words []word
+		for _, a := range call0.Args {
+			w := place(text, a)
+			parts, err := guarded(func() ([]string, error) { return expand.Fields(openShell(vars), a) })
+			if err != nil {
+				parts = []string{"${…}"}
+			}
+			for _, p := range parts {
+				w.text = p
+				words = append(words, w)
+			}
+		}
+		at := program(words)
+		if at < 0 {
+			return true
+		}
+		c := &Command{Program: words[at].text, Line: words[at].line, Column: words[at].column}
+		for _, w := range words[:at] {
+			c.Wrapper = append(c.Wrapper, w.text)
+		}
+		if err := c.options(words[at+1:]); err != nil {
+			errs = append(errs, err)
+		} else {
+			out = append(out, c)
+		}
+		return true
+	})
+	return out, errors.Join(errs...)
+}
+
+// openShell is shell for a script: what a command would print stays open.
+func openShell(vars map[string]string) *expand.Config {
+	c := shell(vars)
+	known := c.CmdSubst
+	c.CmdSubst = func(w io.Writer, s *syntax.CmdSubst) error {
+		err := known(w, s)
+		if errors.Is(err, errSubstitution) {
+			_, err = io.WriteString(w, "${command}")
+		}
+		return err
+	}
+	c.ProcSubst = func(*syntax.ProcSubst) (string, error) { return "${command}", nil }
+	return c
+}
+
+// program finds the word that is the fio of a call, or -1.
+func program(words []word) int {
+	found := -1
+	for i, w := range words {
+		base := path.Base(w.text)
+		if i == 0 && !isFio(w.text) && !slices.Contains(wrappers, base) && !slices.Contains(remote, base) {
+			return -1
+		}
+		if found < 0 && slices.Contains(others, w.text) && i < len(words)-1 {
+			return -1
+		}
+		if isFio(w.text) && i+1 < len(words) {
+			// docker run --name fio IMAGE fio --name=…: the program is the one with options behind it.
+			if found < 0 || strings.HasPrefix(words[i+1].text, "-") && !strings.HasPrefix(words[found+1].text, "-") {
+				found = i
+			}
+			if i == 0 {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// Remote reports whether the command runs in another place: a container, a pod, another machine.
+func (c *Command) Remote() bool {
+	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
+}
+
+// runsNothing are the options with which fio needs no job.
+var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
+	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
+
+// Empty reports whether the command has neither a job nor anything else for fio to do.
+func (c *Command) Empty() bool {
+	return len(c.Files) == 0 && !slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() }) &&
+		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })
 }
 
 // maxValue bounds a variable: a few of them can double each other into any length.

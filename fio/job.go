@@ -25,6 +25,7 @@ type JobFile struct {
 // A Section is a job, or options for the jobs after it when its name begins with "global".
 type Section struct {
 	Name   string
+	File   string // the job file of a command that it comes from, see Command.With
 	Header Line
 	Lines  []Line
 }

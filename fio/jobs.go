@@ -78,6 +78,28 @@ func (j *JobSpec) WaitFor() string {
 // Jobs lists the jobs of the file in order. With names it lists only those, as fio's --section does.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
+// With adds the sections of the job files that the command names. What stands before the first --name holds
+// for the first of them as well; each file after it begins anew, when the jobs before it have ended.
+func (c *Command) With(files []*JobFile) []JobSpec {
+	var out []JobSpec
+	sections := slices.Clone(c.Sections)
+	for i, f := range files {
+		for _, s := range f.Sections {
+			own := *s
+			own.File = f.Name
+			sections = append(sections, &own)
+		}
+		more := jobs(sections, c.names(), false)
+		if i > 0 && len(more) > 0 && len(out) > 0 {
+			for k := range more {
+				more[k].Group += out[len(out)-1].Group + 1
+			}
+		}
+		out, sections = append(out, more...), nil
+	}
+	return append(out, jobs(sections, c.names(), false)...)
+}
+
 // Job returns the settings of the job of that name; an empty name means the only job. Of several jobs
 // of one name, "name#2" is the second (a name cannot hold a #: a comment begins there).
 func (f *JobFile) Job(name string) ([]Setting, error) {
@@ -152,20 +174,7 @@ func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 		if !global && len(names) > 0 && !slices.Contains(names, sec.Name) {
 			continue
 		}
-		own := settings(nil, sec.Lines, "")
-		if sorted {
-			slices.SortStableFunc(own, func(a, b Setting) int { return rank(a.Key) - rank(b.Key) })
-		}
-		base := defaultBase
-		for i := range own {
-			own[i].Global = global
-			if Canonical(own[i].Key) == "kb_base" {
-				if n, err := strconv.Atoi(own[i].Value); err == nil && (n == 1000 || n == 1024) {
-					base = n
-				}
-			}
-			own[i].KBBase = base
-		}
+		own, base := sec.read(sorted, defaultBase)
 		if global {
 			defaults, defaultBase = append(defaults, own...), base
 			continue
@@ -181,6 +190,31 @@ func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 		out = append(out, j)
 	}
 	return out
+}
+
+// Settings lists the options of the section itself in the order in which fio reads them, those of a job file as
+// ReadJob gives it sorted by fio's priorities.
+func (sec *Section) Settings() []Setting {
+	out, _ := sec.read(true, 1024)
+	return out
+}
+
+// read is Settings with the kb_base that holds before the section, and after it.
+func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
+	own := settings(nil, sec.Lines, sec.File)
+	if sorted || sec.File != "" {
+		slices.SortStableFunc(own, func(a, b Setting) int { return rank(a.Key) - rank(b.Key) })
+	}
+	for i := range own {
+		own[i].Global = sec.Global()
+		if Canonical(own[i].Key) == "kb_base" {
+			if n, err := strconv.Atoi(own[i].Value); err == nil && (n == 1000 || n == 1024) {
+				base = n
+			}
+		}
+		own[i].KBBase = base
+	}
+	return own, base
 }
 
 // settings appends the options of lines, with those of included files in their place.

@@ -20,6 +20,10 @@ type job struct {
 	sized bool      // of those: a trial ends when its size is through
 	ran   bool      // it has been run; the machine is not known
 	part  bool      // of those: only some of its options are known
+
+	readonly  bool   // fio runs with --readonly
+	command   bool   // of a section: it stands on a command line
+	inherited string // of a section: the engine of the global sections before it, "" for fio's default
 }
 
 // A setting is one option with its place.
@@ -160,22 +164,38 @@ func (j *job) direct() bool {
 // it depends on a variable.
 func (j *job) engine(facts Facts) string {
 	if _, ok := j.set["ioengine"]; ok {
-		return j.text("ioengine")
+		return fio.EngineName(j.text("ioengine"))
 	}
-	switch {
-	case j.ours:
+	if j.ours {
 		return ""
-	case facts.OS == "windows":
+	}
+	return defaultEngine(facts)
+}
+
+// defaultEngine is fio's: see FIO_PREFERRED_ENGINE in its os/.
+func defaultEngine(facts Facts) string {
+	if facts.OS == "windows" {
 		return "windowsaio"
 	}
 	return "psync"
+}
+
+// sectionEngine is the engine with which fio reads the section: its own, or that of the global sections.
+func (j *job) sectionEngine(facts Facts) string {
+	if s, ok := j.get("ioengine"); ok {
+		return fio.EngineName(s.value)
+	}
+	if j.inherited != "" {
+		return j.inherited
+	}
+	return defaultEngine(facts)
 }
 
 // syncEngines finish each I/O before they start the next, whatever the depth.
 var syncEngines = []string{
 	"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "cpuio", "falloc", "e4defrag", "ftruncate",
 	"filecreate", "filestat", "filedelete", "http", "net", "netsplice", "libpmem", "dev-dax", "pmemblk", "mtd",
-	"gfapi", "libhdfs", "libcufile", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
+	"gfapi", "libhdfs", "libcufile", "libhipfile", "libzbc", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
 }
 
 // fileEngines do I/O on files and block devices through the kernel, where the page cache is.
@@ -217,6 +237,12 @@ func split(s string) []string {
 		}
 	}
 	return append(out, s[start:])
+}
+
+// device reports whether a name can only be that of a device.
+func device(name string) bool {
+	j := job{set: map[string]setting{"filename": {value: strings.ReplaceAll(name, ":", `\:`)}}}
+	return len(j.devices()) > 0
 }
 
 // devices are those of the files that are block devices by their name.

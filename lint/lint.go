@@ -25,6 +25,7 @@ type Rule struct {
 
 	job  func(*job, *report)   // looks at one job
 	file func([]*job, *report) // looks at the jobs of a file together
+	sect func(*job, *report)   // looks at the options of one section as fio reads it, [global] included
 	plan func(*planView, *report)
 	in   where
 	// absent is set where the rule takes an option that is not there for its default.
@@ -83,6 +84,7 @@ type Facts struct {
 	OS      string   // as runtime.GOOS says it; "" is unknown
 	Version string   // of fio there, as in "fio-3.33"; "" is unknown
 	Options []string // what that fio lists as its options; nil is unknown
+	Engines []string // what it lists as its engines; nil is unknown
 
 	// Holds says what the block device at a path holds that writing would destroy ("mounted on
 	// /srv", "an ext4 file system"), or "". Nil when devices cannot be looked at.
@@ -190,7 +192,7 @@ func (r *report) findings(jobs int) []Finding {
 }
 
 // lint runs the rules that are for jobs of this sort.
-func lint(jobs []*job, on where, facts Facts) []Finding {
+func lint(jobs, sections []*job, on where, facts Facts) []Finding {
 	var out []Finding
 	for _, rule := range Rules() {
 		if rule.in&on == 0 {
@@ -207,7 +209,14 @@ func lint(jobs []*job, on where, facts Facts) []Finding {
 		if rule.file != nil {
 			rule.file(jobs, r)
 		}
-		out = append(out, r.findings(len(jobs))...)
+		n := len(jobs)
+		if rule.sect != nil {
+			n = 0 // the place names the section
+			for _, s := range sections {
+				rule.sect(s, r)
+			}
+		}
+		out = append(out, r.findings(n)...)
 	}
 	return sorted(out)
 }

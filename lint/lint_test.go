@@ -248,7 +248,8 @@ var cases = []struct {
 	{"unknown-option", "[a]\niodepht=1", "error", nil},
 	{"unknown-option", "[a]\nioengine=rbd\nclientname=admin", "", nil},
 	{"unknown-option", "[a]\nioengine=rbd\niodepht=1", "error", nil},
-	{"unknown-option", "[a]\nrw=read\nqueue=1", "error", nil},
+	{"unknown-option", "[a]\nrw=read\nqueue=1", "info", nil},
+	{"unknown-option", "[a]\nrw=read\nqueue=1", "error", &Facts{Version: "fio-3.33"}},
 	{"unknown-option", "[a]\nblocksize=4k\nreadwrite=read", "", nil},
 	{"unknown-option", "[a]\nrw=read\nrate_process=poisson", "error", &Facts{Version: "fio-2.0"}},
 	{"unknown-option", "[a]\nrw=read\nrate_process=poisson", "", &Facts{Version: "fio-3.33"}},
@@ -260,7 +261,8 @@ var cases = []struct {
 
 	{"bad-value", "[a]\nrw=raed", "error", nil},
 	{"bad-value", "[a]\nrw=read:8k", "", nil},
-	{"bad-value", "[a]\nrw=$MODE", "", nil},
+	{"bad-value", "[a]\nrw=${MODE}", "", nil},
+	{"bad-value", "[a]\nrw=$MODE", "error", nil},
 	{"bad-value", "[a]\niodepth=0", "error", nil},
 	{"bad-value", "[a]\nnumjobs=many", "error", nil},
 	{"bad-value", "[a]\nsize=10%", "", nil},
@@ -331,11 +333,11 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	fs, err := Command("command", "sudo fio --name=a --rw=randread --randrepeat=0 \\\n   --ioengine=libaio --iodepth=32 --size=64g", here)
+	fs, err := Commands("command", "sudo fio --name=a --rw=randread --randrepeat=0 \\\n   --ioengine=libaio --iodepth=32 --size=64g", nil, here)
 	if err != nil || len(fs) != 1 || fs[0].Rule != "libaio-buffered" || fs[0].Line != 2 || fs[0].Column != 4 || fs[0].Width != len("--ioengine=libaio") {
 		t.Errorf("%+v, %v", fs, err)
 	}
-	fs, err = Command("command", "echo hello", here)
+	fs, err = Commands("command", "echo hello", nil, here)
 	if err != nil || len(fs) != 1 || fs[0].Rule != "not-a-job" {
 		t.Errorf("%+v, %v", fs, err)
 	}

@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,25 +18,26 @@ import (
 // optionRules are about options that fio refuses or misreads.
 var optionRules = []Rule{
 	{ID: "unknown-option", Severity: iotax.Invalid, Title: "fio has no such option",
-		Why: "fio stops at an option that it does not know. Where the fio that will run is known, an option that came with a later version is found as well. " +
-			"Options of engines that the list does not cover are left alone unless they look like a slip. " +
+		Why: "fio stops at an option that it does not know, and at one of another engine than the section has: [global] needs the engine as well, and a command line needs --ioengine before its options. " +
+			"Where the fio that will run is known, an option that came with a later version is found as well. Where it is not, a name that no version up to 3.42 has is only noted, unless it looks like a slip. " +
+			"Options of engines that are not fio's own are left alone. " +
 			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
 		Mend: "see `fio --cmdhelp` for the options of your version",
 		Bad:  "[read]\nrw=randread\niodpeth=32\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
-		in:   inFile, job: unknownOption},
+		in:   inFile, sect: unknownOption},
 	{ID: "bad-value", Severity: iotax.Invalid, Title: "a value that fio does not take",
-		Why:  "fio stops at it: a direction that does not exist, a depth of 0, a size that is no number.",
+		Why:  "fio stops at it: a direction or an engine that does not exist, a depth of 0, a share of 150 %, `direct=yes`. The types, ranges and words are those of fio 3.33, from its own tables; a word that a later version has is left alone unless the fio that will run is known not to have it.",
 		Mend: "write the value as fio's HOWTO has it",
 		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
-		in:   inFile, job: badValue},
+		in:   inFile, sect: badValue},
 	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
 		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
 		Mend: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
 		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7.5",
 		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7500ms",
-		in:   inFile, job: misread},
+		in:   inFile, sect: misread},
 }
 
 // profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them
@@ -50,10 +53,25 @@ func slipped(key, near string) bool {
 	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
 }
 
+// lastListed is the last version of fio whose options are listed.
+const lastListed = "3.42"
+
 func unknownOption(j *job, r *report) {
+	engine := j.sectionEngine(r.facts)
+	if j.command { // it counts from where it stands
+		engine = cmp.Or(j.inherited, defaultEngine(r.facts))
+	}
 	for _, s := range j.order {
+		if s.key == "ioengine" {
+			engine = fio.EngineName(s.value)
+		}
 		o, known := fio.LookupOption(s.key)
 		slip, profile := profileOptions[s.key]
+		ofEngine := known && o.Engine != ""
+		if mine, ok := fio.EngineOption(engine, s.key); ok && ofEngine {
+			o, ofEngine = mine, false
+		}
+		own := slices.Contains(fio.Engines(), engine)
 		switch {
 		case profile:
 			r.as(iotax.Warning, j, s, "%s is an option of fio's own test profiles: in a job it is taken and does nothing", s.key)
@@ -61,23 +79,40 @@ func unknownOption(j *job, r *report) {
 			if slip != "" {
 				r.mend("did you mean %q?", slip)
 			}
-		case slices.Contains(r.facts.Options, s.key) || s.key == "" || strings.Contains(s.key, "$"):
+		case slices.Contains(r.facts.Options, s.key) || s.key == "" || open(s.key):
+		case ofEngine && !own:
+		case ofEngine:
+			r.at(j, s, "%s is not an option of the engine %s", s.key, engine)
+			r.mend("leave it out, or set ioengine=%s in the same section", o.Engine)
+			if j.command {
+				r.mend("leave it out, or write --ioengine=%s before it", o.Engine)
+			}
 		case known && o.NewerThan(r.facts.Version):
 			r.at(j, s, "%s came with fio %s, and what will run is %s", s.key, o.Since, r.facts.Version)
 			r.mend("install a newer fio there, or leave the option out")
 		case known:
 		default:
 			near := plan.Nearest(s.key, fio.OptionNames())
-			// An engine that the list does not cover may well have an option of this name.
-			if !listedEngine(j.engine(r.facts)) && !slipped(s.key, near) {
+			slip := slipped(s.key, near)
+			later := fio.Option{Since: lastListed}
+			switch {
+			case !own && !slip: // an engine of another project may well have an option of this name
 				continue
+			case slip || r.facts.Options != nil || later.NewerThan(r.facts.Version) || r.facts.Version == "fio-"+lastListed:
+				r.at(j, s, "fio has no option %s", s.key)
+			default:
+				r.as(iotax.Info, j, s, "no version of fio up to %s has an option %s", lastListed, s.key)
 			}
-			r.at(j, s, "fio has no option %s", s.key)
 			if near != "" {
 				r.mend("did you mean %q?", near)
 			}
 		}
 	}
+}
+
+// open reports whether a value depends on a variable.
+func open(value string) bool {
+	return strings.Contains(value, "${") || slices.ContainsFunc([]string{"$ncpus", "$mb_memory", "$pagesize"}, func(k string) bool { return strings.Contains(value, k) })
 }
 
 func orWord(s, otherwise string) string {
@@ -87,33 +122,30 @@ func orWord(s, otherwise string) string {
 	return s
 }
 
-// listedEngine reports whether all options of the engine are in fio's list: those that come with
-// every fio on Linux.
-func listedEngine(engine string) bool {
-	return slices.Contains(fileEngines, engine) || slices.Contains([]string{"null", "cpuio", "falloc", "ftruncate", "filecreate", "filestat", "filedelete"}, engine)
-}
-
-var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
+var (
+	errNone  = errors.New("it takes a number from 1")
+	errShare = errors.New("a share is at most 100%")
+)
 
 // readings are the values of an option as fio reads them: what it takes for a number, and what it makes
 // of each.
 func (s setting) readings() (parts []string, errs []error) {
 	v := strings.TrimSpace(s.value)
-	if strings.Contains(v, "$") || strings.HasPrefix(v, "[") {
-		return nil, nil // a variable, a blank to be filled in
+	if open(v) {
+		return nil, nil
 	}
 	read := func(v string, err error) { parts, errs = append(parts, v), append(errs, err) }
 	switch s.key {
 	case "iodepth", "numjobs", "nrfiles":
 		n, err := fio.ParseSize(v, s.base)
 		if err == nil && n < 1 {
-			err = errors.New("it takes a number from 1")
+			err = errNone
 		}
 		read(v, err)
 	case "size", "io_size", "offset", "offset_increment":
 		n, unit, err := fio.ParseShare(v, s.base)
 		if err == nil && unit == '%' && n > 100 {
-			err = errors.New("a share is at most 100%")
+			err = errShare
 		}
 		read(v, err)
 	case "filesize":
@@ -136,27 +168,78 @@ func (s setting) readings() (parts []string, errs []error) {
 	return parts, errs
 }
 
+// tableVersion is the fio whose tables fio.Option.Check follows.
+const tableVersion = "3.33"
+
 func badValue(j *job, r *report) {
+	engine := j.sectionEngine(r.facts)
 	for _, s := range j.order {
-		if s.key == "rw" && !strings.Contains(s.value, "$") {
-			mode, _, _ := strings.Cut(s.value, ":")
-			if slices.Contains(directions, mode) {
+		if open(s.value) {
+			continue
+		}
+		if s.key == "ioengine" {
+			badEngine(j, s, r)
+			continue
+		}
+		o, ok := fio.LookupOption(s.key)
+		if ok && o.Engine != "" {
+			o, ok = fio.EngineOption(engine, s.key)
+		}
+		if !ok {
+			continue
+		}
+		var no *fio.RefusedError
+		if errors.As(o.Check(s.value, s.bare, s.base), &no) {
+			table := fio.Option{Since: tableVersion}
+			if no.Elsewhere && (r.facts.Version == "" || !table.NewerThan(r.facts.Version) && r.facts.Version != "fio-"+tableVersion) {
 				continue
 			}
-			r.at(j, s, "%q is no direction", s.value)
-			r.mend("it is one of %s", strings.Join(directions, ", "))
-			if near := plan.Nearest(mode, directions); near != "" {
+			r.at(j, s, "%s=%s: %s", s.key, s.value, no.Msg)
+			if s.bare {
+				r.hits[len(r.hits)-1].evidence = s.key + ": " + no.Msg
+			}
+			word, _, _ := strings.Cut(strings.TrimSpace(s.value), ":")
+			near := plan.Nearest(word, no.Want)
+			switch {
+			case shellVariable.MatchString(s.value):
+				r.mend("fio replaces ${NAME} alone: write it with braces")
+			case strings.TrimLeft(s.value, " \t") != s.value && no.Want != nil:
+				r.mend("remove the space behind the =: fio takes it for a part of the word")
+			case no.Want != nil && near != "":
 				r.mend("did you mean %q?", near)
 			}
 			continue
 		}
-		parts, errs := s.readings()
-		for i, err := range errs {
-			var m *fio.MisreadError
-			if err != nil && !errors.As(err, &m) {
-				r.at(j, s, "%s=%s: %v", s.key, parts[i], err)
-			}
+		switch parts, errs := s.readings(); {
+		case len(errs) == 1 && errs[0] == errNone, len(errs) == 1 && errs[0] == errShare:
+			r.at(j, s, "%s=%s: %v", s.key, parts[0], errs[0])
 		}
+	}
+}
+
+var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
+
+// badEngine finds engines that do not exist.
+func badEngine(j *job, s setting, r *report) {
+	name := fio.EngineName(s.value)
+	if fio.ExternalEngine(name) {
+		return
+	}
+	near := plan.Nearest(name, fio.Engines())
+	exists := slices.Contains(fio.Engines(), name)
+	switch {
+	case slices.Contains(r.facts.Engines, name), exists && r.facts.Engines == nil:
+	case exists:
+		r.at(j, s, "the fio here does not have the engine %s", name)
+		r.mend("install the package with the engine, or a fio that was built with it")
+	case s.value == "" || near != "" && levenshtein.Distance(name, near, nil) <= 2 || r.facts.Engines != nil:
+		r.at(j, s, "fio has no engine %q", s.value)
+		r.mend("an engine of another project needs ioengine=external:FILE")
+		if near != "" {
+			r.mend("did you mean %q?", near)
+		}
+	default:
+		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must come from another project", name)
 	}
 }
 

@@ -118,7 +118,7 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 			v.jobs = append(v.jobs, planJobs(w)...)
 		}
 	}
-	out := lint(v.jobs, inPlan, facts)
+	out := lint(v.jobs, nil, inPlan, facts)
 	for _, rule := range Rules() {
 		if rule.plan != nil {
 			r := &report{rule: rule, facts: facts}

@@ -39,18 +39,100 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	if err != nil {
 		return nil, err
 	}
-	return sorted(append(out, lint(t.jobs(f.Jobs()), inFile, facts)...)), nil
+	if len(f.Jobs()) == 0 && len(out) == 0 {
+		out = append(out, t.empty(1, "the file has no job: fio runs nothing", "add a section with the name of a job, as in [randread]")...)
+	}
+	return sorted(append(out, lint(t.jobs(f.Jobs()), t.sections(f.Sections), inFile, facts)...)), nil
 }
 
-// Command finds the mistakes of a fio command line. name stands for it in the findings.
-func Command(name, text string, facts Facts) ([]Finding, error) {
+// empty is a finding about a text that has no job.
+func (t *texted) empty(line int, evidence, hint string) []Finding {
+	r := &report{rule: unreadable}
+	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, mend: hint}}
+	return r.findings(0)
+}
+
+// Commands finds the mistakes of the fio commands of a command line. name stands for it in the findings. read gives the
+// text of the job files that the commands name; where it is nil, they are not read.
+func Commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
+	found, err := commands(name, text, read, facts)
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
-	c, err := fio.ParseCommand(text)
-	out, err := t.unreadable(err)
-	if err != nil || c == nil {
-		return out, err
+	switch {
+	case errors.As(err, new(*notScript)):
+		return t.unreadable(errors.Unwrap(err))
+	case err == nil && found == nil && !command.MatchString(text+" -"):
+		return t.empty(1, "the text holds no fio command", "begin with fio, as in fio --name=test --rw=randread"), nil
 	}
-	return sorted(append(out, lint(t.jobs(c.Jobs()), inFile, facts)...)), nil
+	return found, err
+}
+
+// commands is Commands for a text that may have none. The error is a *notScript for what no shell would read.
+func commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
+	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
+	cs, err := fio.ParseCommands(text)
+	var je *fio.JobError
+	if cs == nil && errors.As(err, &je) && je == err { // not joined: about the whole
+		return nil, &notScript{err}
+	}
+	out, err := t.unreadable(err)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cs {
+		found, err := t.commandFindings(c, read, facts)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return sorted(out), nil
+}
+
+func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
+	if c.Remote() {
+		facts = Facts{} // of the machine, the container or the image nothing is known
+	}
+	if strings.HasSuffix(c.Program, ".exe") {
+		facts = Facts{OS: "windows", Memory: facts.Memory}
+	}
+	if c.Empty() {
+		return t.empty(c.Line, "the command has no --name and no job file: fio would run nothing", "add --name=test before the options of the job"), nil
+	}
+	var out []Finding
+	var files []*fio.JobFile
+	for _, file := range c.Files {
+		if read == nil || open(file) || c.Remote() {
+			continue
+		}
+		f, err := fio.ReadJob(file, func(n string) ([]byte, error) {
+			text, err := read(n)
+			t.lines[n] = strings.Split(string(text), "\n")
+			return text, err
+		})
+		if f == nil {
+			return nil, err
+		}
+		found, err := t.unreadable(err)
+		if err != nil {
+			return nil, err
+		}
+		files, out = append(files, f), append(out, found...)
+	}
+	sections := slices.Clone(c.Sections)
+	for _, f := range files {
+		for _, s := range f.Sections {
+			own := *s
+			own.File = f.Name
+			sections = append(sections, &own)
+		}
+	}
+	jobs := t.jobs(c.With(files))
+	if slices.ContainsFunc(c.Options, func(o fio.Setting) bool { return o.Key == "readonly" }) {
+		for _, j := range jobs {
+			j.readonly = true
+		}
+	}
+	return append(out, lint(jobs, t.sections(sections), inFile, facts)...), nil
 }
 
 // Result finds the mistakes in the options that a result says it was made with, and what does not fit
@@ -76,7 +158,7 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		}
 		jobs = append(jobs, j)
 	}
-	out := lint(jobs, inResult, Facts{})
+	out := lint(jobs, nil, inResult, Facts{})
 	for _, rule := range Rules() {
 		if rule.result != nil {
 			r := &report{rule: rule}
@@ -146,25 +228,47 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 	var out []*job
 	for i, spec := range specs {
 		j := &job{name: names[i], set: map[string]setting{}, group: spec.Group}
-		if h := spec.Section; h != nil {
-			j.head.at = t.at("", h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
-		}
-		for _, s := range spec.Settings {
-			// The value may have been quoted, or hold a variable: on a command line the word is the
-			// text up to the next space.
-			width := utf8.RuneCountInString(s.Key)
-			if !s.Bare {
-				width += 1 + utf8.RuneCountInString(s.Value)
-			}
-			if t.command {
-				width += 2
-			}
-			set := setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: t.at(s.File, s.Line, s.Column, width)}
-			j.add(set)
+		t.fill(j, spec.Section, spec.Settings)
+		if name := spec.Section.Name; !j.has("filename", "read_iolog", "opendir") && device(name) {
+			// fio takes the name of a job for its file where it is that of a device.
+			j.add(setting{key: "filename", value: strings.ReplaceAll(name, ":", `\:`), base: 1024, at: j.head.at})
 		}
 		out = append(out, j)
 	}
 	return out
+}
+
+// sections are the sections as fio reads them, one after the other, each with its own options.
+func (t *texted) sections(all []*fio.Section) []*job {
+	var out []*job
+	inherited := ""
+	for _, s := range all {
+		command := t.command && s.File == ""
+		j := &job{name: s.Name, set: map[string]setting{}, command: command, inherited: inherited}
+		t.fill(j, s, s.Settings())
+		if e, ok := j.get("ioengine"); ok && s.Global() {
+			inherited = fio.EngineName(e.value)
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// fill gives a job the settings of a section.
+func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
+	j.head.at = t.at(h.File, h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
+	for _, s := range settings {
+		// The value may have been quoted, or hold a variable: on a command line the word is the
+		// text up to the next space.
+		width := utf8.RuneCountInString(s.Key)
+		if !s.Bare {
+			width += 1 + utf8.RuneCountInString(s.Value)
+		}
+		if t.command && s.File == "" {
+			width += 2
+		}
+		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: t.at(s.File, s.Line, s.Column, width)})
+	}
 }
 
 // LooksLikeJob reports whether a text is a job file rather than anything else: its first line that is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -37,11 +38,13 @@ func (a *app) lintCommand() *cobra.Command {
 	var explain, memory, system string
 	var sarif, elsewhere, rules bool
 	c := &cobra.Command{
-		Use:   "lint FILE… | SUITE | 'fio --name=…'",
+		Use:   "lint FILE… | DIRECTORY | SUITE | 'fio --name=…'",
 		Short: "Find what makes a comparison wrong in jobs, plans and results",
 		Long: `lint reads fio job files, fio command lines, iotax plans and fio's results, and
 says what is wrong with them: where, why, and what mends it. "-" is standard
-input. A command line stands in quotes, or behind "--".
+input. A command line stands in quotes, or behind "--"; the job files that it
+names are read as well. In shell scripts and Markdown, lint finds the fio
+commands and job files; in a directory, all of these below it.
 
 Job files and command lines are read as if they would run here: this machine's
 memory, its fio, and the files and devices they name are looked at, and nothing
@@ -52,6 +55,7 @@ The exit status is 3 when a finding is an error.`,
 		Example: `  iotax lint test.fio
   iotax lint 'fio --name=a --rw=randread --ioengine=libaio --iodepth=32'
   iotax lint shares.yaml results.json
+  iotax lint README.md scripts/
   iotax lint --sarif jobs/*.fio > lint.sarif
   iotax lint --explain libaio-buffered`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -124,6 +128,9 @@ func (l *linter) lint(arg string) error {
 		}
 		return l.text("standard input", string(text))
 	}
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		return l.directory(arg)
+	}
 	text, err := iotax.ReadFile(arg, maxLint)
 	switch {
 	case err == nil:
@@ -153,7 +160,11 @@ func (l *linter) text(name, text string) error {
 	switch {
 	case ext == ".yaml" || ext == ".yml" || planKey.MatchString(text) && !lint.LooksLikeJob(text):
 		return l.plan(name, text)
-	case ext == ".fio" || lint.LooksLikeJob(text):
+	case ext == ".fio" || lint.LooksLikeJob(text) && lint.JobText(text):
+		return l.job(name, text)
+	case scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text):
+		return l.script(name, text)
+	case lint.LooksLikeJob(text) && !fioCommand.MatchString(text):
 		return l.job(name, text)
 	}
 	parts := fio.Read([]byte(text), name)
@@ -164,7 +175,7 @@ func (l *linter) text(name, text string) error {
 	case parts[0].Kind == fio.KindJobFile:
 		return l.job(name, text)
 	case fioCommand.MatchString(text):
-		return l.command(name, text)
+		return l.script(name, text)
 	case parts[0].Kind == fio.KindLog:
 		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio's, which says nothing about its job"), Mend: "lint the job file or the JSON result of the same run"}
 	}
@@ -194,8 +205,73 @@ func (l *linter) job(name, text string) error {
 	return nil
 }
 
+// scripts are the endings of files that hold fio commands between other text.
+var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".md": true, ".markdown": true, ".rst": true, ".txt": true}
+
+func (l *linter) script(name, text string) error {
+	if !lint.Scripted(text) {
+		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it holds no fio command and no job file")}
+	}
+	found, err := lint.Script(name, text, l.facts)
+	if err != nil {
+		return &iotax.Error{Op: "lint", On: name, Err: err}
+	}
+	l.add(found)
+	return nil
+}
+
+// directory lints the job files, plans and scripts with fio commands below a directory. It follows no links, and looks
+// into no directory whose name begins with a dot.
+func (l *linter) directory(dir string) error {
+	before := l.n
+	var failed []error
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			failed = append(failed, &iotax.Error{Op: "lint", On: path, Err: cause(err)})
+			return nil
+		case e.IsDir() && path != dir && strings.HasPrefix(e.Name(), "."):
+			return filepath.SkipDir
+		case !e.Type().IsRegular():
+			return nil
+		}
+		if info, err := e.Info(); err != nil || info.Size() > fio.MaxJob {
+			return nil // no job file is that long
+		}
+		text, err := iotax.ReadFile(path, fio.MaxJob)
+		if err != nil {
+			failed = append(failed, &iotax.Error{Op: "lint", On: path, Err: cause(err)})
+			return nil
+		}
+		s, ext := string(text), strings.ToLower(filepath.Ext(path))
+		switch {
+		case ext == ".fio" && !lint.LooksLikeJob(s): // another job file includes it
+			return nil
+		case ext == ".fio", lint.JobText(s):
+			err = l.job(path, s)
+		case (ext == ".yaml" || ext == ".yml") && strings.Contains(s, "\nworkloads:") && strings.Contains("\n"+s, "\ntargets:"):
+			err = l.plan(path, s)
+		case (scripts[ext] || strings.HasPrefix(s, "#!")) && lint.Scripted(s):
+			err = l.script(path, s)
+		default:
+			return nil
+		}
+		l.files = append(l.files, path)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		return nil
+	})
+	if err == nil && l.n == before && len(failed) == 0 {
+		err = &iotax.Error{Op: "lint", On: dir, Err: errors.New("the directory holds no job file, no plan and no script with a fio command")}
+	}
+	return errors.Join(append(failed, err)...)
+}
+
 func (l *linter) command(name, text string) error {
-	found, err := lint.Command(name, text, l.facts)
+	found, err := lint.Commands(name, text, func(file string) ([]byte, error) {
+		return iotax.ReadFile(filepath.FromSlash(file), fio.MaxJob)
+	}, l.facts)
 	if err != nil {
 		return &iotax.Error{Op: "lint command", On: name, Err: err}
 	}

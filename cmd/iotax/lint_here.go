@@ -59,6 +59,10 @@ func hereFacts(ctx context.Context) lint.Facts {
 				}
 			}
 		}
+		if out, err = iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--enghelp"))); err == nil {
+			_, list, _ := strings.Cut(string(out), ":")
+			facts.Engines = strings.Fields(list)
+		}
 	}
 	return facts
 }

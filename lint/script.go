@@ -1,0 +1,163 @@
+package lint
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"iotax/fio"
+)
+
+// Script finds the mistakes of the fio commands and job files in a shell script or a Markdown document. Job files
+// that a command names are not read: they may not be there, or not yet. It returns no findings for a text without any.
+func Script(name, text string, facts Facts) ([]Finding, error) {
+	var out []Finding
+	for _, s := range snippets(text) {
+		found, err := s.lint(name, facts)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return sorted(out), nil
+}
+
+// Scripted reports whether a text has a fio command, or a job file between other lines.
+func Scripted(text string) bool { return len(snippets(text)) > 0 }
+
+// A snippet is a part of a text with as many empty lines before it as there are lines, so that places stay right.
+type snippet struct {
+	text string
+	job  bool
+}
+
+var (
+	fence   = regexp.MustCompile("^[ \t>]*(```+|~~~+)[ \t]*([A-Za-z0-9_+-]*)")
+	heredoc = regexp.MustCompile(`<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?`)
+	command = regexp.MustCompile(`(?m)(?:^|[\s/"'(` + "`" + `])fio(?:-[0-9.]+)?(?:\.exe)?[ \t]+(?:\\\r?\n[ \t]*)?["']?[-\w./$]`)
+	bareVar = regexp.MustCompile(`\$([A-Za-z_]\w*|[0-9@*])`)
+	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
+)
+
+// snippets finds the fenced blocks of Markdown that are about fio; of a text without any, the whole of it and the
+// job files that it writes by a here document.
+func snippets(text string) []snippet {
+	lines := strings.SplitAfter(text, "\n")
+	var out []snippet
+	fenced := false
+	for i := 0; i < len(lines); i++ {
+		open := fence.FindStringSubmatch(lines[i])
+		if open == nil {
+			continue
+		}
+		fenced = true
+		end := i + 1
+		for end < len(lines) && !strings.HasPrefix(strings.TrimLeft(lines[end], " \t>"), open[1]) {
+			end++
+		}
+		switch block := strings.Repeat("\n", i+1) + strings.Join(lines[i+1:min(end, len(lines))], ""); {
+		case isJob(block):
+			out = append(out, snippet{text: block, job: true})
+		case command.MatchString(block) && (open[2] == "" || shells[strings.ToLower(open[2])]):
+			out = append(out, snippet{text: block})
+			out = append(out, documents(block)...)
+		}
+		i = end
+	}
+	if fenced {
+		return out
+	}
+	if command.MatchString(text) {
+		out = append(out, snippet{text: text})
+	}
+	return append(out, documents(text)...)
+}
+
+// shells are the names by which Markdown calls a shell.
+var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
+
+// documents finds the job files in the here documents of a script.
+func documents(text string) []snippet {
+	var out []snippet
+	lines := strings.SplitAfter(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		m := heredoc.FindStringSubmatch(lines[i])
+		if m == nil {
+			continue
+		}
+		end := i + 1
+		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
+			end++
+		}
+		if end == len(lines) {
+			continue
+		}
+		body := bareVar.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${$1}") // the shell replaces them
+		if isJob(body) {
+			out = append(out, snippet{text: strings.Repeat("\n", i+1) + body, job: true})
+		}
+		i = end
+	}
+	return out
+}
+
+// isJob reports whether a text is a job file of fio's, rather than another file with sections.
+func isJob(text string) bool {
+	if !LooksLikeJob(text) {
+		return false
+	}
+	f, _ := fio.ParseJob(text)
+	known, all := 0, 0
+	for _, s := range f.Sections {
+		for _, set := range s.Settings() {
+			all++
+			if o, ok := fio.LookupOption(set.Key); ok && o.Engine == "" {
+				known++
+			}
+		}
+	}
+	return known > 0 && 2*known >= all && section.MatchString(text)
+}
+
+// JobText reports whether a text reads as a job file of fio's.
+func JobText(text string) bool { return isJob(text) }
+
+func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
+	if s.job {
+		return JobFile(name, func(string) ([]byte, error) { return []byte(s.text), nil }, facts)
+	}
+	// What a script does besides may be in the syntax of another shell, or no script at all: then each of its
+	// commands is read alone.
+	found, err := commands(name, s.text, nil, facts)
+	if err == nil {
+		return found, nil
+	}
+	if !errors.As(err, new(*notScript)) {
+		return nil, err
+	}
+	lines := strings.SplitAfter(s.text, "\n")
+	var out []Finding
+	for i := 0; i < len(lines); i++ {
+		start := i
+		for i+1 < len(lines) && strings.HasSuffix(strings.TrimRight(lines[i], "\r\n"), `\`) {
+			i++
+		}
+		one := strings.Repeat("\n", start) + strings.Join(lines[start:i+1], "")
+		if !command.MatchString(one) {
+			continue
+		}
+		found, err := commands(name, one, nil, facts)
+		switch {
+		case err == nil:
+			out = append(out, found...)
+		case !errors.As(err, new(*notScript)):
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// notScript reports that a text is not a shell script.
+type notScript struct{ error }
+
+func (e *notScript) Unwrap() error { return e.error }
