@@ -258,7 +258,7 @@ func (c call) isFio() bool {
 var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
 
 // others are words after which a fio is not a command: what a package manager installs, what a search looks for.
-var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images", "-v", "-V",
+var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
 // ParseCommands reads every fio command of a shell script, those behind docker, kubectl or ssh included. Nothing is
@@ -356,7 +356,8 @@ func program(words []word) int {
 		if i == 0 && !isFio(w.text) && !slices.Contains(wrappers, base) && !slices.Contains(remote, base) {
 			return -1
 		}
-		if found < 0 && slices.Contains(others, w.text) && i < len(words)-1 {
+		lookup := i == 1 && words[0].text == "command" && strings.HasPrefix(w.text, "-")
+		if found < 0 && (lookup || slices.Contains(others, w.text)) {
 			return -1
 		}
 		if isFio(w.text) && i+1 < len(words) {

@@ -27,7 +27,7 @@ var cacheRules = []Rule{
 		Mend: "use `direct: 1`, a flush every so often (`fsync: 32`), or a file of several times the memory",
 		Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 0, end_fsync: 1}}",
 		Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 1, end_fsync: 1}}",
-		in:   inPlan, job: overwritten},
+		in:   inFile | inPlan, job: overwritten},
 	{ID: "randrepeat", Severity: iotax.Info, Title: "every run reads the same offsets",
 		Why: "`randrepeat` is on unless told otherwise: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
 			"A job that asks for it in so many words (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
@@ -105,6 +105,14 @@ func overwritten(j *job, r *report) {
 		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
 			return
 		}
+	}
+	if !j.ours { // without any flush it is buffered-write-unsynced
+		_, again := j.returns()
+		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
+			return
+		}
+		r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s again and again: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
+		return
 	}
 	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
 }

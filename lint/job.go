@@ -141,12 +141,33 @@ func (j *job) mode() string {
 
 func (j *job) reads() bool {
 	m := j.mode()
-	return strings.Contains(m, "read") || m == "rw" || m == "randrw"
+	return m == "read" || m == "randread" || j.mixes() && j.readShare() > 0
 }
 
 func (j *job) writes() bool {
 	m := j.mode()
-	return strings.Contains(m, "write") || m == "rw" || m == "randrw"
+	return strings.Contains(m, "write") && m != "readwrite" || j.mixes() && j.readShare() < 100
+}
+
+// mixes reports whether the job does reads and writes by shares.
+func (j *job) mixes() bool {
+	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
+}
+
+// readShare is the per cent of a mix that are reads: of rwmixread and rwmixwrite the later counts.
+func (j *job) readShare() int64 {
+	share := int64(50)
+	for _, s := range j.order {
+		n, err := fio.ParseSize(s.value, 1024)
+		switch {
+		case err != nil:
+		case s.key == "rwmixread":
+			share = n
+		case s.key == "rwmixwrite":
+			share = 100 - n
+		}
+	}
+	return share
 }
 
 func (j *job) trims() bool  { return strings.Contains(j.mode(), "trim") }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +16,12 @@ var here = Facts{Memory: 16 << 30, OS: "linux"}
 
 func lintText(t *testing.T, text string, facts Facts) []Finding {
 	t.Helper()
-	fs, err := JobFile("x.fio", func(string) ([]byte, error) { return []byte(text), nil }, facts)
+	fs, err := JobFile("x.fio", func(name string) ([]byte, error) {
+		if name != "x.fio" {
+			return nil, os.ErrNotExist
+		}
+		return []byte(text), nil
+	}, facts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +121,7 @@ var cases = []struct {
 	{"jobs-compete", "[a]\nrw=read\nbs=4k\n[b]\nrw=read\nbs=1m", "warning", nil},
 	{"jobs-compete", "[global]\nrw=read\n[a]\nfilename=x\n[b]\nfilename=y", "", nil},
 	{"jobs-compete", "[a]\nrw=read\nflow=1\n[b]\nrw=write\nflow=2", "", nil},
-	{"jobs-compete", "[global]\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=write", "", nil},
+	{"jobs-compete", "[global]\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=write", "warning", nil},
 	{"jobs-compete", "[a]\nrw=${MODE}\n[b]\nrw=write", "", nil},
 	{"jobs-compete", "[a]\nrw=read", "", nil},
 	{"jobs-compete", "[a]\nrw=read\n[b]\nrw=read\niodepth=4", "info", nil},
@@ -266,7 +272,59 @@ var cases = []struct {
 	{"bad-value", "[a]\niodepth=0", "error", nil},
 	{"bad-value", "[a]\nnumjobs=many", "error", nil},
 	{"bad-value", "[a]\nsize=10%", "", nil},
-	{"bad-value", "[a]\nsize=110%", "error", nil},
+	{"misread-value", "[a]\nsize=110%", "warning", nil},
+	{"bad-value", "[a]\nio_size=110%", "error", nil},
+	{"bad-value", "[a]\ndirect=yes", "error", nil},
+	{"bad-value", "[a]\ndirect", "error", nil},
+	{"bad-value", "[a]\nbs=0", "error", nil},
+	{"bad-value", "[a]\nfilename=", "error", nil},
+	{"bad-value", "[a]\nrwmixread=150", "error", nil},
+	{"bad-value", "[a]\nzonemode=foo", "error", nil},
+	{"bad-value", "[a]\nrw= read", "error", nil},
+	{"bad-value", "[global]\ndirect=yes\n[a]\ndirect=1", "error", nil},
+	{"bad-value", "[a]\nioengine=iouring", "error", nil},
+	{"bad-value", "[a]\nioengine=libaoi", "error", nil},
+	{"bad-value", "[a]\nioengine=linuxaio", "", nil},
+	{"bad-value", "[a]\nioengine=./own.so", "", nil},
+	{"bad-value", "[a]\nioengine=spdk_bdev", "info", nil},
+	{"bad-value", "[a]\nioengine=libhdfs", "", nil},
+	{"bad-value", "[a]\nioengine=libhdfs", "error", &Facts{Engines: []string{"psync"}}},
+	{"bad-value", "[a]\nverify=crc32c-intel", "", nil},
+	{"bad-value", "[a]\nmem=cudamalloc", "", nil},
+	{"bad-value", "[a]\nmem=cudamalloc", "error", &Facts{Version: "fio-3.33"}},
+	{"misread-value", "[a]\nbs=4k,foo", "warning", nil},
+
+	{"unknown-option", "[a]\nioengine=libaio\nsqthread_poll=1", "error", nil},
+	{"unknown-option", "[global]\nsqthread_poll=1\n[a]\nioengine=io_uring", "error", nil},
+	{"unknown-option", "[global]\nioengine=io_uring\n[a]\nsqthread_poll=1", "", nil},
+	{"unknown-option", "[a]\nsqthread_poll=1\nioengine=io_uring", "", nil},
+
+	{"options-refused", "[a]\nbs=4m\nsize=1m", "error", nil},
+	{"options-refused", "[a]\nbs=4m,4k\nsize=1m", "", nil},
+	{"options-refused", "[a]\nsize=1k", "error", nil},
+	{"options-refused", "[a]\nsize=10%\nbs=1m", "", nil},
+	{"options-refused", "[a]\nrate=1m\nrate_iops=100", "error", nil},
+	{"options-refused", "[a]\nzonemode=strided", "error", nil},
+	{"options-refused", "[a]\ndirect=1\nioengine=sync", "error", &Facts{OS: "windows"}},
+	{"options-refused", "[a]\ndirect=1", "", &Facts{OS: "windows"}},
+
+	{"device-overwritten", "[/dev/sdb]\nrw=write", "warning", nil},
+	{"device-overwritten", "[/dev/sdb]\nrw=write\nfilename=x", "", nil},
+	{"device-overwritten", "[a]\nrw=rw\nrwmixread=100\nfilename=/dev/sdb", "", nil},
+	{"device-overwritten", "[a]\nrw=rw\nrwmixread=100\nrwmixwrite=1\nfilename=/dev/sdb", "warning", nil},
+	{"buffered-write-unsynced", "[a]\nrw=randrw\nrwmixread=100", "", nil},
+	{"libaio-buffered", "[a]\nioengine=aio\niodepth=8", "warning", nil},
+	{"depth-of-sync-engine", "[a]\nioengine=libzbc\niodepth=8", "warning", nil},
+	{"zero-buffers", "[a]\nrw=write\nbuffer_pattern=0xdeadbeef\nbuffer_compress_percentage=50", "info", nil},
+	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\ntime_based\nruntime=60\nend_fsync=1", "warning", nil},
+	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=32g\ntime_based\nruntime=60\nend_fsync=1", "", nil},
+	{"overwritten-in-cache", "[a]\nrw=randwrite\nsize=1g\nend_fsync=1", "", nil},
+	{"memory-target", "[a]\nrw=randwrite\ndirectory=/dev/shm/x", "warning", nil},
+	{"memory-target", "[a]\nrw=randwrite\nfilename=/run/media/me/disk/x", "", nil},
+	{"memory-target", "[a]\nrw=randwrite\ndirectory=/dev/shm/x", "", &Facts{OS: "darwin"}},
+	{"not-a-job", "[global]\nrw=read", "error", nil},
+	{"not-a-job", "[a]\nrw=write\ninclude gone.inc", "error", nil},
+	{"buffered-write-unsynced", "[a]\nrw=write\ninclude gone.inc", "", nil},
 	{"bad-value", "[a]\nbs=4k,8k,16k", "", nil},
 	{"bad-value", "[a]\nbs=,8k", "", nil},
 	{"misread-value", "[a]\nbs=4q", "warning", nil},

@@ -32,6 +32,12 @@ var optionRules = []Rule{
 		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
 		in:   inFile, sect: badValue},
+	{ID: "options-refused", Severity: iotax.Invalid, Title: "options that fio refuses together",
+		Why:  "Each of the options is right, and fio stops at the job all the same: `rate` with `rate_iops`, a `size` below one block, zones without a `zonesize`, writes under `--readonly`, and on Windows `direct` with a synchronous engine.",
+		Mend: "change or leave out one of them",
+		Bad:  "[read]\nrw=read\ndirect=1\nbs=4m\nsize=1m",
+		Good: "[read]\nrw=read\ndirect=1\nbs=4m\nsize=64g",
+		in:   inFile, job: refusedTogether},
 	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
 		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
 		Mend: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
@@ -127,6 +133,9 @@ var (
 	errShare = errors.New("a share is at most 100%")
 )
 
+// counted are options whose number is no size.
+var counted = map[string]bool{"iodepth": true, "numjobs": true, "nrfiles": true}
+
 // readings are the values of an option as fio reads them: what it takes for a number, and what it makes
 // of each.
 func (s setting) readings() (parts []string, errs []error) {
@@ -211,7 +220,7 @@ func badValue(j *job, r *report) {
 			continue
 		}
 		switch parts, errs := s.readings(); {
-		case len(errs) == 1 && errs[0] == errNone, len(errs) == 1 && errs[0] == errShare:
+		case len(errs) == 1 && errs[0] == errNone:
 			r.at(j, s, "%s=%s: %v", s.key, parts[0], errs[0])
 		}
 	}
@@ -243,13 +252,84 @@ func badEngine(j *job, s setting, r *report) {
 	}
 }
 
+// refusedTogether follows fixup_options in fio's init.c.
+func refusedTogether(j *job, r *report) {
+	positive := func(key string) bool {
+		n, ok := j.size(key, 0)
+		return ok && n > 0
+	}
+	if s, ok := j.get("rate_iops"); ok && positive("rate_iops") && positive("rate") {
+		r.at(j, s, "rate and rate_iops exclude each other")
+	}
+	size, ok := j.size("size", 0)
+	block, known := j.smallestBlock()
+	if s, has := j.get("size"); has && ok && known && size > 0 && size < block {
+		r.at(j, s, "size=%s is less than one block of %s", s.value, bytesText(block))
+	}
+	s, zoned := j.get("zonemode")
+	switch zones := positive("zonesize"); {
+	case !zoned:
+	case s.value == "none" && zones:
+		r.at(j, s, "zonemode=none and zonesize exclude each other")
+	case s.value == "strided" && !j.has("zonesize"):
+		r.at(j, s, "zonemode=strided needs a zonesize")
+	case s.value == "zbd" && j.has("create_serialize") && !j.on("create_serialize"):
+		r.at(j, s, "zonemode=zbd and create_serialize=0 exclude each other")
+	}
+	if j.readonly && (j.writes() || j.trims()) {
+		r.at(j, j.first("rw"), "rw=%s under --readonly", j.mode())
+	}
+	sync := slices.Contains([]string{"sync", "psync", "vsync", "pvsync", "pvsync2"}, j.engine(r.facts))
+	if r.facts.OS == "windows" && sync && j.direct() {
+		r.at(j, j.first("direct", "buffered", "atomic"), "direct I/O with the synchronous engine %s", j.engine(r.facts))
+		r.mend("use ioengine=windowsaio, with iodepth=1 for one I/O at a time")
+	}
+}
+
+// smallestBlock is the smallest block size of the job, in whichever direction; it fails where that is not known.
+func (j *job) smallestBlock() (int64, bool) {
+	s, ok := j.get("bs")
+	if j.has("bsrange", "bssplit") {
+		return 0, false
+	}
+	if !ok {
+		return 4096, true
+	}
+	smallest := int64(0)
+	read, write, trim := fio.PerDirection(s.value)
+	for _, v := range []string{read, write, trim} {
+		n := int64(4096)
+		if v != "" {
+			var err error
+			if n, err = fio.ParseSize(v, s.base); err != nil {
+				return 0, false
+			}
+		}
+		if smallest == 0 || n < smallest {
+			smallest = n
+		}
+	}
+	return smallest, true
+}
+
 func misread(j *job, r *report) {
 	for _, s := range j.order {
-		_, errs := s.readings()
-		for _, err := range errs {
+		parts, errs := s.readings()
+		o, _ := fio.LookupOption(s.key)
+		for i, err := range errs {
 			var m *fio.MisreadError
-			if errors.As(err, &m) {
+			switch {
+			case err == nil || open(s.value) || o.Check(s.value, s.bare, s.base) != nil:
+			case err == errShare:
+				r.at(j, s, "%s=%s: fio takes a share of more than 100%% for a number of bytes without end", s.key, parts[i])
+				r.mend("write a share of at most 100%%, and loops or io_size for more than one pass")
+			case errors.As(err, &m):
+				if counted[s.key] {
+					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")
+				}
 				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
+			case err != errNone: // a list passes where one element does
+				r.at(j, s, "%s=%s: fio leaves out %q: %v", s.key, s.value, parts[i], err)
 			}
 		}
 	}

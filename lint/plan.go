@@ -25,7 +25,7 @@ var planRules = []Rule{
 		Mend: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
 		Bad:  "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /dev/shm/x}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
 		Good: "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /srv}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
-		plan: memoryTarget},
+		in:   inFile, job: memoryJob, plan: memoryTarget},
 }
 
 // A planView is a plan with the jobs of its workloads.
@@ -80,10 +80,29 @@ func (p *planView) baselineDirect() bool {
 
 func memoryTarget(p *planView, r *report) {
 	for _, t := range p.Targets {
-		path := t.Value("path")
-		for _, m := range []string{"/dev/shm", "/run"} {
-			if t.Kind == "dir" && (path == m || strings.HasPrefix(path, m+"/")) {
-				r.on(t.Where("path"), r.rule.Severity, "%s is %s, which is memory", t.Name, path)
+		if path := t.Value("path"); t.Kind == "dir" && inMemory(path) {
+			r.on(t.Where("path"), r.rule.Severity, "%s is %s, which is memory", t.Name, path)
+		}
+	}
+}
+
+// inMemory reports whether a path is in memory on Linux. Below /run/media desktops mount disks.
+func inMemory(path string) bool {
+	return slices.ContainsFunc([]string{"/dev/shm", "/run"}, func(m string) bool {
+		return (path == m || strings.HasPrefix(path, m+"/")) && !strings.HasPrefix(path, "/run/media/")
+	})
+}
+
+// memoryJob is memory-target on a job.
+func memoryJob(j *job, r *report) {
+	if r.facts.OS != "" && r.facts.OS != "linux" || !j.onFiles(r.facts) {
+		return
+	}
+	for _, key := range []string{"filename", "directory"} {
+		s, _ := j.get(key)
+		for _, path := range split(s.value) {
+			if inMemory(path) {
+				r.at(j, s, "%s is memory", path)
 			}
 		}
 	}

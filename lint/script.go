@@ -36,6 +36,7 @@ var (
 	heredoc = regexp.MustCompile(`<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?`)
 	command = regexp.MustCompile(`(?m)(?:^|[\s/"'(` + "`" + `])fio(?:-[0-9.]+)?(?:\.exe)?[ \t]+(?:\\\r?\n[ \t]*)?["']?[-\w./$]`)
 	bareVar = regexp.MustCompile(`\$([A-Za-z_]\w*|[0-9@*])`)
+	output  = regexp.MustCompile("\\$\\(\\(.*\\)\\)|\\$\\([^)]*\\)|`[^`]*`")
 	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
 )
 
@@ -67,10 +68,10 @@ func snippets(text string) []snippet {
 	if fenced {
 		return out
 	}
-	if command.MatchString(text) {
-		out = append(out, snippet{text: text})
+	if !command.MatchString(text) {
+		return nil
 	}
-	return append(out, documents(text)...)
+	return append([]snippet{{text: text}}, documents(text)...)
 }
 
 // shells are the names by which Markdown calls a shell.
@@ -92,7 +93,7 @@ func documents(text string) []snippet {
 		if end == len(lines) {
 			continue
 		}
-		body := bareVar.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${$1}") // the shell replaces them
+		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell replaces them
 		if isJob(body) {
 			out = append(out, snippet{text: strings.Repeat("\n", i+1) + body, job: true})
 		}
@@ -124,6 +125,10 @@ func JobText(text string) bool { return isJob(text) }
 
 func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 	if s.job {
+		f, _ := fio.ParseJob(s.text)
+		if len(f.Jobs()) == 0 {
+			return nil, nil // a script may append the jobs
+		}
 		return JobFile(name, func(string) ([]byte, error) { return []byte(s.text), nil }, facts)
 	}
 	// What a script does besides may be in the syntax of another shell, or no script at all: then each of its

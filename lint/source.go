@@ -39,10 +39,13 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Jobs()) == 0 && len(out) == 0 {
+	jobs := t.jobs(f.Jobs())
+	if slices.ContainsFunc(out, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }) {
+		jobs = nil // what the missing file would have set is not known
+	} else if len(jobs) == 0 && len(out) == 0 {
 		out = append(out, t.empty(1, "the file has no job: fio runs nothing", "add a section with the name of a job, as in [randread]")...)
 	}
-	return sorted(append(out, lint(t.jobs(f.Jobs()), t.sections(f.Sections), inFile, facts)...)), nil
+	return sorted(append(out, lint(jobs, t.sections(f.Sections), inFile, facts)...)), nil
 }
 
 // empty is a finding about a text that has no job.

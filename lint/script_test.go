@@ -1,0 +1,66 @@
+package lint
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestScript finds every fio command and job file between other text, and nothing else.
+func TestScript(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string // "line rule" of the errors and warnings
+	}{
+		{"#!/bin/sh\napt-get install -y fio\nwhich fio\ncommand -v fio\nfio --version\nfio --server\necho fio --name=x --direct=yes\n", nil},
+		{"docker run --rm -v /x:/x --name fio image fio --name=a --rw=read --direct=yes --size=64g\n", []string{"1 bad-value"}},
+		{"kubectl exec -it pod -- fio --name=a --rw=raed --size=64g --direct=1\n", []string{"1 bad-value"}},
+		{"ssh host sudo fio --name=a --rw=read --size=64g --direct=1 --iodepht=2\n", []string{"1 unknown-option"}},
+		{"for bs in 4k 8k; do\n  fio --name=a --rw=read --direct=1 --size=64g --bs=$bs\ndone\nfio --name=b --rw=read --direct=yes --size=64g\n", []string{"4 bad-value"}},
+		{"f() {\n  out=$(fio --name=a --rw=read --direct=yes --size=64g $EXTRA | jq .)\n}\n", []string{"2 bad-value"}},
+		{"cat > j.fio <<EOF\n[a]\nrw=read\ndirect=1\nsize=$SIZE\nnumjobs=$(nproc)\niodepht=4\nEOF\nfio j.fio\n", []string{"7 unknown-option"}},
+		{"# Title\n\n    text [a] fio\n\n```bash\n$ fio --name=a --rw=read --size=64g --direct=yes\n```\n\n```ini\n[a]\nrw=raed\ndirect=1\nsize=64g\n```\n```toml\n[package]\nname = 1\n```\n", []string{"6 bad-value", "11 bad-value"}},
+		{"```\n(not a shell\nfio --name=a --rw=read --direct=yes \\\n  --size=64g\n```\n", []string{"3 bad-value"}},
+		{"fio.exe --name=a --rw=randread --randrepeat=0 --direct=1 --iodepth=32 --size=64g --filename='C\\:\\x' --thread\n", nil},
+		{"fio --readonly --name=a --rw=write --direct=1 --size=64g\n", []string{"1 options-refused"}},
+	} {
+		found, err := Script("x", c.text, Facts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range found {
+			if f.Severity != "info" {
+				got = append(got, strings.TrimSpace(strings.Join([]string{string(rune('0' + f.Line%10)), f.Rule}, " ")))
+			}
+		}
+		var want []string
+		for _, w := range c.want {
+			line, rule, _ := strings.Cut(w, " ")
+			want = append(want, line[len(line)-1:]+" "+rule)
+		}
+		if strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Errorf("%q, want %q, for\n%s\n%+v", got, want, c.text, found)
+		}
+	}
+}
+
+// TestCommandReadsJobFiles lints a job file with what the command sets before it.
+func TestCommandReadsJobFiles(t *testing.T) {
+	read := func(name string) ([]byte, error) {
+		if name != "j.fio" {
+			return nil, os.ErrNotExist
+		}
+		return []byte("[a]\nrw=randread\nrandrepeat=0\nsize=64g\niodepth=8\n[b]\nrw=raed\n"), nil
+	}
+	fs, err := Commands("command", "fio --ioengine=libaio --section=a j.fio", read, here)
+	if err != nil || len(about(fs, "libaio-buffered")) != 1 || fs[0].Line != 1 {
+		t.Errorf("%+v, %v", fs, err)
+	}
+	if bad := about(fs, "bad-value"); len(bad) != 1 || bad[0].File != "j.fio" || bad[0].Line != 7 {
+		t.Errorf("%+v", bad)
+	}
+	if _, err := Commands("command", "fio none.fio", read, here); err == nil {
+		t.Error("a job file that does not exist is no error")
+	}
+}
