@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -360,11 +361,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	default:
 		errs = append(errs, fmt.Errorf("--prepare-on: %q is not one of both, host, target", pf.prepareOn))
 	}
-	for flag, to := range map[string]*string{pf.prepare: &m.Prepare, pf.prepareOn: &m.PrepareOn, pf.governor: &m.Governor} {
-		if flag != "" {
-			*to = flag
-		}
-	}
+	m.Prepare, m.PrepareOn, m.Governor = cmp.Or(pf.prepare, m.Prepare), cmp.Or(pf.prepareOn, m.PrepareOn), cmp.Or(pf.governor, m.Governor)
 	if pf.seed != 0 {
 		m.Seed = pf.seed
 	}
