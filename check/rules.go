@@ -86,6 +86,8 @@ var told = []Rule{
 		Why: "A web server answered with an error, not at all, or with less than the file has. Rates and latencies are those of the requests that succeeded.", Mend: "see the facts of the trial (`iotax show`) for their kinds"},
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "remove it by hand"},
+	{ID: "run-failed", Severity: iotax.Warning, Scope: OfRunning, Title: "the run ended with an error",
+		Why: "A step that all targets need failed: describing this host, choosing an engine, checking or preparing a workload at the baseline, saving a trial. The finding has the error. Trials that had finished are saved. (What kept a target from being opened is told as `target-not-opened`.)", Mend: "do what the error says, and go on with `iotax run --resume=RUN`"},
 	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",
 		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind. A process on another host is taken to have died when a store that both share (PostgreSQL) has not heard of it for five minutes.",
 		Mend: "go on with `iotax run --resume=RUN`; remove what it left with `iotax clean --yes`"},

@@ -59,7 +59,7 @@ func (r *rig) tell() {
 
 // open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
 // run.Targets with their error; without keepGoing the first such error is returned, because what is
-// known to be missing is better mended before an hour is spent.
+// known to be missing is better mended before an hour is spent. All are returned where no two targets are left.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -83,14 +83,8 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		return err
 	}
 
-	var first error
-	fail := func(t plan.Target, err error) {
-		r.infos[t.Name].Err = err.Error()
-		r.d.Progress(Event{Kind: Missing, Target: t.Name, Err: err})
-		if first == nil {
-			first = err
-		}
-	}
+	var errs []error
+	var missing []Event // sent once the run goes on without these targets; otherwise it ends with their errors
 	for _, t := range r.p.Targets {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -101,7 +95,9 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 				r.describe(run)
 				return context.Cause(ctx)
 			}
-			fail(t, err)
+			r.infos[t.Name].Err = err.Error()
+			errs = append(errs, err)
+			missing = append(missing, Event{Kind: Missing, Target: t.Name, Err: err})
 			if !keepGoing || t.Name == r.p.Baseline {
 				break
 			}
@@ -109,19 +105,16 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		}
 		r.targets = append(r.targets, target)
 	}
-	if first != nil && (!keepGoing || r.infos[r.p.Baseline].Err != "") {
+	if len(errs) > 0 && (!keepGoing || r.infos[r.p.Baseline].Err != "" || len(r.targets) < 2) {
 		r.describe(run)
-		return first
+		return errors.Join(errs...)
+	}
+	for _, e := range missing {
+		r.d.Progress(e)
 	}
 	err = r.prepareCells(ctx, run, keepGoing)
 	r.describe(run)
-	if err != nil {
-		return err
-	}
-	if len(r.p.Targets) > 1 && len(r.targets) < 2 {
-		return first
-	}
-	return nil
+	return err
 }
 
 // govern sets the governor that the plan asks for, before the environment is described.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -114,8 +115,11 @@ type Event struct {
 	HalfWidth, Precision float64
 }
 
-// leftBehind is the rule about what could not be removed.
-const leftBehind = "left-behind"
+// Rules of findings about the run as a whole.
+const (
+	leftBehind = "left-behind" // what could not be removed
+	failedRule = "run-failed"  // what ended the run
+)
 
 // Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
 // it came, and its trials went through Deps.Save. The error is that of the first step that kept the
@@ -171,6 +175,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		if ctx.Err() != nil {
 			run.Status = iotax.Interrupted
 			err = context.Cause(ctx)
+		} else {
+			explainFailure(run, err)
 		}
 		return run, err
 	}
@@ -192,6 +198,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Status, err = iotax.Interrupted, context.Cause(ctx)
 	case err != nil:
 		run.Status = iotax.Failed
+		explainFailure(run, err)
 	case e.complete():
 		run.Status = iotax.Done
 	default:
@@ -199,6 +206,15 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	}
 	run.Findings = mergeFindings(run.Findings, d.Review(run, e.ledger.trials()))
 	return run, err
+}
+
+// explainFailure keeps err, which ended the run, for its report. The error of a target is kept with the target.
+func explainFailure(run *iotax.Run, err error) {
+	if slices.ContainsFunc(run.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" && strings.Contains(err.Error(), t.Err) }) {
+		return
+	}
+	why, hint, _ := strings.Cut(err.Error(), "\n  mend: ")
+	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: failedRule, Severity: iotax.Warning, Evidence: why, Mend: hint}})
 }
 
 // begin makes the record of the run, or takes up the one that is resumed.

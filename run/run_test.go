@@ -28,6 +28,7 @@ type world struct {
 	attachErr map[string]error // by volume id
 	checkErr  map[string]error // by target
 	detachErr error            // of what is in the guest
+	saveErr   error            // of trials
 	dead      bool             // the guest
 	// value gives the result of a trial; an error fails it, NaN voids it.
 	value   func(t *iotax.Trial) (float64, error)
@@ -149,6 +150,9 @@ func (w *world) deps() Deps {
 		Review: func(*iotax.Run, []*iotax.Trial) []iotax.Finding { return nil },
 		Begin:  func(_ context.Context, r *iotax.Run) error { w.say("begin"); return nil },
 		Save: func(_ context.Context, t *iotax.Trial) error {
+			if w.saveErr != nil {
+				return w.saveErr
+			}
 			w.saved = append(w.saved, t)
 			return nil
 		},
@@ -475,17 +479,42 @@ func TestOpenFailure(t *testing.T) {
 		keep   bool
 		fault  func(*world)
 		trials bool
+		events string // of targets and cells without which the run goes on
+		errs   string // with which it ends
+		found  string // of the run as a whole
 	}{
-		{"guest does not boot", false, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false},
-		{"guest does not boot, keep going", true, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false},
-		{"share does not mount", false, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, false},
-		{"share does not mount, keep going", true, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, true},
-		{"baseline is full", true, func(w *world) { w.checkErr["host"] = errors.New("no space") }, false},
-		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = errors.New("no space") }, true},
+		{"guest does not boot", false, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic", ""},
+		{"guest does not boot, keep going", true, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic\nkernel panic", ""},
+		{"share does not mount", false, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, false, "", "no such tag", ""},
+		{"share does not mount, keep going", true, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, true, "no such tag", "", ""},
+		{"baseline is full", true, func(w *world) {
+			w.checkErr["host"] = &iotax.Error{Op: "check", Err: errors.New("no space"), Mend: "free some"}
+		}, false, "", "check: no space\n  mend: free some", "check: no space → free some"},
+		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = errors.New("no space") }, true, "no space", "", ""},
+		{"store is full", true, func(w *world) { w.saveErr = errors.New("the disk is full") }, false, "", "save trial disk / w: the disk is full", "save trial disk / w: the disk is full → "},
 	} {
 		w := newWorld()
 		c.fault(w)
-		r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r", KeepGoing: c.keep})
+		d, events := w.deps(), []string{}
+		d.Progress = func(e Event) {
+			if e.Kind == Missing {
+				events = append(events, e.Err.Error())
+			}
+		}
+		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r", KeepGoing: c.keep})
+		// An error is printed by an event or at the end of the run, and not twice.
+		if got := strings.Join(events, "\n"); got != c.events || (err != nil && err.Error() != c.errs) {
+			t.Errorf("%s: events %q, error %v", c.name, got, err)
+		}
+		found := ""
+		for _, f := range w.record.Findings {
+			if f.Rule == failedRule {
+				found += f.Evidence + " → " + f.Mend
+			}
+		}
+		if found != c.found {
+			t.Errorf("%s: the run has the finding %q, want %q", c.name, found, c.found)
+		}
 		if c.trials != (len(w.saved) > 0) || c.trials != (err == nil) {
 			t.Errorf("%s: %d trials, error %v", c.name, len(w.saved), err)
 		}

@@ -57,6 +57,9 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 		s = "Nothing was measured"
 		if i := slices.IndexFunc(a.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
 			s += ": " + a.Targets()[i].Name + " could not be opened"
+		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" }); i >= 0 {
+			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
+			s += ": " + why
 		}
 		out.Text = s + "."
 		return nil, out
