@@ -1,8 +1,8 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -115,12 +115,13 @@ func TestReadOnlyDisk(t *testing.T) {
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{path, filepath.Join(dir, "new.db"), filepath.Join(dir, "new", "x.db")} {
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "new")) // of the user's own store, the directory is made
+	for _, path := range []string{path, filepath.Join(dir, "new.db"), ""} {
 		_, err := Open(ctx, path)
 		if err == nil {
 			t.Errorf("%s was opened", path)
 			continue
 		}
-		wantMend(t, err, "read-only file system", fmt.Sprint(path), "--store")
+		wantMend(t, err, "read-only file system", cmp.Or(path, dir), "--store")
 	}
 }

@@ -30,7 +30,9 @@ var patience = 10 * time.Second
 
 // sqliteDriver is a store in a file.
 type sqliteDriver struct {
-	path string
+	path     string
+	named    bool // by the user, who may have mistyped it: its directory must exist
+	existing bool // a named file is not made either
 }
 
 // dsn is a file: URI, in which a path may hold any character.
@@ -67,11 +69,18 @@ func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another
 	return "sqlite", goose.DialectSQLite3, d.path, "PATH"
 }
 
-// makeFile makes the directory and an empty file, both for their owner only: plans name hosts and
+// makeFile makes an empty file, and the directory of the user's own store, both for their owner only: plans name hosts and
 // paths. It also finds early what SQLite would only call "unable to open database file".
 func (d *sqliteDriver) makeFile() error {
-	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
-		return d.explain("open", err)
+	switch dir := filepath.Dir(d.path); {
+	case !d.named:
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return d.explain("open", err)
+		}
+	case missing(dir):
+		return &iotax.Error{Op: "open store", On: d.path, Err: fmt.Errorf("the directory %s does not exist", dir), Mend: "name another file: --store PATH; or make the directory: mkdir -p " + iotax.Quote(dir)}
+	case d.existing && missing(d.path):
+		return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file does not exist"), Mend: "name another file: --store PATH; `iotax run` and `iotax import` make one"}
 	}
 	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -86,6 +95,11 @@ func (d *sqliteDriver) makeFile() error {
 		return d.explain("open", err)
 	}
 	return nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // magic begins every SQLite file.

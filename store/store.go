@@ -86,8 +86,13 @@ const runnerKey = "runner"
 
 // Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE
 // or the same in libpq's words (host=HOST dbname=DATABASE),
-// or "" for the user's own (see Default).
-func Open(ctx context.Context, url string) (*Store, error) {
+// or "" for the user's own (see Default). The directory of a named file must exist.
+func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, false) }
+
+// OpenExisting is Open for commands that only read: a file that url names must exist.
+func OpenExisting(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, true) }
+
+func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	s := &Store{metrics: map[metric]int64{}, byID: map[int64]metric{}}
 	if IsPostgres(url) {
 		drv, err := newPostgres(url)
@@ -100,7 +105,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.drv, s.on = &sqliteDriver{path: path}, path
+		s.drv, s.on = &sqliteDriver{path: path, named: url != "", existing: existing}, path
 	}
 	var err error
 	if s.db, err = s.drv.open(ctx); err != nil {

@@ -154,13 +154,8 @@ func testRoundTrip(t *testing.T, url string) {
 	if !ok {
 		return
 	}
-	for _, x := range []struct {
-		path string
-		mode os.FileMode
-	}{{path, 0o600}, {filepath.Dir(path), 0o700}} {
-		if fi, err := os.Stat(x.path); err != nil || fi.Mode().Perm() != x.mode {
-			t.Errorf("%s: mode %v, want %v; %v", x.path, fi.Mode(), x.mode, err)
-		}
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%s: mode %v; %v", path, fi.Mode(), err)
 	}
 }
 
@@ -618,6 +613,40 @@ func TestLocate(t *testing.T) {
 	t.Setenv("HOME", "/home/x")
 	if got, err := locate(""); err != nil || got != "/home/x/.local/state/iotax/iotax.db" {
 		t.Errorf("default: %q, %v", got, err)
+	}
+}
+
+// A mistyped name makes neither a store nor a directory.
+func TestMistypedStore(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		open func(context.Context, string) (*Store, error)
+		url  string
+		says string
+	}{
+		{OpenExisting, filepath.Join(dir, "x.db"), "open store " + filepath.Join(dir, "x.db") + ": the file does not exist"},
+		{OpenExisting, "sqlite://" + filepath.Join(dir, "x.db"), "the file does not exist"},
+		{OpenExisting, filepath.Join(dir, "sub", "x.db"), "the directory " + filepath.Join(dir, "sub") + " does not exist"},
+		{Open, filepath.Join(dir, "sub", "x.db"), "the directory " + filepath.Join(dir, "sub") + " does not exist"},
+	} {
+		_, err := c.open(t.Context(), c.url)
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.url, err, c.says)
+		}
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+		t.Errorf("%v was made, %v", made, err)
+	}
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	for _, url := range []string{"", filepath.Join(dir, "state", "iotax", "iotax.db")} { // the user's own is made by the first command
+		s, err := OpenExisting(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	if fi, err := os.Stat(filepath.Join(dir, "state", "iotax")); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("its directory: mode %v; %v", fi.Mode(), err)
 	}
 }
 

@@ -69,7 +69,7 @@ type cleanItem struct {
 // resolve returns the ids of the runs that refs mean. A ref that the store does not know is an id itself, and has an error in unknown.
 func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
 	unknown = map[string]error{}
-	db, err := store.Open(ctx, a.store)
+	db, err := store.OpenExisting(ctx, a.store)
 	if err != nil { // whereRunsWere returns it
 		for _, ref := range refs {
 			unknown[ref] = &iotax.Error{Op: "find run", On: ref, Err: store.ErrNotFound}
@@ -366,7 +366,7 @@ func plansOf(runs []savedRun) iter.Seq2[*iotax.Run, *plan.Plan] {
 
 // savedRuns lists the runs of the store; none when there is no store yet.
 func (a *app) savedRuns(ctx context.Context) (saved []savedRun, err error) {
-	db, err := store.Open(ctx, a.store)
+	db, err := store.OpenExisting(ctx, a.store)
 	if err != nil {
 		return nil, err
 	}

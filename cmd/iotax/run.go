@@ -114,7 +114,11 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 			return err
 		}
 	}
-	db, err := store.Open(ctx, a.store)
+	open := store.Open
+	if resuming {
+		open = store.OpenExisting
+	}
+	db, err := open(ctx, a.store)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func killedHere(r *iotax.Run, heard store.Pulse) bool {
 
 // killedRuns lists the runs of the store of which a process was killed on this host; none when there is no store yet.
 func (a *app) killedRuns(ctx context.Context) ([]iotax.Run, error) {
-	db, err := store.Open(ctx, a.store)
+	db, err := store.OpenExisting(ctx, a.store)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func stillRuns(who leftover.Runner, heard store.Pulse) (what, mend string) {
 
 // openStore opens the store for those who read it: a run whose runner died is shown for what it is.
 func openStore(ctx context.Context, url string) (*store.Store, error) {
-	db, err := store.Open(ctx, url)
+	db, err := store.OpenExisting(ctx, url)
 	if err == nil {
 		db.Settle(settle)
 	}
