@@ -180,6 +180,9 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		}
 	}
 	show := newProgress(a.err, a.quiet, isTerminal(a.err) && os.Getenv("TERM") != "dumb", 80)
+	if resuming {
+		show.note("resuming run %s (%s), which has %s", id, opts.Resume.Name, count(len(opts.Trials), "trial"))
+	}
 	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
 	if lacks != nil {
 		show.note("%v", lacks)
