@@ -542,6 +542,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Evidence string   `json:"evidence"`
 	Mend     string   `json:"mend,omitempty"`
+	Workload string   `json:"workload,omitempty"` // of a target's finding: the only workload that it is about; "" is all
 	File     string   `json:"file,omitempty"`
 	Line     int      `json:"line,omitempty"`
 	Column   int      `json:"column,omitempty"`

@@ -63,7 +63,7 @@ var told = []Rule{
 		Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
 	{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",
 		Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget`, `--blocks`), longer trials (`--trial`) or a quieter machine"},
-	{ID: "cell-not-measured", Severity: iotax.Invalid, Scope: OfRunning, Title: "a workload could not run on a target",
+	{ID: "cell-not-measured", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload could not run on a target",
 		Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
 	{ID: "shards-differ", Severity: iotax.Warning, Scope: OfRunning, Title: "the shards of a run found a target in different states",
 		Why: "Shards are blocks of one run that different processes measured, perhaps on different hosts. A target could not be opened by some of them, or a flush promises more in one than in another, so that its trials come from fewer hosts than the others' or are not alike.", Mend: "run the shards that failed again (`--shard I/N --id ID`), on hosts that are alike"},

@@ -12,7 +12,9 @@ import (
 // findings notes what the checks said about a cell and about its target.
 func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	for _, f := range target.Findings {
-		b.note(r, f, Item{Cells: []Cell{{Target: r.Target}}})
+		if f.Workload == "" || f.Workload == s.Workload {
+			b.note(r, f, Item{Cells: []Cell{{r.Target, f.Workload}}})
+		}
 	}
 	for _, t := range trials {
 		for _, f := range t.Findings {

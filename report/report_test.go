@@ -180,6 +180,30 @@ func TestVerdictRules(t *testing.T) {
 
 // One trial that a cache served is left out with its pair: the ratio is that of the others, and the note
 // tells both.
+// A finding about one workload at a target leaves the target's other cells as they are, even when it is an error.
+func TestFindingOfOneCell(t *testing.T) {
+	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
+		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}},
+		reporttest.CellSpec{Target: "a", Workload: "copy", Values: map[string]float64{"duration": 1}})
+	run.Workloads[0].Metrics = []string{"read.iops"}
+	run.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Invalid, Workload: "copy", Evidence: "nbdcopy is missing"}}
+	r := New(run, trials)
+	got := map[string]stat.Verdict{}
+	for _, s := range r.Sections {
+		row := s.Row("a")
+		got[s.Workload] = row.Verdict
+		if about := len(r.Findings(s, *row)) > 0; about != (s.Workload == "copy") {
+			t.Errorf("findings of a / %s: %+v", s.Workload, r.Findings(s, *row))
+		}
+	}
+	if got["4k read"] != stat.Worse || got["copy"] != stat.NotComparable {
+		t.Errorf("verdicts: %v", got)
+	}
+	if n := r.Notes[0]; len(r.Notes) != 1 || n.Items[0].Cells[0].String() != "a / copy" {
+		t.Errorf("notes: %+v", r.Notes)
+	}
+}
+
 func TestOneErrorIsLeftOut(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, []float64{50, 200, 49.6, 50.1, 50.9, 49.1})
 	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[7:8])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -242,6 +243,7 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
 	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
 	info := r.infos[t.Name]
-	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Invalid,
-		Evidence: l.plan.Name + ": " + err.Error()})
+	why, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
+	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: l.plan.Name,
+		Evidence: why, Mend: mend})
 }

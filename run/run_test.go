@@ -490,7 +490,7 @@ func TestOpenFailure(t *testing.T) {
 		{"baseline is full", true, func(w *world) {
 			w.checkErr["host"] = &iotax.Error{Op: "check", Err: errors.New("no space"), Mend: "free some"}
 		}, false, "", "check: no space\n  mend: free some", "check: no space → free some"},
-		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = errors.New("no space") }, true, "no space", "", ""},
+		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = &iotax.Error{Op: "no space", Mend: "free some"} }, true, "no space\n  mend: free some", "", ""},
 		{"store is full", true, func(w *world) { w.saveErr = errors.New("the disk is full") }, false, "", "save trial disk / w: the disk is full", "save trial disk / w: the disk is full → "},
 	} {
 		w := newWorld()
@@ -520,6 +520,13 @@ func TestOpenFailure(t *testing.T) {
 		}
 		if c.trials && r.Status != iotax.Incomplete {
 			t.Errorf("%s: status %s, want incomplete", c.name, r.Status)
+		}
+		for _, info := range r.Targets {
+			for _, f := range info.Findings {
+				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "w", Evidence: "no space", Mend: "free some"}); f != want || info.Name != "disk" {
+					t.Errorf("%s: %s: %+v, want %+v", c.name, info.Name, f, want)
+				}
+			}
 		}
 		if !has(w.log, "remove t0") || !has(w.log, "detach t0") {
 			t.Errorf("%s: the host's directory stays: %q", c.name, w.log)

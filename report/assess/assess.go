@@ -149,9 +149,19 @@ func (a *assessing) cells() []assessed {
 			continue
 		}
 		for j := range s.Rows {
-			if r := &s.Rows[j]; !r.Baseline && (r.Ran > 0 || r.Err != "") {
+			if r := &s.Rows[j]; !r.Baseline && (r.Ran > 0 || r.Err != "" || len(a.unmeasured(r)) > 0) {
 				out = append(out, assessed{s, r})
 			}
+		}
+	}
+	return out
+}
+
+// unmeasured are the notes that tell why the workload of a row could not run at all.
+func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
+	for _, n := range a.Found() {
+		if n.Rule == notMeasured && a.Concerns(n, r) {
+			out = append(out, n)
 		}
 	}
 	return out

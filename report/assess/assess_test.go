@@ -211,6 +211,11 @@ func sentenceCases() map[string]assessCase {
 	durability := func(d iotax.Durability) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[2].Durability = d }
 	}
+	notMeasured := func(workload string) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: workload, Evidence: "nbdcopy is missing", Mend: "install it"}}
+		}
+	}
 	both := func(target string, read, write float64) []reporttest.CellSpec {
 		return []reporttest.CellSpec{reporttest.Reads(target, read, nil), {Target: target, Workload: "4k write", Values: map[string]float64{"write.iops": write}}}
 	}
@@ -254,7 +259,6 @@ func sentenceCases() map[string]assessCase {
 		"invalid":                {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysInvalid, want: "Not to be quoted: b / 4k read: a cache answered, not the device."},
 		"writes absorbed":        {cells: []reporttest.CellSpec{disk, loss, condemned("write-absorbed")}, kind: SaysInvalid, want: "Not to be quoted: b / 4k read: a cache took the writes, not the device."},
 		"above the line":         {cells: []reporttest.CellSpec{disk, loss, condemned("line-rate-exceeded")}, kind: SaysInvalid, want: "it is faster than the line to the storage, so a cache answered."},
-		"never measured":         {cells: []reporttest.CellSpec{disk, loss, condemned("cell-not-measured")}, kind: SaysInvalid, want: "the workload could not run there."},
 		"another error":          {cells: []reporttest.CellSpec{disk, loss, condemned("fio-error")}, kind: SaysInvalid, want: "Not to be quoted: b / 4k read: fio-error."},
 		"many void": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "more than 20 % of the trials are void.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
@@ -281,6 +285,9 @@ func sentenceCases() map[string]assessCase {
 					}
 				}
 			}},
+		"never measured": {cells: []reporttest.CellSpec{disk, loss, {Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}}}, kind: SaysFailed,
+			want: "a / copy could not be measured: nbdcopy is missing.", change: notMeasured("copy")},
+		"measured in another process": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "cell-not-measured (a / 4k read)", change: notMeasured("4k read")},
 		"not opened": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed, want: "b could not be opened: no such device.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b", Err: "open b: no such device\n  mend: buy one"})

@@ -180,7 +180,9 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	if 2*with > n {
 		return true
 	}
-	if slices.ContainsFunc(a.Target(r.Target).Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
+	if slices.ContainsFunc(a.Target(r.Target).Findings, func(f iotax.Finding) bool {
+		return f.Rule == rule && (f.Workload == "" || f.Workload == s.Workload)
+	}) {
 		return true
 	}
 	return rule == "cpu-bound" && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })

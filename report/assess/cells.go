@@ -238,8 +238,9 @@ var conditions = map[string]string{
 	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
 	"too-many-void":      "more than 20 % of the trials are void",
 	"no-ratio":           "a value has no logarithm",
-	"cell-not-measured":  "the workload could not run there",
 }
+
+const notMeasured = "cell-not-measured"
 
 // failed tells of targets without a number.
 func (a *assessing) failed(cells []assessed) {
@@ -260,6 +261,15 @@ func (a *assessing) failed(cells []assessed) {
 			}
 			s.Notes = a.notes(c.r, "target-not-opened")
 			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
+		} else if ns := a.unmeasured(c.r); c.r.Ran == 0 && len(ns) > 0 {
+			s.Notes = a.notes(c.r, notMeasured)
+			why := ""
+			for _, it := range ns[0].Items {
+				if it.About(c.r.Target, c.s.Workload) {
+					why, _, _ = strings.Cut(it.Evidence, "\n")
+				}
+			}
+			s.Text = fmt.Sprintf("%s could not be measured: %s.", c.name(), strings.TrimSuffix(why, "."))
 		} else {
 			s.Notes = a.notes(c.r, "trial-failed", "trial-void")
 			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))

@@ -168,6 +168,12 @@ func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 			f.Evidence = report.Brief(row.Err)
 		}
 		f.Evidence, f.Mend, _ = strings.Cut(f.Evidence, "\n  mend: ")
+		for _, n := range row.Notes {
+			if note := s.Notes[n-1]; note.Rule == "cell-not-measured" {
+				i := slices.IndexFunc(note.Items, func(it report.Item) bool { return it.About(k.Target, k.Workload) })
+				f.Evidence, f.Mend = note.Items[max(i, 0)].Evidence, note.Mend
+			}
+		}
 		return stat.NoResult, f
 	}
 	for _, n := range row.Notes {
