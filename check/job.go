@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"iotax"
 )
 
 // The facts of a trial that say what job it ran, as the fio workload leaves them.
@@ -26,8 +28,31 @@ const (
 // comparedFacts must be the same on all targets, or be what the plan varies.
 var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "bs", "rw", "size"}
 
-// RunFacts are the facts of trials that Run asks for.
-func RunFacts() []string { return comparedFacts }
+// RunValues names the values of trials that Run reads besides the workload's metrics.
+func RunValues() []string {
+	names := []string{"duration", "mixed.iops", "mixed.latency.mean"}
+	for _, d := range directions {
+		names = append(names, d+".bytes", d+".iops", d+".latency.mean", "device."+d+".bytes", "device."+d+".ios")
+	}
+	return names
+}
+
+// RunFacts returns the facts of a trial that Run reads. Of the command, which differs from trial to trial, only the options
+// that limit the rate are left.
+func RunFacts(t *iotax.Trial) map[string]string {
+	out := map[string]string{}
+	for _, name := range append([]string{factClients}, comparedFacts...) {
+		if v, ok := t.Facts[name]; ok {
+			out[name] = v
+		}
+	}
+	for _, l := range limits {
+		if strings.Contains(t.Facts[factCommand], l) {
+			out[factCommand] += l
+		}
+	}
+	return out
+}
 
 // limits are the options of a job that is told not to go as fast as it can.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}

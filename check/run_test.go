@@ -100,6 +100,16 @@ var plantedRuns = []struct {
 			r.Targets[1].Against = []string{"network"}
 			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
 		}},
+	{"unlike-depth", "the host ran at 898, and nothing held it back", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) { // the job says how fast it goes
+			each(ts, "host disk", func(t *iotax.Trial) {
+				set(t, "read.latency.mean", 898/get(t, "read.iops"))
+				t.Facts[factCommand] += " --rate_iops=1000"
+			})
+		}},
 	{"unlike-merging", "the guest's scheduler joins two", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")/2) })
@@ -174,11 +184,22 @@ func shake(trials []*iotax.Trial, by float64) {
 	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Block*3%8)/3.5-1)) })
 }
 
+// kept leaves of the trials what package run keeps of them for Run.
+func kept(run *iotax.Run, trials []*iotax.Trial) {
+	for _, t := range trials {
+		t.Facts = RunFacts(t)
+		t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool {
+			return !slices.Contains(RunValues(), v.Name) && !slices.Contains(run.Workloads[0].Metrics, v.Name)
+		})
+	}
+}
+
 func TestPlantedRuns(t *testing.T) {
 	for _, c := range plantedRuns {
 		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
 			run, trials := cleanRun()
 			c.fault(run, trials)
+			kept(run, trials)
 			found := Run(run, trials)
 			if len(found) != 1 || found[0].Rule != c.rule {
 				t.Fatalf("found %+v, want only %s", found, c.rule)
@@ -188,6 +209,7 @@ func TestPlantedRuns(t *testing.T) {
 			}
 			run, trials = cleanRun()
 			c.twin(run, trials)
+			kept(run, trials)
 			if found := Run(run, trials); len(found) > 0 {
 				t.Errorf("the twin has %+v", found)
 			}

@@ -206,7 +206,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 	w.value = func(x *iotax.Trial) (float64, error) {
 		x.Facts["engine"], x.Facts["command"] = "psync", strings.Repeat("x", x.Seq)
 		x.Raw, x.Series, x.Histograms = make([]byte, 1000), make([]iotax.Series, 3), make([]iotax.Histogram, 3)
-		x.Values = append(x.Values, iotax.Value{Name: "read.latency", Value: 1})
+		x.Values = append(x.Values, iotax.Value{Name: "read.latency", Value: 1 / float64(x.Seq)}, iotax.Value{Name: "read.latency.p99", Value: 1})
 		return 1000 + float64(x.Seq), nil
 	}
 	d := w.deps()
@@ -214,7 +214,8 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		return []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "10 %", Mend: "be alone"}}, ""
 	}
 	var seen []*iotax.Trial
-	d.ReviewFacts = []string{"engine", "direct"}
+	d.ReviewValues = []string{"read.latency"}
+	d.ReviewFacts = func(x *iotax.Trial) map[string]string { return map[string]string{"engine": x.Facts["engine"]} }
 	d.Review = func(_ *iotax.Run, trials []*iotax.Trial) []iotax.Finding { seen = trials; return nil }
 	if _, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 	one := seen[0].Facts
 	for _, x := range seen {
 		one["shared"] = "" // a second map would not have it
-		if x.Raw != nil || x.Series != nil || x.Histograms != nil || len(x.Values) != 1 || len(x.Findings) != 1 || x.Findings[0] != (iotax.Finding{Rule: "steal", Severity: iotax.Warning}) {
+		if x.Raw != nil || x.Series != nil || x.Histograms != nil || len(x.Values) != 2 || len(x.Findings) != 1 || x.Findings[0] != (iotax.Finding{Rule: "steal", Severity: iotax.Warning}) {
 			t.Errorf("kept: %+v", x)
 		}
 		if _, ok := x.Facts["shared"]; !ok || x.Facts["engine"] != "psync" || len(x.Facts) != 2 {
@@ -233,10 +234,10 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		}
 	}
 	for i, x := range w.saved {
-		if y := seen[i]; y.Target != x.Target || y.Block != x.Block || y.Seq != x.Seq || y.Values[0] != x.Values[1] {
-			t.Errorf("trial %d of %s, block %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Block, x.Values[1], y.Seq, y.Target, y.Block, y.Values[0])
+		if y := seen[i]; y.Target != x.Target || y.Block != x.Block || y.Seq != x.Seq || y.Values[0] != x.Values[0] || y.Values[1] != x.Values[2] {
+			t.Errorf("trial %d of %s, block %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Block, x.Values, y.Seq, y.Target, y.Block, y.Values)
 		}
-		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 2 || x.Findings[0].Evidence == "" {
+		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 3 || x.Findings[0].Evidence == "" {
 			t.Errorf("saved: %+v", x)
 		}
 	}

@@ -64,7 +64,7 @@ const (
 )
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlier []*iotax.Trial) *engine {
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewFacts: d.ReviewFacts}}
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {

@@ -12,11 +12,12 @@ import (
 // grow without end. Most trials of a cell differ in nothing but their place in the run and their numbers, so that only
 // these are held for each.
 type ledger struct {
-	reviewFacts []string // the names of the facts that are kept
-	entries     []entry
-	numbers     []float64                    // of all entries
-	alike       map[[2]string][]*iotax.Trial // by cell: what is shared, with values of 0
-	facts       []map[string]string          // each once: they are mostly the same in all cells
+	reviewValues []string // that are kept besides the metrics
+	reviewFacts  func(t *iotax.Trial) map[string]string
+	entries      []entry
+	numbers      []float64                    // of all entries
+	alike        map[[2]string][]*iotax.Trial // by cell: what is shared, with values of 0
+	facts        []map[string]string          // each once: they are mostly the same in all cells
 }
 
 type entry struct {
@@ -25,7 +26,7 @@ type entry struct {
 	numbers    int // where those of its values begin
 }
 
-// add keeps of t the values of metrics, the facts that the review asks for, of its findings the rule and the severity,
+// add keeps of t the values of metrics, the values and facts that the review asks for, of its findings the rule and the severity,
 // and of its failure, or why it is void, that it is so.
 func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
@@ -37,7 +38,7 @@ func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	}
 	begin := len(l.numbers)
 	for _, v := range t.Values {
-		if slices.Contains(metrics, v.Name) {
+		if slices.Contains(metrics, v.Name) || slices.Contains(l.reviewValues, v.Name) {
 			l.numbers = append(l.numbers, v.Value)
 			v.Value = 0
 			shared.Values = append(shared.Values, v)
@@ -47,10 +48,8 @@ func (l *ledger) add(t *iotax.Trial, metrics []string) {
 		shared.Findings = append(shared.Findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
 	}
 	shared.Facts = map[string]string{}
-	for _, name := range l.reviewFacts {
-		if v, ok := t.Facts[name]; ok {
-			shared.Facts[name] = v
-		}
+	if l.reviewFacts != nil {
+		shared.Facts = l.reviewFacts(t)
 	}
 	if l.alike == nil {
 		l.alike = map[[2]string][]*iotax.Trial{}

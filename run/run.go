@@ -44,10 +44,12 @@ type Deps struct {
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial; a void trial voids its block.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
-	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the ReviewFacts, and of
-	// findings the rule and the severity; a trial's error, or why it is void, is not told.
-	Review      func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
-	ReviewFacts []string
+	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the values named by
+	// ReviewValues, the facts that ReviewFacts returns, and of findings the rule and the severity. A trial's error, and
+	// why it is void, are not kept. Without ReviewFacts no fact is.
+	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
+	ReviewValues []string
+	ReviewFacts  func(t *iotax.Trial) map[string]string
 
 	// Begin is called once, before the first trial; Save after each; Update when the run changed.
 	Begin  func(ctx context.Context, r *iotax.Run) error

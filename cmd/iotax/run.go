@@ -399,7 +399,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, here, path) },
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
-		Review:   check.Run, ReviewFacts: check.RunFacts(),
+		Review:   check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
 		Begin: func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, signed(r)) },
 		Save: func(ctx context.Context, t *iotax.Trial) error {
 			secret.Hide(t)
