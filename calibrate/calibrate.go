@@ -133,5 +133,5 @@ func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	}
 	return iotax.Finding{Rule: "aa-not-one", Severity: iotax.Warning,
 		Evidence: fmt.Sprintf("the baseline against itself came out at %.3g× [%.3g, %.3g] in %d blocks of %s", c.Ratio, c.Lo, c.Hi, c.Blocks, c.Length),
-		Mend:     "trust no difference of that size; calibrate again on a quieter machine or with longer trials (iotax calibrate --trial 10s)"}, true
+		Mend:     "trust no difference of that size; calibrate again on a quieter machine or with longer trials (`iotax calibrate --trial 10s`)"}, true
 }

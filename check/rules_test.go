@@ -4,10 +4,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,4 +154,107 @@ func TestEveryIDIsExplained(t *testing.T) {
 	if err != nil || n < 10 {
 		t.Errorf("%d ids found, %v", n, err)
 	}
+}
+
+// ownHint are rules whose hint comes with the error that the finding is about, for the page cannot have it.
+var ownHint = []string{"cell-not-measured", "target-not-opened", "trial-failed", "engine-common"}
+
+// Every finding gives the advice of its rule's page: all of it, or those of its parts (between semicolons) that apply. What the
+// program fills in stands on the page in capital letters, or as an example. A page that advises nothing needs no hint.
+func TestHintsAreThePages(t *testing.T) {
+	pages := map[string]string{}
+	for _, r := range Rules() {
+		pages[r.ID] = r.Mend
+	}
+	for _, r := range lint.Rules() {
+		if p, ok := pages[r.ID]; ok && p != r.Mend {
+			t.Errorf("%s: %q here and %q in lint", r.ID, p, r.Mend)
+		}
+	}
+	n := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			fields := map[string]ast.Expr{}
+			if lit, ok := node.(*ast.CompositeLit); ok && isFinding(lit.Type) {
+				for _, e := range lit.Elts {
+					if kv, ok := e.(*ast.KeyValueExpr); ok {
+						if name, ok := kv.Key.(*ast.Ident); ok {
+							fields[name.Name] = kv.Value
+						}
+					}
+				}
+			}
+			if _, copied := fields["Mend"].(*ast.SelectorExpr); copied || fields["Rule"] == nil || fields["Evidence"] == nil && fields["Mend"] == nil {
+				return true
+			}
+			id, ok := fields["Rule"].(*ast.BasicLit)
+			if !ok {
+				t.Errorf("%s: the rule of a finding is not written there", fset.Position(node.Pos()))
+				return true
+			}
+			rule := strings.Trim(id.Value, `"`)
+			page := pages[rule]
+			n++
+			hint := "" // a regular expression
+			if mend := fields["Mend"]; mend != nil {
+				hint = pattern(mend)
+			}
+			idle := hint == "" && (strings.HasPrefix(page, "nothing") || strings.HasPrefix(page, "see the rule"))
+			if !idle && !advises(page, hint) && !slices.Contains(ownHint, rule) {
+				t.Errorf("%s: the hint of %s is %q, its page's %q", fset.Position(node.Pos()), rule, hint, page)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || n < 40 {
+		t.Errorf("%d findings, %v", n, err)
+	}
+}
+
+// isFinding reports whether a type, which an element of a list leaves out, may be iotax.Finding.
+func isFinding(e ast.Expr) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	return e == nil || ok && s.Sel.Name == "Finding"
+}
+
+// pattern is a regular expression for the strings that an expression gives.
+func pattern(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return regexp.QuoteMeta(s)
+	case *ast.BinaryExpr:
+		return pattern(e.X) + pattern(e.Y)
+	case *ast.CallExpr:
+		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" {
+			verbs := regexp.MustCompile(`%(\\.|[0-9])*[a-z]`)
+			return strings.ReplaceAll(verbs.ReplaceAllString(strings.ReplaceAll(pattern(e.Args[0]), "%%", "\x00"), ".+"), "\x00", "%")
+		}
+		if n := len(e.Args); n > 0 { // a function that chooses from its last argument
+			return pattern(e.Args[n-1])
+		}
+	}
+	return ".+"
+}
+
+// advises reports whether a page's hint consists of the parts of a finding's, and perhaps of others.
+func advises(page, hint string) bool {
+	parts := strings.Split(page, "; ")
+	for _, h := range strings.Split(hint, "; ") {
+		i := slices.IndexFunc(parts, func(p string) bool { return h != ".+" && regexp.MustCompile("^"+h+"$").MatchString(p) })
+		if i < 0 {
+			return false
+		}
+		parts = parts[i+1:]
+	}
+	return true
 }

@@ -239,7 +239,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	if len(run.Targets) > 1 {
 		run.Findings = append(run.Findings, iotax.Finding{Rule: "imported", Severity: iotax.Warning,
 			Evidence: "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it",
-			Mend:     "measure both sides in turns: iotax run"})
+			Mend:     "measure both sides in turns: `iotax run`"})
 	}
 	run.Findings = append(run.Findings, check.Run(run, all)...)
 	return all[len(have):], b.rows, nil

@@ -112,7 +112,7 @@ func memoryJob(j *job, r *report) {
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
 		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", secondsText(d))
-		r.mend("give trials of 10 s or more (`--trial 10s`)")
+		r.mend("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
 	}
 }
 

@@ -384,15 +384,23 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	}
 	if n := r.Value.N; r.Err == "" && n > 0 && n < 6 {
 		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Evidence: "fewer than six trials count: the median has no interval, and that of the ratio holds only if the noise is normal",
-			Mend: b.moreTrials()}, Item{Cells: []Cell{cell}})
+			Mend: b.moreTrials(s.Workload, "measure at least six blocks (`--blocks 6`); import at least six results of it")}, Item{Cells: []Cell{cell}})
 	}
 }
 
-func (b *builder) moreTrials() string {
-	if b.Run.Imported() {
-		return "import at least six results of it"
+// moreTrials is what to do where a workload has too few trials: what the run said when it stopped, else the part of hint
+// that is about measuring, or about importing.
+func (b *builder) moreTrials(workload, hint string) string {
+	for _, f := range b.Run.Findings {
+		if f.Rule == "stopped-early" && f.Workload == workload {
+			return f.Mend
+		}
 	}
-	return "measure at least six blocks (--blocks 6)"
+	measure, imported, _ := strings.Cut(hint, "; ")
+	if b.Run.Imported() {
+		return imported
+	}
+	return measure
 }
 
 func (b *builder) tooManyVoid(c Cell) bool {
@@ -446,7 +454,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:
-		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error()}, Item{Cells: []Cell{cell}})
+		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"}, Item{Cells: []Cell{cell}})
 		e = nil
 	}
 	r.Ratio = e
@@ -465,7 +473,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		}
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
-				Mend: "more blocks (--blocks 6..30), longer trials (--trial 30s), or a quieter machine"},
+				Mend: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
 				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is known to", format.Percent(b.Run.Precision)),
 					Detail: "± " + format.Percent(e.HalfWidth()), Cells: []Cell{cell}})
 		}
@@ -529,7 +537,7 @@ func (b *builder) spreadBaseline(s *Section) {
 			r.Verdict = stat.NotRanked
 			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
 				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
-				Mend:     "compare with the same promise on both sides (cache=none or writeback in the guest)"}, Item{Cells: []Cell{{Target: r.Target}}})
+				Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"}, Item{Cells: []Cell{{Target: r.Target}}})
 		}
 		if baseBad || b.Condemned(r) {
 			r.Verdict = stat.NotComparable

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -133,7 +134,7 @@ func (e *engine) measure(ctx context.Context) error {
 			}
 			busy = true
 			if e.spent(ln) {
-				e.stop(ln, laneShort, "the budget of "+phrase(time.Duration(e.p.Measure.Budget))+" is spent")
+				e.stop(ln, laneShort, "the budget of "+phrase(time.Duration(e.p.Measure.Budget))+" is spent", budgetSpent)
 				continue
 			}
 			last, err := e.runBlock(ctx, ln)
@@ -184,6 +185,9 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		left := e.attempt(ctx, ln, target, t)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+		}
+		for i := range t.Findings {
+			t.Findings[i].Mend = e.p.Workable(t.Findings[i].Mend)
 		}
 		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
 		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
@@ -252,21 +256,21 @@ func (ln *lane) account(t *iotax.Trial) {
 // judge decides whether ln needs another block.
 func (e *engine) judge(ln *lane) {
 	if ln.failed[e.run.Baseline] >= failuresInARow {
-		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow))
+		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), trialsFail)
 		return
 	}
 	if !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return ln.failed[t.Name] < failuresInARow }) {
-		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name))
+		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name), trialsFail)
 		return
 	}
 	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
-		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran))
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran), trialsFail)
 		return
 	}
 	b := e.p.Measure.Blocks
 	if e.p.Measure.Fixed() {
 		if ln.valid >= b.Max {
-			e.stop(ln, laneDone, "as the protocol says")
+			e.stop(ln, laneDone, "as the protocol says", 0)
 		}
 		return
 	}
@@ -276,14 +280,14 @@ func (e *engine) judge(ln *lane) {
 	}
 	switch width := math.Sqrt(ln.widest.Hi/ln.widest.Lo) - 1; {
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
-		e.stop(ln, laneDone, "with nothing to compare")
+		e.stop(ln, laneDone, "with nothing to compare", 0)
 	case !done:
 	case stat.Precise(ln.widest, e.run.Precision):
-		e.stop(ln, laneDone, "precise to ± "+percent(width))
+		e.stop(ln, laneDone, "precise to ± "+percent(width), 0)
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, "± "+percent(width)) // a number of blocks was asked for, and no precision
+		e.stop(ln, laneDone, "± "+percent(width), 0) // a number of blocks was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached (± "+percent(width)+")")
+		e.stop(ln, laneShort, "precision not reached (± "+percent(width)+")", notPrecise)
 	}
 }
 
@@ -330,11 +334,55 @@ func (e *engine) compared(ln *lane, t *iotax.Target) bool {
 	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
 }
 
-func (e *engine) stop(ln *lane, s laneState, why string) {
+// Why a lane stopped before it was done; each has other hints.
+type shortage int
+
+const (
+	budgetSpent shortage = iota
+	notPrecise
+	trialsFail
+)
+
+// parts chooses from a hint what helps against s, and fills in the budget.
+func (e *engine) parts(s shortage, hint string) string {
+	p := strings.Split(strings.ReplaceAll(hint, "TIME", e.moreTime()), "; ")
+	switch s {
+	case budgetSpent:
+		p = []string{p[0], p[2]}
+	case notPrecise:
+		p = p[1:3]
+	default:
+		p = p[3:]
+	}
+	return e.p.Workable(strings.Join(p, "; "))
+}
+
+// moreTime is the budget that the blocks asked for would have needed at the pace so far, and a tenth more: the least
+// number of blocks where not all workloads have that many, else the most.
+func (e *engine) moreTime() string {
+	blocks, took := e.p.Measure.Blocks.Max, time.Duration(0)
+	for _, ln := range e.lanes {
+		if ln.valid < e.p.Measure.Blocks.Min {
+			blocks = e.p.Measure.Blocks.Min
+		}
+		took += ln.needed
+	}
+	var whole time.Duration
+	for _, ln := range e.lanes {
+		whole += e.each(ln) * time.Duration(blocks*len(ln.targets))
+	}
+	if elapsed := e.d.Now().Sub(e.begun); took > 0 && elapsed > took { // what passes between trials, too
+		whole = time.Duration(float64(whole) * (elapsed.Seconds() / took.Seconds()))
+	}
+	return plan.WholeMinutes(max(whole+whole/10, time.Duration(e.p.Measure.Budget)+time.Minute))
+}
+
+func (e *engine) stop(ln *lane, s laneState, why string, short shortage) {
 	ln.state, ln.why = s, why
 	if s == laneShort {
-		e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning,
-			Evidence: ln.plan.Name + ": " + why, Mend: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"}})
+		e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
+			Evidence: ln.plan.Name + ": " + why,
+			Mend:     e.parts(short, "give it more time (`--budget TIME`); use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are void (`iotax show`)")}})
 	}
 	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
 }

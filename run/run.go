@@ -150,8 +150,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		cerr := rig.close(clean)
 		rig.describe(run)
 		if cerr != nil {
-			run.Findings = append(run.Findings, iotax.Finding{Rule: leftBehind, Severity: iotax.Warning,
-				Evidence: cerr.Error(), Mend: "`iotax clean --remote` lists what is left, and removes it with --yes"})
+			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
+				Evidence: cerr.Error(), Mend: "`iotax clean --remote` lists what is left, and removes it with `--yes`"})
 			err = errors.Join(err, cerr)
 		}
 		run.End = d.Now()
@@ -206,7 +206,11 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	default:
 		run.Status = iotax.Incomplete
 	}
-	run.Findings = mergeFindings(run.Findings, d.Review(run, e.ledger.trials()))
+	found := d.Review(run, e.ledger.trials())
+	for i := range found {
+		found[i].Mend = p.Workable(found[i].Mend)
+	}
+	run.Findings = mergeFindings(run.Findings, found)
 	return run, err
 }
 

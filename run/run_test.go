@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -333,6 +335,35 @@ func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
 	}
 	if r.Status != iotax.Incomplete {
 		t.Errorf("status %s, want incomplete", r.Status)
+	}
+}
+
+// What a run that stopped early advises works: the next run, with that budget, is not stopped by it.
+func TestHintOfShortRun(t *testing.T) {
+	w := newWorld()
+	rng := rand.New(rand.NewPCG(1, 2))
+	w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(rng.NormFloat64()), nil }
+	run := func(budget time.Duration) iotax.Finding {
+		p := guestPlan("w")
+		p.Measure.Budget = plan.Duration(budget)
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Findings[0]
+	}
+	f := run(5 * time.Minute)
+	m := regexp.MustCompile("^give it more time \\(`--budget ([0-9]+)m`\\); use longer trials \\(`--trial 30s --budget [0-9]+m`\\) or a quieter machine$").FindStringSubmatch(f.Mend)
+	if m == nil || f.Workload != "w" {
+		t.Fatalf("%+v", f)
+	}
+	budget, _ := strconv.Atoi(m[1])
+	if f := run(time.Duration(budget) * time.Minute); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Mend, "use more blocks (`--blocks 12..60") {
+		t.Errorf("with a budget of %d min: %+v", budget, f)
+	}
+	w.value = func(*iotax.Trial) (float64, error) { return 0, errors.New("no such device") }
+	if f := run(time.Hour); f.Mend != "see why trials failed or are void (`iotax show`)" {
+		t.Errorf("all trials failed: %+v", f)
 	}
 }
 

@@ -230,7 +230,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 			t.Err = errs[0]
 		case len(errs) > 0:
 			t.Findings = append(t.Findings, iotax.Finding{Rule: "shards-differ", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Mend: "run those shards again"})
+				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Mend: "run the shards that failed again (`--shard I/N --id ID`)"})
 		}
 		t.Facts = joined(facts)
 		out = append(out, t)

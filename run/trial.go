@@ -196,7 +196,7 @@ func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, 
 	if err != nil {
 		t.Cold = false
 		t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
-			Evidence: err.Error(), Mend: "run as root, or measure warm (--warm) on all targets"})
+			Evidence: err.Error(), Mend: "run as root, or measure warm (`--warm`) on all targets"})
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, point, sourc
 			if _, lazy := root(ctx, m, slow, unmount, point, source, "-l"); lazy == nil {
 				*found = append(*found, iotax.Finding{Rule: "lazy-unmount", Severity: iotax.Warning,
 					Evidence: fmt.Sprintf("%s could only be unmounted lazily: %v", on, said(err)),
-					Mend:     "find what still uses it: fuser -vm " + iotax.Quote(point)})
+					Mend:     "find what still uses it: `fuser -vm " + iotax.Quote(point) + "`"})
 				return nil
 			}
 		}

@@ -262,7 +262,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	for _, g := range src.together {
 		out = append(out, iotax.Finding{Rule: "jobs-run-alone", Severity: iotax.Info, File: src.file,
 			Evidence: fmt.Sprintf("%s: without a stonewall between them, fio would run %s at the same time; here each is a workload of its own, and runs alone", where, g),
-			Mend:     "nothing, if they were meant to be compared: stonewall in the job file says so; jointly: true in a plan runs them as fio would"})
+			Mend:     "nothing, if they were meant to be compared; `stonewall` in the file says so, and `jointly: true` in a plan runs them as fio would"})
 	}
 	var said []string
 	for _, s := range j.overridden {
@@ -284,7 +284,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	if len(said) > 0 {
 		f := iotax.Finding{Rule: "set-by-iotax", Severity: iotax.Info, File: src.file,
 			Evidence: fmt.Sprintf("%s: iotax decides these itself: %s", where, strings.Join(said, ", ")),
-			Mend:     "nothing, if the target, the length of a trial and the seed are the plan's to say"}
+			Mend:     "nothing, or say it in the plan (`measure: {trial: 60s}`)"}
 		if len(j.overridden) > 0 && j.overridden[0].File == "" {
 			f.Line, f.Column = j.overridden[0].Line, j.overridden[0].Column
 		}

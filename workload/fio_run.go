@@ -299,7 +299,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		}
 		slices.Sort(parts)
 		found = append(found, iotax.Finding{Rule: "fio-version-differs", Severity: iotax.Warning, Evidence: strings.Join(parts, "; "),
-			Mend: "install the same version everywhere"})
+			Mend: "install the same version everywhere, or let iotax push this host's"})
 	}
 	if len(open) < 2 {
 		return found, nil
@@ -333,7 +333,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		parts = append(parts, c.st.engine+" on "+c.t.Name)
 	}
 	return append(found, iotax.Finding{Rule: "engine-differs", Severity: iotax.Warning,
-		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Mend: "ioengine: one that works on all of them"}), nil
+		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Mend: "give `ioengine:` one that works on all of them"}), nil
 }
 
 // unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
@@ -880,7 +880,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	}
 	if n, _ := strconv.Atoi(facts["iodepth"]); n > 1 && slices.Contains(waiting, st.engine) {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Mend: "an asynchronous engine, or numjobs: " + facts["iodepth"]})
+			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Mend: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
 	}
 }
 

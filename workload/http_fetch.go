@@ -172,17 +172,20 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	if own > 0 { // it is not known everywhere
 		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
 	}
-	finding := func(rule, mend, format string, args ...any) {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: rule, Severity: iotax.Warning, Evidence: fmt.Sprintf(format, args...), Mend: mend})
-	}
 	if bad > 0 {
-		finding("http-errors", "see the facts of the trial for their kinds", "%d of %d requests failed", bad, r.requests)
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "http-errors", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("%d of %d requests failed", bad, r.requests),
+			Mend:     "see the facts of the trial (`iotax show`) for their kinds"})
 	}
 	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
-		finding("generator-bound", "use a host with more CPUs", "the load generator used %.2g of its %.0f CPUs", own, n)
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "generator-bound", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("the load generator used %.2g of its %.0f CPUs", own, n),
+			Mend:     "use a host with more CPUs"})
 	}
 	// The time runs on until the last answer, so that the number of requests says more than their rate.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
-		finding("load-not-reached", "offer less (rate:), or use more workers", "%d of %.0f requests were answered in time", good, asked)
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("%d of %.0f requests were answered in time", good, asked),
+			Mend:     "offer less (`rate:`), or use more workers; read the latency as that of an overloaded target"})
 	}
 }

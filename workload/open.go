@@ -217,11 +217,11 @@ func (j *fioJob) judgeLoad(st *fioState, out *iotax.Trial) {
 	if done.Value < offeredBelow*offered {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%.0f I/Os a second were offered and %.0f done", offered, done.Value),
-			Mend:     "offer less (load: 50%)"})
+			Mend:     fmt.Sprintf("offer less (`load: %.0f%%`); read the latency as that of an overloaded target", max(1, 50*j.share))})
 	}
 	if late > lateAbove {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "arrivals-late", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%.1f %% of the I/Os found their source busy", 100*late),
-			Mend:     fmt.Sprintf("more sources (numjobs: %d), or a lower load", 2*st.job.layout.jobs)})
+			Mend:     fmt.Sprintf("use more sources (`numjobs: %d`), or a lower load", 2*st.job.layout.jobs)})
 	}
 }

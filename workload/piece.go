@@ -58,7 +58,7 @@ func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	if share := start.Seconds() / took.Seconds(); share > startShare {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "start-dominates", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)),
-			Mend:     "give it more to do"})
+			Mend:     "give it more to do, as in `for i in $(seq 100)` with `shell: true`, or compare targets on one machine"})
 	}
 }
 

@@ -163,15 +163,15 @@ func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i]
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
-		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number"}
+		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number", Mend: "look at the run (`iotax report`)"}
 		if row.Err != "" {
-			f.Evidence = report.Brief(row.Err)
+			why, mend, _ := strings.Cut(report.Brief(row.Err), "\n  mend: ")
+			f.Evidence, f.Mend = why, cmp.Or(mend, f.Mend)
 		}
-		f.Evidence, f.Mend, _ = strings.Cut(f.Evidence, "\n  mend: ")
 		for _, n := range row.Notes {
 			if note := s.Notes[n-1]; note.Rule == "cell-not-measured" {
 				i := slices.IndexFunc(note.Items, func(it report.Item) bool { return it.About(k.Target, k.Workload) })
-				f.Evidence, f.Mend = note.Items[max(i, 0)].Evidence, note.Mend
+				f.Evidence, f.Mend = note.Items[max(i, 0)].Evidence, cmp.Or(note.Mend, f.Mend)
 			}
 		}
 		return stat.NoResult, f
@@ -224,7 +224,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
-			Mend:     "compare runs with the same promise on both sides"})
+			Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
 	}
 	for _, d := range workDifferences(sides, report.Cell{Target: k.Target, Workload: k.Workload}) {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning,
@@ -240,7 +240,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		if r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha}); err == nil {
 			ch.Ratio = &r
 		} else {
-			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error()})
+			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"})
 		}
 	}
 	x, y := c.losses(k, ch.Better, sides)
@@ -259,7 +259,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, iotax.Finding{Rule: "no-common-baseline", Severity: iotax.Warning,
-				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure " + c.Letter + " with A's baseline"})
+				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure both with the same baseline"})
 			ch.Lost = true
 			return ch
 		}
@@ -350,9 +350,13 @@ func (c *Comparison) tell() {
 		if len(keys) > 6 {
 			keys = append(keys[:5], fmt.Sprintf("%d more", len(keys)-5))
 		}
-		c.Findings = append(c.Findings, iotax.Finding{Rule: "environment-differs", Severity: iotax.Warning,
+		f := iotax.Finding{Rule: "environment-differs", Severity: iotax.Warning,
 			Evidence: "the runs differ in " + strings.Join(keys, ", "),
-			Mend:     "what changed may be any of these: change one thing at a time"})
+			Mend:     "change one thing at a time; compare the ratios to the same baseline (`--by loss`)"}
+		if c.By == ByLoss {
+			f.Mend, _, _ = strings.Cut(f.Mend, "; ")
+		}
+		c.Findings = append(c.Findings, f)
 	}
 	var moved []string
 	var by *Change
@@ -366,7 +370,7 @@ func (c *Comparison) tell() {
 	if by != nil && slices.ContainsFunc(c.Rows, func(r Change) bool { return r.Loss != nil }) {
 		c.Findings = append(c.Findings, iotax.Finding{Rule: "baseline-changed", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%s itself changed (%s): the host is in every value", by.Target, strings.Join(moved, ", ")),
-			Mend:     "read the ratios against " + by.Target + ", out of which it cancels, or judge by them (`--by loss`)"})
+			Mend:     "read the ratios against the baseline, or judge by them (`--by loss`)"})
 	}
 	var undone int
 	for _, r := range c.Rows {
@@ -381,7 +385,7 @@ func (c *Comparison) tell() {
 		}
 		c.Findings = append(c.Findings, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info,
 			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are),
-			Mend:     "measure that cell again, alone or with more blocks"})
+			Mend:     "measure that cell again, alone or more often"})
 	}
 }
 

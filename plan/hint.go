@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+var flagged = regexp.MustCompile("`--(trial|blocks) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
+
+// Workable makes the flags in a hint work for p: `--trial 10s` and `--blocks 12..60` ask for more than p does, and name the
+// budget that they need where p's is smaller. Only p decides that, so that the same hint stays the same in all trials of a run.
+func (p *Plan) Workable(hint string) string {
+	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
+		m := flagged.FindStringSubmatch(flag)
+		q := *p
+		q.Measure.Budget = 0
+		was := p.Measure
+		if m[1] == "trial" {
+			d, err := ParseDuration(m[2])
+			if err != nil {
+				return flag
+			}
+			if d <= was.Trial {
+				d = 2 * was.Trial
+			}
+			q.Measure.Trial = d
+			flag = "--trial " + d.String()
+		} else {
+			least, err := strconv.Atoi(m[2])
+			if err != nil {
+				return flag
+			}
+			most := least
+			if m[3] != "" {
+				most, _ = strconv.Atoi(m[3])
+			}
+			if least <= was.Blocks.Min && most <= was.Blocks.Max {
+				least, most = 2*was.Blocks.Min, 2*was.Blocks.Max
+			}
+			q.Measure.Blocks = Blocks{Min: least, Max: most}
+			flag = fmt.Sprintf("--blocks %d..%d", least, most)
+			if least == most {
+				flag = fmt.Sprintf("--blocks %d", least)
+			}
+		}
+		if was.Fixed() {
+			flag += " --protocol adaptive"
+		}
+		// Half as much again, for what passes between the trials.
+		least, _ := q.Estimate()
+		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
+			flag += " --budget " + WholeMinutes(least)
+		}
+		return "`" + flag + "`"
+	})
+}
+
+// WholeMinutes is d rounded up, as a flag takes it: "7m".
+func WholeMinutes(d time.Duration) string {
+	return strconv.Itoa(int((d+time.Minute-1)/time.Minute)) + "m"
+}
