@@ -31,7 +31,7 @@ func (s *study) groups() []iotax.Finding {
 				continue // the report says why there is no ratio
 			}
 			if c := stat.Serial(d); c.Found() {
-				fs = append(fs, blocksCorrelated.finding("%s: the ratio of %s to that of the block before: correlation %.2f over %d blocks", w, t, c.Lag1, len(d)))
+				fs = append(fs, blocksCorrelated.without("calibrate", s.run.Calibration != nil).finding("%s: the ratio of %s to that of the block before: correlation %.2f over %d blocks", w, t, c.Lag1, len(d)))
 			}
 			// The ratio shows what both sides share a noise with; where a side shows it, that says more.
 			if !s.levels(&fs, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {

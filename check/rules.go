@@ -5,6 +5,8 @@ package check
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"iotax"
 )
@@ -157,6 +159,14 @@ func (r Rule) finding(format string, args ...any) iotax.Finding {
 	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Evidence: fmt.Sprintf(format, args...), Mend: r.Mend}
 }
 
+// without is r without those parts of its hint (between semicolons) that contain a word, if followed: the job does that already.
+func (r Rule) without(word string, followed bool) Rule {
+	if followed {
+		r.Mend = strings.Join(slices.DeleteFunc(strings.Split(r.Mend, "; "), func(part string) bool { return strings.Contains(part, word) }), "; ")
+	}
+	return r
+}
+
 // as is r with another severity.
 func (r Rule) as(s iotax.Severity) Rule { r.Severity = s; return r }
 
@@ -209,19 +219,19 @@ var (
 			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
 			"where they are so only of what was asked for in ramp and window together (by the count of the guest's disk; else the ramp is taken to have run at half the rate, or slower if the trial's own processes asked for less), and in a run that asked for warm caches, it is a warning. " +
 			"What the kernel adds to the account of the trial's own processes never makes a trial invalid: it misses the I/O of servers and kernel threads. So reads by another process can hide a cache.",
-		Mend: "use a file larger than the cache and `cache: none`, or let both sides use the cache (`--warm`, `direct: 0`) and say so"}
+		Mend: "use a file larger than the cache; use `cache: none`; let both sides use the cache (`--warm`, `direct: 0`) and say so"}
 	writeAbsorbed = Rule{ID: "write-absorbed", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache took the writes",
 		Why: "The workload asked for direct writes, but less than 95 % of its bytes reached the device under the target while it ran: they lie in the memory of the host or the server. " +
 			"That is its memory's speed, and for as long as it lasts. The same two degrees as for `cache-served`.",
-		Mend: "add `end_fsync: 1` or `fsync`, write more than the cache holds, or use `cache: none`"}
+		Mend: "add `end_fsync: 1` or `fsync`; write more than the cache holds; use `cache: none`"}
 	deviceDidLess = Rule{ID: "device-did-less", Severity: iotax.Warning, Scope: OfTrial, Title: "the host's device did less than the guest's disk claims",
 		Why: "The disk that the guest sees counted more bytes than the device under it on the host; fewer than 95 % of them arrived, over the same time. A cache of the host or holes of the image answered the rest. " +
 			"Told of buffered jobs, about which `cache-served` and `write-absorbed` keep silent: they ask for a cache, but not for the host's.",
-		Mend: "use `cache: none` and `preallocation: full` for the disk, or read the number as one of the host's cache"}
+		Mend: "use `cache: none` and `preallocation: full` for the disk; read the number as one of the host's cache"}
 	lineRateExceeded = Rule{ID: "line-rate-exceeded", Severity: iotax.Invalid, Scope: OfTrial, Title: "faster than the line to the storage",
 		Why: "The bandwidth in one direction is more than 5 % above that of the network between the target and its storage (the fact `line.rate`, in B/s): a cache on the near side answered, or the data were compressed on their way. " +
 			"A warning where the job is buffered or warm caches were asked for.",
-		Mend: "use `direct: 1`, files larger than the client's memory and data that do not compress; mount with the cache off"}
+		Mend: "use `direct: 1`; use files larger than the client's memory and data that do not compress; mount with the cache off"}
 	foreignIO = Rule{ID: "foreign-io", Severity: iotax.Warning, Scope: OfTrial, Title: "someone else used the device",
 		Why: "During a workload that only reads, more than 2 % of the device's operations and bytes were writes (or the other way round). In the workload's own direction, the device did more than 2 % more bytes than the trial's own processes asked for " +
 			"(`read_bytes` and `write_bytes` in their /proc/PID/io, where these hold all of the workload); writes are only compared so where nothing adds writes of its own (direct I/O on ext4 or xfs, no flush per write).",
@@ -233,10 +243,10 @@ var (
 	drainCounted = Rule{ID: "drain-counted", Severity: iotax.Warning, Scope: OfTrial, Title: "the end of the queue was counted as time",
 		Why: "At the end of its window fio waits for the I/Os in flight. It counts that time, and not those I/Os, so that its IOPS are too low by the share of the wait, about latency ÷ window. More than 1 % is told. " +
 			"Its bandwidth is not: the bytes of those I/Os are counted (fio 3.33). Deep queues on slow targets in short trials suffer most, and the ratio of a slow target to a fast one is then too low as well.",
-		Mend: "use longer trials (`--trial 10s`), or a smaller `iodepth`"}
+		Mend: "use longer trials (`--trial 10s`); use a smaller `iodepth`"}
 	shortWindow = Rule{ID: "short-window", Severity: iotax.Warning, Scope: OfTrial, Title: "the trial ended before its time",
 		Why:  "The tool ran for less than 95 % of the window asked for, usually because its file was through.",
-		Mend: "use `time_based: 1`, or a larger `size`"}
+		Mend: "use `time_based: 1`; use a larger `size`"}
 	stall = Rule{ID: "stall", Severity: iotax.Warning, Scope: OfTrial, Title: "nothing was done for a while",
 		Why:  "The series has seconds with no I/O, or next to none (1 % of the usual rate), or ends 3 s (three steps, where those are longer) before the window does: a flush that blocks everything, a lost interrupt, a paused guest, a reconnect.",
 		Mend: "look at the series and at the kernel's log of both sides at that time"}
@@ -259,7 +269,7 @@ var (
 	blockingSubmit = Rule{ID: "blocking-submit", Severity: iotax.Warning, Scope: OfTrial, Title: "the asynchronous engine blocks at submission",
 		Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +
 			"libaio does so on buffered files, and every engine on 9p, virtio-fs and sshfs.",
-		Mend: "use `numjobs` in place of `iodepth`, on all targets; where libaio blocks, `ioengine: io_uring` may not"}
+		Mend: "use `numjobs` in place of `iodepth`, on all targets; use `ioengine: io_uring`, which may not block where libaio does"}
 	depthNotReached = Rule{ID: "depth-not-reached", Severity: iotax.Warning, Scope: OfTrial, Title: "the queue was not as deep as asked",
 		Why:  "By Little's law, the sum of IOPS × mean latency is the number of I/Os in flight. It is less than 80 % of iodepth × numjobs.",
 		Mend: "see whether the engine blocks at submission or its CPU is the limit; compare targets at the depth they reach"}
@@ -280,7 +290,7 @@ var (
 		Mend: "compare bandwidth rather than IOPS, or use the same scheduler and block limits"}
 	guestBeatsHost = Rule{ID: "guest-beats-host", Severity: iotax.Warning, Scope: OfRun, Title: "a guest is faster than its host on the same disk",
 		Why:  "The whole interval lies above 1 + margin, and the guest's disk or share stands on the host's own directory. Usually a cache answered, or the host's side was held back (its engine, its depth).",
-		Mend: "read the target's other findings; use `cache: none`, a larger file, and the same depth on both sides"}
+		Mend: "read the target's other findings; use `cache: none`; use a larger file, and the same depth on both sides"}
 	hostCache = Rule{ID: "host-cache", Severity: iotax.Info, Scope: OfRun, Title: "direct I/O in the guest is not direct on the host",
 		Why:  "virtiofsd (without `--allow-direct-io`), QEMU's 9p server and disks with `cache` writeback, writethrough or unsafe read through the host's page cache, whatever `direct=1` says in the guest. Whether it answered is told by `cache-served`.",
 		Mend: "for disks use `cache: none`; for shares drop caches (cold cells do) and use files larger than the host's memory"}

@@ -259,7 +259,7 @@ func (s *study) plausible() []iotax.Finding {
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
 			}
-			fs = append(fs, guestBeatsHost.finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
+			fs = append(fs, guestBeatsHost.without("`cache: none`", noCache(s.info(t).Facts["disk.cache"])).finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
 				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
 		}
 	}

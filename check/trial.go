@@ -180,7 +180,8 @@ func (r reading) device() []iotax.Finding {
 			asked = min(asked, own)
 		}
 		served := func(device, of float64, name string) {
-			rule := c.rule
+			rule := c.rule.without("`cache: none`", noCache(r.fact("disk.cache"))).without("--warm", r.warm()).
+				without("fsync", r.flushes() || strings.Contains(r.fact(factCommand), "--end_fsync=1"))
 			if r.warm() || device >= servedBelow*done {
 				rule = rule.as(iotax.Warning)
 			}
@@ -195,7 +196,7 @@ func (r reading) device() []iotax.Finding {
 			served(outer, asked, "the device")
 		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
 			n, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, deviceDidLess.finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
+			fs = append(fs, deviceDidLess.without("`cache: none`", noCache(r.fact("disk.cache"))).finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
 		}
 	}
 	return fs
@@ -312,13 +313,21 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 	return nil
 }
 
+// flushes reports whether the job asks for flushes before its end.
+func (r reading) flushes() bool {
+	return slices.ContainsFunc([]string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"}, func(o string) bool {
+		return strings.Contains(r.fact(factCommand), o)
+	})
+}
+
+// noCache reports whether a guest's disk with that cache mode keeps out of the host's page cache.
+func noCache(mode string) bool { return mode == "none" || mode == "directsync" }
+
 // writesAlone reports whether a write of the job is one write of the device: a journal, which flushes
 // fill, and file systems that copy on write add others, which are nobody else's.
 func (r reading) writesAlone() bool {
-	for _, o := range []string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"} {
-		if strings.Contains(r.fact(factCommand), o) {
-			return false
-		}
+	if r.flushes() {
+		return false
 	}
 	switch r.fact("filesystem") {
 	case "", "ext2", "ext3", "ext4", "xfs":
@@ -334,7 +343,7 @@ func (r reading) lineRate() []iotax.Finding {
 	if !ok {
 		return nil
 	}
-	rule := lineRateExceeded
+	rule := lineRateExceeded.without("`direct: 1`", r.direct())
 	if !r.direct() || r.warm() {
 		rule = rule.as(iotax.Warning)
 	}
@@ -359,12 +368,13 @@ func (r reading) window() []iotax.Finding {
 	s := r.seconds()
 	asked := r.t.Length.Seconds()
 	if s > 0 && asked > 0 && s < windowShort*asked {
-		fs = append(fs, shortWindow.finding("%s of %s", secondsText(s), secondsText(asked)))
+		fs = append(fs, shortWindow.without("time_based", strings.Contains(r.fact(factCommand), "--time_based")).finding("%s of %s", secondsText(s), secondsText(asked)))
 	}
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value("operations") // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
-		fs = append(fs, drainCounted.finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+		asked, known := r.asked()
+		fs = append(fs, drainCounted.without("iodepth", known && asked <= 1).finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
@@ -476,11 +486,12 @@ func (r reading) cpu() []iotax.Finding {
 	busy, ok := r.busy()
 	host, _ := r.value("cpu.host.busy")
 	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
+	rule := generatorBound.without("io_uring", r.fact(factEngine) == "io_uring")
 	switch {
 	case ok && busy > busyThread:
-		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each", percent(busy)))
+		fs = append(fs, rule.finding("its threads used %s of a CPU each", percent(busy)))
 	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
-		fs = append(fs, generatorBound.finding("its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
+		fs = append(fs, rule.without("numjobs", true).finding("its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
 	}
 	return fs
 }
@@ -517,7 +528,7 @@ func (r reading) submission() []iotax.Finding {
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
-			fs = append(fs, blockingSubmit.finding("%s with %s: submission takes %s, completion %s", d, r.fact(factEngine), secondsText(slat), secondsText(clat)))
+			fs = append(fs, blockingSubmit.without("io_uring", r.fact(factEngine) != "libaio").finding("%s with %s: submission takes %s, completion %s", d, r.fact(factEngine), secondsText(slat), secondsText(clat)))
 		}
 	}
 	return fs

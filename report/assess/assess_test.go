@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/report"
@@ -75,6 +76,23 @@ func causeCases() map[string]assessCase {
 			reporttest.Against(r, "three", "s3", "tcp")
 		}
 	}
+	with := func(iops float64, rule, name string, value float64) reporttest.CellSpec {
+		c := finding("share", iops, rule)
+		c.Values[name] = value
+		return c
+	}
+	length := func(_ *iotax.Run, ts []*iotax.Trial) {
+		for _, x := range ts {
+			x.Length = 10 * time.Second
+		}
+	}
+	reached := func(rule, clients string) reporttest.CellSpec {
+		return reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
+			c.Facts = map[string]string{"iodepth": "32", "numjobs": "1", "clients": clients}
+			c.Values["read.latency.mean"] = .032 // 32 in flight at 1000/s
+			c.Findings = []iotax.Finding{reporttest.Warn(rule)}
+		})
+	}
 	depth := func(c *reporttest.CellSpec) {
 		c.Facts = map[string]string{"iodepth": "8", "numjobs": "4"}
 		c.Values["read.latency.mean"] = .001 // 1.0 in flight at 1000/s
@@ -110,8 +128,11 @@ func causeCases() map[string]assessCase {
 			depth(c)
 			c.Findings = []iotax.Finding{reporttest.Warn("depth-not-reached")}
 		})}, want: "; by Little's law 1 were in flight where 32 were asked for"},
-		"depth, no finding": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, depth)}, without: "Little"},
-		"generator":         {cells: []reporttest.CellSpec{disk, finding("share", 1000, "generator-bound")}, want: "; its load generator had no more CPU, so the CPU is the limit"},
+		"blocking, but deep enough":        {cells: []reporttest.CellSpec{disk, reached("blocking-submit", "1")}, want: "of disk's 4k read IOPS", without: "in flight"},
+		"not reached, but deep enough":     {cells: []reporttest.CellSpec{disk, reached("depth-not-reached", "1")}, want: "of disk's 4k read IOPS", without: "in flight"},
+		"each of four clients has a share": {cells: []reporttest.CellSpec{disk, reached("depth-not-reached", "4")}, want: "; by Little's law 8.1 were in flight where 32 were asked for"},
+		"depth, no finding":                {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, depth)}, without: "Little"},
+		"generator":                        {cells: []reporttest.CellSpec{disk, finding("share", 1000, "generator-bound")}, want: "; its load generator had no more CPU, so the CPU is the limit"},
 		"generator of the baseline": {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), reporttest.Reads("share", 1000, nil)},
 			want: "; disk was itself limited by its CPU, so that the loss may be larger"},
 		"generator of both": {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), finding("share", 1000, "generator-bound")}, want: "disk's 4k read IOPS", without: "CPU"},
@@ -126,12 +147,17 @@ func causeCases() map[string]assessCase {
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 11000} }},
 		"far from the ceiling": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, without: "CPU",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 1e6} }},
-		"steal":         {cells: []reporttest.CellSpec{disk, finding("share", 1000, "steal")}, want: "; CPU time was stolen from it"},
-		"steal of both": {cells: []reporttest.CellSpec{finding("disk", 10000, "steal"), finding("share", 1000, "steal")}, want: "disk's 4k read IOPS", without: "stolen"},
-		"throttle":      {cells: []reporttest.CellSpec{disk, finding("share", 1000, "throttle-step")}, want: "; a limit set in during its trials"},
-		"drain":         {cells: []reporttest.CellSpec{disk, finding("share", 1000, "drain-counted")}, want: "; the end of its queue was counted as time"},
-		"drain, bandwidth": {cells: []reporttest.CellSpec{disk, finding("share", 1000, "drain-counted")}, want: "4k read bandwidth", without: "queue",
-			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Workloads[0].Metrics = []string{"read.bandwidth"} }},
+		"steal":           {cells: []reporttest.CellSpec{disk, with(7000, "steal", "cpu.host.steal", .2)}, want: "; 20 % of its CPU time was stolen"},
+		"steal of little": {cells: []reporttest.CellSpec{disk, with(1000, "steal", "cpu.host.steal", .03)}, without: "stolen"},
+		"steal of both":   {cells: []reporttest.CellSpec{finding("disk", 10000, "steal"), finding("share", 1000, "steal")}, want: "disk's 4k read IOPS", without: "stolen"},
+		"throttle":        {cells: []reporttest.CellSpec{disk, finding("share", 1000, "throttle-step")}, want: "; a limit set in during its trials"},
+		"drain":           {cells: []reporttest.CellSpec{disk, with(8000, "drain-counted", "duration", 12.5)}, want: "; the end of its queue was counted as time, so that it looks 20 % slower than it is", change: length},
+		"drain of little": {cells: []reporttest.CellSpec{disk, with(1000, "drain-counted", "duration", 10.2)}, without: "queue", change: length},
+		"drain, bandwidth": {cells: []reporttest.CellSpec{disk, with(8000, "drain-counted", "duration", 12.5)}, want: "4k read bandwidth", without: "queue",
+			change: func(r *iotax.Run, ts []*iotax.Trial) {
+				length(r, ts)
+				r.Workloads[0].Metrics = []string{"read.bandwidth"}
+			}},
 		"few trials said so": {cells: []reporttest.CellSpec{disk, finding("share", 1000, "steal")}, without: "stolen",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts[:len(ts)-4] {
@@ -360,7 +386,9 @@ func sentenceCases() map[string]assessCase {
 		"doubt":            {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn("not-steady"))}, kind: SaysDoubt, want: "Checks that warn, see the notes: not-steady (b / 4k read)."},
 		"doubt of the run": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "Checks that warn, see the notes: unlike-depth.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Findings = []iotax.Finding{reporttest.Warn("unlike-depth")} }},
-		"a cause is no doubt besides": {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn("steal"))}, kind: SaysDoubt},
+		"a cause is no doubt besides": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 7000, func(c *reporttest.CellSpec) {
+			c.Findings, c.Values["cpu.host.steal"] = []iotax.Finding{reporttest.Warn("steal")}, .2
+		})}, kind: SaysDoubt},
 		"doubt of all": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "not-steady (all)",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {

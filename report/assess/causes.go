@@ -22,6 +22,10 @@ const (
 	lineAtMost    = 1.05
 )
 
+// depthShort is the share of the depth asked for from which on a queue is as deep as asked, as check's depth-not-reached
+// has it.
+const depthShort = 0.80
+
 // A reason is a cause with its figure in one cell; those of several cells are told as a range.
 type reason struct {
 	rule   string
@@ -118,6 +122,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		depth, asked = a.depth(c)
 	}
 	switch {
+	case depth >= depthShort*asked && asked > 1: // whatever blocked, the queue was as deep as asked
 	case blocking && depth > 0 && asked > 1:
 		add("blocking-submit", depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
@@ -144,15 +149,19 @@ func (a *assessing) findReasons(c assessed) []reason {
 		}
 		break
 	}
-	if here("steal") && !there("steal") {
-		plain("steal", "CPU time was stolen from it")
+	// A share of the time explains a loss that is not many times as large.
+	lost := 1 - c.r.Ratio.Estimate
+	if stolen := max(a.median(c, "cpu.host.steal"), a.median(c, "cpu.machine.steal")); here("steal") && !there("steal") && stolen >= lost/2 {
+		add("steal", stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
 	}
 	if here("throttle-step") && !there("throttle-step") {
 		plain("throttle-step", "a limit set in during its trials")
 	}
 	// The bytes of those I/Os are counted, and only their number is not.
-	if strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") {
-		plain("drain-counted", "the end of its queue was counted as time, so that it looks slower than it is")
+	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") && over >= lost/2 {
+		add("drain-counted", over, share, func(f string) string {
+			return "the end of its queue was counted as time, so that it looks " + f + " slower than it is"
+		})
 	}
 	return out
 }
@@ -204,7 +213,11 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 				flows = append(flows, stat.Flow{Rate: rate.Value, Latency: latency.Value})
 			}
 		}
-		if d := stat.Little(flows...); d > 0 {
+		d := stat.Little(flows...)
+		if n, err := strconv.Atoi(t.Facts["clients"]); err == nil && n > 1 {
+			d /= float64(n) // each has a queue of its own
+		}
+		if d > 0 {
 			depths = append(depths, d)
 		}
 		if d, err := strconv.ParseFloat(t.Facts["iodepth"], 64); err == nil && d > 0 {
@@ -218,6 +231,35 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 		return 0, asked
 	}
 	return stat.Median(depths).Estimate, asked
+}
+
+// median is that of a value over the cell's trials that count; 0 where none has it.
+func (a *assessing) median(c assessed, name string) float64 {
+	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
+		v, ok := t.Value(name)
+		return v.Value, ok
+	})
+}
+
+// overrun is the share of a trial's time that passed after its window.
+func (a *assessing) overrun(c assessed) float64 {
+	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
+		v, ok := t.Value("duration")
+		return 1 - t.Length.Seconds()/v.Value, ok && v.Value > 0 && t.Length > 0
+	})
+}
+
+func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool)) float64 {
+	var xs []float64
+	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
+		if x, ok := of(t); ok && a.Counts(t) {
+			xs = append(xs, x)
+		}
+	}
+	if len(xs) == 0 {
+		return 0
+	}
+	return stat.Median(xs).Estimate
 }
 
 // factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
