@@ -373,8 +373,8 @@ func (r reading) window() []iotax.Finding {
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value("operations") // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
-		asked, known := r.asked()
-		fs = append(fs, drainCounted.without("iodepth", known && asked <= 1).finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+		depth, known := r.asked()
+		fs = append(fs, drainCounted.without("iodepth", known && depth <= 1).finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same

@@ -474,8 +474,8 @@ func (b *builder) compare(s *Section, r *Row) {
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
 				Mend: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
-				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is known to", format.Percent(b.Run.Precision)),
-					Detail: "± " + format.Percent(e.HalfWidth()), Cells: []Cell{cell}})
+				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
+					Detail: format.PlusMinus(e.HalfWidth()), Cells: []Cell{cell}})
 		}
 	}
 	if n := len(b.void[s.Workload]); n > 0 {

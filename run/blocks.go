@@ -283,11 +283,11 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneDone, "with nothing to compare", 0)
 	case !done:
 	case stat.Precise(ln.widest, e.run.Precision):
-		e.stop(ln, laneDone, "precise to ± "+percent(width), 0)
+		e.stop(ln, laneDone, "precise to "+plusMinus(width), 0)
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, "± "+percent(width), 0) // a number of blocks was asked for, and no precision
+		e.stop(ln, laneDone, plusMinus(width), 0) // a number of blocks was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached (± "+percent(width)+")", notPrecise)
+		e.stop(ln, laneShort, "precision not reached: "+plusMinus(width), notPrecise)
 	}
 }
 
@@ -426,14 +426,12 @@ func (e *engine) each(l *lane) time.Duration {
 	return e.p.TrialTime(&l.plan)
 }
 
-func percent(x float64) string {
-	if math.IsNaN(x) {
-		return "∞"
+// plusMinus prints the half width of an interval, unless that is no information.
+func plusMinus(x float64) string {
+	if !(x <= 1) {
+		return "too noisy (wider than ± 100 %)"
 	}
-	if x >= 1 {
-		return fmt.Sprintf("%.0f %%", 100*x)
-	}
-	return fmt.Sprintf("%.2g %%", 100*x)
+	return fmt.Sprintf("± %.2g %%", 100*x)
 }
 
 var errNothing = errors.New("the workload did nothing")

@@ -146,7 +146,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 				l.Blocks = fmt.Sprintf("block %d of at most %d", l.Done, l.Most)
 			}
 		}
-		if half := widest(sec); half > 0 && half < 10 {
+		if half := widest(sec); half > 0 && half <= 1 {
 			l.Interval = "± " + format.Percent(half)
 			l.Precise = half <= run.Precision && l.Done >= m.Blocks.Min
 		}

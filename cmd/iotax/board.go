@@ -197,8 +197,8 @@ func (r *boardRow) interval() string {
 	switch {
 	case !(r.half > 0):
 		return ""
-	case r.half >= 10:
-		return "± >1000 %"
+	case r.half > 1:
+		return "± >100 %"
 	case r.precision > 0:
 		return "± " + share(r.half) + " → " + share(r.precision)
 	}

@@ -309,7 +309,7 @@ func (a *assessing) unsure(cells []assessed) {
 	}
 	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
-		said = append(said, "next to nothing is known of "+format.Enumerate(dark, format.Listed, "cell"))
+		said = append(said, format.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.Counted(), strings.Join(said, "; "))
 	a.say(s)

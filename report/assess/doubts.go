@@ -47,7 +47,7 @@ func (a *assessing) noise() {
 		}
 		parts = append(parts, fmt.Sprintf("%s (%s)", name, format.Percent(n.sd)))
 	}
-	s.Text = fmt.Sprintf("Noisy, trials vary by more than %s: %s.", format.Percent(noisySpread), format.Enumerate(parts, format.Listed, "cell"))
+	s.Text = fmt.Sprintf("Noisy, trials vary by %s or more: %s.", format.Percent(noisySpread), format.Enumerate(parts, format.Listed, "cell"))
 	a.say(s)
 }
 

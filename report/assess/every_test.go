@@ -98,7 +98,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s could not be opened: %s.", "sentence/not opened", "sentence/takes no part"},
 	{"%s could not be measured: %s.", "sentence/never measured", "sentence/failed"},
 	{"%s has no result: none of its %s counts.", "sentence/failed", "sentence/nothing failed"},
-	{"next to nothing is known of ", "sentence/nothing known", "sentence/unsure"},
+	{" to tell: ", "sentence/nothing known", "sentence/unsure"},
 	{"Not decided, more %ss would tell: %s.", "sentence/unsure", "sentence/sure"},
 	{"between %s× and %s×", "sentence/unsure", "sentence/nothing known"},
 	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},
@@ -141,7 +141,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{", and not %d times: the fast path is missed.", "sentence/fast path missed", "sentence/fast path"},
 	{"; whether that is %d times is not decided.", "sentence/fast path unsure", "sentence/fast path"},
 
-	{"Noisy, trials vary by more than %s: %s.", "sentence/noise", "sentence/quiet"},
+	{"Noisy, trials vary by %s or more: %s.", "sentence/noise", "sentence/quiet"},
 	{"the same within ± ", "sentence/the sum of all", "sentence/not fair"},
 	{"not decided", "sentence/the sum of all", "sentence/not fair"},
 	{"without a verdict", "sentence/condemned", "sentence/not fair"},

@@ -33,11 +33,45 @@ func TestPrecision(t *testing.T) {
 			t.Errorf("%+v %s: %q, want %q", c.i, c.unit, got, c.want)
 		}
 	}
-	if got := Ratio(stat.Interval{Estimate: .8, Lo: 1e-14, Hi: 1e13, N: 2}); got != "0.8× [<0.1, >1000]" {
-		t.Errorf("an absurd interval is %q", got)
-	}
 	if got := Ratio(stat.Interval{Estimate: .472, Lo: .449, Hi: .502, N: 6}); got != "0.47× [0.45, 0.50]" {
 		t.Errorf("ratio: %q", got)
+	}
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		lo, estimate, hi             float64
+		ratio, times, share, between string
+	}{
+		{1e-14, .8, 1e13, "too noisy", "an unknown multiple", "an unknown multiple", "an unknown multiple"},
+		{.5, 10, 250, "too noisy", "an unknown multiple", "an unknown multiple", "an unknown multiple"},
+		{2, 10, 250, "too noisy", "more than 2.0×", "more than 2.0×", "more than 2.0×"},
+		{.04, 1, 3.3, "too noisy", "less than 3.3×", "less than 330 %", "less than 3.3×"},
+		{.3, 1, 3, "too noisy", "between 0.30× and 3.0×", "between 30 % and 300 %", "between 0.30× and 3.0×"},
+		{0, 1, inf, "too noisy", "an unknown multiple", "an unknown multiple", "an unknown multiple"},
+		{5, 10, 19, "10.0× [5.0, 19.0]", "10.0× [5.0–19.0]", "10.0× [5.0–19.0]", "between 5.0× and 19.0×"},
+		{.51, 1, 2, "1.00× [0.51, 2.00]", "1.00× [0.51–2.00]", "100 % [51–200]", "between 0.51× and 2.00×"},
+		{27, 33, 43, "33× [27, 43]", "33× [27–43]", "33× [27–43]", "between 27× and 43×"},
+		{.11, .19, .36, "0.19× [0.11, 0.36]", "0.19× [0.11–0.36]", "19 % [11–36]", "between 0.11× and 0.36×"},
+	} {
+		i := stat.Interval{Estimate: c.estimate, Lo: c.lo, Hi: c.hi, N: 6}
+		if got := [4]string{Ratio(i), Times(i), Share(i), Extent(i)}; got[0] != c.ratio || got[1] != c.times || got[2] != c.share || got[3] != c.between && !math.IsInf(c.hi, 1) {
+			t.Errorf("%v: %q", i, got)
+		}
+	}
+	for half, want := range map[float64]string{.03: "± 3 %", 1: "± 100 %", 694434693.98: "too noisy (wider than ± 100 %)", inf: "too noisy (wider than ± 100 %)"} {
+		if got := PlusMinus(half); got != want {
+			t.Errorf("± %v: %q", half, got)
+		}
+	}
+	for _, step := range []float64{500 << 20, 1 << 29} {
+		if got := Tick(3*step, step, iotax.BytesPerSecond); got != "1500 MiB/s" && got != "1536 MiB/s" {
+			t.Errorf("tick: %q", got)
+		}
+	}
+	if got := Tick(1.5e6, 5e5, iotax.PerSecond); got != "1500k" {
+		t.Errorf("tick: %q", got)
+	}
+	if got := Spread(stat.Interval{Estimate: 11600, Lo: 1100, Hi: 31900, N: 6}, iotax.PerSecond); got != "12k (too noisy)" {
+		t.Errorf("wide spread: %q", got)
 	}
 	if got := Spread(stat.Interval{Estimate: 11600, Lo: 11200, Hi: 11900, N: 6}, iotax.PerSecond); got != "11.6k ±3 %" {
 		t.Errorf("spread: %q", got)

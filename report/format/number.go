@@ -133,7 +133,11 @@ func Spread(i stat.Interval, unit string) string {
 	if !Finite(i) || i.Estimate == 0 {
 		return s
 	}
-	return s + " ±" + Percent(math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo)/math.Abs(i.Estimate))
+	half := math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo) / math.Abs(i.Estimate)
+	if half > 1 {
+		return s + " (" + TooNoisy + ")"
+	}
+	return s + " ±" + Percent(half)
 }
 
 // Value prints estimate and bounds: "11.6k [11.2k, 11.9k]", "310 [300, 318] MiB/s".
@@ -184,6 +188,15 @@ func Step(x float64, unit string) float64 {
 		}
 	}
 	return 10 * p * base
+}
+
+// Tick prints v, a multiple of step, on an axis: all ticks have the unit of the step.
+func Tick(v, step float64, unit string) string {
+	if v == 0 {
+		return "0"
+	}
+	sc := ScaleOf(unit, step)
+	return WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
 }
 
 // Lone is a value without an interval.

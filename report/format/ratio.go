@@ -8,31 +8,71 @@ import (
 	"iotax/stat"
 )
 
-// Share prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple.
+// TooNoisy stands where an interval says so little that its numbers are no information.
+const TooNoisy = "too noisy"
+
+// Noisy reports whether the interval of a ratio is wider than ± 100 %, or has a bound beyond 10× or below 0.1× of the estimate.
+func Noisy(i stat.Interval) bool {
+	return i.Bounded() && (!(i.Lo > 0) || !(i.Hi/i.Lo <= 4) || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10)
+}
+
+// Vague reports whether an interval says next to nothing, or is none.
+func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
+
+// Share prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple. Of a noisy one it prints the bounds.
 func Share(i stat.Interval) string {
-	if i.Estimate >= 10 {
+	switch {
+	case i.Estimate >= 10:
 		return Times(i)
+	case Noisy(i):
+		return bounds(i, 100, " %")
 	}
 	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
-	p := Places(pc.Estimate, Half(pc))
+	p := places(pc)
 	if !Finite(pc) {
 		return Fixed(pc.Estimate, p) + " %"
 	}
 	return fmt.Sprintf("%s %% [%s–%s]", Fixed(pc.Estimate, p), bound(pc.Lo, p), bound(pc.Hi, p))
 }
 
-// Times prints a ratio as a multiple: "3.2× [2.9–3.5]".
+// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". Of a noisy one it prints the bounds.
 func Times(i stat.Interval) string {
-	p := Places(i.Estimate, Half(i))
+	if Noisy(i) {
+		return bounds(i, 1, "×")
+	}
+	p := places(i)
 	if !Finite(i) {
 		return Fixed(i.Estimate, p) + "×"
 	}
 	return fmt.Sprintf("%s× [%s–%s]", Fixed(i.Estimate, p), bound(i.Lo, p), bound(i.Hi, p))
 }
 
-// Vague reports whether an interval says next to nothing: the truth may be a hundred times as much at one end
-// as at the other, or there is no end.
-func Vague(i stat.Interval) bool { return !Finite(i) || !(i.Lo > 0) || i.Hi/i.Lo > 100 }
+// bounds prints those that are not absurd: "between 0.30× and 2.1×", "more than 3.0×".
+func bounds(i stat.Interval, by float64, unit string) string {
+	lo, hi := digits(by*i.Lo)+unit, digits(by*i.Hi)+unit
+	low, high := i.Lo >= i.Estimate/10, i.Hi <= 10*i.Estimate
+	switch {
+	case low && high:
+		return "between " + lo + " and " + hi
+	case low:
+		return "more than " + lo
+	case high:
+		return "less than " + hi
+	}
+	return "an unknown multiple"
+}
+
+// digits prints two significant digits.
+func digits(x float64) string { return Fixed(x, Places(x, math.NaN())) }
+
+// places is the decimal place at which a ratio and its bounds are cut: two digits of the smallest of them stay.
+func places(i stat.Interval) int {
+	p := Places(i.Estimate, Half(i))
+	if i.Lo > 0 && i.Lo < i.Estimate {
+		return min(p, Places(i.Lo, math.NaN()))
+	}
+	return min(p, Places(i.Estimate, math.NaN()))
+}
 
 // Inverse is the ratio the other way round.
 func Inverse(i stat.Interval) stat.Interval {
@@ -41,19 +81,25 @@ func Inverse(i stat.Interval) stat.Interval {
 
 // Extent prints the bounds of a ratio: "between 0.86× and 1.15×".
 func Extent(i stat.Interval) string {
-	p := Places(i.Estimate, Half(i))
-	if !Finite(i) {
+	switch {
+	case !Finite(i):
 		return "of unknown size"
+	case Noisy(i):
+		return bounds(i, 1, "×")
 	}
+	p := places(i)
 	return fmt.Sprintf("between %s× and %s×", bound(i.Lo, p), bound(i.Hi, p))
 }
 
-// Ratio prints "0.47× [0.45, 0.50]".
+// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy.
 func Ratio(i stat.Interval) string {
-	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
+	switch {
+	case math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0):
 		return Dash
+	case Noisy(i):
+		return TooNoisy
 	}
-	p := Places(i.Estimate, Half(i))
+	p := places(i)
 	s := Fixed(i.Estimate, p) + "×"
 	if Finite(i) {
 		s += fmt.Sprintf(" [%s, %s]", bound(i.Lo, p), bound(i.Hi, p))
@@ -61,8 +107,15 @@ func Ratio(i stat.Interval) string {
 	return s
 }
 
-// bound prints an end of a ratio's interval. From two or three noisy blocks it can be absurd, and its
-// digits then say nothing.
+// PlusMinus prints a half width: "± 3 %", or that it is too noisy.
+func PlusMinus(half float64) string {
+	if !(half <= 1) {
+		return TooNoisy + " (wider than ± 100 %)"
+	}
+	return "± " + Percent(half)
+}
+
+// bound prints an end of a ratio's interval. A ratio of thousands needs no exact end.
 func bound(x float64, exp int) string {
 	const most = 1000
 	least := math.Pow(10, float64(exp))

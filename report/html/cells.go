@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"iotax"
 	"iotax/report"
@@ -40,9 +39,7 @@ func viewSection(r *report.Report, s report.Section, trend func(compare.CellMetr
 			if k == 0 {
 				t.Anchor = "start"
 			} else {
-				sc := format.ScaleOf(s.Unit, float64(k)*step)
-				y := float64(k) * step / sc.Factor
-				t.Label = format.WithUnit(strconv.FormatFloat(math.Round(y*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
+				t.Label = format.Tick(float64(k)*step, step, s.Unit)
 			}
 			if t.X > 92 {
 				t.Anchor = "end"

@@ -128,7 +128,7 @@ func linearAxis(label string, most float64, unit string) chart.Axis {
 	}
 	step := format.Step(most/3.5, unit)
 	for k := 0.0; k*step <= a.Hi; k++ {
-		a.Ticks = append(a.Ticks, chart.Tick{At: k * step, Label: tickLabel(k*step, unit)})
+		a.Ticks = append(a.Ticks, chart.Tick{At: k * step, Label: format.Tick(k*step, step, unit)})
 	}
 	return a
 }

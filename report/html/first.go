@@ -161,6 +161,8 @@ func sureTile(r *report.Report, counts map[stat.Verdict]int, total, bounded int,
 	switch {
 	case bounded == 0:
 		t.Small = append(t.Small, "no judged ratio has an interval")
+	case wide > 1:
+		t.Small = append(t.Small, format.Unbroken("95 % intervals up to more than ± 100 %"))
 	case format.Percent(narrow) == format.Percent(wide):
 		t.Small = append(t.Small, format.Unbroken("95 % intervals of ± "+format.Percent(wide)))
 	default:

@@ -344,10 +344,10 @@ func (a textAxis) draw(r report.Row, p palette) string {
 	e := r.Ratio
 	style := p.verdict(r.Verdict)
 	var from, to int
-	if e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) {
+	if e != nil && e.Estimate > 0 && !math.IsInf(e.Estimate, 0) && !format.Noisy(e.Interval) {
 		mid := a.column(e.Estimate)
 		from, to = mid, mid
-		if format.Finite(e.Interval) && e.Lo > 0 {
+		if format.Finite(e.Interval) {
 			from, to = a.column(e.Lo), a.column(e.Hi)
 			for i := from; i <= to; i++ {
 				cells[i] = '━'
