@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/stat"
 )
 
 // A Rule is one mistake or mishap that a program can see.
@@ -48,7 +49,7 @@ func Rules() []Rule {
 // beside a verdict. They stand here so that every id has its page.
 var told = []Rule{
 	{ID: "fio-error", Severity: iotax.Invalid, Scope: OfRunning, Title: "fio reported an error",
-		Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause"},
+		Why: "A job of fio ended with an error number. The trial is kept as a failed row and has no number.", Mend: "read the error: it names the job and the cause; use the other values of the result; run fio again for quantiles"},
 	{ID: "fio-version-differs", Severity: iotax.Warning, Scope: OfRunning, Title: "targets run different versions of fio",
 		Why: "Engines and defaults change between versions; a difference may be fio's.", Mend: "install the same version everywhere, or let iotax push this host's"},
 	{ID: "engine-common", Severity: iotax.Info, Scope: OfRunning, Title: "all targets use the engine that works on all of them",
@@ -126,8 +127,9 @@ var told = []Rule{
 		Why: "On one side it reaches the device, on the other it is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). The two are not ranked.", Mend: "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"},
 	{ID: "precision-not-reached", Severity: iotax.Info, Scope: OfReport, Title: "the interval is wider than asked for",
 		Why: "The interval is right, and says how much is known.", Mend: "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine"},
-	{ID: "few-trials", Severity: iotax.Info, Scope: OfReport, Title: "too few trials for an interval of the median",
-		Why: "An order-statistic interval at 95 % needs six values.", Mend: "measure at least six blocks (`--blocks 6`); import at least six results of it"},
+	{ID: "few-trials", Severity: iotax.Info, Scope: OfReport, Title: "too few trials for an interval and a verdict",
+		Why:  fmt.Sprintf("An order-statistic interval at 95 %% needs %d values, and with fewer pairs an interval of a ratio holds only if the noise is normal. So fewer give no interval and no verdict (`too few`), in a report as in a comparison of two runs.", stat.LeastTrials),
+		Mend: fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials)},
 	{ID: "no-ratio", Severity: iotax.Invalid, Scope: OfReport, Title: "the ratio could not be computed",
 		Why: "A value is zero, negative or not a number, so that it has no logarithm.", Mend: "look at the trials (`iotax show`)"},
 	{ID: "environment-differs", Severity: iotax.Warning, Scope: OfReport, Title: "two compared runs differ in more than their numbers",
@@ -135,7 +137,8 @@ var told = []Rule{
 	{ID: "baseline-changed", Severity: iotax.Warning, Scope: OfReport, Title: "the baseline itself changed between two runs",
 		Why: "The host or its disk is faster or slower than it was, and that is in the value of every target. It cancels in the ratio to the baseline.", Mend: "read the ratios against the baseline, or judge by them (`--by loss`)"},
 	{ID: "work-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a workload is not the same in two runs",
-		Why: "The name is the same, and the block size, depth, direction, size or caches are not. A verdict would be about the job, so there is none.", Mend: "give other work another name, and compare runs that did the same"},
+		Why: "The name is the same, and the job is not: an option of fio's (one that is absent counts as fio's default), a key of another kind of workload, or the caches. A verdict would be about the job, so there is none. " +
+			"What the target, the length of trials and the seed decide is no part of the job, and neither is its name: a job that is the same under another name is compared. Of fio's text and terse output not all options are known. What one side shows and the other does not is told as not recorded.", Mend: "compare runs that did the same"},
 	{ID: "no-values", Severity: iotax.Warning, Scope: OfReport, Title: "a cell of a compared run has no number",
 		Why: "The target could not be opened, or every trial failed or is void. What the other run has stands alone.", Mend: "look at the run (`iotax report`)"},
 	{ID: "no-common-baseline", Severity: iotax.Warning, Scope: OfReport, Title: "two runs share no baseline",

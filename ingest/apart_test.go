@@ -17,7 +17,9 @@ func TestApartInAnyOrder(t *testing.T) {
 		}
 		return head + "a: (groupid=0, jobs=1): err= 0: pid=1559: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
 	}
-	json := func(options string) string { return doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options)) }
+	json := func(options string) string {
+		return doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options))
+	}
 	for _, c := range []struct {
 		name, text string
 		want       []string

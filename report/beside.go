@@ -282,7 +282,7 @@ func (b *besider) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 // theirRatio is the ratio of two published samples. Its interval, where both have two repetitions, is that
 // of samples which were not taken in turns.
 func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
-	c, err := stat.Unpaired(base, xs, better, stat.Options{})
+	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})
 	if err != nil {
 		return nil
 	}

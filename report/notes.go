@@ -220,6 +220,9 @@ func Conclusive(v stat.Verdict) bool {
 	return v == stat.Worse || v == stat.Better || v == stat.Equivalent || v == stat.BelowMargin
 }
 
+// Unsure reports whether more trials could lead to a verdict.
+func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.TooFew }
+
 // ShownItems is how many items of a note a format tells that has little room.
 const ShownItems = 3
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -382,9 +383,13 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", f.ownVoid, r.Ran, 100*stat.MaxVoided),
 			Mend:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
 	}
-	if n := r.Value.N; r.Err == "" && n > 0 && n < 6 {
-		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Evidence: "fewer than six trials count: the median has no interval, and that of the ratio holds only if the noise is normal",
-			Mend: b.moreTrials(s.Workload, "measure at least six blocks (`--blocks 6`); import at least six results of it")}, Item{Cells: []Cell{cell}})
+	n := r.Value.N
+	if r.Ratio != nil {
+		n = min(n, r.Ratio.N)
+	}
+	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
+		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Mend: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials))},
+			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
 	}
 }
 

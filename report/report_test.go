@@ -48,9 +48,9 @@ func TestVerdictsOfFixture(t *testing.T) {
 		{"4k random read", "read.iops", reporttest.Ninep, stat.Worse, 6, "trial-void"},
 		{"4k random read", "read.iops", reporttest.UnsafeDisk, stat.NotRanked, 6, "durability-differs"},
 		{"4k random read", "read.iops", reporttest.NotOpened, stat.NoResult, 0, "target-not-opened"},
-		{"4k random write", "write.iops", reporttest.VirtioFS, stat.Worse, 4, "trial-failed"},
+		{"4k random write", "write.iops", reporttest.VirtioFS, stat.TooFew, 4, "trial-failed"},
 		{"4k random write", "write.iops", reporttest.VirtioBlk, stat.Inconclusive, 6, "not-steady"},
-		{"4k random write", "write.latency.p99", reporttest.VirtioFS, stat.Worse, 4, "few-trials"},
+		{"4k random write", "write.latency.p99", reporttest.VirtioFS, stat.TooFew, 4, "few-trials"},
 		{"1M sequential read", "read.bandwidth", reporttest.VirtioBlk, stat.Equivalent, 6, ""},
 		{"1M sequential read", "read.bandwidth", reporttest.VirtioFS, stat.NotComparable, 6, "cache-served"},
 	} {
@@ -130,8 +130,8 @@ func TestVerdictRules(t *testing.T) {
 		{"neither is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Neither, stat.NotRanked, ""},
 		{"errors on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:9]) }, iotax.Up, stat.NotComparable, "cache-served"},
 		{"errors on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:3]) }, iotax.Up, stat.NotComparable, "cache-served"},
-		{"one error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:8]) }, iotax.Up, stat.Worse, "blocks-void"},
-		{"one error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:2]) }, iotax.Up, stat.Worse, "blocks-void"},
+		{"one error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:8]) }, iotax.Up, stat.TooFew, "blocks-void"},
+		{"one error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:2]) }, iotax.Up, stat.TooFew, "blocks-void"},
 		{"one error of one trial that is not void", func(_ *iotax.Run, ts []*iotax.Trial) {
 			reporttest.Condemn(bad, ts[7:8])
 			for _, t := range ts[8:] {
@@ -143,7 +143,7 @@ func TestVerdictRules(t *testing.T) {
 			ts[7].Findings = []iotax.Finding{{Rule: "x", Severity: iotax.Warning}}
 		}, iotax.Up, stat.Worse, "x"},
 		{"other durability", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Durability = iotax.Volatile }, iotax.Up, stat.NotRanked, "durability-differs"},
-		{"one of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void = "clock" }, iotax.Up, stat.Worse, "blocks-void"},
+		{"one of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void = "clock" }, iotax.Up, stat.TooFew, "blocks-void"},
 		{"two of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void, ts[8].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
 		{"two of six void on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Void, ts[2].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
 		{"all failed", func(_ *iotax.Run, ts []*iotax.Trial) {
@@ -163,7 +163,8 @@ func TestVerdictRules(t *testing.T) {
 			for _, t := range ts {
 				t.Block = 0
 			}
-		}, iotax.Up, stat.Inconclusive, ""},
+		}, iotax.Up, stat.TooFew, "few-trials"},
+		{"five blocks", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Err, ts[7].Values = "boom", nil }, iotax.Up, stat.TooFew, "few-trials"},
 	} {
 		run, trials := reporttest.Small(c.better, reporttest.Flat100, reporttest.Flat50)
 		c.change(run, trials)
@@ -205,11 +206,11 @@ func TestFindingOfOneCell(t *testing.T) {
 }
 
 func TestOneErrorIsLeftOut(t *testing.T) {
-	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, []float64{50, 200, 49.6, 50.1, 50.9, 49.1})
-	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[7:8])
+	run, trials := reporttest.Small(iotax.Up, append(slices.Clone(reporttest.Flat100), 100), []float64{50, 200, 49.6, 50.1, 50.9, 49.1, 50.2})
+	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[8:9])
 	r := New(run, trials)
 	got := row(t, r, "w", "m", "b")
-	if got.Verdict != stat.Worse || got.Ratio.N != 5 || got.Ratio.Estimate > 0.51 || got.WithVoided == nil || got.WithVoided.Estimate < 0.55 {
+	if got.Verdict != stat.Worse || got.Ratio.N != 6 || got.Ratio.Estimate > 0.51 || got.WithVoided == nil || got.WithVoided.Estimate < 0.55 {
 		t.Errorf("verdict %q, ratio %+v, with it %+v", got.Verdict, got.Ratio, got.WithVoided)
 	}
 	if !slices.ContainsFunc(r.Notes, func(n Note) bool {
@@ -217,8 +218,8 @@ func TestOneErrorIsLeftOut(t *testing.T) {
 	}) {
 		t.Errorf("notes %+v", r.Notes)
 	}
-	if trials[7].Void != "" || len(trials[7].Findings) != 1 {
-		t.Errorf("the trial itself was changed: %+v", trials[7])
+	if trials[8].Void != "" || len(trials[8].Findings) != 1 {
+		t.Errorf("the trial itself was changed: %+v", trials[8])
 	}
 }
 

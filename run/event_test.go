@@ -61,7 +61,7 @@ func TestEventsCount(t *testing.T) {
 	if left != 0 {
 		t.Errorf("%v left at the end", left)
 	}
-	if halves[0] != 0 || !(halves[1] > 0) || !(halves[8] > 0) || !(halves[8] < halves[1]) {
+	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // six blocks that count have an interval
 		t.Errorf("half widths %v", halves)
 	}
 }

@@ -117,11 +117,8 @@ type Event struct {
 	HalfWidth, Precision float64
 }
 
-// Rules of findings about the run as a whole.
-const (
-	leftBehind = "left-behind" // what could not be removed
-	failedRule = "run-failed"  // what ended the run
-)
+// leftBehind is the rule of what could not be removed.
+const leftBehind = "left-behind"
 
 // Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
 // it came, and its trials went through Deps.Save. The error is that of the first step that kept the
@@ -220,7 +217,7 @@ func explainFailure(run *iotax.Run, err error) {
 		return
 	}
 	why, hint, _ := strings.Cut(err.Error(), "\n  mend: ")
-	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: failedRule, Severity: iotax.Warning, Evidence: why, Mend: hint}})
+	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: why, Mend: hint}})
 }
 
 // begin makes the record of the run, or takes up the one that is resumed.

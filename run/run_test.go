@@ -539,7 +539,7 @@ func TestOpenFailure(t *testing.T) {
 		}
 		found := ""
 		for _, f := range w.record.Findings {
-			if f.Rule == failedRule {
+			if f.Rule == "run-failed" {
 				found += f.Evidence + " → " + f.Mend
 			}
 		}

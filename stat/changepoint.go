@@ -69,7 +69,7 @@ func ChangePoints(logs []float64) []ChangePoint {
 		if i+1 < len(found) {
 			to = found[i+1].Index
 		}
-		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence})
+		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence, Least: LeastSegment})
 		if err != nil {
 			c = noChange(0)
 		}

@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +20,7 @@ type Effect struct {
 	T             Interval // exp of the paired t interval on d
 	SignedRank    Interval // exp of the signed-rank interval on d
 
-	// Exact says that SignedRank reaches the asked level. When it does not (five blocks at 95 %,
+	// Exact says that SignedRank reaches the asked level. When it does not (six blocks at 97.2 %,
 	// say), its bounds are the whole range of the blocks, which covers with 1−2^(1−n) only; the hull
 	// still has its level if the noise is normal, and no promise if it is not.
 	Exact bool
@@ -38,7 +39,13 @@ type Options struct {
 	// Autocorrelation is φ, the lag-one autocorrelation of d as calibration found it. Above 0 it
 	// widens the t interval by Widening(φ). It must be below 1.
 	Autocorrelation float64
+
+	// Least is the number of blocks, or of values on each side, below which there is no interval. 0 means
+	// LeastTrials, which is what reports use.
+	Least int
 }
+
+func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
 // Pair returns the log ratios d_b = ln(target_b/baseline_b), with the sign turned where less is
 // better, so that a positive d is a gain. The slices are paired by block. An error names the value
@@ -79,8 +86,8 @@ func positive(who string, i int, x float64) error {
 // Ratio is the ratio of target to baseline, paired by block and oriented so that higher is better for
 // the target: exp of the mean log ratio, within the hull of the paired t interval and the exact
 // Wilcoxon signed-rank interval at level 1−alpha. The hull keeps its level when either assumption
-// holds: normal noise, or noise that is only symmetric. One block has an estimate and no bounds;
-// none, unequal lengths and values without a logarithm are errors. See Effect for the parts.
+// holds: normal noise, or noise that is only symmetric. Fewer than LeastTrials blocks have an estimate and
+// no bounds; none, unequal lengths and values without a logarithm are errors. See Effect for the parts.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {
@@ -108,7 +115,7 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	e.Interval, e.SD = h.exp(), h.sd
 	e.HodgesLehmann = math.Exp(hodgesLehmann(d))
 	e.T.Estimate, e.SignedRank.Estimate = e.Estimate, e.HodgesLehmann
-	if n < 2 {
+	if o.tooFew(n) {
 		return e, nil
 	}
 	e.Exact = h.exact
@@ -191,7 +198,7 @@ func hull(d []float64, o Options) (logHull, error) {
 		}
 	}
 	h.mean, h.sd = meanSD(d)
-	if len(d) < 2 {
+	if o.tooFew(len(d)) {
 		return h, nil
 	}
 	h.se = h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation)

@@ -173,7 +173,12 @@ func TestSmallSamples(t *testing.T) {
 		t.Errorf("one block: %+v, %v", e, err)
 	}
 	five := []float64{.1, .12, .09, .11, .1}
-	e, err = Estimate(five, Options{})
+	for n := 1; n < LeastTrials; n++ {
+		if e, err = Estimate(five[:n], Options{}); err != nil || e.Bounded() || e.T.Bounded() || !math.IsNaN(e.P) || Judge(e.Interval, .01) != TooFew {
+			t.Errorf("%d blocks have no interval and no verdict: %+v, %v", n, e, err)
+		}
+	}
+	e, err = Estimate(five, Options{Least: 5})
 	if err != nil || e.Exact || !near(e.SignedRank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
 		t.Errorf("five blocks: %+v, %v", e, err)
 	}
@@ -186,7 +191,7 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || w.Exact || w.SignedRank != e.SignedRank {
 		t.Errorf("six blocks at a look: %+v, %v", w, err)
 	}
-	if e, err = Estimate([]float64{.2, .2, .2}, Options{}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {
+	if e, err = Estimate([]float64{.2, .2, .2}, Options{Least: 2}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {
 		t.Errorf("equal blocks: %+v, %v", e, err)
 	}
 }
@@ -228,7 +233,7 @@ func TestRatioErrors(t *testing.T) {
 }
 
 func values(t *rapid.T) (b, x []float64) {
-	n := rapid.IntRange(2, 40).Draw(t, "n")
+	n := rapid.IntRange(LeastTrials, 40).Draw(t, "n")
 	v := rapid.Float64Range(1e-3, 1e6)
 	return rapid.SliceOfN(v, n, n).Draw(t, "baseline"), rapid.SliceOfN(v, n, n).Draw(t, "target")
 }
@@ -327,7 +332,7 @@ func TestEffectProperties(t *testing.T) {
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64
-		for _, v := range rapid.SliceOfN(rapid.IntRange(-40, 60), 2, 30).Draw(t, "d") { // many ties
+		for _, v := range rapid.SliceOfN(rapid.IntRange(-40, 60), LeastTrials, 30).Draw(t, "d") { // many ties
 			d = append(d, float64(v)/500)
 		}
 		o := Options{Alpha: rapid.SampledFrom([]float64{.05, AlphaPerLook, .001, .5}).Draw(t, "alpha"),

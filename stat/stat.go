@@ -21,6 +21,10 @@ import (
 // Confidence is the level of every interval that is printed, 0.95.
 const Confidence = 0.95
 
+// LeastTrials is the least number of trials from which an interval or a verdict is made: with fewer, no
+// order-statistic interval of the median has 95 %, and an interval of a ratio holds only if the noise is normal.
+const LeastTrials = 6
+
 // An Interval is an estimate and the bounds of its confidence interval, in the unit of the sample.
 // Lo and Hi are NaN where the sample is too small to have an interval; then only N and Estimate say
 // anything. All three are NaN for an empty sample.
@@ -45,7 +49,7 @@ func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), 
 // Median returns the sample median with its order-statistic interval of at least 95 %: from the k-th
 // smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025
 // (Conover, Practical Nonparametric Statistics, 3.2). It assumes nothing about the distribution. It
-// needs six values: with fewer, even the whole range covers the median in less than 95 % of samples,
+// needs LeastTrials values: with fewer, even the whole range covers the median in less than 95 % of samples,
 // and Lo and Hi are NaN. xs is not modified; a NaN in it makes the result NaN.
 //
 // The tails are equal, so that the interval of a rate and that of its reciprocal agree;

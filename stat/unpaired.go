@@ -22,7 +22,7 @@ type Change struct {
 	T             Interval // exp of Welch's t interval
 	RankSum       Interval // exp of the rank-sum interval
 
-	// Exact says that RankSum reaches the asked level. When it does not (three trials against three at
+	// Exact says that RankSum reaches the asked level. When it does not (three values against three at
 	// 95 %, say), its bounds are the whole range of the differences; the hull still has its level if the
 	// noise is normal, and no promise if it is not.
 	Exact bool
@@ -33,7 +33,7 @@ type Change struct {
 
 // Unpaired is the ratio of after to before, each at least one positive number, in any order: exp of the
 // difference of the mean logarithms, within the hull of Welch's t interval and the rank-sum interval at
-// level 1−alpha. One value on a side leaves an estimate without bounds; an empty side and a value
+// level 1−alpha. Fewer than LeastTrials values on a side leave an estimate without bounds; an empty side and a value
 // without a logarithm are errors.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("before", before)
@@ -85,7 +85,7 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	d := differences(x, y)
 	c.HodgesLehmann = math.Exp(d.median())
 	c.RankSum.Estimate = c.HodgesLehmann
-	if m < 2 || n < 2 {
+	if o.tooFew(min(m, n)) {
 		return c, nil
 	}
 	half := 0.0

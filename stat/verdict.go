@@ -12,6 +12,7 @@ const (
 
 	// The verdicts below are not drawn from an interval; they say why none was.
 
+	TooFew        Verdict = "too few trials" // fewer than LeastTrials count, so that there is no interval
 	NotRanked     Verdict = "not ranked"     // unlike durability, or a metric with no good direction
 	NotComparable Verdict = "not comparable" // a check found that the number must not be quoted
 	TooManyVoid   Verdict = "invalid"        // more than MaxVoided of the trials were voided
@@ -25,11 +26,14 @@ const MaxVoided = 0.20
 // Judge draws the verdict from the interval of an oriented ratio and the margin δ, a ratio (0.05 is
 // 5 %) that was fixed before the run. With L and U the bounds: worse U < 1/(1+δ), better L > 1+δ,
 // equivalent inside [1/(1+δ), 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin"
-// inside and not containing 1, else inconclusive. A negative margin counts as 0.
+// inside and not containing 1, else inconclusive; without bounds of fewer than LeastTrials, too few. A negative
+// margin counts as 0.
 func Judge(r Interval, margin float64) Verdict {
 	margin = max(margin, 0)
 	low, high := 1/(1+margin), 1+margin
 	switch {
+	case !r.Bounded() && r.N < LeastTrials:
+		return TooFew
 	case !r.Bounded():
 		return Inconclusive
 	case r.Hi < low:

@@ -321,10 +321,11 @@ func sentenceCases() map[string]assessCase {
 		"nothing failed": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed},
 		"takes no part": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed,
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b"}) }},
-		"unsure": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
-		"sure":   {cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure},
-		"unlike": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
-		"memory": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
+		"unsure":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
+		"too few": {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure, want: "Not decided, more blocks would tell: too few blocks: a / 4k read (5 of 6)."},
+		"sure":    {cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure},
+		"unlike":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
+		"memory":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
 		"durable": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes reach the device: b.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets[0].Durability, r.Targets[1].Durability, r.Targets[2].Durability = iotax.Volatile, iotax.Volatile, iotax.Durable
@@ -440,8 +441,8 @@ func TestLimitsAndPaths(t *testing.T) {
 		}
 	}
 	// What an interval does not hold apart is not concluded.
-	for share, noise := range map[float64]float64{.9: .58, .93: .62, .6: .4} {
-		run, trials := reporttest.RunOf(3, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Noise: noise, Values: map[string]float64{"download.bandwidth": 1e6 * share}},
+	for share, noise := range map[float64]float64{.6: .8, .7: .6, .75: .6} {
+		run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Noise: noise, Values: map[string]float64{"download.bandwidth": 1e6 * share}},
 			reporttest.CellSpec{Target: "tcp", Workload: "network", Values: map[string]float64{"bandwidth": 1e6}})
 		reporttest.Against(run, "s3", "tcp")
 		run.Workloads[2].Kind = "network"

@@ -450,9 +450,9 @@ func (a *assessing) paths() {
 			s := Sentence{Kind: SaysPath, Figures: []Figure{{t.Name, w.Name, valueSecond, "", &i}}}
 			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, format.Times(i))
 			switch sure := i.Bounded(); {
-			case sure && i.Lo >= fastPath, !sure && i.Estimate >= fastPath:
+			case sure && i.Lo >= fastPath:
 				s.Text += ", so the fast path is taken."
-			case sure && i.Hi < fastPath, !sure:
+			case sure && i.Hi < fastPath:
 				s.Text += fmt.Sprintf(", and not %d times: the fast path is missed.", fastPath)
 			default:
 				s.Text += fmt.Sprintf("; whether that is %d times is not decided.", fastPath)

@@ -26,7 +26,7 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 		counts[c.r.Verdict]++
 		if report.Conclusive(c.r.Verdict) {
 			judged++
-		} else if c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+		} else if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
 			judged++
 			unsure++
 		}
@@ -282,7 +282,7 @@ func (a *assessing) failed(cells []assessed) {
 func (a *assessing) unsure(cells []assessed) {
 	var open []assessed
 	for _, c := range cells {
-		if c.r.Verdict == stat.Inconclusive && c.r.Ratio != nil {
+		if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
 			open = append(open, c)
 		}
 	}
@@ -297,11 +297,13 @@ func (a *assessing) unsure(cells []assessed) {
 	}
 	slices.SortStableFunc(open, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
 	s := Sentence{Kind: SaysUnsure}
-	var parts, dark []string
+	var parts, dark, few []string
 	for _, c := range open {
 		s.Figures = append(s.Figures, c.figure())
-		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many")...)
-		if format.Vague(c.r.Ratio.Interval) {
+		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many", "few-trials")...)
+		if c.r.Verdict == stat.TooFew {
+			few = append(few, fmt.Sprintf("%s (%d of %d)", c.name(), c.r.Ratio.N, stat.LeastTrials))
+		} else if format.Vague(c.r.Ratio.Interval) {
 			dark = append(dark, c.name())
 		} else {
 			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.Extent(c.r.Ratio.Interval)))
@@ -310,6 +312,9 @@ func (a *assessing) unsure(cells []assessed) {
 	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
 		said = append(said, format.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
+	}
+	if len(few) > 0 {
+		said = append(said, fmt.Sprintf("too few %ss: ", a.Counted())+format.Enumerate(few, format.Listed, "cell"))
 	}
 	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.Counted(), strings.Join(said, "; "))
 	a.say(s)

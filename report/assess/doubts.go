@@ -86,7 +86,7 @@ func (a *assessing) sum(cells []assessed) {
 			i = 1
 		case stat.Equivalent, stat.BelowMargin:
 			i = 2
-		case stat.Inconclusive:
+		case stat.Inconclusive, stat.TooFew:
 			i = 3
 		}
 		counts[order[i]]++

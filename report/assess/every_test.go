@@ -99,6 +99,8 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s could not be measured: %s.", "sentence/never measured", "sentence/failed"},
 	{"%s has no result: none of its %s counts.", "sentence/failed", "sentence/nothing failed"},
 	{" to tell: ", "sentence/nothing known", "sentence/unsure"},
+	{"too few %ss: ", "sentence/too few", "sentence/unsure"},
+	{"%s (%d of %d)", "sentence/too few", "sentence/unsure"},
 	{"Not decided, more %ss would tell: %s.", "sentence/unsure", "sentence/sure"},
 	{"between %s× and %s×", "sentence/unsure", "sentence/nothing known"},
 	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},

@@ -229,7 +229,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	for _, d := range workDifferences(sides, report.Cell{Target: k.Target, Workload: k.Workload}) {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("not the same work in both: %s was %s and is %s", d.Key, d.A, d.B),
-			Mend:     "give other work another name, and compare runs that did the same"})
+			Mend:     "compare runs that did the same"})
 	}
 	if ch.Better == iotax.Neither && ch.Verdict == "" {
 		ch.Verdict = stat.NotRanked

@@ -147,8 +147,11 @@ func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"
 	}
-	if v == stat.TooManyVoid {
+	switch v {
+	case stat.TooManyVoid:
 		return "INVALID"
+	case stat.TooFew:
+		return "too few"
 	}
 	return string(v)
 }

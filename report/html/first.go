@@ -44,7 +44,7 @@ type partView struct {
 type ruleView struct{ Rule, Href string }
 
 // verdictOrder is the order of a bar's parts.
-var verdictOrder = []stat.Verdict{stat.Worse, stat.Inconclusive, stat.BelowMargin, stat.Equivalent, stat.Better}
+var verdictOrder = []stat.Verdict{stat.Worse, stat.Inconclusive, stat.TooFew, stat.BelowMargin, stat.Equivalent, stat.Better}
 
 // tilesOf are the first screen: what is lost, where, is it sure, was it fair. They count what the first
 // sentence counts, the most important metric of each workload.
@@ -63,7 +63,7 @@ func tilesOf(r *report.Report) []tileView {
 			}
 			total++
 			counts[row.Verdict]++
-			if row.Ratio == nil || !report.Conclusive(row.Verdict) && row.Verdict != stat.Inconclusive {
+			if row.Ratio == nil || !report.Conclusive(row.Verdict) && !report.Unsure(row.Verdict) {
 				continue
 			}
 			if format.Finite(row.Ratio.Interval) {
@@ -109,7 +109,7 @@ func lostTile(r *report.Report, counts map[stat.Verdict]int, total int) tileView
 		t.Big, t.Class = fmt.Sprintf("%d of %d worse", worse, total), "worse"
 	case judged == 0:
 		t.Big, t.Class = "cannot be said", "void"
-	case counts[stat.Inconclusive] > 0:
+	case counts[stat.Inconclusive]+counts[stat.TooFew] > 0:
 		t.Big, t.Class = "nothing for sure", "unsure"
 	default:
 		t.Big, t.Class = "nothing", "same"

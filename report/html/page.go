@@ -223,7 +223,7 @@ func verdictClass(v stat.Verdict) string {
 		return "better"
 	case stat.Equivalent, stat.BelowMargin:
 		return "same"
-	case stat.Inconclusive:
+	case stat.Inconclusive, stat.TooFew:
 		return "unsure"
 	case stat.NoVerdict:
 		return "base"

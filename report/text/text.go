@@ -46,7 +46,7 @@ func (p palette) verdict(v stat.Verdict) lipgloss.Style {
 		return p.bad
 	case stat.Better:
 		return p.good
-	case stat.Inconclusive, stat.NotRanked:
+	case stat.Inconclusive, stat.TooFew, stat.NotRanked:
 		return p.unsure
 	}
 	return p.dim

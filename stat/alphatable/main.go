@@ -207,7 +207,7 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 						}
 					}
 					for n := range ns {
-						i, err := stat.Hull(d[:n], stat.Options{Alpha: alpha})
+						i, err := stat.Hull(d[:n], stat.Options{Alpha: alpha, Least: 2})
 						if err != nil {
 							panic(err) // no normal number is infinite
 						}
