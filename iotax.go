@@ -5,6 +5,7 @@ package iotax
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -456,6 +457,20 @@ type Trial struct {
 	Raw        []byte            `json:"-"` // the tool's own output, kept whole
 	Err        string            `json:"err,omitempty"`
 	Void       string            `json:"void,omitempty"` // why the trial, and so its block, does not count
+}
+
+// JobFact is the fact of a trial that holds its work as a JSON object: the options of the job without those that have their
+// default and those that iotax sets itself. Trials that do the same have the same. PartlyKnown is a key of it where results
+// of others do not show all options.
+const (
+	JobFact     = "job"
+	PartlyKnown = "partly known"
+)
+
+// JobText is the value of JobFact.
+func JobText(job map[string]string) string {
+	text, _ := json.Marshal(job) // of strings: it cannot fail
+	return string(text)
 }
 
 // Cell names the trial's cell.

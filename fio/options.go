@@ -7,6 +7,7 @@ import (
 )
 
 //go:generate go run ./internal/genoptions options_gen.go
+//go:generate go run ./internal/gendefaults defaults_gen.go
 //go:generate go run ./internal/gensince ../../fio since_gen.go
 
 // An Option is an option of fio's job files and command line.

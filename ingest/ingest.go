@@ -569,6 +569,7 @@ func jobFacts(r *fio.Result) map[string]string {
 		all = map[string]string{}
 	}
 	maps.Copy(all, r.Jobs[0].Options)
+	facts[iotax.JobFact] = iotax.JobText(normal(r))
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		words = append(words, "--"+k+"="+all[k])
@@ -577,6 +578,41 @@ func jobFacts(r *fio.Result) map[string]string {
 		facts["command"] = iotax.QuoteAll(append([]string{"fio"}, words...))
 	}
 	return facts
+}
+
+// normal is the work of the jobs of r as the fio workload has it. Only JSON has all options.
+func normal(r *fio.Result) map[string]string {
+	settings := func(options ...map[string]string) (out []fio.Setting) {
+		for _, m := range options {
+			base := 1024
+			if m["kb_base"] == "1000" {
+				base = 1000
+			}
+			for _, k := range slices.Sorted(maps.Keys(m)) {
+				out = append(out, fio.Setting{Key: k, Value: m[k], KBBase: base})
+			}
+		}
+		return out
+	}
+	out := map[string]string{"kind": "fio"}
+	seen := map[string]bool{}
+	for _, j := range r.Jobs {
+		if seen[j.Name] {
+			continue
+		}
+		prefix := ""
+		if seen[j.Name] = true; len(seen) > 1 {
+			prefix = strconv.Itoa(len(seen)) + "."
+		}
+		read := fio.Normal
+		if r.Kind != fio.KindJSON && r.Kind != fio.KindJSONPlus || len(j.Options)+len(r.Options) == 0 {
+			read, out[iotax.PartlyKnown] = fio.Partly, "yes"
+		}
+		for k, v := range read(settings(r.Options, j.Options)) {
+			out[prefix+k] = v
+		}
+	}
+	return out
 }
 
 // canonical writes a size one way: 4096, 4K and 4KiB are 4k.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -58,6 +59,39 @@ func (p *Plan) YAML() ([]byte, error) {
 		return nil, w.err
 	}
 	return []byte(w.b.String()), nil
+}
+
+// Job is what the workload does: the kind and the keys of its spec that are not as a fresh one has them.
+func (l Workload) Job() (map[string]string, error) {
+	var w, usual writer
+	w.spec(0, l.Kind, l.Spec, l.fresh)
+	if l.fresh != nil {
+		usual.spec(0, l.Kind, l.fresh, l.fresh)
+	}
+	out := leaves(w.b.String())
+	for k, v := range leaves(usual.b.String()) {
+		if out[k] == v {
+			delete(out, k)
+		}
+	}
+	out["kind"] = l.Kind
+	return out, errors.Join(w.err, usual.err)
+}
+
+// leaves are the values of what writer wrote, by their path below the first key.
+func leaves(yaml string) map[string]string {
+	out := map[string]string{}
+	var path []string
+	for line := range strings.Lines(yaml) {
+		text := strings.TrimLeft(line, " ")
+		depth := (len(line) - len(text)) / 2
+		key, value, leaf := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
+		path = append(path[:min(depth, len(path))], strings.TrimSuffix(key, ":"))
+		if leaf && len(path) > 1 {
+			out[strings.Join(path[1:], ".")] = value
+		}
+	}
+	return out
 }
 
 // specYAML is the canonical text of one spec: equal specs have equal texts.

@@ -230,6 +230,7 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
 		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
+	t.Facts[iotax.JobFact] = ln.job
 	if _, ok := ln.w.(iotax.Completer); ok {
 		t.Ramp, t.Length = 0, 0
 	}

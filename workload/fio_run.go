@@ -867,6 +867,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	facts["fio"] = st.tool.version
 	facts["ioengine"] = st.engine
 	j.loadFacts(facts, st)
+	facts[iotax.JobFact] = iotax.JobText(j.normal(st))
 	facts["ramp"] = out.Ramp.String()
 	for key, value := range st.job.facts() {
 		facts[key] = value
@@ -882,6 +883,29 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Mend: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
 	}
+}
+
+// normal is the work of the jobs, the same wherever and however long they run. The options of those beside the first have
+// their number before them.
+func (j *fioJob) normal(st *fioState) map[string]string {
+	out := map[string]string{"kind": "fio"}
+	l := line{job: st.job, engine: st.engine}
+	for i, r := range st.job.all() {
+		prefix := ""
+		if i > 0 {
+			prefix = strconv.Itoa(i+1) + "."
+		}
+		for k, v := range fio.Normal(slices.Concat(r.settings, []fio.Setting{{Key: "ioengine", Value: l.engineOf(r)}})) {
+			out[prefix+k] = v
+		}
+	}
+	if j.share > 0 {
+		out["load"] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
+	}
+	if j.spec.BySize {
+		out["by_size"] = "true"
+	}
+	return out
 }
 
 // logs are fio's logs by kind.

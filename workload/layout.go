@@ -149,10 +149,7 @@ func (l line) jobs() (jobs []fio.JobSpec) {
 
 // settings are the options of one job: its own, and iotax's.
 func (l line) settings(r *resolved) (settings []fio.Setting) {
-	engine := l.engine
-	if len(l.job.beside) > 0 && !l.export {
-		engine = cmp.Or(r.engine, l.engine)
-	}
+	engine := l.engineOf(r)
 	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
 	has := map[string]bool{}
 	for _, s := range r.settings {
@@ -202,6 +199,14 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")
 	return settings
+}
+
+// engineOf is the engine of one job.
+func (l line) engineOf(r *resolved) string {
+	if len(l.job.beside) > 0 && !l.export {
+		return cmp.Or(r.engine, l.engine)
+	}
+	return l.engine
 }
 
 func (l line) onlyReads() bool { return !l.job.writes() }

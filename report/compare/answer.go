@@ -24,7 +24,7 @@ func (c *Comparison) answer() string {
 			continue
 		case report.Conclusive(r.Verdict):
 			judged++
-		case r.Verdict == stat.Inconclusive:
+		case report.Unsure(r.Verdict):
 			judged++
 			unsure++
 		default:

@@ -10,12 +10,10 @@ import (
 // Work says what was done in a cell, and what a flush promised there, as far as its trials tell. Numbers of
 // unlike work are no trend.
 func Work(r *report.Report, c report.Cell) string {
-	facts := trialFacts(r.Trials)[c]
+	w := works(r.Trials)[c]
 	var b strings.Builder
-	for _, k := range append([]string{"caches"}, work...) {
-		if facts[k] != "" {
-			b.WriteString(k + "=" + facts[k] + " ")
-		}
+	for _, k := range optionsOf(w.options) {
+		b.WriteString(k + "=" + w.options[k] + " ")
 	}
 	b.WriteString(string(side{Report: r}.durability(c.Target)))
 	return strings.TrimSpace(b.String())

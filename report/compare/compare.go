@@ -34,6 +34,24 @@ type Comparison struct {
 	FailOn  FailOn
 	Failed  bool     // the gate failed
 	Reasons []string // why, worst first
+
+	called map[report.Cell]string // the workload of a cell of A in B; "" is none
+}
+
+// inB is what B calls a number of A.
+func (c *Comparison) inB(k CellMetric) CellMetric {
+	k.Workload = c.called[report.Cell{Target: k.Target, Workload: k.Workload}]
+	return k
+}
+
+// renamed adds the workloads that have another name in B, and are compared because they did the same.
+func (c *Comparison) renamed() {
+	for i, r := range c.Rows {
+		to := c.inB(r.CellMetric).Workload
+		if to != r.Workload && (i == 0 || c.Rows[i-1].Target != r.Target || c.Rows[i-1].Workload != r.Workload) {
+			c.Differences = append(c.Differences, Difference{Where: []string{r.Target}, Key: "name of the workload", A: r.Workload, B: to})
+		}
+	}
 }
 
 // By says what the verdicts are drawn from.
@@ -104,21 +122,26 @@ func Of(a, b *report.Report, o Options) *Comparison {
 		c.Margin = b.Margin
 	}
 	sides := [2]side{sideOf(a), sideOf(b)}
+	c.called = counterparts(sides[0], sides[1])
+	both := map[CellMetric]bool{}
 	for _, k := range sides[0].order {
-		if sides[1].rows[k].Row == nil {
+		kb := c.inB(k)
+		if sides[1].rows[kb].Row == nil {
 			c.OnlyA = append(c.OnlyA, k)
 			continue
 		}
+		both[kb] = true
 		c.Rows = append(c.Rows, c.change(k, sides))
 	}
 	for _, k := range sides[1].order {
-		if sides[0].rows[k].Row == nil {
+		if !both[k] {
 			c.OnlyB = append(c.OnlyB, k)
 		}
 	}
 	c.holm()
 	c.Differences = differencesOf(a, b)
 	c.tell()
+	c.renamed()
 	c.Answer = c.answer()
 	c.gate(sides[0])
 	return c
@@ -129,7 +152,11 @@ type side struct {
 	*report.Report
 	rows  map[CellMetric]located
 	order []CellMetric
-	facts map[report.Cell]map[string]string // of trials
+	works map[report.Cell]work
+}
+
+func (s side) work(k CellMetric) work {
+	return s.works[report.Cell{Target: k.Target, Workload: k.Workload}]
 }
 
 type located struct {
@@ -138,7 +165,7 @@ type located struct {
 }
 
 func sideOf(r *report.Report) side {
-	s := side{Report: r, rows: map[CellMetric]located{}, facts: trialFacts(r.Trials)}
+	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials)}
 	for i := range r.Sections {
 		sec := &r.Sections[i]
 		for j := range sec.Rows {
@@ -205,7 +232,8 @@ func (s side) durability(target string) iotax.Durability {
 }
 
 func (c *Comparison) change(k CellMetric, sides [2]side) Change {
-	a, b := sides[0].rows[k], sides[1].rows[k]
+	keys := [2]CellMetric{k, c.inB(k)}
+	a, b := sides[0].rows[k], sides[1].rows[keys[1]]
 	ch := Change{CellMetric: k, Label: b.Label, Unit: cmp.Or(b.Unit, a.Unit), Better: cmp.Or(b.Better, a.Better),
 		Baseline: c.A.Baseline == k.Target && c.B.Baseline == k.Target, A: a.Value, B: b.Value, P: math.NaN(), Adjusted: math.NaN()}
 	refuse := func(v stat.Verdict, f iotax.Finding) {
@@ -214,7 +242,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	}
 	fit := [2]bool{}
 	for i, s := range sides {
-		v, f := s.unfit(k)
+		v, f := s.unfit(keys[i])
 		fit[i] = v == stat.NoVerdict
 		if !fit[i] {
 			f.Evidence = "in " + c.SideName(i) + ": " + f.Evidence
@@ -226,10 +254,9 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
 			Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
 	}
-	for _, d := range workDifferences(sides, report.Cell{Target: k.Target, Workload: k.Workload}) {
-		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("not the same work in both: %s was %s and is %s", d.Key, d.A, d.B),
-			Mend:     "compare runs that did the same"})
+	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
+		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
+			Mend: "compare runs that did the same"})
 	}
 	if ch.Better == iotax.Neither && ch.Verdict == "" {
 		ch.Verdict = stat.NotRanked
@@ -277,7 +304,12 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 // judge draws the verdict of one interval and the p value that Holm adjusts: that of the margin on the
 // side where the estimate lies.
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
-	ch.Verdict = stat.Judge(r.Interval, c.Margin)
+	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
+		ch.Findings = append(ch.Findings, iotax.Finding{Rule: "few-trials", Severity: iotax.Info,
+			Evidence: fmt.Sprintf("an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter),
+			Mend:     fmt.Sprintf("measure at least %d blocks (--blocks %[1]d), and give them the time (--budget)", stat.LeastTrials)})
+		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
+	}
 	if !r.Bounded() {
 		return
 	}
@@ -291,18 +323,19 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {
 		return nil, nil
 	}
-	if len(workDifferences(sides, report.Cell{Target: base.Target, Workload: k.Workload})) > 0 {
+	bases, keys := [2]CellMetric{base, c.inB(base)}, [2]CellMetric{k, c.inB(k)}
+	if unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
 		return nil, nil
 	}
 	var d [2][]float64
 	for i, s := range sides {
-		if s.rows[base].Row == nil || hasRule(s.Run.Findings, "imported") { // imported trials have no blocks
+		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, "imported") { // imported trials have no blocks
 			return nil, nil
 		}
-		if v, _ := s.unfit(base); v != stat.NoVerdict {
+		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {
 			return nil, nil
 		}
-		bs, xs := report.PairDots(s.rows[base].Dots, s.rows[k].Dots, false)
+		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
 			return nil, nil // the row says no-ratio

@@ -24,12 +24,8 @@ type Difference struct {
 var passing = []string{"runner", "runners", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
 	"filesystem.mount"}
 
-// work are the facts of a trial without which it is other work: a verdict across them would be about
-// the job, and not about what it ran on.
-var work = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "rate", "rate_iops"}
-
-// told are the facts of trials that are compared; a command line, say, is another in each.
-var told = append([]string{"fio", "ioengine", "latency"}, work...)
+// told are the facts of trials that are the target's surroundings; what was done there is iotax.JobFact.
+var told = []string{"fio", "latency"}
 
 // random is what iotax makes up for each run: names of directories, keys, measured clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
@@ -102,7 +98,7 @@ func differencesOf(a, b *report.Report) []Difference {
 	}
 	fa, fb := trialFacts(a.Trials), trialFacts(b.Trials)
 	for _, t := range a.Run.Targets {
-		for _, key := range told[:3] {
+		for _, key := range told {
 			x, y := fa[report.Cell{Target: t.Name}][key], fb[report.Cell{Target: t.Name}][key]
 			known := slices.ContainsFunc(out, func(d Difference) bool { return d.Key == key && slices.Contains(d.Where, t.Name) })
 			if x != "" && y != "" && !known {
@@ -140,11 +136,6 @@ func trialFacts(trials []*report.Trial) map[report.Cell]map[string]string {
 			for _, k := range told {
 				put(k, t.Facts[k])
 			}
-			caches := "warm"
-			if t.Cold {
-				caches = "cold"
-			}
-			put("caches", caches)
 		}
 	}
 	out := map[report.Cell]map[string]string{}
@@ -153,19 +144,6 @@ func trialFacts(trials []*report.Trial) map[report.Cell]map[string]string {
 		for k, vs := range facts {
 			slices.Sort(vs)
 			out[c][k] = strings.Join(vs, ", ")
-		}
-	}
-	return out
-}
-
-// workDifferences are the differences in what was done in a cell; facts that one side does not tell
-// do not count.
-func workDifferences(sides [2]side, c report.Cell) []Difference {
-	x, y := sides[0].facts[c], sides[1].facts[c]
-	var out []Difference
-	for _, k := range append([]string{"caches"}, work...) {
-		if x[k] != "" && y[k] != "" && x[k] != y[k] {
-			out = append(out, Difference{Key: k, A: x[k], B: y[k]})
 		}
 	}
 	return out

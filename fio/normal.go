@@ -1,0 +1,165 @@
+package fio
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// aside are the options that do not change the work of a job: where it is done, for how long, with which offsets, beside which
+// other jobs, and what is recorded of it.
+var aside = []string{
+	"name", "description", "filename", "directory", "filename_format", "unique_filename", "opendir", "uri", "allow_file_create", "allow_mounted_write",
+	"runtime", "time_based", "ramp_time", "startdelay", "randseed", "randrepeat", "allrandrepeat",
+	"stonewall", "wait_for", "new_group", "exitall", "exit_what", "exitall_on_error",
+	"group_reporting", "per_job_logs", "write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log", "bwavgtime", "iopsavgtime",
+	"log_avg_msec", "log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset", "log_prio", "log_compression", "log_compression_cpus",
+	"log_store_compressed", "log_unix_epoch", "log_alternate_epoch", "log_alternate_epoch_clock_id", "log_entries", "stats", "disk_util",
+	"clat_percentiles", "lat_percentiles", "slat_percentiles", "percentile_list", "significant_figures", "unified_rw_reporting",
+	"block_error_percentiles", "error_dump", "kb_base", "unit_base", "unlink", "unlink_each_loop", "verify_state_save",
+}
+
+// microseconds are the options whose numbers are times in µs, although fio's help calls them integers.
+var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "max_latency", "latency_target", "latency_window"}
+
+// another are words for the same.
+var another = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
+	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
+
+// always are the options that Normal gives also where they have their default.
+var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
+
+// Normal is the work of a job: its options by their first names, sizes in bytes, times in µs, without those that have fio's
+// default and those that do not change the work. Two jobs that do the same have the same. Variables must have been replaced.
+// always are there in any case, with fio's default where the job has none.
+func Normal(settings []Setting) map[string]string {
+	out := written(settings)
+	for _, k := range always {
+		if out[k] == "" {
+			out[k] = defaults[k]
+		}
+	}
+	return out
+}
+
+// Partly is Normal of a job of which not all options are known: none is filled in.
+func Partly(settings []Setting) map[string]string {
+	out := written(settings)
+	for _, s := range settings {
+		if k := Canonical(s.Key); slices.Contains(always, k) && out[k] == "" {
+			out[k] = defaults[k]
+		}
+	}
+	return out
+}
+
+func written(settings []Setting) map[string]string {
+	out := map[string]string{}
+	for _, s := range settings {
+		key, value := Canonical(s.Key), canonicalValue(s)
+		switch key {
+		case "buffered":
+			key, value = "direct", map[string]string{"0": "1", "1": "0"}[value]
+		case "rwmixwrite":
+			if n, err := strconv.Atoi(value); err == nil {
+				key, value = "rwmixread", strconv.Itoa(100-n)
+			}
+		}
+		out[key] = value
+	}
+	rw := out["rw"]
+	if rw == "" {
+		rw = defaults["rw"]
+	}
+	mode, _, _ := strings.Cut(rw, ":")
+	mixed := strings.HasSuffix(mode, "rw")
+	if read, write, trim, ok := directions(out["bs"]); ok {
+		switch {
+		case mixed && read != write:
+			out["bs"] = read + "," + write
+		case mixed || strings.HasSuffix(mode, "read"):
+			out["bs"] = read
+		case strings.HasSuffix(mode, "trim"):
+			out["bs"] = trim
+		case mode == "write" || mode == "randwrite":
+			out["bs"] = write
+		}
+	}
+	for k, v := range out {
+		if slices.Contains(aside, k) || v == "" || v == usual(k) || k == "rwmixread" && !mixed {
+			delete(out, k)
+		}
+	}
+	return out
+}
+
+// usual is the default of an option; off, where fio's help names none.
+func usual(key string) string {
+	if v, ok := defaults[key]; ok {
+		return canonicalValue(Setting{Key: key, Value: v})
+	}
+	return "0"
+}
+
+func canonicalValue(s Setting) string {
+	key, v := Canonical(s.Key), strings.TrimSpace(s.Value)
+	if w := another[key+"="+v]; w != "" {
+		return w
+	}
+	o, _ := LookupOption(key)
+	if v == "" && strings.Contains(o.Type, "boolean") {
+		return "1"
+	}
+	unit := time.Duration(0)
+	switch {
+	case slices.Contains(microseconds, key):
+		unit = time.Microsecond
+	case o.Type == "string with time postfix":
+		unit = time.Second
+	}
+	if unit > 0 {
+		if d, err := ParseTime(v, unit); err == nil {
+			return strconv.FormatInt(d.Microseconds(), 10)
+		}
+		return v
+	}
+	number := o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") || key == "filesize"
+	if !number || v == "" {
+		return v
+	}
+	base := s.KBBase
+	if base == 0 {
+		base = 1024
+	}
+	if n, unit, err := ParseShare(v, base); err == nil {
+		if unit != 0 {
+			return fmt.Sprintf("%d%c", n, unit)
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	if !strings.Contains(v, ",") {
+		return v
+	}
+	parts := [3]string{}
+	parts[0], parts[1], parts[2] = PerDirection(v)
+	for i, p := range parts {
+		if n, err := ParseSize(p, base); err == nil {
+			parts[i] = strconv.FormatInt(n, 10)
+		}
+	}
+	if parts[0] == parts[1] && parts[1] == parts[2] {
+		return parts[0]
+	}
+	return strings.Join(parts[:], ",")
+}
+
+// directions are the three numbers of a canonical value that has one for each direction.
+func directions(v string) (read, write, trim string, ok bool) {
+	parts := strings.Split(v, ",")
+	if len(parts) != 3 {
+		return "", "", "", false
+	}
+	return parts[0], parts[1], parts[2], true
+}
