@@ -695,6 +695,18 @@ type TargetInfo struct {
 	Against []string `json:"against,omitempty"`
 }
 
+// Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG).
+func (t TargetInfo) Emulated() bool { return emulated(t.Facts, "accel", "machine.cpu.model") }
+
+// Emulated reports whether the trial's work was done in a guest of its own whose CPUs were emulated.
+func (t *Trial) Emulated() bool { return emulated(t.Facts, "guest.accel", "") }
+
+// emulated looks at the accelerator that a machine reports, or else at its CPU as the guest sees it: QEMU names what it
+// emulates "QEMU TCG CPU version 2.5+".
+func emulated(facts map[string]string, accel, model string) bool {
+	return facts[accel] == "tcg" || model != "" && strings.Contains(facts[model], "TCG CPU")
+}
+
 // Reference is what the target is compared with under one workload: the first of Against that takes part
 // in it, or the baseline (Run.BaselineOf) where Against is empty. It is "" for the baseline itself, and where none of
 // Against takes part.

@@ -41,7 +41,7 @@ func Rules() []Rule {
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached, hostMemory,
-		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, noisyBaseline, blocksCorrelated, twoLevels,
+		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, emulated, noisyBaseline, blocksCorrelated, twoLevels,
 	}, told...)
 }
 
@@ -297,6 +297,10 @@ var (
 	hostCache = Rule{ID: "host-cache", Severity: iotax.Info, Scope: OfRun, Title: "direct I/O in the guest is not direct on the host",
 		Why:  "virtiofsd (without `--allow-direct-io`), QEMU's 9p server and disks with `cache` writeback, writethrough or unsafe read through the host's page cache, whatever `direct=1` says in the guest. Whether it answered is told by `cache-served`.",
 		Mend: "for disks use `cache: none`; for shares drop caches (cold cells do) and use files larger than the host's memory"}
+	emulated = Rule{ID: "emulated", Severity: iotax.Warning, Scope: OfRun, Title: "guests were emulated",
+		Why: "QEMU translated the guest's instructions (TCG), because no accelerator (KVM, HVF) could be used or the plan asks for it: a guest's CPU is then many times slower, and what its storage seems to cost is mostly that. " +
+			"Seen by the accelerator of machines that iotax starts, and by the CPU's name elsewhere (`QEMU TCG CPU`). An emulated guest is not compared with an accelerated one of another run.",
+		Mend: "do not publish these numbers; measure on a host with KVM (`iotax doctor` says what is missing)"}
 	noisyBaseline = Rule{ID: "noisy-baseline", Severity: iotax.Warning, Scope: OfRun, Title: "the baseline is noisy",
 		Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a block share; the rest needs more blocks.",
 		Mend: "use longer trials (`--trial 30s`), more blocks (`--blocks 12..60`), or a quieter machine"}

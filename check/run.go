@@ -20,7 +20,7 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	s := sort(run, trials)
 	var fs []iotax.Finding
 	for _, check := range []func() []iotax.Finding{
-		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache, s.groups,
+		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache, s.emulated, s.groups,
 	} {
 		fs = append(fs, check()...)
 	}
@@ -292,4 +292,17 @@ func (s *study) hostCache() []iotax.Finding {
 		return nil
 	}
 	return []iotax.Finding{hostCache.finding("%s", strings.Join(names, ", "))}
+}
+
+func (s *study) emulated() []iotax.Finding {
+	var names []string
+	for _, t := range s.targets {
+		if s.info(t).Emulated() || slices.ContainsFunc(s.trials, func(x *iotax.Trial) bool { return x.Target == t && x.Emulated() }) {
+			names = append(names, t)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []iotax.Finding{emulated.finding("%s", strings.Join(names, ", "))}
 }

@@ -144,6 +144,23 @@ var plantedRuns = []struct {
 		func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Targets[1].Facts = map[string]string{"share.type": "virtiofs", "host.direct": "yes"}
 		}},
+	{"emulated", "a guest without an accelerator", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Facts["accel"] = "tcg" },
+		func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Facts["accel"] = "kvm" }},
+	{"emulated", "a guest that another program started", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[1].Facts["machine.cpu.model"] = "QEMU TCG CPU version 2.5+"
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Targets[1].Facts["machine.cpu.model"] = "QEMU Virtual CPU version 2.5+"
+		}},
+	{"emulated", "guests that a workload starts", iotax.Warning,
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts["guest.accel"] = "tcg" })
+		},
+		func(_ *iotax.Run, ts []*iotax.Trial) {
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts["guest.accel"] = "kvm" })
+		}},
 	{"noisy-baseline", "a fifth up and down", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.2) },
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.05) }},

@@ -193,6 +193,9 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 			machines = append(machines, m.Machine.String())
 		}
 		target.Facts[fmt.Sprintf("client.%d", i+1)] = name
+		if (iotax.TargetInfo{Facts: m.Facts}).Emulated() {
+			target.Facts["accel"] = "tcg"
+		}
 	}
 	target.Facts["clients"] = fmt.Sprint(len(target.Together))
 	if work, at := g.Noise(); work != "" {

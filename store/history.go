@@ -50,6 +50,7 @@ type Summary struct {
 	Host      string       `json:"host,omitempty"`
 	Targets   []string     `json:"targets"`
 	Workloads []string     `json:"workloads"`
+	Emulated  int          `json:"emulated,omitempty"` // targets in emulated guests
 	Tally     Tally        `json:"tally"`
 }
 
@@ -306,6 +307,15 @@ func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
 	s.Host = host.Hostname
 	if s.Targets, err = names(targets); err != nil {
 		return s, at.damaged("targets", err)
+	}
+	var infos []iotax.TargetInfo
+	if err := json.Unmarshal(targets, &infos); err != nil {
+		return s, at.damaged("targets", err)
+	}
+	for _, t := range infos {
+		if t.Emulated() {
+			s.Emulated++
+		}
 	}
 	s.Workloads, err = names(workloads)
 	return s, at.damaged("workloads", err)

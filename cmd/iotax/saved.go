@@ -143,7 +143,11 @@ func listTable(out io.Writer, runs []store.Summary) error {
 		if n := r.Tally.Trials; n > 0 {
 			trials = strconv.Itoa(n)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), len(r.Targets))
+		targets := strconv.Itoa(len(r.Targets))
+		if r.Emulated > 0 {
+			targets += fmt.Sprintf(" (%d EMULATED)", r.Emulated)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), targets)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -217,3 +217,27 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	}
 	return notes, refs
 }
+
+// Banner is what the banners of the two runs' reports say; "" where neither has one.
+func (c *Comparison) Banner() string { return BannerOfAll([]*Comparison{c}) }
+
+// BannerOfAll is the banner of several comparisons with the same A.
+func BannerOfAll(all []*Comparison) string {
+	var letters []string
+	text := ""
+	add := func(letter string, r *report.Report) {
+		if b := r.Banner(); b != "" {
+			letters, text = append(letters, letter), b
+		}
+	}
+	for i, c := range all {
+		if i == 0 {
+			add("A", c.A)
+		}
+		add(c.Letter, c.B)
+	}
+	if text == "" {
+		return ""
+	}
+	return "In " + strings.Join(letters, " and ") + ": " + text
+}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"slices"
 	"strings"
 
 	"iotax/report"
@@ -14,6 +15,9 @@ func Work(r *report.Report, c report.Cell) string {
 	var b strings.Builder
 	for _, k := range optionsOf(w.options) {
 		b.WriteString(k + "=" + w.options[k] + " ")
+	}
+	if slices.Contains(r.Emulated(), c.Target) {
+		b.WriteString("emulated ")
 	}
 	b.WriteString(string(side{Report: r}.durability(c.Target)))
 	return strings.TrimSpace(b.String())

@@ -153,6 +153,8 @@ type side struct {
 	rows  map[CellMetric]located
 	order []CellMetric
 	works map[report.Cell]work
+
+	emulated map[string]bool // targets
 }
 
 func (s side) work(k CellMetric) work {
@@ -165,7 +167,10 @@ type located struct {
 }
 
 func sideOf(r *report.Report) side {
-	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials)}
+	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials), emulated: map[string]bool{}}
+	for _, name := range r.Emulated() {
+		s.emulated[name] = true
+	}
 	for i := range r.Sections {
 		sec := &r.Sections[i]
 		for j := range sec.Rows {
@@ -254,6 +259,11 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
 			Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
 	}
+	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
+		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
+		refuse(stat.NotRanked, iotax.Finding{Rule: "emulated", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Mend: "compare runs on hosts that both have an accelerator (iotax doctor)"})
+	}
 	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
 			Mend: "compare runs that did the same"})
@@ -324,7 +334,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		return nil, nil
 	}
 	bases, keys := [2]CellMetric{base, c.inB(base)}, [2]CellMetric{k, c.inB(k)}
-	if unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
+	if sides[0].emulated[base.Target] != sides[1].emulated[base.Target] || unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
 		return nil, nil
 	}
 	var d [2][]float64

@@ -106,3 +106,33 @@ func TestTooFewTrials(t *testing.T) {
 		}
 	}
 }
+
+// An emulated guest is not held against an accelerated one.
+func TestEmulatedAgainstAccelerated(t *testing.T) {
+	guest := func(accel string, values []float64) *report.Report {
+		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
+		run.Targets[1].Facts = map[string]string{"accel": accel}
+		return report.New(run, trials)
+	}
+	tcg, kvm := guest("tcg", reporttest.Flat50), guest("kvm", reporttest.Flat100)
+	for _, by := range []By{ByValue, ByLoss} {
+		c := Of(tcg, kvm, Options{By: by, FailOn: FailOnWorse})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.NotRanked || !hasRule(r.Findings, "emulated") || !c.Failed {
+			t.Errorf("%s: %q, %v", by, r.Verdict, r.Findings)
+		}
+		if b := c.Banner(); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG): 1 of 2 targets.") {
+			t.Errorf("banner %q", b)
+		}
+		c = Of(tcg, guest("tcg", reporttest.Flat100), Options{By: by})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.Better || !strings.HasPrefix(c.Banner(), "In A and B: ") {
+			t.Errorf("%s, both emulated: %q, %v, %s", by, r.Verdict, r.Findings, c.Banner())
+		}
+	}
+	if c := Of(kvm, kvm, Options{}); c.Banner() != "" || kvm.Banner() != "" {
+		t.Errorf("neither is emulated: %q", c.Banner())
+	}
+	cell := report.Cell{Target: "b", Workload: "w"}
+	if Work(tcg, cell) == Work(kvm, cell) {
+		t.Error("a trend has both")
+	}
+}

@@ -33,6 +33,9 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 	if env := assess.Environment(r); env != "" {
 		comment("%s", env)
 	}
+	if banner := r.Banner(); banner != "" {
+		comment("%s", banner)
+	}
 	comment("baseline: %s", format.Clean(r.Baseline))
 	out := benchfmt.NewWriter(&b)
 	known := map[string]bool{}

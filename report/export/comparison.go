@@ -17,6 +17,7 @@ type jsonComparison struct {
 	Run         jsonRun           `json:"run"`         // B, the run that is judged
 	Environment map[string]string `json:"environment"` // of B
 	Answer      string            `json:"answer"`
+	Banner      string            `json:"banner,omitempty"` // a caveat about the whole comparison
 	By          compare.By        `json:"by"`
 	Margin      number64          `json:"margin"`
 	Alpha       number64          `json:"alpha"`
@@ -86,7 +87,7 @@ func toRun(r *report.Report) jsonRun {
 // JSONComparison writes the comparison as one JSON object, a contract like that of Report.JSON; run, environment,
 // value, ratio and verdict mean B, held against A. What does not exist is null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
-	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B), Environment: c.B.Run.Environment, Answer: c.Answer,
+	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B), Environment: c.B.Run.Environment, Answer: c.Answer, Banner: c.Banner(),
 		By: c.By, Margin: number64(c.Margin), Alpha: number64(c.Alpha), Cells: []jsonChange{}, OnlyA: []jsonCellName{}, OnlyB: []jsonCellName{},
 		Differences: []jsonDifference{}, Findings: append([]iotax.Finding{}, c.Findings...)}
 	if out.Environment == nil {

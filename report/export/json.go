@@ -113,6 +113,8 @@ type jsonReport struct {
 	Run         jsonRun             `json:"run"`
 	Environment map[string]string   `json:"environment"`
 	Answer      string              `json:"answer"`
+	Banner      string              `json:"banner,omitempty"`   // a caveat about the whole report
+	Emulated    []string            `json:"emulated,omitempty"` // targets in emulated guests
 	Assessment  []jsonSentence      `json:"assessment"`
 	Cells       []jsonCell          `json:"cells"`
 	Waterfalls  []jsonWaterfall     `json:"waterfalls,omitempty"`
@@ -211,7 +213,7 @@ func toJSON(i stat.Interval) jsonValue {
 // environment, cells}. A bound or estimate that does not exist is null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Assessment: assessment(r, a), Waterfalls: waterfalls(r), Clients: scalings(r), Beside: beside(r), Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Waterfalls: waterfalls(r), Clients: scalings(r), Beside: beside(r), Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

@@ -51,18 +51,18 @@ func (p ComparisonPage) Write(w io.Writer) error {
 
 type compareView struct {
 	headView
-	Top                           template.HTML
-	Script                        template.JS
-	Answer, What, Against, Margin string
-	ByLoss                        bool
-	Other                         string
-	Alone                         bool // one run is held against A
-	A                             sideView
-	Others                        []sideView
-	Wide, Narrow                  *forest
-	Rows                          []changeView
-	Trends                        bool // rows have addresses of theirs
-	Method                        string
+	Top                                   template.HTML
+	Script                                template.JS
+	Answer, Banner, What, Against, Margin string
+	ByLoss                                bool
+	Other                                 string
+	Alone                                 bool // one run is held against A
+	A                                     sideView
+	Others                                []sideView
+	Wide, Narrow                          *forest
+	Rows                                  []changeView
+	Trends                                bool // rows have addresses of theirs
+	Method                                string
 }
 
 // A sideView is one of the runs, and what is said beside the numbers of its comparison with A.
@@ -97,7 +97,7 @@ type differenceView struct{ Key, Where, A, B string }
 func (p ComparisonPage) view() compareView {
 	first := p.All[0]
 	v := compareView{headView: newHead(first.A.Run.Version, "B against A", p.Head), Top: p.Top, Script: template.JS(PageJS), // ours, from the binary
-		Answer: format.Unbroken(format.Clean(first.Answer)), Margin: format.Unbroken(format.Percent(first.Margin)), What: "B over A", ByLoss: first.By == compare.ByLoss, Other: p.Other, Alone: len(p.All) == 1, Trends: p.Trend != nil,
+		Answer: format.Unbroken(format.Clean(first.Answer)), Banner: format.Unbroken(format.Clean(compare.BannerOfAll(p.All))), Margin: format.Unbroken(format.Percent(first.Margin)), What: "B over A", ByLoss: first.By == compare.ByLoss, Other: p.Other, Alone: len(p.All) == 1, Trends: p.Trend != nil,
 		Method: format.Unbroken(format.Clean(first.Method()))}
 	v.Version = format.Clean(first.B.Run.Version)
 	if v.ByLoss {

@@ -107,7 +107,7 @@ func newHead(version, title string, more template.HTML) headView {
 type pageView struct {
 	headView
 	Top                           template.HTML
-	Answer, When, Status          string
+	Answer, Banner, When, Status  string
 	Environment, Protocol, Method string
 	Objects                       string // "" without objects
 	ID, Baseline, Others, Margin  string // Others: what rows are held against instead
@@ -238,7 +238,8 @@ func view(r *report.Report, f Frame) (pageView, error) {
 		headView: newHead(r.Run.Version, r.Run.Name, f.Head), Top: f.Top, Script: template.JS(PageJS), // ours, from the binary
 		Status:      format.Clean(string(r.Run.Status)),
 		Environment: strings.NewReplacer(" · ", format.NBSP+"· ", " × ", format.NBSP+"×"+format.NBSP).Replace(format.Unbroken(format.Clean(assess.Environment(r)))), Protocol: format.Unbroken(assess.Protocol(r)), Method: format.Unbroken(assess.Noise(r) + " " + assess.Method(r)), Objects: format.Unbroken(assess.Objects(r)),
-		ID: format.Clean(r.Run.ID), Baseline: format.Clean(r.Baseline), Others: format.Clean(others(r)), Margin: format.Unbroken(format.Percent(r.Margin)),
+		Banner: format.Unbroken(format.Clean(r.Banner())),
+		ID:     format.Clean(r.Run.ID), Baseline: format.Clean(r.Baseline), Others: format.Clean(others(r)), Margin: format.Unbroken(format.Percent(r.Margin)),
 		Wide: forestOf(r, wideForest), Narrow: forestOf(r, narrowForest), Next: assess.Next(r),
 	}
 	if !r.Run.Start.IsZero() {

@@ -21,13 +21,26 @@ func (t *textWriter) assessment() []assess.Sentence {
 	a := assess.Of(t.Report)
 	all := a.Sentences
 	t.para(all[0].Text, "", "", t.pal.bold)
+	t.banner(t.Banner())
 	// Every sentence may break one line later for its dash.
-	n := a.Fit(t.width-2, assessmentLines-1)
+	lines := assessmentLines - 1
+	if b := t.Banner(); b != "" {
+		lines -= 1 + len(format.Wrap(b, t.width-4))
+	}
+	n := a.Fit(t.width-2, lines)
 	if n > 1 {
 		t.line("")
 	}
 	t.sentences(all[1:n])
 	return all[n:]
+}
+
+// banner writes a caveat about the whole report under its first line.
+func (t *textWriter) banner(s string) {
+	if s != "" {
+		t.line("")
+		t.para(s, "  ! ", "    ", t.pal.bad)
+	}
 }
 
 func (t *textWriter) sentences(all []assess.Sentence) {

@@ -23,6 +23,7 @@ func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
 	notes, refs := c.Notes()
 	t := &compareWriter{textWriter: textWriter{Report: &report.Report{Notes: notes}, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}, c: c, refs: refs}
 	t.para(c.Answer, "", "", t.pal.bold)
+	t.banner(c.Banner())
 	if g := c.Gate(); g != "" {
 		style := t.pal.good
 		if c.Failed {

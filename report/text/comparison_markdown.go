@@ -22,6 +22,9 @@ func MarkdownComparison(w io.Writer, c *compare.Comparison) error {
 	var b strings.Builder
 	notes, refs := c.Notes()
 	fmt.Fprintf(&b, "### iotax: B against A\n\n**%s**\n\n", escapeMarkdown(c.Answer))
+	if banner := c.Banner(); banner != "" {
+		fmt.Fprintf(&b, "> **%s**\n\n", escapeMarkdown(banner))
+	}
 	if g := c.Gate(); g != "" {
 		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(g))
 	}

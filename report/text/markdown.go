@@ -61,6 +61,9 @@ func Markdown(w io.Writer, r *report.Report) error {
 	}
 	a := assess.Of(r)
 	fmt.Fprintf(&b, "**%s**\n", escapeMarkdown(a.Answer()))
+	if banner := r.Banner(); banner != "" {
+		fmt.Fprintf(&b, "\n> **%s**\n", escapeMarkdown(banner))
+	}
 	markdownAssessment(&b, a)
 	if !markdownTables(&b, r) {
 		markdownSections(&b, r)
