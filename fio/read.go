@@ -247,18 +247,28 @@ func (s *scanner) clients(p Part) bool {
 		return false
 	}
 	sum := &p.Result.Jobs[0]
-	var rows []Job
+	var bytes [4]float64
+	n := 0
 	for i := s.before(len(s.parts), p.Kind); i >= 0; i = s.before(i, p.Kind) {
 		part := &s.parts[i]
 		if part.Err != nil || len(part.Result.Jobs) == 0 || part.Result.Jobs[0].Name == allClients {
 			return false
 		}
-		rows = append(slices.Clone(part.Result.Jobs), rows...)
-		switch total := compareSum(rows, sum); {
+		for k := range part.Result.Jobs {
+			n++
+			for dir, d := range part.Result.Jobs[k].directions() {
+				bytes[dir] += float64(d.Bytes)
+			}
+		}
+		switch total := compareSum(bytes, n, sum); {
 		case total > 0:
 			return false
 		case total == 0:
-			part.Result.Jobs = rows
+			for k := i + 1; k < len(s.parts); k++ {
+				if family(s.parts[k].Kind) == family(p.Kind) {
+					part.Result.Jobs = append(part.Result.Jobs, s.parts[k].Result.Jobs...)
+				}
+			}
 			if p.Result.Time.After(part.Result.Time) {
 				part.Result.Time = p.Result.Time
 			}
@@ -272,18 +282,14 @@ func (s *scanner) clients(p Part) bool {
 	return false
 }
 
-// compareSum compares the bytes of rows with those of their sum, as far as three digits show them. It is 1
-// where a direction has more.
-func compareSum(rows []Job, sum *Job) int {
+// compareSum compares the bytes of n rows, by direction, with those of their sum, as far as three digits show
+// them. It is 1 where a direction has more.
+func compareSum(bytes [4]float64, n int, sum *Job) int {
 	less := false
 	for k, d := range sum.directions() {
-		bytes := 0.0
-		for i := range rows {
-			bytes += float64(rows[i].directions()[k].Bytes)
-		}
-		if margin := float64(d.Bytes)/100 + 1024*float64(len(rows)); bytes > float64(d.Bytes)+margin {
+		if margin := float64(d.Bytes)/100 + 1024*float64(n); bytes[k] > float64(d.Bytes)+margin {
 			return 1
-		} else if bytes < float64(d.Bytes)-margin {
+		} else if bytes[k] < float64(d.Bytes)-margin {
 			less = true
 		}
 	}
@@ -317,21 +323,26 @@ func (s *scanner) finish(head []byte, name string) []Part {
 
 // oneEach leaves out runs that a better form tells as well. A better one stands for one run of each form.
 func oneEach(parts []Part) []Part {
-	rank := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
-	gone := make([]bool, len(parts))
+	ranks := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
+	gone, measured, rank := make([]bool, len(parts)), make([][]*Job, len(parts)), make([]int, len(parts))
+	for i, p := range parts {
+		measured[i], rank[i] = p.Result.measured(), ranks[p.Kind]
+	}
 	for i := range parts {
 		for k := range parts {
-			better := &parts[k]
-			if gone[i] || gone[k] || better.Err != nil || rank[parts[i].Kind] >= rank[better.Kind] || slices.Contains(better.Also, parts[i].Kind) {
+			if rank[i] >= rank[k] || gone[i] || gone[k] {
+				continue
+			}
+			better, want := &parts[k], measured[k]
+			if len(measured[i]) == 0 || len(want) == 0 || better.Err != nil || slices.Contains(better.Also, parts[i].Kind) || !sameRun(measured[i][:1], want[:1]) {
 				continue
 			}
 			// Jobs of one process may be results of their own in terse.
 			var rows []*Job
 			var same []int
-			want := better.Result.measured()
 			for n := i; n < len(parts) && len(rows) < len(want) && (n == i || parts[i].Kind == KindTerse); n++ {
 				if parts[n].Kind == parts[i].Kind && !gone[n] && parts[n].Err == nil {
-					rows, same = append(rows, parts[n].Result.measured()...), append(same, n)
+					rows, same = append(rows, measured[n]...), append(same, n)
 				}
 			}
 			if !sameRun(rows, want) {

@@ -112,6 +112,9 @@ func (t *textReader) take() []textReport {
 	return done
 }
 
+// maxRows is how many jobs a process of fio has at most.
+const maxRows = 4096
+
 const maxTextLine = 1 << 16 // no line of a report is longer; a binary file may have one of gigabytes
 
 // read takes one line.
@@ -210,7 +213,7 @@ func (t *textReader) terse(s string, start, line, end int) {
 func (r *Result) joined(next *Result, j *Job) bool {
 	last := &r.Jobs[len(r.Jobs)-1]
 	switch {
-	case r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
+	case len(r.Jobs) == maxRows || r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
 		return false
 	case slices.ContainsFunc(r.Disks, func(d Disk) bool { return d.ReadIOs+d.WriteIOs > 0 }):
 		return true
@@ -414,7 +417,9 @@ func (t *textReader) head(s string) bool {
 	group, _, _ := strings.Cut(s[i+len(": (g="):], ")")
 	h := textHead{name: valid(s[:i]), options: o}
 	h.group, _ = strconv.Atoi(group)
-	t.heads, t.fresh = append(t.heads, h), true
+	if t.fresh = true; len(t.heads) < maxRows {
+		t.heads = append(t.heads, h)
+	}
 	return false // it alone is no report
 }
 
@@ -504,11 +509,11 @@ func (t *textReader) row(s string) bool {
 // process prints each job once, and all at one moment.
 func (t *textReader) apart(j *Job, at time.Time) bool {
 	const lag = 5 * time.Second // of a slow terminal
-	if last := t.cur.Time; !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {
+	if last := t.cur.Time; len(t.rows) == maxRows || !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {
 		return true
 	}
 	return slices.ContainsFunc(t.rows, func(row *textRow) bool {
-		return row.Name == allClients || row.Name == j.Name && row.Host == j.Host && row.Group == j.Group && row.PID == j.PID
+		return row.PID == j.PID && row.Group == j.Group && row.Name == j.Name && row.Host == j.Host || row.Name == allClients
 	})
 }
 
@@ -792,22 +797,30 @@ func (t *textReader) describe() {
 	for _, row := range t.rows {
 		rows[row.Name] = true
 	}
-	for _, row := range t.rows {
-		own := func(h textHead) bool { return h.name == row.Name && h.group == row.Group }
-		if !slices.ContainsFunc(t.heads, own) {
-			continue
+	type key struct {
+		name  string
+		group int
+	}
+	own, rest := map[key][]textHead{}, map[int][]textHead{} // those without a row may be in any of their group
+	for _, h := range t.heads {
+		if own[key{h.name, h.group}] = append(own[key{h.name, h.group}], h); !rows[h.name] {
+			rest[h.group] = append(rest[h.group], h)
 		}
-		for _, h := range t.heads {
-			switch joint := row.Members > 1 && h.group == row.Group && !rows[h.name]; {
-			case !own(h) && !joint:
-			case row.Options == nil:
+	}
+	for _, row := range t.rows {
+		heads := own[key{row.Name, row.Group}]
+		if len(heads) > 0 && row.Members > 1 {
+			heads = slices.Concat(heads, rest[row.Group])
+		}
+		for i, h := range heads {
+			if i == 0 {
 				row.Options = maps.Clone(h.options)
-			default:
-				for k, v := range row.Options {
-					if h.options[k] != v {
-						delete(row.Options, k)
-						row.Unlike = append(row.Unlike, k)
-					}
+				continue
+			}
+			for k, v := range row.Options {
+				if h.options[k] != v {
+					delete(row.Options, k)
+					row.Unlike = append(row.Unlike, k)
 				}
 			}
 		}
