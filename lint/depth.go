@@ -16,7 +16,7 @@ var depthRules = []Rule{
 		Good: "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g\ndirect=1",
 		in:   inFile | inPlan | inResult, absent: true, job: libaioBuffered},
 	{ID: "depth-of-sync-engine", Severity: iotax.Warning, Title: "a queue depth given to a synchronous engine",
-		Why: "sync, psync, vsync, mmap and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1. psync is also the engine of a job that names none. " +
+		Why: "sync, psync, vsync, mmap and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1. psync is also the engine of a job that names none, except on Windows, where it is windowsaio. " +
 			"`io_submit_mode=offload` keeps the depth, with threads.",
 		Mend: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`",
 		Bad:  "[read]\nioengine=psync\niodepth=32\nrw=randread\ndirect=1\nsize=64g",
@@ -56,6 +56,8 @@ func depthOfSync(j *job, r *report) {
 	}
 	if j.has("ioengine") {
 		r.at(j, j.first("iodepth"), "iodepth=%d with %s, which does one I/O at a time", depth, e)
+	} else if !j.ran && j.system(r.facts) == "" {
+		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time; on Windows it takes windowsaio, which reaches the depth", depth, e)
 	} else if !j.ran { // a result says elsewhere which engine it was
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time", depth, e)
 	}
@@ -73,13 +75,13 @@ func posixaioDepth(j *job, r *report) {
 	if clones, ok := j.number("numjobs", 1); ok && j.on("thread") {
 		inProcess *= clones
 	}
-	s := j.first("iodepth")
+	s, system := j.first("iodepth"), j.system(r.facts)
 	switch {
-	case r.facts.OS == "linux":
+	case system == "linux":
 		r.at(j, s, "iodepth=%d with posixaio: on Linux the I/Os of a file are worked off one after the other", depth)
-	case r.facts.OS == "darwin" && inProcess > aioMax:
+	case system == "darwin" && inProcess > aioMax:
 		r.at(j, s, "%d I/Os in flight in one process, of which macOS allows %d", inProcess, aioMax)
-	case r.facts.OS == "" && inProcess > aioMax:
+	case system == "" && inProcess > aioMax:
 		r.as(iotax.Info, j, s, "%d I/Os in flight in one process: if this runs on macOS, %d are allowed; if on Linux, one a file", inProcess, aioMax)
 	}
 }

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -190,8 +191,25 @@ func (j *job) engine(facts Facts) string {
 	if j.ours {
 		return ""
 	}
-	return defaultEngine(facts)
+	return defaultEngine(Facts{OS: j.system(facts)})
 }
+
+// system is the operating system that the job is for: that of its paths, wherever it is linted, else that of the facts.
+func (j *job) system(facts Facts) string {
+	names := append(j.files(), split(j.set["directory"].value)...)
+	switch {
+	case slices.ContainsFunc(names, windowsPath.MatchString):
+		return "windows"
+	case slices.ContainsFunc(names, macDisk.MatchString):
+		return "darwin"
+	}
+	return facts.OS
+}
+
+var (
+	windowsPath = regexp.MustCompile(`^(?:\\\\[.?]\\|[A-Za-z]\\?:\\)`)
+	macDisk     = regexp.MustCompile(`^/dev/r?disk[0-9]`)
+)
 
 // defaultEngine is fio's: see FIO_PREFERRED_ENGINE in its os/.
 func defaultEngine(facts Facts) string {

@@ -280,7 +280,7 @@ func refusedTogether(j *job, r *report) {
 		r.at(j, j.first("rw"), "rw=%s under --readonly", j.mode())
 	}
 	sync := slices.Contains([]string{"sync", "psync", "vsync", "pvsync", "pvsync2"}, j.engine(r.facts))
-	if r.facts.OS == "windows" && sync && j.direct() {
+	if j.system(r.facts) == "windows" && sync && j.direct() {
 		r.at(j, j.first("direct", "buffered", "atomic"), "direct I/O with the synchronous engine %s", j.engine(r.facts))
 		r.mend("use ioengine=windowsaio, with iodepth=1 for one I/O at a time")
 	}

@@ -95,7 +95,7 @@ func inMemory(path string) bool {
 
 // memoryJob is memory-target on a job.
 func memoryJob(j *job, r *report) {
-	if r.facts.OS != "" && r.facts.OS != "linux" || !j.onFiles(r.facts) {
+	if system := j.system(r.facts); system != "" && system != "linux" || !j.onFiles(r.facts) {
 		return
 	}
 	for _, key := range []string{"filename", "directory"} {
