@@ -44,12 +44,12 @@ func TestBoard(t *testing.T) {
 		80: `
 4k random read      ▕█▍        ▏   4/30  ± 12 % → 5 %   46.60k IOPS  182.0MiB/s
 4k random write w…  ▕█         ▏   3/30                 988.0 IOPS   3.859MiB/s
-1M sequential read  ▕█         ▏   3/30  ± >1000 %      1.235M IOPS  4.709GiB/s
+1M sequential read  ▕█         ▏   3/30  ± >100 %       1.235M IOPS  4.709GiB/s
 host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
 		120: `
 4k random read                  ▕██▋                 ▏   4/30  ± 12 % → 5 %   46.60k IOPS  182.0MiB/s  guest virtio-blk
 4k random write with a name t…  ▕██                  ▏   3/30                 988.0 IOPS   3.859MiB/s  guest virtio-blk
-1M sequential read              ▕██                  ▏   3/30  ± >1000 %      1.235M IOPS  4.709GiB/s  guest virtio-blk
+1M sequential read              ▕██                  ▏   3/30  ± >100 %       1.235M IOPS  4.709GiB/s  guest virtio-blk
 host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
 	} {
 		if got := "\n" + strings.Join(b.lines(width, 0, now), "\n"); got != want {
