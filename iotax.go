@@ -115,6 +115,12 @@ type Restarter interface {
 	BootFiles() []string
 }
 
+// A Perisher is a Machine that may have been made for the run. Perishes reports whether everything that a run leaves in it
+// disappears when it ends, however it ends: no file in it lies on storage that outlives it.
+type Perisher interface {
+	Perishes() bool
+}
+
 // A Console is a Machine without a shell and without files that could be reached: a unikernel. Run answers an
 // error there, whatever it is given. RunOnConsole boots it for one command and returns when the guest has gone; a
 // command that ran and failed yields *ExitError. What was read until an error comes back with it.

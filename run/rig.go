@@ -94,7 +94,15 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 
 // onClose registers what undoes the step just begun.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
-	r.undo = append(r.undo, undoStep{what, iotax.Outside(in), do})
+	if !perishes(in) {
+		in = iotax.Outside(in)
+	}
+	r.undo = append(r.undo, undoStep{what, in, do})
+}
+
+func perishes(m iotax.Machine) bool {
+	p, ok := m.(iotax.Perisher)
+	return ok && p.Perishes()
 }
 
 const (
@@ -131,15 +139,14 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 }
 
 // close undoes every step, last first, each also when others failed, and each with a deadline of its
-// own: one that hangs must not take the time of those after it. A machine that was started for the
-// run takes what was in it along when it ends: that nothing can be removed inside, because it died or
-// its share hangs, is no error.
+// own: one that hangs must not take the time of those after it. What cannot be removed inside a machine
+// that perishes, because it died or its share hangs, is no error.
 func (r *rig) close(ctx context.Context) error {
 	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; they stand on what follows
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
-		_, ours := step.in.(iotax.Booter)
+		ours := perishes(step.in)
 		if ours && !asked[step.in] { // the patience of a step is for one that works, not for one that is frozen
 			asked[step.in] = true
 			gone[step.in] = !answers(ctx, step.in)

@@ -568,7 +568,7 @@ func TestOpenFailure(t *testing.T) {
 // guestMachine is a machine that was started for the run.
 type guestMachine struct{ *fakeMachine }
 
-func (g guestMachine) Boot() []iotax.Phase { return nil }
+func (g guestMachine) Perishes() bool { return true }
 func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	if g.w.dead {
 		return errors.New("the guest is gone")
@@ -611,7 +611,7 @@ func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 // A startedMachine is one that ends with the run.
 type startedMachine struct{ fakeMachine }
 
-func (*startedMachine) Boot() []iotax.Phase { return nil }
+func (*startedMachine) Perishes() bool { return true }
 
 // A frozenMachine answers nothing.
 type frozenMachine struct{ startedMachine }

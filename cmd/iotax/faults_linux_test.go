@@ -665,6 +665,9 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if run.Status == iotax.Running {
 		s.t.Errorf("the run still counts as running")
 	}
+	if i := slices.IndexFunc(run.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" }); i >= 0 && !f.killed && o.left == 0 {
+		s.t.Errorf("nothing is left, and the run reports that something is: %s", run.Findings[i].Evidence)
+	}
 	if f.whole || run.Status == iotax.Done || got.code == 1 && len(trials) == 0 {
 		return o
 	}

@@ -382,6 +382,9 @@ func stateOf(s *container.State) string {
 // Facts tells what was found of the engine and the container.
 func (b *box) Facts() map[string]string { return b.facts }
 
+// Perishes reports whether it was made for the run: its bind mounts and volumes are removed from outside.
+func (b *box) Perishes() bool { return b.ours }
+
 // HostPath returns the path on this host under which p, a path in the container, has its bytes, or ""
 // when that is not known or there is none.
 func (b *box) HostPath(p string) string {
@@ -438,8 +441,8 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 		}
 		if !in.Running {
 			// The container's end looks like the command's: its first process is killed, and all others with
-			// it. The engine takes a moment to notice.
-			for left := 10; in.ExitCode == 128+9 && left > 0; left-- {
+			// it (137), or the runtime cannot enter it any more (126). The engine takes a moment to notice.
+			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
 					return 0, gone
 				}

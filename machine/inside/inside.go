@@ -122,6 +122,10 @@ func (loopback) Forward(_ context.Context, port int) (string, error) {
 // Outside is the machine that the container is on.
 func (c *container) Outside() iotax.Machine { return c.on }
 
+// Perishes reports whether the files of the container are its own; the place is removed from outside. Without an engine its
+// root is that of the machine, or a directory there.
+func (c *container) Perishes() bool { return c.remove != nil }
+
 // Facts tells of the engine.
 func (c *container) Facts() map[string]string { return c.facts }
 

@@ -142,6 +142,7 @@ type pod struct {
 	began     string
 	ours      bool
 	claims    []string // that it owns
+	exports   bool     // it mounts directories of NFS servers
 	facts     map[string]string
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
@@ -184,6 +185,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 		}
 	}
 	for _, d := range o.Devices {
+		p.exports = p.exports || d.Claim != nil && d.Claim.NFS != ""
 		if d.Claim != nil && d.Claim.NFS == "" {
 			p.claims = append(p.claims, p.name+"-"+d.ID)
 		}
@@ -409,6 +411,9 @@ func seccompFact(s *corev1.SeccompProfile) string {
 
 // Facts tells what was found of the cluster and the pod.
 func (p *pod) Facts() map[string]string { return p.facts }
+
+// Perishes is false with an export of NFS, whose files outlive the pod.
+func (p *pod) Perishes() bool { return p.ours && !p.exports }
 
 // VolumeFacts tells what was found of the volume that the device with that id became.
 func (p *pod) VolumeFacts(id string) map[string]string { return p.volumes[id] }

@@ -101,13 +101,20 @@ type limaInstance struct {
 type limaMade struct {
 	*limaInstance
 	boot   []iotax.Phase
+	mounts bool         // it has directories of this host
 	forget func() error // that it was noted
 }
 
-var _ iotax.Booter = (*limaMade)(nil)
+var (
+	_ iotax.Booter   = (*limaMade)(nil)
+	_ iotax.Perisher = (*limaMade)(nil)
+)
 
 func (m *limaInstance) Facts() map[string]string { return m.facts }
 func (m *limaMade) Boot() []iotax.Phase          { return m.boot }
+
+// Perishes is false with mounts: what a target has in one is on this host.
+func (m *limaMade) Perishes() bool { return !m.mounts }
 
 // Close deletes the instance.
 func (m *limaMade) Close(ctx context.Context) error {
@@ -149,7 +156,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	m.name = made.Name()
 	m.facts["lima.instance"], m.facts["lima.template"] = m.name, s.Template
 	m.facts["lima.vm_type"], m.facts["lima.mount_type"] = s.VMType, s.MountType
-	made := &limaMade{limaInstance: m}
+	made := &limaMade{limaInstance: m, mounts: len(s.Mounts) > 0}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.remove(context.WithoutCancel(ctx)))

@@ -106,6 +106,7 @@ type tartVM struct {
 	name   string
 	facts  map[string]string
 	boot   []iotax.Phase
+	dirs   bool               // it has directories of this host
 	forget func() error       // that it was noted
 	known  string             // file of host keys of its own
 	kill   context.CancelFunc // of tart run
@@ -113,10 +114,16 @@ type tartVM struct {
 	err    error // of tart run, once ended is closed
 }
 
-var _ iotax.Booter = (*tartVM)(nil)
+var (
+	_ iotax.Booter   = (*tartVM)(nil)
+	_ iotax.Perisher = (*tartVM)(nil)
+)
 
 func (v *tartVM) Facts() map[string]string { return v.facts }
 func (v *tartVM) Boot() []iotax.Phase      { return v.boot }
+
+// Perishes is false with shared directories: what a target has in one is on this host.
+func (v *tartVM) Perishes() bool { return !v.dirs }
 
 // Close stops the machine and deletes it.
 func (v *tartVM) Close(ctx context.Context) error {
@@ -153,7 +160,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	if err != nil {
 		return nil, err
 	}
-	v := &tartVM{tart: tart, name: made.Name(), facts: map[string]string{"tart.version": version, "tart.image": s.Image, "tart.root_disk_opts": s.RootDiskOpts}}
+	v := &tartVM{tart: tart, name: made.Name(), dirs: len(s.Dirs) > 0, facts: map[string]string{"tart.version": version, "tart.image": s.Image, "tart.root_disk_opts": s.RootDiskOpts}}
 	began := time.Now()
 	phase := func(name string) { v.boot = append(v.boot, iotax.Phase{Name: name, At: time.Since(began)}) }
 	o.Logf("cloning %s", s.Image)

@@ -42,11 +42,13 @@ var (
 	_ iotax.Reacher    = (*machine)(nil)
 	_ iotax.Forwarder  = (*machine)(nil)
 	_ iotax.Restarter  = (*machine)(nil)
+	_ iotax.Perisher   = (*machine)(nil)
 )
 
 func (g *machine) Boot() []iotax.Phase      { return g.boot }
 func (g *machine) Started() time.Time       { return g.vm.Started } // what Boot counts from
 func (g *machine) Facts() map[string]string { return g.facts }
+func (g *machine) Perishes() bool           { return true } // the files of shares are removed on this host
 func (g *machine) HostAddress() string      { return guest.Gateway }
 
 // Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
