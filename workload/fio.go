@@ -66,11 +66,17 @@ func (f *Fio) Scale(by float64) {
 // scaled are the options that hold sizes of files.
 var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
 
-// scaledSize is n bytes by the factor, in whole blocks of 4 KiB. What was large stays at least 1 MiB, so that
-// there is something to read.
-func scaledSize(n int64, by float64) int64 {
-	return max(int64(float64(n)*by)&^4095, min(n, 1<<20))
+// scaledSize is n bytes by the factor, in whole blocks of 4 KiB. It does not fall below least, unless n did.
+func scaledSize(n int64, by float64, least int64) int64 {
+	return max(int64(float64(n)*by)&^4095, min(n, least))
 }
+
+// A file that is scaled stays scaledBlocks blocks long. They count as scaledBlock at the least, so that jobs with smaller
+// blocks still have files of one size, and share them.
+const (
+	scaledBlocks = 4
+	scaledBlock  = 1 << 20
+)
 
 // defaultTotal is the size of all test files together where the plan gives none.
 const defaultTotal = 1 << 30
@@ -257,6 +263,11 @@ func (f *Fio) Validate() error {
 	case f.BySize && f.Load != "":
 		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Mend: "leave it out, or load:"}
 	case f.File != "" || f.Command != "":
+		if f.source != nil { // else Split looks at each job
+			if e := f.outOfBounds(); e != nil {
+				return e
+			}
+		}
 		return nil
 	case f.Jointly:
 		return &plan.FieldError{Field: "jointly", Msg: "only the jobs of a job file or a command can run together, and none is given", Mend: "add file: NAME.fio"}
@@ -269,15 +280,15 @@ func (f *Fio) Validate() error {
 	if err := f.checkLoad(); err != nil {
 		return err
 	}
-	if e := f.tooLarge(); e != nil {
+	if e := f.outOfBounds(); e != nil {
 		return e
 	}
 	return nil
 }
 
-// tooLarge refuses a job with too many processes or files, before anything is made of it. What else is wrong with the job is
-// not its error: variables may have values on the target alone.
-func (f *Fio) tooLarge() *plan.FieldError {
+// outOfBounds refuses a job with too many processes or files, or with files of less than a block, before anything is made of
+// it. What else is wrong with the job is not its error: variables may have values on the target alone.
+func (f *Fio) outOfBounds() *plan.FieldError {
 	j := &fioJob{spec: f, sharedFile: f.Load != ""}
 	if f.source != nil {
 		j.take(f.source)
@@ -289,11 +300,20 @@ func (f *Fio) tooLarge() *plan.FieldError {
 	}
 	_, err := j.resolve(nil)
 	var over *tooMuch
-	if !errors.As(err, &over) {
-		return nil
+	var under *tooLittle
+	switch {
+	case errors.As(err, &over):
+		return &plan.FieldError{Field: over.key, Msg: over.msg, Mend: "at most " + over.most}
+	case errors.As(err, &under):
+		return &plan.FieldError{Field: under.key, Msg: under.msg, Mend: under.mend}
 	}
-	return &plan.FieldError{Field: over.key, Msg: over.msg, Mend: "at most " + over.most}
+	return nil
 }
+
+// A tooLittle reports a job whose files are smaller than its blocks.
+type tooLittle struct{ key, msg, mend string }
+
+func (e *tooLittle) Error() string { return e.msg }
 
 // A tooMuch reports a job beyond maxJobs, maxFiles or maxTotal.
 type tooMuch struct{ key, msg, most string }
@@ -562,16 +582,30 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 			e.Mend = "give it under env: in the plan"
 			return nil, e
 		}
+		s.Value = v
+		get[s.Key], base[s.Key] = v, cmp.Or(s.KBBase, 1024)
+	}
+	block := surestBlock(get, base)
+	for i := range r.settings {
+		s := &r.settings[i]
 		if by := j.spec.ScaleBy; by != 0 && slices.Contains(scaled, s.Key) {
-			if n, err := fio.ParseSize(v, cmp.Or(s.KBBase, 1024)); err == nil { // else the reading below says why not
-				v = strconv.FormatInt(scaledSize(n, by), 10)
+			least := scaledBlocks * max(block, scaledBlock)
+			switch s.Key {
+			case "size", "io_size":
+				if n, err := strconv.ParseInt(get["nrfiles"], 10, 32); err == nil && n > 0 {
+					least *= n
+				}
+			case "offset":
+				least = scaledBlock
+			}
+			if n, err := fio.ParseSize(s.Value, cmp.Or(s.KBBase, 1024)); err == nil { // else the reading below says why not
+				s.Value = strconv.FormatInt(scaledSize(n, by, least), 10)
+				get[s.Key] = s.Value
 			}
 		}
-		s.Value = v
 		if e := unclear(*s); e != nil {
 			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Mend: e.Mend}
 		}
-		get[s.Key], base[s.Key] = v, cmp.Or(s.KBBase, 1024)
 	}
 	fail := func(key string, err error) error {
 		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: err}
@@ -648,7 +682,8 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	if strings.ContainsAny(get["filesize"], "-,:") {
 		return nil, fail("filesize", errors.New("a range of sizes is not supported: give one size"))
 	}
-	for key, dst := range map[string]*int64{"size": &perJob, "filesize": &fileSize, "offset": &offset, "offset_increment": &increment} {
+	var amount int64
+	for key, dst := range map[string]*int64{"size": &perJob, "filesize": &fileSize, "offset": &offset, "offset_increment": &increment, "io_size": &amount} {
 		if *dst, err = size(key); err != nil {
 			return nil, err
 		}
@@ -662,8 +697,23 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	case perJob == 0:
 		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Mend: "add size: 1GiB, or --size 1GiB on the command line"}
 	}
+	sizeKey := "filesize"
 	if fileSize == 0 {
-		fileSize = perJob / int64(l.files)
+		sizeKey, fileSize = "size", perJob/int64(l.files)
+	}
+	small := func(key, format string, n int64, args ...any) error {
+		msg := fmt.Sprintf(format, args...) + fmt.Sprintf("%v is less than one block of %v", plan.Size(n), plan.Size(block))
+		under := &tooLittle{key, msg, "give a larger " + key + ", or smaller blocks (bs)"}
+		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: under, Mend: under.mend}
+	}
+	switch {
+	case l.jobs == 0:
+	case fileSize < block && l.files > 1:
+		return nil, small(sizeKey, "each of the %d files: ", fileSize, l.files)
+	case fileSize < block:
+		return nil, small(sizeKey, "", fileSize)
+	case amount > 0 && amount < block:
+		return nil, small("io_size", "", amount)
 	}
 	l.shared = (j.sharedFile && p.index == 0 || p.file != "" || increment > 0) && l.files == 1
 	if l.shared && l.jobs > 0 {
@@ -700,6 +750,33 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 		return otherwise
 	}
 	return least
+}
+
+// surestBlock is the size of block that a job uses whatever happens: of each direction the smallest, of those the largest. fio
+// completes nothing in a file that is smaller.
+func surestBlock(get map[string]string, base map[string]int) int64 {
+	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
+	block := int64(4096)
+	for _, key := range []string{"bs", "bsrange", "bssplit"} {
+		if get[key] == "" {
+			continue
+		}
+		block = 0
+		parts := strings.Split(get[key], ",")
+		read, write, trim := parts[0], parts[min(1, len(parts)-1)], parts[min(2, len(parts)-1)]
+		if key == "bs" {
+			read, write, trim = fio.PerDirection(get[key])
+		}
+		for _, d := range []struct {
+			used bool
+			size string
+		}{{reads(mode), read}, {strings.Contains(mode, "write") || mode == "rw" || mode == "randrw", write}, {strings.Contains(mode, "trim"), trim}} {
+			if d.used {
+				block = max(block, smallest(d.size, base[key], 4096))
+			}
+		}
+	}
+	return block
 }
 
 // diskless engines touch no file.

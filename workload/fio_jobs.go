@@ -51,7 +51,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		s.settings = slices.Clone(f.settings)
 		s.source = &source{file: src.file, jobs: src.jobs[i:end], told: src.told, said: said}
 		p := plan.Part{Spec: &s, Name: strings.Join(src.labels[i:end], "+")}
-		if e := s.tooLarge(); e != nil {
+		if e := s.outOfBounds(); e != nil {
 			e.Field, e.Msg = f.field(), p.Name+": "+e.Field+": "+e.Msg
 			return nil, e
 		}

@@ -39,7 +39,7 @@ func newMaterialise() any {
 }
 
 // Scale makes the volume smaller or larger.
-func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.Size), by)) }
+func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.Size), by, 1<<20)) }
 
 // Validate refuses tools that are not known.
 func (s *Materialise) Validate() error {

@@ -12,6 +12,8 @@ import (
 	"iotax"
 	"iotax/machine"
 	"iotax/plan"
+	"iotax/published"
+	"iotax/suite"
 	"iotax/volume"
 )
 
@@ -383,6 +385,10 @@ func TestScale(t *testing.T) {
 		{"fio --name=a '--size=2*1024*1024*$mb_memory' '--numjobs=$ncpus'", []float64{0.5}, 2 * 1 << 30},
 		{"fio --name=a --size=1g", []float64{0.5, 0.1}, 53686272},
 		{"fio --name=a --size=16m --offset=4m", []float64{0.25}, 5 << 20},
+		{"fio --name=a --bs=1m --size=900m --nrfiles=10", []float64{0.01}, 40 << 20},
+		{"fio --name=a --bs=4k --size=900m --nrfiles=10", []float64{0.01}, 40 << 20}, // the same files
+		{"fio --name=a --bs=4m,8m --rw=write --filesize=1g", []float64{0.001}, 32 << 20},
+		{"fio --name=a --bs=4m --size=6m", []float64{0.5}, 6 << 20},
 		{"fio --name=a --size=100k", []float64{0.01}, 100 << 10},
 		{"fio --name=a --filesize=10m --nrfiles=10", []float64{2}, 200 << 20},
 	} {
@@ -405,7 +411,67 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A job beyond the limits is refused when the plan is read, before its files have names.
+// At every scale each file of each suite holds some blocks: fio completes nothing in less than one.
+func TestScaledSuites(t *testing.T) {
+	kinds := plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
+	seen := 0
+	for _, name := range suite.Names() {
+		for _, by := range []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1} {
+			src, _ := suite.Source(name)
+			p, err := plan.Parse(name, src, kinds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range p.Workloads {
+				if s, ok := w.Spec.(plan.Scaler); ok && by != 1 {
+					s.Scale(by)
+				}
+				if v, ok := w.Spec.(plan.Validator); ok {
+					if err := v.Validate(); err != nil {
+						t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
+					}
+				}
+				spec, ok := w.Spec.(*Fio)
+				if !ok {
+					continue
+				}
+				opened, err := openFio(w, spec, Env{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var j *fioJob
+				switch o := opened.(type) {
+				case *fioJob:
+					j = o
+				case sizedJob:
+					j = o.fioJob
+				case offeredJob:
+					j = o.fioJob
+				}
+				r, err := j.resolve(hostVars())
+				if err != nil {
+					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
+					continue
+				}
+				for _, one := range r.all() {
+					get := map[string]string{}
+					for _, s := range one.settings {
+						get[s.Key] = s.Value
+					}
+					seen++
+					if block := surestBlock(get, map[string]int{"bs": 1024}); one.layout.jobs > 0 && one.layout.bytes < scaledBlocks*block {
+						t.Errorf("%s, %s by %v: files of %d bytes for blocks of %d", name, w.Name, by, one.layout.bytes, block)
+					}
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d jobs of suites", seen)
+	}
+}
+
+// A job beyond the limits, or with files of less than a block, is refused when the plan is read, before its files have names.
 func TestTooManyFiles(t *testing.T) {
 	t.Parallel()
 	file := func(text string) *Fio {
@@ -433,6 +499,16 @@ func TestTooManyFiles(t *testing.T) {
 		{options: []string{"filesize", "8388607TiB", "nrfiles", "2"}, want: "too large"},
 		{options: []string{"numjobs", "4096", "offset_increment", "1TiB"}, want: "offset_increment: the test files would be too large"},
 		{options: []string{"numjobs", "1000", "size", "4KiB"}},
+		{options: []string{"bs", "1MiB", "size", "512KiB"}, want: "size: 512KiB is less than one block of 1MiB"},
+		{options: []string{"bs", "1MiB", "size", "9MiB", "nrfiles", "10"}, want: "size: each of the 10 files: "},
+		{options: []string{"bs", "64k", "filesize", "4KiB"}, want: "filesize: 4KiB is less than one block of 64KiB"},
+		{options: []string{"bs", "1MiB", "size", "1GiB", "io_size", "4KiB"}, want: "io_size: 4KiB is less than one block of 1MiB"},
+		{options: []string{"bs", "4k,1MiB", "size", "512KiB"}},
+		{options: []string{"bs", "4k,1MiB", "size", "512KiB", "rw", "randrw"}, want: "less than one block of 1MiB"},
+		{options: []string{"bsrange", "4k-1MiB", "size", "512KiB"}},
+		{options: []string{"bssplit", "64k/50:1MiB/50", "size", "32KiB"}, want: "less than one block of 64KiB"},
+		{options: []string{"bs", "1MiB", "size", "512KiB", "ioengine", "null"}},
+		{file: "[a]\nbs=4m\nsize=1m\n", want: "a: size: 1MiB is less than one block of 4MiB"},
 		{options: []string{"numjobs", "4096", "size", "4KiB", "offset_increment", "4KiB"}},
 		{file: "[a]\nnumjobs=100000\nsize=1m\n", want: "a: numjobs: 100000 is too many"},
 		{file: "[a]\nsize=1m\n[b]\nnrfiles=2000\nsize=1g\n", want: "b: nrfiles: 2000 files are too many"},

@@ -413,6 +413,9 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	for _, w := range p.Workloads {
 		if s, ok := w.Spec.(plan.Scaler); ok {
 			s.Scale(pf.scale)
+			if err := stillValid(w); err != nil {
+				return fmt.Errorf("--scale %g: %w", pf.scale, err)
+			}
 		}
 	}
 	times := func(d plan.Duration, least time.Duration) plan.Duration {
@@ -442,9 +445,26 @@ func resize(p *plan.Plan, size string) error {
 			if err := o.SetOption("size", size); err != nil {
 				return fmt.Errorf("--size: %w", err)
 			}
+			if err := stillValid(w); err != nil {
+				return fmt.Errorf("--size: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+// stillValid checks the spec of a workload that a flag has changed.
+func stillValid(w plan.Workload) error {
+	v, ok := w.Spec.(plan.Validator)
+	if !ok {
+		return nil
+	}
+	err := v.Validate()
+	var fe *plan.FieldError
+	if errors.As(err, &fe) {
+		return &iotax.Error{Op: "change", On: w.Name, Err: fmt.Errorf("%s: %s", fe.Field, fe.Msg), Mend: fe.Mend}
+	}
+	return err
 }
 
 func elapsed(d time.Duration) string {

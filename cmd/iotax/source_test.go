@@ -28,6 +28,24 @@ func TestScaleOfBudget(t *testing.T) {
 	}
 }
 
+// A size that makes a file smaller than a block is refused before anything runs, wherever it comes from.
+func TestFileBelowBlock(t *testing.T) {
+	for _, c := range []struct {
+		pf   planFlags
+		args []string
+		want string
+	}{
+		{planFlags{scale: 1, size: "4KiB", workloads: []string{"seq-read-1m"}}, []string{"dir:/a", "dir:/b"}, "--size: change seq-read-1m: size: 4KiB is less than one block of 1MiB\n  mend: "},
+		{planFlags{scale: 0.001}, []string{"virtiofs"}, ""},
+		{planFlags{scale: 0.001}, []string{"cluster"}, ""},
+	} {
+		_, err := c.pf.load(c.args, nil)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
 // -w parts words at commas, and yet finds names that hold some.
 func TestChoose(t *testing.T) {
 	names := []string{"network", "4 MiB", "4 MiB, 8 clients", "a,b"}
