@@ -138,6 +138,25 @@ func sameAgain(t *testing.T, name string, p *plan.Plan) {
 	}
 }
 
+// The hint about a word that only a plan file can say is a plan.
+func TestWordsOfPlans(t *testing.T) {
+	for _, word := range []string{"s3://host/bucket", "http://host:9000/bucket", "https://host/bucket", "nbd://host:10809/x"} {
+		_, err := plan.FromWords([]string{"/var/tmp", word}, nil, plan.Defaults(), realKinds())
+		_, text, found := strings.Cut(fmt.Sprint(err), "mend: write a plan with ")
+		if !found {
+			t.Errorf("%s: no hint in: %v", word, err)
+			continue
+		}
+		work := "\nworkloads: {w: {object: {}}}\n"
+		if strings.HasPrefix(word, "nbd") {
+			work = "\nworkloads: {w: {fio: {rw: read}}}\n"
+		}
+		if _, err := plan.Parse("plan.yaml", []byte(text+work), realKinds()); err != nil {
+			t.Errorf("%s: the hint is no plan: %v", word, err)
+		}
+	}
+}
+
 // Every field of every kind that ships can be bound and is documented.
 func TestRealKinds(t *testing.T) {
 	k := realKinds()

@@ -19,10 +19,12 @@ const (
 	SequentialDepth = 8
 )
 
-// planned are the words the design has names for and that no kind serves yet.
-var planned = map[string]string{
-	"nbd": "NBD exports",
-	"s3":  "object stores", "http": "web servers", "https": "web servers",
+// written are schemes of what only a plan file can name, with the line that does.
+var written = map[string]string{
+	"nbd":   `targets: {export: {nbd: {url: "nbd://HOST:10809/NAME"}}}`,
+	"s3":    `targets: {store: {bucket: {url: "https://HOST/BUCKET"}}}`,
+	"http":  `targets: {store: {bucket: {url: "http://HOST:9000/BUCKET"}}}`,
+	"https": `targets: {store: {bucket: {url: "https://HOST/BUCKET"}}}`,
 }
 
 // FromWords makes a plan of command-line words. The first target is the baseline; no workload words
@@ -301,6 +303,8 @@ func (w *words) target(n *node) {
 	_, isVolume := w.volume(name)
 	_, isMachine := kindNamed(w.kinds.Machines, name)
 	switch {
+	case written[name] != "" && strings.HasPrefix(rest.text, "//"):
+		w.fail(head, "write a plan with "+written[name], "%s:// is not a word for a target", name)
 	case isVolume && onHost(w.kinds, name):
 		if rest.text == "" {
 			w.fail(head, "write "+name+":/path", "%s: needs a path", name)
@@ -318,8 +322,6 @@ func (w *words) target(n *node) {
 	case isVolume:
 		k, _ := w.volume(name)
 		w.fail(head, fmt.Sprintf("write it as a part of a machine, as in %s:…", strings.Join(k.On, " or ")), "a %s cannot stand on this host", name)
-	case planned[name] != "":
-		w.fail(head, "iotax measures "+w.forms()+" today", "%s are not supported yet", planned[name])
 	default:
 		w.unknown(head, name)
 	}
@@ -363,7 +365,7 @@ func (w *words) unknown(n *node, name string) {
 		mend = "write dir:/path for a directory of this host"
 	} else if name == n.text && strings.Contains(name, "/") {
 		mend = "a path begins with / or ./"
-	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(planned))...)); near != "" {
+	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(written))...)); near != "" {
 		mend = fmt.Sprintf("did you mean %q?", near)
 	}
 	w.fail(n, mend, "%s is no kind of target", quote(name))

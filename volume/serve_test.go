@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -327,5 +328,31 @@ func TestKinds(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory own nbd network inside group neighbours bucket" {
 		t.Errorf("kinds %s", got)
+	}
+}
+
+// What the schema claims of a default is what the code does.
+func TestClaims(t *testing.T) {
+	doc := func(spec any, field string) string {
+		f, _ := reflect.TypeOf(spec).FieldByName(field)
+		return f.Tag.Get("doc")
+	}
+	virtiofs, plan9 := &ShareSpec{Type: "virtiofs"}, &ShareSpec{Type: "9p"}
+	if err := errors.Join(virtiofs.Validate(), plan9.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	_, msize, _ := strings.Cut(strings.TrimSuffix(doc(ShareSpec{}, "MSize"), ")"), "default ")
+	if n, err := plan.ParseSize(msize); err != nil || n != plan9.MSize {
+		t.Errorf("the schema has %s as the default msize, the code has %d: %v", msize, plan9.MSize, err)
+	}
+	for _, c := range []struct{ doc, want string }{
+		{doc(ShareSpec{}, "Cache"), virtiofs.Cache + " (default)"},
+		{doc(ShareSpec{}, "Cache"), plan9.Cache + " (default)"},
+		{doc(ShareSpec{}, "Security"), "default " + plan9.Security},
+		{doc(ClaimSpec{}, "Size"), "is " + bytesText(leastClaim) + " at least"},
+	} {
+		if !strings.Contains(c.doc, c.want) {
+			t.Errorf("the schema has %q, the code has %q", c.doc, c.want)
+		}
 	}
 }

@@ -50,11 +50,14 @@ func (s *Guest) Scale(by float64) {
 	s.Each = max(plan.Duration(time.Second), plan.Duration(float64(s.Each)*by))
 }
 
+// leastGuest is what the micro-guest needs of memory.
+const leastGuest = 256 << 20
+
 // Validate refuses what no guest can be.
 func (s *Guest) Validate() error {
 	switch {
-	case s.Memory < 256<<20 || s.Memory%(1<<20) != 0:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Memory), Mend: "256MiB or more"}
+	case s.Memory < leastGuest || s.Memory%(1<<20) != 0:
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Root < 64<<20 || s.Root%(1<<20) != 0:

@@ -65,10 +65,10 @@ B that may be held against it.`,
 			}
 			write, ok := compareFormats()[format]
 			if !ok {
-				return usageError{fmt.Errorf("--format %s: there are text, md, json and html", format)}
+				return usageError{fmt.Errorf("--format %s: there are text, %s", format, strings.Join(output.ComparisonFormats(), ", "))}
 			}
 			for _, path := range outputs {
-				if err := checkOutputOf(path, []string{"html", "json", "md", "txt"}); err != nil {
+				if err := checkOutputOf(path, comparisonEndings()); err != nil {
 					return err
 				}
 			}
@@ -103,15 +103,18 @@ B that may be held against it.`,
 	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
 	f.StringVar(&by, "by", string(compare.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
 	f.StringVar(&failOn, "fail-on", "", "exit with status 3 when a cell is worse, or differs")
-	f.StringVar(&format, "format", "", "text, md, json or html (default text)")
-	f.StringArrayVarP(&outputs, "output", "o", nil, "write the comparison to this file; its ending is the format")
+	f.StringVar(&format, "format", "", "text, "+strings.Join(output.ComparisonFormats(), ", ")+" (default text)")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "write the comparison to this file, in the format of its ending: "+endings(comparisonEndings()))
 	return c
 }
+
+// comparisonEndings are the endings of files that hold a comparison.
+func comparisonEndings() []string { return append(output.ComparisonFormats(), "txt") }
 
 // compareFormats are the formats of a comparison, by name and file ending.
 func compareFormats() map[string]func(io.Writer, *compare.Comparison) error {
 	out := map[string]func(io.Writer, *compare.Comparison) error{}
-	for _, format := range []string{"md", "json", "html"} {
+	for _, format := range output.ComparisonFormats() {
 		out[format] = func(w io.Writer, c *compare.Comparison) error { return output.Comparison(w, c, format) }
 	}
 	for _, format := range []string{"", "text", "txt"} {

@@ -75,7 +75,7 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&format, "format", "", strings.Join(formatNames(), ", "))
-	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file; its ending is the format")
+	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file, in the format of its ending: "+endings(formatNames()))
 	rd.add(c)
 	return c
 }
@@ -99,6 +99,9 @@ func formatNames() []string {
 	return slices.Sorted(slices.Values(slices.AppendSeq(output.Formats(), maps.Keys(rawFormats))))
 }
 
+// endings lists the endings of files in those formats.
+func endings(formats []string) string { return "." + strings.Join(formats, ", .") }
+
 func formatOf(path string) string {
 	return strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
 }
@@ -106,10 +109,10 @@ func formatOf(path string) string {
 // checkOutput finds a bad report file before anything is measured.
 func checkOutput(path string) error { return checkOutputOf(path, formatNames()) }
 
-func checkOutputOf(path string, endings []string) error {
-	if !slices.Contains(endings, formatOf(path)) {
+func checkOutputOf(path string, formats []string) error {
+	if !slices.Contains(formats, formatOf(path)) {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("no format has the ending %q", filepath.Ext(path)),
-			Mend: "end the name in ." + strings.Join(endings, ", .")}}
+			Mend: "end the name in " + endings(formats)}}
 	}
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Mend: "make it first"}}

@@ -96,7 +96,7 @@ after Ctrl-C.`,
 	}
 	pf.add(c)
 	f := c.Flags()
-	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file: .html, .md, .json, .csv, .svg, .benchfmt or .txt")
+	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file, in the format of its ending: "+endings(formatNames()))
 	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")

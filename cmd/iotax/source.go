@@ -65,7 +65,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this, as in 0.1 for a short try of a suite")
-	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one (qemu, tart), in place of the plan's")
+	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one ("+strings.Join(imaged(), ", ")+"), in place of the plan's")
 	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
@@ -378,6 +378,16 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	return errors.Join(errs...)
 }
 
+// imaged are the kinds of machines that boot an image.
+func imaged() (names []string) {
+	for _, k := range machine.Kinds() {
+		if _, ok := k.New().(plan.Imaged); ok {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
 // boot puts --image into the machines that boot one.
 func (pf *planFlags) boot(p *plan.Plan) error {
 	if pf.image == "" {
@@ -396,7 +406,7 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 		}
 	}
 	if !booted {
-		return &iotax.Error{Op: "boot", On: pf.image, Err: errors.New("no machine of the plan boots an image"), Mend: "leave --image out, or add a machine of kind qemu or tart"}
+		return &iotax.Error{Op: "boot", On: pf.image, Err: errors.New("no machine of the plan boots an image"), Mend: "leave --image out, or add a machine of kind " + strings.Join(imaged(), " or ")}
 	}
 	return nil
 }

@@ -40,6 +40,9 @@ var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
 // Formats are the names of the formats of a report, which are the endings of files as well.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
+// ComparisonFormats are the names of the formats of a comparison other than text.
+func ComparisonFormats() []string { return slices.Sorted(maps.Keys(comparisons)) }
+
 // Write writes a report in one of Formats.
 func Write(w io.Writer, r *report.Report, format string) error {
 	write, ok := formats[format]
@@ -53,7 +56,7 @@ func Write(w io.Writer, r *report.Report, format string) error {
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	write, ok := comparisons[format]
 	if !ok {
-		return fmt.Errorf("write comparison: no format %q; there are %s", format, strings.Join(slices.Sorted(maps.Keys(comparisons)), ", "))
+		return fmt.Errorf("write comparison: no format %q; there are %s", format, strings.Join(ComparisonFormats(), ", "))
 	}
 	return write(w, c)
 }
