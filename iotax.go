@@ -273,14 +273,33 @@ type Place struct {
 	Facts map[string]string // file system, mount options, scheduler, device line…
 }
 
-// Durability is a class of promise about acknowledged flushes.
+// Durability is a class of promise about acknowledged flushes. Places of different classes are not ranked.
 type Durability string
 
 const (
-	Durable      Durability = "durable"       // a flush reaches the device
+	Durable      Durability = "durable"       // a flush reaches the device, and its medium
+	DriveCache   Durability = "drive-cache"   // a flush reaches the drive, which may keep it in its cache (fsync of macOS)
 	FlushIgnored Durability = "flush-ignored" // flushes are acknowledged and not done (cache=unsafe)
 	Volatile     Durability = "volatile"      // memory (tmpfs, ramfs, null engine)
 )
+
+// Weakest is the weakest of the classes. One that is not known ("") weakens nothing.
+func Weakest(classes ...Durability) Durability {
+	for _, d := range []Durability{Volatile, FlushIgnored, DriveCache, Durable} {
+		if slices.Contains(classes, d) {
+			return d
+		}
+	}
+	return ""
+}
+
+// A Weakener is a Machine whose storage may promise less than its file systems show: the image of its disk may lie in
+// memory, or its flushes may end in the virtual machine.
+type Weakener interface {
+	// Weakens is the most that an acknowledged flush at path can mean. fs is the type of the file system there, or "" of a
+	// block device and where it is not known.
+	Weakens(path, fs string) Durability
+}
 
 // A Target is a named machine with a place on it.
 type Target struct {

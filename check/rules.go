@@ -124,7 +124,7 @@ var told = []Rule{
 	{ID: "compared-with-another", Severity: iotax.Info, Scope: OfReport, Title: "the ratio is not to the baseline",
 		Why: "The plan says `against:` for this target: its ratio and verdict are to another target, which is the right measure for it (an object store against the network, a share against the disk it lies on). Where none of them does the same work there is no verdict, and the assessment says what share of their bandwidth was reached.", Mend: "nothing, if that is meant"},
 	{ID: "durability-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a flush does not mean the same on both sides",
-		Why: "On one side it reaches the device, on the other it is only acknowledged (`cache=unsafe`) or ends in memory (tmpfs). The two are not ranked.", Mend: "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"},
+		Why: "On one side it reaches the medium (`durable`), on the other the cache of the drive (`drive-cache`: fsync of macOS), or it is only acknowledged (`flush-ignored`: `cache=unsafe`) or ends in memory (`volatile`: tmpfs). The two are not ranked.", Mend: "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"},
 	{ID: "precision-not-reached", Severity: iotax.Info, Scope: OfReport, Title: "the interval is wider than asked for",
 		Why: "The interval is right, and says how much is known.", Mend: "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine"},
 	{ID: "few-trials", Severity: iotax.Info, Scope: OfReport, Title: "too few trials for an interval and a verdict",

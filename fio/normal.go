@@ -24,8 +24,8 @@ var aside = []string{
 // microseconds are the options whose numbers are times in µs, although fio's help calls them integers.
 var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "max_latency", "latency_target", "latency_window"}
 
-// another are words for the same.
-var another = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
+// synonyms are words for the same.
+var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
 // always are the options that Normal gives also where they have their default.
@@ -105,7 +105,7 @@ func usual(key string) string {
 
 func canonicalValue(s Setting) string {
 	key, v := Canonical(s.Key), strings.TrimSpace(s.Value)
-	if w := another[key+"="+v]; w != "" {
+	if w := synonyms[key+"="+v]; w != "" {
 		return w
 	}
 	o, _ := LookupOption(key)

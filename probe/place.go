@@ -3,7 +3,10 @@ package probe
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -73,6 +76,56 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 		}
 	}
 	return best, found
+}
+
+// Durability is what an acknowledged flush means on the file system, or on the block device that is its source.
+func (m Mount) Durability() iotax.Durability {
+	switch m.Type {
+	case "tmpfs", "ramfs", "rootfs":
+		return iotax.Volatile
+	}
+	if device, ok := strings.CutPrefix(m.Source, "/dev/"); ok {
+		for _, memory := range []string{"ram", "zram", "nullb"} {
+			if strings.HasPrefix(device, memory) {
+				return iotax.Volatile
+			}
+		}
+	}
+	barrier, _ := m.Option("barrier")
+	_, none := m.Option("nobarrier")
+	_, volatile := m.Option("volatile")
+	switch {
+	case none, barrier == "0": // ext4: no flush is sent to the device
+		return iotax.FlushIgnored
+	case m.Type == "overlay" && volatile: // every form of sync is left out
+		return iotax.FlushIgnored
+	}
+	return iotax.Durable
+}
+
+// SystemDurability is the most that fsync(2) means on the system of that name (of uname). That of macOS leaves data in the cache
+// of the drive, unlike F_FULLFSYNC, which neither fio nor QEMU asks for.
+func SystemDurability(name string) iotax.Durability {
+	if name == "Darwin" {
+		return iotax.DriveCache
+	}
+	return iotax.Durable
+}
+
+// Durability is what an acknowledged flush of a file of this host means.
+func Durability(file string) iotax.Durability {
+	if runtime.GOOS == "darwin" {
+		return SystemDurability("Darwin")
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return iotax.Durable
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	m, _ := MountOf(ParseMounts(string(text)), file)
+	return m.Durability()
 }
 
 func within(p, dir string) bool {

@@ -186,9 +186,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 		if m.Place.Backing != target.Place.Backing {
 			target.Place.Backing = "" // no one device answers for all of them
 		}
-		if m.Place.Durability != target.Place.Durability {
-			target.Place.Durability = ""
-		}
+		target.Place.Durability = iotax.Weakest(target.Place.Durability, m.Place.Durability)
 		if !slices.Contains(machines, m.Machine.String()) {
 			machines = append(machines, m.Machine.String())
 		}

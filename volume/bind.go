@@ -91,7 +91,7 @@ func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, err
 	if m.spec.Type == "bind" {
 		facts["of"] = m.spec.OfTarget
 		p.Backing = m.path
-		p.Durability = weakest(p.Durability, m.env.Of.Durability)
+		p.Durability = iotax.Weakest(p.Durability, m.env.Of.Durability)
 	}
 	maps.Copy(p.Facts, facts)
 	return p, nil

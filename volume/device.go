@@ -100,6 +100,7 @@ echo "size $size"
 if [ -r "/sys/class/block/$n/dev" ]; then echo "number $(cat "/sys/class/block/$n/dev")"; fi
 [ "$size" -gt 0 ] || exit 0
 dd if="$p" of=/dev/null bs=4096 count=1 2>/dev/null || dd if="$p" of=/dev/null bs=4096 count=1 || exit 44
+echo "system $(uname -s 2>/dev/null)"
 echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
@@ -157,7 +158,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 		// fio reads such a device with 0 IOPS and no error.
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("its size is 0: nothing is connected to it"), Mend: "connect it first (nbd-client, losetup, insert the medium)"}
 	}
-	p := iotax.Place{Kind: iotax.PlaceDevice, Path: found["path"], ReadOnly: true, Durability: iotax.Durable,
+	p := iotax.Place{Kind: iotax.PlaceDevice, Path: found["path"], ReadOnly: true,
 		Facts: facts(ctx, m, found["path"])}
 	p.Facts["device.size"] = strconv.FormatInt(size, 10)
 	for _, mt := range probe.ParseMounts(mountText) {
@@ -165,11 +166,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 			p.Facts["device.mounted"] = mt.Point
 		}
 	}
-	for _, memory := range []string{"ram", "zram", "nullb"} {
-		if strings.HasPrefix(filepath.Base(found["path"]), memory) {
-			p.Durability = iotax.Volatile
-		}
-	}
+	p.Durability = ownDurability(m, p.Path, probe.Mount{Source: p.Path}, found["system"])
 	if iotax.IsLocal(m) {
 		p.Backing = found["path"]
 	}

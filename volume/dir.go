@@ -63,7 +63,7 @@ func onDrive(path string) bool {
 func (s *DirSpec) Directories() []*string { return []*string{&s.Path} }
 
 func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
-	return &dir{want: s.Path, need: e.Need, users: true, network: s.Network}, nil
+	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network}, nil
 }
 
 // OwnDir makes a directory of iotax's own on m, inside of the directory in or, where that is "", of the machine's own one for
@@ -79,9 +79,9 @@ func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network
 // guardedDir is where something goes for which the plan may name a directory of m.
 func guardedDir(m iotax.Machine, in string, need int64, network bool) *dir {
 	if in == "" {
-		return &dir{want: homeOf(m), need: need}
+		return &dir{want: homeOf(m), need: need, own: true}
 	}
-	return &dir{want: in, need: need, users: true, network: network}
+	return &dir{want: in, need: need, users: true, own: true, network: network}
 }
 
 // dir makes one directory of its own inside want, and never writes anywhere else.
@@ -90,6 +90,7 @@ type dir struct {
 	need int64
 	undo undo
 
+	own     bool // it is on the machine's own storage, not on what iotax has attached there
 	users   bool // the user named it; where iotax itself chose, no such care is needed
 	network bool // it may lie on a network
 	empty   bool // iotax puts nothing there, so no space is kept in reserve
@@ -138,6 +139,7 @@ done
 df -Pk . 2>/dev/null | while read -r _ size _ free _; do
 	case $free in *[!0-9]*|'') ;; *) echo "space $size $free";; esac
 done
+printf 'system %s\n' "$(uname -s 2>/dev/null)"
 echo mounts
 cat /proc/self/mountinfo 2>/dev/null || true
 `
@@ -232,6 +234,7 @@ type survey struct {
 	missing    []string // outermost first
 	size, free int64    // bytes; 0, -1 when df said nothing
 	mounts     []probe.Mount
+	system     string   // of uname
 	homes      []string // real paths, of users that the machine tells of
 	roots      []string // where homeRoots lead to, if that is elsewhere
 }
@@ -255,6 +258,8 @@ func parseSurvey(out string) survey {
 			s.missing = append(s.missing, rest)
 		case "real":
 			s.real = rest
+		case "system":
+			s.system = rest
 		case "home":
 			if rest != "" && rest != "/" && rest != "/nonexistent" {
 				s.homes = append(s.homes, path.Clean(rest))
@@ -421,8 +426,9 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			return err
 		}
 	}
-	if known {
-		p.Durability = durability(fs)
+	p.Durability = fs.Durability()
+	if d.own {
+		p.Durability = ownDurability(m, path, fs, s.system)
 	}
 	if iotax.IsLocal(m) {
 		p.Backing = path

@@ -412,18 +412,9 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 // image lies on.
 func (d *disk) durability(guest iotax.Durability) iotax.Durability {
 	if d.spec.Cache == "unsafe" || d.spec.NoFlush {
-		return weakest(iotax.FlushIgnored, d.env.Of.Durability)
+		return iotax.Weakest(iotax.FlushIgnored, d.env.Of.Durability)
 	}
-	return weakest(guest, d.env.Of.Durability)
-}
-
-func weakest(a, b iotax.Durability) iotax.Durability {
-	for _, d := range []iotax.Durability{iotax.Volatile, iotax.FlushIgnored} {
-		if a == d || b == d {
-			return d
-		}
-	}
-	return iotax.Durable
+	return iotax.Weakest(guest, d.env.Of.Durability)
 }
 
 func (d *disk) Detach(ctx context.Context) error { return d.attached.run(ctx) }

@@ -564,11 +564,75 @@ func TestDurability(t *testing.T) {
 		"rw - tmpfs tmpfs rw,size=10k":                            iotax.Volatile,
 		"rw - rootfs rootfs rw":                                   iotax.Volatile,
 		"rw - nfs4 server:/export rw,vers=4.2":                    iotax.Durable,
+		"rw - ext4 /dev/zram0 rw":                                 iotax.Volatile,
+		"rw - ext4 /dev/ram1 rw":                                  iotax.Volatile,
+		"rw - 9p rams rw,trans=virtio":                            iotax.Durable,
 	} {
 		ms := probe.ParseMounts("22 1 254:1 / / " + line + "\n")
-		if len(ms) != 1 || durability(ms[0]) != want {
+		if len(ms) != 1 || ms[0].Durability() != want {
 			t.Errorf("%s: %+v, want %s", line, ms, want)
 		}
+	}
+}
+
+// weak is a machine whose disk is of a class, and whose uname is another system's.
+type weak struct {
+	iotax.Machine
+	disk iotax.Durability
+	path string // of programs
+}
+
+func (w weak) Weakens(string, string) iotax.Durability { return w.disk }
+
+func (w weak) Run(ctx context.Context, c *iotax.Cmd) error {
+	d := *c
+	if w.path != "" {
+		d.Env = append(slices.Clone(c.Env), "PATH="+w.path)
+	}
+	return w.Machine.Run(ctx, &d)
+}
+
+// A place promises no more than its machine's disk, and on macOS no more than the cache of the drive. What iotax attaches to
+// the machine has a class of its own.
+func TestWeakMachine(t *testing.T) {
+	base := "/var/tmp"
+	programs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(programs, "uname"), []byte("#!/bin/sh\necho Darwin\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mac := programs + ":" + os.Getenv("PATH")
+	for _, c := range []struct {
+		m    iotax.Machine
+		want iotax.Durability
+	}{
+		{here, iotax.Durable}, {weak{here, iotax.Durable, ""}, iotax.Durable}, {weak{here, iotax.FlushIgnored, ""}, iotax.FlushIgnored},
+		{weak{here, iotax.Volatile, mac}, iotax.Volatile}, {weak{here, iotax.Durable, mac}, iotax.DriveCache}, {elsewhere{weak{here, iotax.Volatile, ""}, "nfs4"}, iotax.Durable},
+	} {
+		v, err := prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), c.m)
+		if err != nil || p.Durability != c.want {
+			t.Errorf("%+v: %s, %v, want %s", c.m, p.Durability, err, c.want)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+		inner := &dir{want: base}
+		if p, err = inner.Attach(t.Context(), c.m); err != nil || p.Durability != iotax.Durable {
+			t.Errorf("what is attached to %+v: %s, %v", c.m, p.Durability, err)
+		}
+		if err := inner.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := ownDurability(weak{here, iotax.FlushIgnored, ""}, "/dev/vdb", probe.Mount{Source: "/dev/vdb"}, "Linux"); got != iotax.FlushIgnored {
+		t.Errorf("a device: %s", got)
+	}
+	// A disk of a guest on a directory of a Mac: QEMU calls fsync(2), too.
+	if got := (&disk{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}).durability(iotax.Durable); got != iotax.DriveCache {
+		t.Errorf("a disk on a Mac: %s", got)
 	}
 }
 

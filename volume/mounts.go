@@ -8,22 +8,14 @@ import (
 	"iotax/probe"
 )
 
-// durability is what an acknowledged flush means on a file system.
-func durability(m probe.Mount) iotax.Durability {
-	switch m.Type {
-	case "tmpfs", "ramfs", "rootfs":
-		return iotax.Volatile
+// ownDurability is the class of path on m's own storage: at most that of its file system (zero where it is not known), of a system
+// of that name (of uname), and of what m's disk is.
+func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
+	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
+	if w, ok := m.(iotax.Weakener); ok && !networked(fs) {
+		d = iotax.Weakest(d, w.Weakens(path, fs.Type))
 	}
-	barrier, _ := m.Option("barrier")
-	_, none := m.Option("nobarrier")
-	_, volatile := m.Option("volatile")
-	switch {
-	case none, barrier == "0": // ext4: no flush is sent to the device
-		return iotax.FlushIgnored
-	case m.Type == "overlay" && volatile: // every form of sync is left out
-		return iotax.FlushIgnored
-	}
-	return iotax.Durable
+	return d
 }
 
 // localFUSE are the file systems of FUSE whose data are on this machine's own disks, or on those of the host whose guest it is. What

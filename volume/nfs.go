@@ -326,7 +326,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 	p.Backing = n.path
-	p.Durability = weakest(p.Durability, n.env.Of.Durability)
+	p.Durability = iotax.Weakest(p.Durability, n.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
 		"of": n.spec.OfTarget, "share.type": "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
 		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"iotax"
+	"iotax/probe"
 )
 
 // OwnSpec is `own: {}`: nothing is made. A guest without a shell has its file system in its image.
@@ -24,7 +25,7 @@ func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
 	if _, ok := m.(iotax.Console); !ok {
 		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Mend: "name a directory: {dir: /var/tmp}"}
 	}
-	return iotax.Place{Kind: iotax.PlaceDir, Path: "/", Durability: iotax.Durable, Facts: map[string]string{}}, nil
+	return iotax.Place{Kind: iotax.PlaceDir, Path: "/", Durability: ownDurability(m, "/", probe.Mount{}, ""), Facts: map[string]string{}}, nil
 }
 
 func (own) Detach(context.Context) error { return nil }

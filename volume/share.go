@@ -176,7 +176,7 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		return none, err
 	}
 	p.Backing = s.path
-	p.Durability = weakest(p.Durability, s.env.Of.Durability)
+	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{"of": s.spec.OfTarget, "share.type": s.spec.Type, "share.cache": s.spec.Cache})
 	if s.spec.Type == "9p" {
 		p.Facts["share.security"] = s.spec.Security

@@ -180,7 +180,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		return none, err
 	}
 	p.Backing = s.path
-	p.Durability = weakest(p.Durability, s.env.Of.Durability)
+	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
 		"of": s.spec.OfTarget, "share.type": "sshfs", "sshfs.server": s.program, "sshfs.options": join("passive", s.spec.Options),
 		// What ssh would cost as a process of its own is the work of this process here.

@@ -31,6 +31,14 @@ func (s *Boot) HostFiles() []*string {
 	return []*string{&s.Root}
 }
 
+// Tools makes it a plan.Tooler: beside the first guest, a second one has an overlay of the disk.
+func (s *Boot) Tools() []string {
+	if s.Root == "" {
+		return nil
+	}
+	return []string{"qemu-img"}
+}
+
 // Validate finds what is out of range.
 func (s *Boot) Validate() error {
 	words, err := splitWords(s.Run)

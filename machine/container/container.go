@@ -26,6 +26,7 @@ import (
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // Spec is that of kinds docker and podman: a container that exists, or one that is made from an
@@ -400,6 +401,15 @@ func (b *box) HostPath(p string) string {
 		return filepath.Join(r.outside, rest)
 	}
 	return ""
+}
+
+// Weakens is the class of the file system of this host on which the file lies, where that is known: the upper directory of an
+// overlay may be in memory.
+func (b *box) Weakens(path, _ string) iotax.Durability {
+	if on := b.HostPath(path); on != "" {
+		return probe.Durability(on)
+	}
+	return iotax.Durable
 }
 
 // exec is an execx.Exec.

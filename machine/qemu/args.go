@@ -40,9 +40,9 @@ type Config struct {
 // A Disk is a drive with its serial number.
 type Disk struct {
 	iotax.Disk
-	ID       string // serial number; at most 20 bytes
-	Snapshot bool   // writes go to a temporary file and are lost
-	Shared   bool   // another guest writes to it: QEMU's lock on the file is not asked for
+	ID      string // serial number; at most 20 bytes
+	Overlay string // qcow2 file that takes the writes; Path then is only read
+	Shared  bool   // another guest writes to Path: QEMU's lock on it is not asked for
 }
 
 // A Share is a shared directory with its mount tag.
@@ -298,7 +298,12 @@ func (d Disk) port() string { return "p-" + d.ID }
 
 // drive describes what the disk's content is, as -drive and drive_add take it.
 func (d Disk) drive() string {
-	drive := "if=none,id=d-" + d.ID + ",file=" + esc(d.Path) + ",format=" + d.Format + ",cache=" + d.Cache + ",aio=" + d.AIO
+	// QEMU's own snapshot=on would ignore flushes.
+	file, format, lock := d.Path, d.Format, ",file.locking=off"
+	if d.Overlay != "" {
+		file, format, lock = d.Overlay, "qcow2", ",backing.driver="+d.Format+",backing.file.driver=file,backing.file.filename="+esc(d.Path)+",backing.file.locking=off"
+	}
+	drive := "if=none,id=d-" + d.ID + ",file=" + esc(file) + ",format=" + format + ",cache=" + d.Cache + ",aio=" + d.AIO
 	if d.NoFlush {
 		drive += ",cache.no-flush=on"
 	}
@@ -308,11 +313,8 @@ func (d Disk) drive() string {
 	if d.IOPS > 0 {
 		drive += fmt.Sprintf(",throttling.iops-total=%d", d.IOPS)
 	}
-	if d.Snapshot {
-		drive += ",snapshot=on"
-	}
 	if d.Shared {
-		drive += ",file.locking=off"
+		drive += lock
 	}
 	if d.Size > 0 {
 		drive += fmt.Sprintf(",offset=%d,size=%d", d.Offset, d.Size)

@@ -47,6 +47,9 @@ func TestArgs(t *testing.T) {
 		{"virtio-blk", func(c *Config) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d,1", Format: "qcow2", Bus: "virtio-blk", Cache: "directsync", AIO: "native", IOThread: true, ReadOnly: true}}}
 		}, []string{"-drive if=none,id=d-a,file=/d,,1,format=qcow2,cache=directsync,aio=native,readonly=on -object iothread,id=t-a -device virtio-blk-pci,drive=d-a,serial=a,iothread=t-a"}, nil},
+		{"overlay", func(c *Config) {
+			c.Disks = []Disk{{ID: "a", Overlay: "/o,1", Shared: true, Disk: iotax.Disk{Path: "/d,1", Format: "raw"}}}
+		}, []string{"-drive if=none,id=d-a,file=/o,,1,format=qcow2,cache=none,aio=threads,backing.driver=raw,backing.file.driver=file,backing.file.filename=/d,,1,backing.file.locking=off -device"}, []string{"snapshot"}},
 		{"virtio-scsi", func(c *Config) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "virtio-scsi", Cache: "writeback", AIO: "io_uring", IOThread: true}}}
 		}, []string{"-drive if=none,id=d-a,file=/d,format=raw,cache=writeback,aio=io_uring -object iothread,id=t-a -device virtio-scsi-pci,id=c-a,iothread=t-a -device scsi-hd,bus=c-a.0,drive=d-a,serial=a"}, nil},

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"iotax/machine/internal/made"
 	"iotax/machine/kind"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // Lima is the spec of kind lima: an instance of Lima, made for the run or one that is there.
@@ -94,6 +97,7 @@ type limaInstance struct {
 	*execx.Machine
 	lima  tool
 	name  string
+	home  string // where Lima keeps the disks of its instances
 	facts map[string]string
 }
 
@@ -108,7 +112,18 @@ type limaMade struct {
 var (
 	_ iotax.Booter   = (*limaMade)(nil)
 	_ iotax.Perisher = (*limaMade)(nil)
+	_ iotax.Weakener = (*limaMade)(nil)
 )
+
+// Weakens is the class of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
+// On macOS neither QEMU nor Virtualization.framework, as Lima starts it, asks the drive to flush its cache.
+func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
+	switch fs {
+	case "virtiofs", "9p", "fuse.sshfs":
+		return probe.Durability(path)
+	}
+	return probe.Durability(m.home)
+}
 
 func (m *limaInstance) Facts() map[string]string { return m.facts }
 func (m *limaMade) Boot() []iotax.Phase          { return m.boot }
@@ -140,7 +155,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	if err != nil {
 		return nil, err
 	}
-	m := &limaInstance{lima: lima, name: s.Instance, facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
+	m := &limaInstance{lima: lima, name: s.Instance, home: limaHome(), facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
 	open := func() error {
 		// Without a directory of its own, limactl would try to enter the one that this process is in.
 		m.Machine = execx.New(cmp.Or(o.Name, m.name), lima.into(m.alive, "shell", "--workdir", "/", m.name))
@@ -186,6 +201,15 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	}
 	phase("ready")
 	return made, nil
+}
+
+// limaHome is where limactl keeps its instances.
+func limaHome() string {
+	if dir := os.Getenv("LIMA_HOME"); dir != "" {
+		return dir
+	}
+	home, _ := os.UserHomeDir()
+	return filepath.Join(home, ".lima")
 }
 
 // alive says why the instance cannot be used.

@@ -73,6 +73,21 @@ func (s *Tart) Validate() error {
 	return nil
 }
 
+// durability is what a flush of the guest means: Virtualization.framework asks the drive to flush its cache in mode full, which is
+// Tart's default, calls fsync(2) in mode fsync, and does nothing in mode none.
+func (s *Tart) durability() iotax.Durability {
+	d := iotax.Durable
+	for o := range strings.SplitSeq(s.RootDiskOpts, ",") {
+		switch o {
+		case "sync=none":
+			d = iotax.Weakest(d, iotax.FlushIgnored)
+		case "sync=fsync":
+			d = iotax.Weakest(d, iotax.DriveCache)
+		}
+	}
+	return d
+}
+
 // set writes the arguments of tart set, or nothing.
 func (s *Tart) set(name string) (a []string) {
 	if s.CPUs > 0 {
@@ -107,6 +122,7 @@ type tartVM struct {
 	facts  map[string]string
 	boot   []iotax.Phase
 	dirs   bool               // it has directories of this host
+	disk   iotax.Durability   // of its root disk
 	forget func() error       // that it was noted
 	known  string             // file of host keys of its own
 	kill   context.CancelFunc // of tart run
@@ -117,10 +133,19 @@ type tartVM struct {
 var (
 	_ iotax.Booter   = (*tartVM)(nil)
 	_ iotax.Perisher = (*tartVM)(nil)
+	_ iotax.Weakener = (*tartVM)(nil)
 )
 
 func (v *tartVM) Facts() map[string]string { return v.facts }
 func (v *tartVM) Boot() []iotax.Phase      { return v.boot }
+
+// Weakens is the class of the disk's synchronization, and of the Mac's own files in a shared directory.
+func (v *tartVM) Weakens(_, fs string) iotax.Durability {
+	if fs == "virtiofs" {
+		return iotax.DriveCache
+	}
+	return v.disk
+}
 
 // Perishes is false with shared directories: what a target has in one is on this host.
 func (v *tartVM) Perishes() bool { return !v.dirs }
@@ -160,7 +185,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	if err != nil {
 		return nil, err
 	}
-	v := &tartVM{tart: tart, name: made.Name(), dirs: len(s.Dirs) > 0, facts: map[string]string{"tart.version": version, "tart.image": s.Image, "tart.root_disk_opts": s.RootDiskOpts}}
+	v := &tartVM{tart: tart, name: made.Name(), dirs: len(s.Dirs) > 0, disk: s.durability(), facts: map[string]string{"tart.version": version, "tart.image": s.Image, "tart.root_disk_opts": s.RootDiskOpts}}
 	began := time.Now()
 	phase := func(name string) { v.boot = append(v.boot, iotax.Phase{Name: name, At: time.Since(began)}) }
 	o.Logf("cloning %s", s.Image)

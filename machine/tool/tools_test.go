@@ -18,6 +18,7 @@ import (
 	"iotax/machine/kind"
 	"iotax/machine/machinetest"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // opened opens a machine of a kind through its stand-in.
@@ -152,6 +153,9 @@ func TestTart(t *testing.T) {
 		if f := m.(iotax.Describer).Facts(); f["tart.root_disk_opts"] != "sync=none,caching=cached" || f["tart.version"] != "2.28.0" {
 			t.Errorf("facts %v", f)
 		}
+		if got := m.(iotax.Weakener).Weakens("/var/tmp", "ext4"); got != iotax.FlushIgnored {
+			t.Errorf("with sync=none its disk is %s", got)
+		}
 		return m
 	})
 	s.left(t)
@@ -262,5 +266,37 @@ func TestToolsMissing(t *testing.T) {
 		if err := spec.Validate(); !errors.As(err, &fe) || fe.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// A guest's flush means what the virtual machine does for it.
+func TestToolsWeaken(t *testing.T) {
+	for opts, want := range map[string]iotax.Durability{
+		"": iotax.Durable, "caching=cached": iotax.Durable, "sync=full": iotax.Durable, "sync=fsync,caching=uncached": iotax.DriveCache,
+		"sync=none": iotax.FlushIgnored, "sync=none,sync=full": iotax.FlushIgnored,
+	} {
+		s := &Tart{Image: "x", User: "admin", RootDiskOpts: opts}
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		v := &tartVM{disk: s.durability()}
+		if got := v.Weakens("/var/tmp", "ext4"); got != want {
+			t.Errorf("%q: %s, want %s", opts, got, want)
+		}
+		if got := v.Weakens("/mnt/shared", "virtiofs"); got != iotax.DriveCache {
+			t.Errorf("%q: a directory of the Mac is %s", opts, got)
+		}
+	}
+	memory, err := os.MkdirTemp("/dev/shm", "iotax-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(memory)
+	m := &limaInstance{home: memory}
+	if got := m.Weakens("/var/tmp", "ext4"); got != iotax.Volatile {
+		t.Errorf("an instance in memory: %s", got)
+	}
+	if m.home = t.TempDir(); m.Weakens(memory, "9p") != iotax.Volatile || m.Weakens("/var/tmp", "ext4") != probe.Durability(m.home) {
+		t.Errorf("an instance on %s, with a mount in memory: %s, %s", m.home, m.Weakens("/var/tmp", "ext4"), m.Weakens(memory, "9p"))
 	}
 }

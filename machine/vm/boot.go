@@ -76,7 +76,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 	}
-	b := &booting{spec: s, o: o, beside: beside, name: name, dir: dir, config: c, pinned: pinned, facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
+	b := &booting{spec: s, o: o, beside: beside, name: name, dir: dir, config: c, pinned: pinned, storage: extraDurability(s.Args), facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
 	defer func() {
 		if err != nil {
 			b.undo(ctx)
@@ -92,12 +92,14 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 	} else {
 		b.sockets = dir
 	}
-	b.devices()
+	if err := b.devices(ctx); err != nil {
+		return nil, err
+	}
 	timeout := time.Duration(s.BootTimeout)
 	if timeout == 0 {
-		timeout = time.Minute
+		timeout = microTimeout
 		if s.Image != "" {
-			timeout = 5 * time.Minute
+			timeout = imageTimeout
 		}
 	}
 	prepare := b.micro
@@ -121,6 +123,8 @@ type booting struct {
 	config  qemu.Config
 	pinned  *pinning // nil is none
 	facts   map[string]string
+	files   []string         // made outside of dir and sockets
+	storage iotax.Durability // of disks that no volume gives
 	began   time.Time
 
 	signer  ssh.Signer // logs in
@@ -140,16 +144,25 @@ func (b *booting) undo(ctx context.Context) {
 	if b.pinned != nil {
 		_ = b.pinned.undo()
 	}
-	_ = os.RemoveAll(b.sockets)
-	_ = os.RemoveAll(b.dir)
+	for _, f := range append(b.files, b.sockets, b.dir) {
+		_ = os.RemoveAll(f)
+	}
 }
 
 // devices adds what the volumes need.
-func (b *booting) devices() {
+func (b *booting) devices(ctx context.Context) error {
 	for _, d := range b.o.Devices {
 		if d.Disk != nil {
-			// Beside another guest, a disk is a copy of what that one has on it now, and is lost.
-			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Snapshot: b.beside.root != nil, Shared: b.beside.root != nil}
+			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
+			if b.beside.root != nil && !disk.ReadOnly {
+				// Beside another guest, a disk is a copy of what that one has on it now, and is lost. It lies where the disk
+				// does, so that a flush means the same.
+				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
+				b.files = append(b.files, disk.Overlay)
+				if mend, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {
+					return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+				}
+			}
 			b.config.Disks = append(b.config.Disks, disk)
 			b.facts["device."+d.ID] = disk.Line()
 			continue
@@ -159,6 +172,7 @@ func (b *booting) devices() {
 		b.facts["device."+d.ID] = share.Line()
 	}
 	b.config.QMP = filepath.Join(b.sockets, "qmp")
+	return nil
 }
 
 // key makes the key that lets iotax in, for this boot alone. It is never written anywhere.
@@ -271,7 +285,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		}
 		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
-	g := &machine{Client: client, name: b.name, vm: vm, dirs: []string{b.dir, b.sockets}, facts: b.facts, boot: phases, again: b.again, pinned: b.pinned}
+	g := &machine{Client: client, name: b.name, vm: vm, dirs: append(b.files, b.dir, b.sockets), storage: b.storage, facts: b.facts, boot: phases, again: b.again, pinned: b.pinned}
 	b.describe(ctx, g)
 	return g, nil
 }

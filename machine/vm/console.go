@@ -19,6 +19,7 @@ import (
 	"iotax/machine/kind"
 	"iotax/machine/qemu"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // Console is how a guest without a shell (a unikernel) is used: its command stands on the kernel's command
@@ -85,6 +86,7 @@ type consoleGuest struct {
 	timeout  time.Duration
 	facts    map[string]string
 	dirs     []string
+	storage  iotax.Durability
 
 	mu sync.Mutex
 	vm *qemu.VM // of the command at hand
@@ -94,6 +96,7 @@ var (
 	_ iotax.Console    = (*consoleGuest)(nil)
 	_ iotax.Describer  = (*consoleGuest)(nil)
 	_ iotax.Accountant = (*consoleGuest)(nil)
+	_ iotax.Weakener   = (*consoleGuest)(nil)
 )
 
 // openConsole makes ready to boot such a guest; nothing runs yet.
@@ -108,11 +111,16 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 	if len(o.Devices) > 0 {
 		return fail(errors.New("a guest without a shell cannot mount what it is given"), "name its disks in image: and args:, and give its target own: {}")
 	}
-	g := &consoleGuest{name: o.Name, command: s.Console.Command, patterns: patterns, timeout: time.Duration(s.BootTimeout), facts: map[string]string{},
+	g := &consoleGuest{name: o.Name, command: s.Console.Command, patterns: patterns, timeout: time.Duration(s.BootTimeout), facts: map[string]string{}, storage: extraDurability(s.Args),
 		config: qemu.Config{Name: o.Name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Extra: s.Args, Initrd: s.Initrd}}
 	if g.timeout == 0 {
-		g.timeout = 5 * time.Minute
+		g.timeout = imageTimeout
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close(ctx))
+		}
+	}()
 	for _, f := range []struct{ key, path string }{{"kernel", s.Kernel}, {"initrd", s.Initrd}, {"image", s.Image}} {
 		if f.path == "" {
 			continue
@@ -131,8 +139,16 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 		}
-		g.config.Disks = []qemu.Disk{{ID: "iotax-image", Snapshot: true, Disk: iotax.Disk{Path: s.Image, Format: format, Cache: "writeback", AIO: "threads"}}}
+		dir, err := os.MkdirTemp(o.WorkDir, "vm-")
+		if err != nil {
+			return fail(err, "")
+		}
+		g.dirs = append(g.dirs, dir)
+		g.config.Disks = []qemu.Disk{{ID: "iotax-image", Overlay: filepath.Join(dir, "overlay.qcow2"), Disk: iotax.Disk{Path: s.Image, Format: format, Cache: "writeback", AIO: "threads"}}}
 		g.facts["device.iotax-image"] = g.config.Disks[0].Line()
+		g.storage = iotax.Weakest(g.storage, probe.Durability(dir))
+	} else if !slices.ContainsFunc(s.Args, disks.MatchString) {
+		g.storage = iotax.Volatile // all it has is its initial RAM disk
 	}
 	g.config.Accel, g.facts["accel.why"] = s.Accel, "asked for"
 	if s.Accel == "auto" {
@@ -161,9 +177,15 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 	if err != nil {
 		return fail(err, "")
 	}
-	g.dirs, g.config.QMP = []string{sockets}, filepath.Join(sockets, "qmp")
+	g.dirs, g.config.QMP = append(g.dirs, sockets), filepath.Join(sockets, "qmp")
 	return g, nil
 }
+
+// disks matches arguments of QEMU that give the guest storage.
+var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|vhost-user-(blk|fs)|vfio`)
+
+// Weakens is the class of the overlay of its image, and of what args: adds.
+func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
 func (g *consoleGuest) String() string           { return g.name }
 func (g *consoleGuest) Facts() map[string]string { return g.facts }
@@ -201,6 +223,11 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	fail := func(err error) (iotax.ConsoleRun, error) {
 		out.Output, out.Boot = r.read()
 		return out, &iotax.Error{Op: "run " + strings.Join(args, " "), On: "on " + g.name, Err: err, Mend: "boot it by hand: its command line is " + config.Append}
+	}
+	for _, disk := range config.Disks {
+		if _, err := overlay(ctx, disk.Path, disk.Format, disk.Overlay); err != nil {
+			return fail(err)
+		}
 	}
 	begun := time.Now()
 	vm, err := qemu.Start(ctx, config, r.line)

@@ -21,12 +21,13 @@ import (
 // A machine is a guest that runs.
 type machine struct {
 	*sshx.Client
-	name  string
-	vm    *qemu.VM
-	dirs  []string // everything it has on the host; one directory may be there twice
-	facts map[string]string
-	boot  []iotax.Phase
-	again func(ctx context.Context, beside again) (iotax.Machine, error)
+	name    string
+	vm      *qemu.VM
+	dirs    []string         // everything it has on the host; one directory may be there twice
+	storage iotax.Durability // of disks that no volume gives
+	facts   map[string]string
+	boot    []iotax.Phase
+	again   func(ctx context.Context, beside again) (iotax.Machine, error)
 
 	pinned *pinning
 
@@ -43,13 +44,23 @@ var (
 	_ iotax.Forwarder  = (*machine)(nil)
 	_ iotax.Restarter  = (*machine)(nil)
 	_ iotax.Perisher   = (*machine)(nil)
+	_ iotax.Weakener   = (*machine)(nil)
 )
 
 func (g *machine) Boot() []iotax.Phase      { return g.boot }
 func (g *machine) Started() time.Time       { return g.vm.Started } // what Boot counts from
 func (g *machine) Facts() map[string]string { return g.facts }
-func (g *machine) Perishes() bool           { return true } // the files of shares are removed on this host
-func (g *machine) HostAddress() string      { return guest.Gateway }
+
+// Weakens is the class of the disks that no volume gives: an image's overlay, and what args: adds.
+func (g *machine) Weakens(_, fs string) iotax.Durability {
+	if fs == "9p" || fs == "virtiofs" {
+		return iotax.Durable // of this host's directories
+	}
+	return g.storage
+}
+
+func (g *machine) Perishes() bool      { return true } // the files of shares are removed on this host
+func (g *machine) HostAddress() string { return guest.Gateway }
 
 // Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
 // end: whoever samples sees how their memory grows while they boot.

@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 	"iotax"
 	"iotax/machine/qemu"
+	"iotax/probe"
 )
 
 // image makes ready to boot an image of the user's.
@@ -32,19 +35,13 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
-	// The image stays as it is: writes go to an overlay of this boot. QEMU's own snapshot=on would
-	// ignore flushes, and so report a durability that is not there.
-	overlay := filepath.Join(b.dir, "overlay.qcow2")
-	tool, err := exec.LookPath("qemu-img")
-	if err != nil {
-		return fail(err, "install it: apt install qemu-utils")
+	// The image stays as it is: writes go to an overlay of this boot.
+	file := filepath.Join(b.dir, "overlay.qcow2")
+	if mend, err := overlay(ctx, s.Image, format, file); err != nil {
+		return fail(err, mend)
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if out, err := iotax.ExecOutput(exec.CommandContext(limited, tool, "create", "-q", "-f", "qcow2", "-F", format, "-b", s.Image, overlay)); err != nil {
-		return fail(fmt.Errorf("qemu-img create: %w: %s", err, bytes.TrimSpace(out)), "")
-	}
-	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: overlay, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
+	b.storage = iotax.Weakest(b.storage, probe.Durability(b.dir))
+	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: file, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
 	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
 	b.facts["image"] = s.Image
 	b.facts["device.iotax-root"] = root.Line()
@@ -87,6 +84,38 @@ func (b *booting) image(ctx context.Context) error {
 	}
 	b.facts["accel"] = b.config.Accel
 	return nil
+}
+
+// overlay makes file, which takes what is written to the image in base. Another guest may be using the image. With an error
+// comes what to do about it, where that is known. QEMU's own snapshot=on would ignore flushes.
+func overlay(ctx context.Context, base, format, file string) (mend string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	run := func(args ...string) ([]byte, error) {
+		out, err := iotax.ExecOutput(exec.CommandContext(ctx, "qemu-img", args...))
+		if err != nil {
+			err = fmt.Errorf("qemu-img %s: %w: %s", args[0], err, bytes.TrimSpace(out))
+		}
+		return out, err
+	}
+	if _, err := exec.LookPath("qemu-img"); err != nil {
+		return "install it: apt install qemu-utils", err
+	}
+	if base, err = filepath.Abs(base); err != nil {
+		return "", err
+	}
+	out, err := run("info", "--force-share", "--output=json", "-f", format, base)
+	if err != nil {
+		return "", err
+	}
+	var info struct {
+		Size int64 `json:"virtual-size"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return "", fmt.Errorf("qemu-img info: %w", err)
+	}
+	_, err = run("create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
+	return "", err
 }
 
 // imageFormat tells qcow2 from raw by its first bytes.

@@ -23,6 +23,7 @@ import (
 	"iotax/guest"
 	"iotax/guest/guesttest"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // imageInit is the init of the test's image. It does what cloud-init does with the data source NoCloud,
@@ -153,6 +154,9 @@ func TestQEMUImage(t *testing.T) {
 		}
 		g := openGuest(t, func(s *Spec) { direct(s, image); change(s) })
 		defer closeGuest(t, g)
+		if want := probe.Durability(filepath.Dir(g.vm.Config.Disks[0].Path)); g.Weakens("/root", "ext4") != want {
+			t.Errorf("its disk is %s, want %s", g.Weakens("/root", "ext4"), want)
+		}
 		if got := guestOut(t, g, "echo changed >/root/file; sync; id -u; uname -r"); got != "0\n"+k.Release {
 			t.Errorf("got %q", got)
 		}

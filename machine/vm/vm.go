@@ -7,7 +7,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"iotax"
 	"iotax/machine/kind"
@@ -18,7 +21,7 @@ import (
 // Spec is that of kind qemu: a guest that is started for the run and gone after it. Without an
 // image it is the built-in micro-guest.
 type Spec struct {
-	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 512MiB"`
+	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
 	Accel       string        `yaml:"accel" doc:"auto takes kvm or hvf where a guest really boots with it, else tcg (emulation); kvm, hvf or tcg insist"`
 	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`
@@ -38,11 +41,22 @@ type Spec struct {
 }
 
 // Tools makes it a plan.Tooler.
-func (s *Spec) Tools() []string { return []string{qemu.Binary()} }
+func (s *Spec) Tools() []string {
+	if s.Image != "" {
+		return []string{qemu.Binary(), "qemu-img"}
+	}
+	return []string{qemu.Binary()}
+}
 
 // Kind is kind qemu.
 var Kind = kind.Of("qemu", "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open)
+
+// How long a guest may take to boot where boot_timeout is 0; the schema names both.
+const (
+	microTimeout = time.Minute
+	imageTimeout = 5 * time.Minute
+)
 
 // minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
 const minMemory = 256 << 20
@@ -56,9 +70,11 @@ func (s *Spec) Validate() error {
 	case s.Memory%(1<<20) != 0:
 		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
 	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: "256MiB or more"}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(minMemory))}
 	case s.Memory <= 0:
 		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
+	case slices.Contains(s.Args, "-snapshot") || slices.Contains(s.Args, "--snapshot"):
+		return &plan.FieldError{Field: "args", Msg: "with -snapshot the writes to every disk go elsewhere, and flushes are ignored", Mend: "leave it out: an image is never written to"}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Accel != "auto" && s.Accel != "kvm" && s.Accel != "hvf" && s.Accel != "tcg":
@@ -81,6 +97,17 @@ func (s *Spec) Validate() error {
 		return &plan.FieldError{Field: "boot_timeout", Msg: "must not be negative"}
 	}
 	return nil
+}
+
+// dropsFlushes matches arguments of QEMU that have it acknowledge flushes without doing them.
+var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
+
+// extraDurability is the most that a flush means on the disks that args adds.
+func extraDurability(args []string) iotax.Durability {
+	if slices.ContainsFunc(args, dropsFlushes.MatchString) {
+		return iotax.FlushIgnored
+	}
+	return iotax.Durable
 }
 
 // SetImage is what a plan.Imaged does: the command line names a file from the working directory, whatever folder the plan is in.

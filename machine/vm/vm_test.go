@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ import (
 	"iotax/machine/kind"
 	"iotax/machine/machinetest"
 	"iotax/plan"
+	"iotax/probe"
 )
 
 // tryGuest boots a guest for t and returns what came of it.
@@ -469,6 +471,103 @@ func TestQEMURoot(t *testing.T) {
 	}
 }
 
+// A guest that is booted from another one's disk has a copy of it that is lost, that lies where the disk does, and whose
+// flushes QEMU carries out.
+func TestQEMUBesideDisk(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "disk, raw")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	g := openGuest(t, emulated, iotax.Device{ID: "data", Disk: &iotax.Disk{Path: file, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads"}})
+	defer closeGuest(t, g)
+	const disk = "/dev/disk/by-id/virtio-data"
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && break; sleep 0.2; done; mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && mkdir -p /mnt/r/bin /mnt/r/dev /mnt/r/proc /mnt/r/sys /mnt/r/tmp /mnt/r/run /mnt/r/root && "+
+		"b=$(readlink -f $(command -v busybox)) && cp $b /mnt/r/bin/busybox && ln -s busybox /mnt/r/bin/sh && umount /mnt && sync")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	m, err := g.Restart(ctx, &iotax.Root{Type: "ext4", Source: "serial:data", Path: "r", Port: 8000,
+		Run: []string{"/bin/sh", "-c", `/bin/busybox touch /made; /bin/busybox sync; exec /bin/busybox nc -ll -p 8000 -e /bin/sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := m.(*machine)
+	type block struct {
+		Device   string
+		Inserted struct {
+			File  string
+			Cache map[string]bool
+		}
+	}
+	var blocks []block
+	if err := second.vm.Monitor.Do(ctx, "query-block", nil, &blocks); err != nil {
+		t.Error(err)
+	}
+	i := slices.IndexFunc(blocks, func(b block) bool { return b.Device == "d-data" })
+	if i < 0 || filepath.Dir(blocks[i].Inserted.File) != dir || blocks[i].Inserted.File == file {
+		t.Errorf("its disk is %+v", blocks)
+	} else if no, told := blocks[i].Inserted.Cache["no-flush"]; no || !told {
+		t.Errorf("flushes of its disk are ignored: %+v", blocks[i])
+	}
+	closeGuest(t, second)
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the disk was written to: %v", err)
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// What is on a machine's own disks promises no more than what they are made of.
+func TestQEMUWeakens(t *testing.T) {
+	memory, err := os.MkdirTemp("/dev/shm", "iotax-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(memory)
+	file := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, image, work string
+		args              []string
+		want              iotax.Durability
+	}{
+		{"an image", file, t.TempDir(), nil, probe.Durability(t.TempDir())},
+		{"an overlay in memory", file, memory, nil, iotax.Volatile},
+		{"an initial RAM disk alone", "", t.TempDir(), []string{"-device", "virtio-rng-pci"}, iotax.Volatile},
+		{"a drive", "", t.TempDir(), []string{"-drive", "file=x"}, iotax.Durable},
+		{"a drive without flushes", "", t.TempDir(), []string{"-drive", "file=x,cache=unsafe"}, iotax.FlushIgnored},
+		{"a node without flushes", "", t.TempDir(), []string{"-blockdev", `{"driver": "file", "cache": {"no-flush": true}}`}, iotax.FlushIgnored},
+	} {
+		s := Kind.New().(*Spec)
+		emulated(s)
+		s.Kernel, s.Image, s.Args, s.Console.Command = file, c.image, c.args, "{command}"
+		m, err := Kind.Open(t.Context(), s, kind.Options{Name: "guest", WorkDir: c.work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.(iotax.Weakener).Weakens("/", ""); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		empty(t, c.work)
+	}
+	if d := (&machine{storage: iotax.Volatile}); d.Weakens("/mnt", "9p") != iotax.Durable || d.Weakens("/", "ext4") != iotax.Volatile {
+		t.Error("a share is as weak as the disk")
+	}
+}
+
 // gonePids waits until none of the processes runs.
 func gonePids(t *testing.T, pids []int) {
 	t.Helper()
@@ -633,6 +732,31 @@ func (f *firstLine) Write(b []byte) (int, error) {
 		}
 	}
 	return len(b), nil
+}
+
+// What the schema claims of a number is what the code does.
+func TestQEMUClaims(t *testing.T) {
+	claims := map[string]string{
+		"Memory":      "the micro-guest needs " + plan.Size(minMemory).String(),
+		"BootTimeout": fmt.Sprintf("0 is %v, or %v with an image", plan.Duration(microTimeout), plan.Duration(imageTimeout)),
+	}
+	for name, want := range claims {
+		f, _ := reflect.TypeFor[Spec]().FieldByName(name)
+		if doc := f.Tag.Get("doc"); !strings.Contains(doc, want) {
+			t.Errorf("%s: the schema has %q, the code has %q", name, doc, want)
+		}
+	}
+	text, err := os.ReadFile("../../doctor/host.go")
+	if want := fmt.Sprintf("a guest takes %v GiB unless told otherwise (memory: %v)", int64(Kind.New().(*Spec).Memory)>>30, plan.Size(minMemory)); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("doctor does not have %q: %v", want, err)
+	}
+	for memory, ok := range map[int64]bool{minMemory: true, minMemory - 1<<20: false} {
+		s := Kind.New().(*Spec)
+		s.Memory = plan.Size(memory)
+		if err := s.Validate(); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", memory, err)
+		}
+	}
 }
 
 func TestQEMUValidate(t *testing.T) {

@@ -321,11 +321,12 @@ func sentenceCases() map[string]assessCase {
 		"nothing failed": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed},
 		"takes no part": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed,
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b"}) }},
-		"unsure":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
-		"too few": {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure, want: "Not decided, more blocks would tell: too few blocks: a / 4k read (5 of 6)."},
-		"sure":    {cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure},
-		"unlike":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
-		"memory":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
+		"unsure":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: b / 4k read, between 0."},
+		"too few":     {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure, want: "Not decided, more blocks would tell: too few blocks: a / 4k read (5 of 6)."},
+		"sure":        {cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure},
+		"unlike":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
+		"memory":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
+		"drive cache": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes may end in the cache of the drive: b.", change: durability(iotax.DriveCache)},
 		"durable": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes reach the device: b.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets[0].Durability, r.Targets[1].Durability, r.Targets[2].Durability = iotax.Volatile, iotax.Volatile, iotax.Durable

@@ -346,7 +346,7 @@ func (a *assessing) unlike(cells []assessed) {
 		notes[k] = append(notes[k], a.notes(c.r, "durability-differs")...)
 	}
 	for _, k := range order {
-		what := map[iotax.Durability]string{iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
+		what := map[iotax.Durability]string{iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
 		if what == "" {
 			what = "a flush promises something else there"
 		}

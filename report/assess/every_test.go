@@ -104,6 +104,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"Not decided, more %ss would tell: %s.", "sentence/unsure", "sentence/sure"},
 	{"between %s× and %s×", "sentence/unsure", "sentence/nothing known"},
 	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},
+	{"its flushes may end in the cache of the drive", "sentence/drive cache", "sentence/unlike"},
 	{"it is memory", "sentence/memory", "sentence/unlike"},
 	{"its flushes reach the device", "sentence/durable", "sentence/alike"},
 	{"a flush promises something else there", "sentence/another promise", "sentence/alike"},
