@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,5 +98,100 @@ func TestContributing(t *testing.T) {
 		if !found || !strings.Contains(string(text), "```go\n"+code+"```") {
 			t.Errorf("CONTRIBUTING.md does not show this:\n%s", code)
 		}
+	}
+}
+
+// Who follows CONTRIBUTING.md to the letter has a kind, and no test that fails for lack of a line.
+func TestContributingFollowed(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	tree := t.TempDir()
+	list := exec.Command("go", "list", "-f", `{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}
+{{end}}{{range .TestGoFiles}}{{$d}}/{{.}}
+{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}
+{{end}}{{range .IgnoredGoFiles}}{{$d}}/{{.}}
+{{end}}{{range .SFiles}}{{$d}}/{{.}}
+{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}
+{{end}}`, "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Glob(filepath.Join(top, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(top, "docs/machines/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Concat(strings.Fields(string(out)), docs, pages, []string{top + "/go.mod", top + "/go.sum"}) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel, err := filepath.Rel(top, file)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(tree, filepath.Dir(rel)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(tree, rel), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	text, err := os.ReadFile(filepath.Join(top, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// shown is the block that begins so.
+	shown := func(begin string) string {
+		for _, fence := range []string{"````", "```"} {
+			for _, m := range regexp.MustCompile("(?ms)^"+fence+"(?:go|markdown)\n(.*?)^"+fence+"$").FindAllStringSubmatch(string(text), -1) {
+				if strings.HasPrefix(strings.TrimSpace(m[1]), begin) {
+					return m[1]
+				}
+			}
+		}
+		t.Errorf("CONTRIBUTING.md shows no block that begins %q", begin)
+		return ""
+	}
+	edit := func(file, before, with string) {
+		b, err := os.ReadFile(filepath.Join(tree, file))
+		if err != nil || strings.Count(string(b), before) != 1 {
+			t.Fatalf("%s has %d of %q: %v", file, strings.Count(string(b), before), before, err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, file), []byte(strings.Replace(string(b), before, with, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(file, text string) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("machine/nice/nice.go", "package nice\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"strconv\"\n\n\t\"iotax\"\n\t\"iotax/machine/host\"\n\t\"iotax/machine/kind\"\n\t\"iotax/plan\"\n)\n\n"+shown("// Spec is that of kind nice"))
+	write("machine/nice/nice_test.go", "package nice\n\nimport (\n\t\"testing\"\n\n\t\"iotax\"\n\t\"iotax/machine/kind\"\n\t\"iotax/machine/machinetest\"\n)\n\n"+shown("func TestNice"))
+	write("docs/machines/nice.md", shown("# `nice`"))
+	edit("machine/machine.go", "\t\tfake.Kind,\n", "\t\tfake.Kind,\n\t\tnice.Kind,\n")
+	edit("machine/machine.go", "\t\"iotax/machine/node\"\n", "\t\"iotax/machine/nice\"\n\t\"iotax/machine/node\"\n")
+	edit("imports_test.go", " machine/tool machine/fake\",\n", " machine/tool machine/fake machine/nice\",\n"+shown(`"machine/nice":`))
+	edit("docs/machines.md", "| [`node`]", shown("| [`nice`]")+"| [`node`]")
+	edit("docs/architecture.md", "| `machine/node/` |", shown("| `machine/nice/`")+"| `machine/node/` |")
+
+	test := exec.Command("go", "test", ".", "./plan", "./machine/nice", "-run", "TestImportsPointOneWay|TestMachinePages|TestRealKinds|TestNothing")
+	test.Dir = tree
+	if out, err := test.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
