@@ -482,7 +482,8 @@ func TestQEMUBesideDisk(t *testing.T) {
 	if err := os.Truncate(file, 64<<20); err != nil {
 		t.Fatal(err)
 	}
-	g := openGuest(t, emulated, iotax.Device{ID: "data", Disk: &iotax.Disk{Path: file, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads"}})
+	patient := func(s *Spec) { emulated(s); s.BootTimeout = plan.Duration(5 * time.Minute) }
+	g := openGuest(t, patient, iotax.Device{ID: "data", Disk: &iotax.Disk{Path: file, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads"}})
 	defer closeGuest(t, g)
 	const disk = "/dev/disk/by-id/virtio-data"
 	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && break; sleep 0.2; done; mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && mkdir -p /mnt/r/bin /mnt/r/dev /mnt/r/proc /mnt/r/sys /mnt/r/tmp /mnt/r/run /mnt/r/root && "+
