@@ -161,7 +161,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 		return err
 	}
 	if yes && left > 0 {
-		return exitCode(exitIncomplete)
+		return exitCode(exitError)
 	}
 	return nil
 }

@@ -341,7 +341,7 @@ func containerFaults(s *stage, e *engine.Engine) {
 		return left
 	})
 	s.tryEach([]fault{
-		{name: "the container killed" + in, setup: setup, codes: []int{0, 4}, fails: true, says: []string{"the container ended:"},
+		{name: "the container killed" + in, setup: setup, codes: []int{0, 1}, fails: true, says: []string{"the container ended:"},
 			inject: func(s *stage, r *running, _ *rand.Rand) bool {
 				r.said("block 1/2")
 				e.CLI(s.t, "kill", e.CLIFirst(s.t, "ps", "-q"))

@@ -116,7 +116,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 		return err
 	}
 	j := kube.Job{Run: id, Plan: text, Store: inside, Shards: k.shards, Flags: flags, Template: template,
-		Refusals: []int32{exitUsage, exitGate, exitIncomplete}}
+		Refusals: []int32{exitUsage, exitGate}}
 	if err := c.Submit(ctx, c.Namespace, j, kube.Labelled(label)); err != nil {
 		return err
 	}
@@ -153,9 +153,6 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 		if err := db.Update(ctx, r); err != nil {
 			return errors.Join(runErr, err)
 		}
-	}
-	if len(last.Exits) == 1 && last.Exits[0] == exitIncomplete {
-		runErr = nil // the report says what is missing
 	}
 	return a.finish(ctx, db, r, outputs, runErr)
 }

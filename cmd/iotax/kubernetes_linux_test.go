@@ -339,7 +339,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 
 	// The pod's rows of the table in docs/reliability.md.
 	t.Run("faults", func(t *testing.T) {
-		rows := []fault{{name: "the pod deleted while it measures", codes: []int{1, 4}, fails: true,
+		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {
 				return []string{"dir:a", "k8s://storageclass/fast", "--trial", "2s", "--blocks", "2"}
 			},

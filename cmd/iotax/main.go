@@ -30,11 +30,11 @@ const storeVariable = "IOTAX_STORE"
 
 // Exit codes that scripts rely on.
 const (
-	exitOK          = 0
+	exitOK          = 0 // run made a report
 	exitError       = 1
 	exitUsage       = 2
 	exitGate        = 3
-	exitIncomplete  = 4
+	exitIncomplete  = 4 // with --strict
 	exitInterrupted = 130
 )
 
@@ -149,6 +149,7 @@ type app struct {
 	json     bool
 	quiet    bool
 	debug    bool
+	strict   bool
 }
 
 func (a *app) root() *cobra.Command {

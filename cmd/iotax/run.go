@@ -53,7 +53,12 @@ is the baseline. Without an argument it runs the suite "quick". Targets behind
 the name of a suite take the place of its own.
 
 Everything measured is saved trial by trial. Everything made is removed, also
-after Ctrl-C.`,
+after Ctrl-C.
+
+The exit status is 0 when a report was made, also of a run that stopped at its
+budget, is too noisy for a verdict, or lacks one of several targets. It is 1 when
+nothing could be measured or compared, and 130 after an interrupt. With --strict
+it is 4 when the run measured less than was asked for.`,
 		Example: `  iotax run
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
@@ -105,6 +110,7 @@ after Ctrl-C.`,
 	fleet.add(f)
 	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
+	f.BoolVar(&a.strict, "strict", false, "end with exit status 4 when less was measured than was asked for: rounds, precision or targets are missing")
 	return c
 }
 
@@ -264,10 +270,45 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 		return exitCode(exitInterrupted)
 	case runErr != nil:
 		return runErr
-	case r.Status != iotax.Done:
+	}
+	if err := noComparison(rep); err != nil {
+		return err
+	}
+	return a.completeness(r)
+}
+
+// completeness is exit status 4 of a run that has a report and measured less than was asked for, with --strict.
+func (a *app) completeness(r *iotax.Run) error {
+	if a.strict && r.Status != iotax.Done {
 		return exitCode(exitIncomplete)
 	}
 	return nil
+}
+
+// noComparison returns an error when no trial succeeded on both sides of any comparison or, in a run that compares nothing, when
+// no trial succeeded.
+func noComparison(rep *report.Report) error {
+	compares, measured := false, false
+	for _, s := range rep.Sections {
+		for _, r := range s.Rows {
+			good := r.Ran > r.Failed
+			measured = measured || good
+			if base := s.Row(r.Against); base != nil {
+				compares = true
+				if good && base.Ran > base.Failed {
+					return nil
+				}
+			}
+		}
+	}
+	why := "no trial succeeded on both sides of a comparison"
+	switch {
+	case measured && !compares:
+		return nil
+	case !measured:
+		why = "every trial failed"
+	}
+	return &iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see trial-failed in the report; after you remove the cause: " + goOn(rep.Run)}
 }
 
 // goOn is the command that goes on with a run that was cut off.

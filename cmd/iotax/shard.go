@@ -80,11 +80,7 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 		return errors.Join(runErr, err) // it could not even begin
 	}
 	if whole.Status != iotax.Running {
-		if err := a.finish(ctx, db, whole, outputs, nil); err != nil && runErr == nil && r.Status == iotax.Done {
-			if _, code := err.(exitCode); !code {
-				return err
-			}
-		}
+		err = a.finish(ctx, db, whole, outputs, nil)
 	} else if !a.quiet {
 		fmt.Fprintf(a.err, "shard %s is %s; the report, once all %d have ended: iotax report %s\n", s, r.Status, s.Count, r.ID)
 	}
@@ -93,8 +89,9 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 		return exitCode(exitInterrupted)
 	case runErr != nil:
 		return runErr
-	case r.Status != iotax.Done:
-		return exitCode(exitIncomplete)
 	}
-	return nil
+	if _, ofAnother := err.(exitCode); err != nil && !ofAnother {
+		return err
+	}
+	return a.completeness(r)
 }

@@ -250,11 +250,10 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 
 // Progress is how far a Job has come.
 type Progress struct {
-	Running, Done int     // shards
-	Failed        int     // pods: a shard is tried more than once
-	Over          bool    // nothing more will happen
-	Lost          bool    // and not every shard has ended well
-	Exits         []int32 // statuses that failed pods have ended with, each once
+	Running, Done int  // shards
+	Failed        int  // pods: a shard is tried more than once
+	Over          bool // nothing more will happen
+	Lost          bool // and not every shard has ended well
 	Why           string
 	labels        map[string]string // of the Job
 }
@@ -295,11 +294,6 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 		pod := &pods[i]
 		if pod.Status.Phase == corev1.PodSucceeded {
 			continue
-		}
-		for _, s := range pod.Status.ContainerStatuses {
-			if t := s.State.Terminated; t != nil && t.ExitCode != 0 && !slices.Contains(p.Exits, t.ExitCode) {
-				p.Exits = append(p.Exits, t.ExitCode)
-			}
 		}
 		late, fatal := trouble(pod)
 		switch {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A run that made a report succeeded, unless there is nothing to compare. --strict asks for all of the plan.
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.mkdir("c")
+	for _, c := range []struct {
+		name, targets, fails string // fails is where the work does
+		code, strict         int
+		want                 []string
+	}{
+		{"all is well", "one: {dir: a}, two: {dir: b}", "none", 0, 0, nil},
+		{"one of three targets fails", "one: {dir: a}, two: {dir: b}, three: {dir: c}", "c", 0, 4, []string{"trial-failed", "iotax run --resume"}},
+		{"a target cannot be opened", "one: {dir: a}, two: {dir: b}, three: {dir: /proc/nothing}", "none", 0, 4, []string{"target-not-opened"}},
+		{"the baseline fails", "one: {dir: a}, two: {dir: b}", "a", 1, 1, []string{"trial-failed", "no trial succeeded on both sides of a comparison", "mend: ", "iotax run --resume="}},
+		{"all that is held against it fails", "one: {dir: a}, two: {dir: b}", "b", 1, 1, []string{"no trial succeeded on both sides of a comparison"}},
+		{"the only target fails", "one: {dir: a}", "a", 1, 1, []string{"trial-failed", "every trial failed"}},
+	} {
+		s.write("plan.yaml", fmt.Sprintf(`
+targets: {%s}
+workloads: {work: {command: {shell: true, run: 'case $PWD in %s/*) exit 7; esac'}}}
+measure: {blocks: 2, keep_going: true}
+`, c.targets, s.path(c.fails)))
+		for flag, code := range map[string]int{"--calibrate=no": c.code, "--strict": c.strict} {
+			if r := s.iotax("run", "plan.yaml", flag); r.code != code || r.stdout == "" {
+				t.Errorf("%s, %s: exit status %d, want %d: %s", c.name, flag, r.code, code, r)
+			} else {
+				r.works(t, code, c.want...)
+			}
+		}
+	}
+}
