@@ -65,7 +65,7 @@ var told = []Rule{
 	{ID: "caches-not-dropped", Severity: iotax.Warning, Scope: OfRunning, Title: "caches could not be dropped before a cold trial",
 		Why: "A cold cell drops the page caches of guest and host, which only root may do. The trial ran warm.", Mend: "run as root, or measure warm (`--warm`) on all targets"},
 	{ID: "stopped-early", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload ended before it was precise",
-		Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "give it more time (`--budget TIME`); use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are void (`iotax show`)"},
+		Why: "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.", Mend: "continue with `iotax run --resume=RUN`, which has a budget of its own; use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are void (`iotax show`)"},
 	{ID: "cell-not-measured", Severity: iotax.Warning, Scope: OfRunning, Title: "a workload could not run on a target",
 		Why: "The check before the measurement found that something is missing there.", Mend: "read the error: it says what is missing"},
 	{ID: "shards-differ", Severity: iotax.Warning, Scope: OfRunning, Title: "the shards of a run found a target in different states",

@@ -158,7 +158,7 @@ func TestEveryIDIsExplained(t *testing.T) {
 }
 
 // ownHint are rules whose hint comes with the error that the finding is about, for the page cannot have it.
-var ownHint = []string{"cell-not-measured", "target-not-opened", "trial-failed", "run-failed", "engine-common"}
+var ownHint = []string{"cell-not-measured", "target-not-opened", "trial-failed", "run-failed", "stopped-early", "engine-common"}
 
 // Every finding gives the advice of its rule's page: all of it, or those of its parts (between semicolons) that apply. What the
 // program fills in stands on the page in capital letters, or as an example. A page that advises nothing needs no hint.

@@ -51,13 +51,13 @@ func (p *Plan) Workable(hint string) string {
 		// Half as much again, for what passes between the trials.
 		least, _ := q.Estimate()
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
-			flag += " --budget " + WholeMinutes(least)
+			flag += " --budget " + wholeMinutes(least)
 		}
 		return "`" + flag + "`"
 	})
 }
 
-// WholeMinutes is d rounded up, as a flag takes it: "7m".
-func WholeMinutes(d time.Duration) string {
+// wholeMinutes is d rounded up, as a flag takes it: "7m".
+func wholeMinutes(d time.Duration) string {
 	return strconv.Itoa(int((d+time.Minute-1)/time.Minute)) + "m"
 }

@@ -1,12 +1,12 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"iotax"
@@ -34,26 +34,37 @@ type engine struct {
 	ledger ledger
 	seq    int // of the next trial, as the shard counts
 
-	begun time.Time
+	from   time.Time                // when this process began the run: the budget counts from there
+	begun  time.Time                // of the first trial
+	around map[string]time.Duration // assumed time around a trial, by target
+	extra  map[string]timing        // measured time around a trial, by target
 }
+
+// A timing is how long some trials took, set-up and reading of counters included.
+type timing struct {
+	n   int
+	sum time.Duration
+}
+
+func (t timing) add(d time.Duration) timing { return timing{t.n + 1, t.sum + d} }
+func (t timing) mean() time.Duration        { return t.sum / time.Duration(t.n) }
 
 // A lane is the progress of one workload: its blocks, and whether it needs more.
 type lane struct {
 	*load
 	index   int
-	pairing stat.Pairing   // of the first metric
-	block   int            // index of the next block, as the shard counts
-	took    time.Duration  // by the last block
-	inBlock int            // trials that the block at hand has already
-	done    int            // trials of this process, those before a resume left out
-	needed  time.Duration  // by them
-	ran     int            // whole blocks, those that do not count included
-	valid   int            // blocks that count: the pairs of the target that has fewest
-	widest  stat.Interval  // of the ratios; without bounds where one cannot be had yet
-	failed  map[string]int // by target, in a row
-	good    map[string]int // by target: trials that did not fail
+	pairing stat.Pairing      // of the first metric
+	block   int               // index of the next block, as the shard counts
+	inBlock map[string]bool   // targets of which the block at hand has its trial
+	times   map[string]timing // of the trials of this process, by target; those before a resume are left out
+	ran     int               // whole blocks, those that do not count included
+	valid   int               // blocks that count: the pairs of the target that has fewest
+	widest  stat.Interval     // of the ratios; without bounds where one cannot be had yet
+	failed  map[string]int    // by target, in a row
+	good    map[string]int    // by target: trials that did not fail
 	state   laneState
 	why     string
+	mend    string // of laneShort; "" where the budget ended it
 }
 
 type laneState int
@@ -64,8 +75,9 @@ const (
 	laneShort           // stopped before that
 )
 
-func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlier []*iotax.Trial) *engine {
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}}
+func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
+	shard, earlier := o.Shard, o.Trials
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]timing{}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -80,7 +92,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, shard Shard, earlie
 		if l.plan.Aside {
 			continue
 		}
-		ln := &lane{load: l, index: i, failed: map[string]int{}, good: map[string]int{},
+		ln := &lane{load: l, index: i, times: map[string]timing{}, failed: map[string]int{}, good: map[string]int{},
 			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}
@@ -126,6 +138,7 @@ func (e *engine) complete() bool {
 // measure runs blocks in rotation over the workloads that still need some.
 func (e *engine) measure(ctx context.Context) error {
 	e.begun = e.d.Now()
+	defer e.cutShort()
 	for {
 		busy := false
 		for _, ln := range e.lanes {
@@ -134,7 +147,11 @@ func (e *engine) measure(ctx context.Context) error {
 			}
 			busy = true
 			if e.spent(ln) {
-				e.stop(ln, laneShort, "the budget of "+phrase(time.Duration(e.p.Measure.Budget))+" is spent", budgetSpent)
+				most := ""
+				if b := e.p.Measure.Blocks; b.Min < b.Max {
+					most = "at most "
+				}
+				e.stop(ln, laneShort, fmt.Sprintf("the budget of %s was spent after %d of %s%d blocks", e.p.Measure.Budget, ln.valid, most, e.p.Measure.Blocks.Max), "")
 				continue
 			}
 			last, err := e.runBlock(ctx, ln)
@@ -153,19 +170,20 @@ func (e *engine) measure(ctx context.Context) error {
 	}
 }
 
-// spent reports whether another block of ln would go beyond the budget.
+// spent reports whether another block of ln would end beyond the budget. The first one is measured however long opening took.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
-	return budget > 0 && e.d.Now().Sub(e.begun)+e.blockTime(ln) > budget
+	return budget > 0 && len(ln.times) > 0 && e.d.Now().Sub(e.from)+e.blockTime(ln) > budget
 }
 
-// blockTime is how long the next block will take: as long as the last one, where that is not in the plan.
-func (e *engine) blockTime(ln *lane) time.Duration {
-	m := e.p.Measure
-	if _, ok := ln.w.(iotax.Completer); ok {
-		return ln.took
+// blockTime is how long the next block of ln will take.
+func (e *engine) blockTime(ln *lane) (sum time.Duration) {
+	for _, t := range ln.targets {
+		if ln.failed[t.Name] < failuresInARow {
+			sum += e.each(ln, t.Name)
+		}
 	}
-	return time.Duration(len(ln.targets)) * (time.Duration(m.Settle+m.Ramp) + m.Length(ln.plan))
+	return sum
 }
 
 // runBlock runs one trial of every target, in the order that the seed gives, and returns the last.
@@ -174,13 +192,14 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	ln.block++
 	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
 	ln.beginBlock()
-	defer func() { ln.inBlock = 0 }()
+	defer func() { ln.inBlock = nil }()
 	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
 		target := ln.targets[i]
 		if ln.failed[target.Name] >= failuresInARow {
 			continue
 		}
 		t := e.newTrial(ln, target, block, seed)
+		begun := e.d.Now()
 		e.d.Progress(e.event(Starting, ln, t))
 		left := e.attempt(ctx, ln, target, t)
 		if ctx.Err() != nil {
@@ -200,8 +219,12 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		ln.pairing.Add(t)
 		ln.account(t)
 		last = t
-		ln.inBlock++
-		ln.done, ln.needed = ln.done+1, ln.needed+t.Took
+		ln.inBlock[target.Name] = true
+		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
+		ln.times[target.Name] = ln.times[target.Name].add(took)
+		if _, ok := ln.w.(iotax.Completer); !ok {
+			e.extra[target.Name] = e.extra[target.Name].add(took - e.p.TrialTime(&ln.plan))
+		}
 		e.d.Progress(e.event(Finished, ln, t))
 	}
 	return last, nil
@@ -240,12 +263,11 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 
 func (ln *lane) beginBlock() {
 	ln.ran++
-	ln.took, ln.inBlock = 0, 0
+	ln.inBlock = map[string]bool{}
 }
 
 // account books a trial of the block at hand.
 func (ln *lane) account(t *iotax.Trial) {
-	ln.took += t.Took
 	if t.Err != "" {
 		ln.failed[t.Target]++
 	} else {
@@ -257,21 +279,21 @@ func (ln *lane) account(t *iotax.Trial) {
 // judge decides whether ln needs another block.
 func (e *engine) judge(ln *lane) {
 	if ln.failed[e.run.Baseline] >= failuresInARow {
-		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), trialsFail)
+		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), e.again())
 		return
 	}
 	if !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return ln.failed[t.Name] < failuresInARow }) {
-		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name), trialsFail)
+		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name), e.again())
 		return
 	}
 	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
-		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran), trialsFail)
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran), e.again())
 		return
 	}
 	b := e.p.Measure.Blocks
 	if e.p.Measure.Fixed() {
 		if ln.valid >= b.Max {
-			e.stop(ln, laneDone, "as the protocol says", 0)
+			e.stop(ln, laneDone, "as the protocol says", "")
 		}
 		return
 	}
@@ -281,14 +303,14 @@ func (e *engine) judge(ln *lane) {
 	}
 	switch width := math.Sqrt(ln.widest.Hi/ln.widest.Lo) - 1; {
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
-		e.stop(ln, laneDone, "with nothing to compare", 0)
+		e.stop(ln, laneDone, "with nothing to compare", "")
 	case !done:
 	case stat.Precise(ln.widest, e.run.Precision):
-		e.stop(ln, laneDone, "precise to "+plusMinus(width), 0)
+		e.stop(ln, laneDone, "precise to "+plusMinus(width), "")
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, plusMinus(width), 0) // a number of blocks was asked for, and no precision
+		e.stop(ln, laneDone, plusMinus(width), "") // a number of blocks was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached: "+plusMinus(width), notPrecise)
+		e.stop(ln, laneShort, "precision not reached: "+plusMinus(width), e.p.Workable("use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
 	}
 }
 
@@ -335,57 +357,46 @@ func (e *engine) compared(ln *lane, t *iotax.Target) bool {
 	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
 }
 
-// Why a lane stopped before it was done; each has other hints.
-type shortage int
-
-const (
-	budgetSpent shortage = iota
-	notPrecise
-	trialsFail
-)
-
-// parts chooses from a hint what helps against s, and fills in the budget.
-func (e *engine) parts(s shortage, hint string) string {
-	p := strings.Split(strings.ReplaceAll(hint, "TIME", e.moreTime()), "; ")
-	switch s {
-	case budgetSpent:
-		p = []string{p[0], p[2]}
-	case notPrecise:
-		p = p[1:3]
-	default:
-		p = p[3:]
-	}
-	return e.p.Workable(strings.Join(p, "; "))
-}
-
-// moreTime is the budget that the blocks asked for would have needed at the pace so far, and a tenth more: the least
-// number of blocks where not all workloads have that many, else the most.
-func (e *engine) moreTime() string {
-	blocks, took := e.p.Measure.Blocks.Max, time.Duration(0)
-	for _, ln := range e.lanes {
-		if ln.valid < e.p.Measure.Blocks.Min {
-			blocks = e.p.Measure.Blocks.Min
-		}
-		took += ln.needed
-	}
-	var whole time.Duration
-	for _, ln := range e.lanes {
-		whole += e.each(ln) * time.Duration(blocks*len(ln.targets))
-	}
-	if elapsed := e.d.Now().Sub(e.begun); took > 0 && elapsed > took { // what passes between trials, too
-		whole = time.Duration(float64(whole) * (elapsed.Seconds() / took.Seconds()))
-	}
-	return plan.WholeMinutes(max(whole+whole/10, time.Duration(e.p.Measure.Budget)+time.Minute))
-}
-
-func (e *engine) stop(ln *lane, s laneState, why string, short shortage) {
-	ln.state, ln.why = s, why
-	if s == laneShort {
-		e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
-			Evidence: ln.plan.Name + ": " + why,
-			Mend:     e.parts(short, "give it more time (`--budget TIME`); use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are void (`iotax show`)")}})
-	}
+func (e *engine) stop(ln *lane, s laneState, why, mend string) {
+	ln.state, ln.why, ln.mend = s, why, mend
 	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
+}
+
+// again is the hint for what failed.
+func (e *engine) again() string {
+	return "see why trials failed or are void (`iotax show`); after you remove the cause, " + e.resume() + " measures what is missing"
+}
+
+// resume is the command that goes on with the run.
+func (e *engine) resume() string {
+	if e.shard.Divided() {
+		return "the same command (`--id " + iotax.Quote(e.run.ID) + "`)"
+	}
+	return "`iotax run --resume=" + iotax.Quote(e.run.ID) + "`"
+}
+
+// cutShort notes the workloads that stopped early, and how to go on with those that the budget ended.
+func (e *engine) cutShort() {
+	left, b := e.begun.Sub(e.from), e.p.Measure.Blocks // everything is opened again
+	for _, ln := range e.lanes {
+		if ln.state == laneShort && ln.mend == "" {
+			left += e.blockTime(ln) * time.Duration(max(0, b.Max-ln.valid))
+		}
+	}
+	most := ""
+	if b.Min < b.Max {
+		most = "at most "
+	}
+	mend := e.resume() + " measures the rest, in about " + most + plan.Duration(left.Round(time.Second)).String()
+	if budget := time.Duration(e.p.Measure.Budget); left > budget {
+		mend = e.resume() + " goes on for another " + e.p.Measure.Budget.String()
+	}
+	for _, ln := range e.lanes {
+		if ln.state == laneShort {
+			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
+				Evidence: ln.plan.Name + ": " + ln.why, Mend: cmp.Or(ln.mend, mend)}})
+		}
+	}
 }
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
@@ -397,34 +408,34 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {
 		ev.Precision = e.run.Precision
 	}
-	m := e.p.Measure
-	var took time.Duration
 	for _, l := range e.lanes {
-		if l.state == laneOpen {
-			left := max(0, m.Blocks.Max-l.valid) * len(l.targets)
-			if l == ln {
-				left -= ln.inBlock
-			}
-			ev.Left += e.each(l) * time.Duration(max(0, left))
+		if l.state != laneOpen {
+			continue
 		}
-		took += l.needed
+		ev.Left += e.blockTime(l) * time.Duration(max(0, e.p.Measure.Blocks.Max-l.valid))
+		for target := range ln.inBlock {
+			if l == ln && l.valid < e.p.Measure.Blocks.Max && l.failed[target] < failuresInARow {
+				ev.Left -= e.each(l, target)
+			}
+		}
 	}
-	if took > 0 && ev.Elapsed > took { // what passes between trials, too
-		ev.Left = time.Duration(float64(ev.Left) * (ev.Elapsed.Seconds() / took.Seconds()))
-	}
-	if b := time.Duration(m.Budget); b > 0 {
-		ev.Left = min(ev.Left, max(0, b-ev.Elapsed))
+	if b := time.Duration(e.p.Measure.Budget); b > 0 {
+		ev.Left = min(ev.Left, max(0, b-e.d.Now().Sub(e.from)))
 	}
 	return ev
 }
 
-// each is how long a trial of l will take: what one has needed so far; before the first, what the plan says
-// or its kind is assumed to take.
-func (e *engine) each(l *lane) time.Duration {
-	if l.done > 0 {
-		return l.needed / time.Duration(l.done)
+// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan
+// says or the kind of work is assumed to take, and what comes on top at that target: in other workloads, or by assumption.
+func (e *engine) each(l *lane, target string) time.Duration {
+	if t := l.times[target]; t.n > 0 {
+		return t.mean()
 	}
-	return e.p.TrialTime(&l.plan)
+	extra := e.around[target]
+	if t := e.extra[target]; t.n > 0 {
+		extra = t.mean()
+	}
+	return e.p.TrialTime(&l.plan) + extra
 }
 
 // plusMinus prints the half width of an interval, unless that is no information.

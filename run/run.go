@@ -80,6 +80,8 @@ type Options struct {
 	Findings []iotax.Finding
 
 	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
+
+	Around map[string]time.Duration // assumed time around a trial, by target, until trials have shown it
 }
 
 // EventKind says what an Event tells.
@@ -128,6 +130,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if d.Progress == nil {
 		d.Progress = func(Event) {}
 	}
+	from := d.Now()
 	if run, err = begin(p, d, o); err != nil {
 		return nil, err
 	}
@@ -188,7 +191,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
 		err = d.Update(ctx, run)
 	}
-	e := newEngine(run, p, d, rig, o.Shard, o.Trials)
+	e := newEngine(run, p, d, rig, o, from)
 	if err == nil {
 		err = e.measure(ctx)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"testing"
+
+	"iotax"
 )
 
 // A run that made a report succeeded, unless there is nothing to compare. --strict asks for all of the plan.
@@ -34,5 +36,26 @@ measure: {blocks: 2, keep_going: true}
 				r.works(t, code, c.want...)
 			}
 		}
+	}
+}
+
+// A run that stops at its budget tells how to finish it, and that command does.
+func TestBudgetIsFinished(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.write("plan.yaml", `
+targets: {one: {dir: a}, two: {dir: b}}
+workloads: {work: {command: {run: [sleep, "0.5"]}}}
+measure: {trial: 500ms, ramp: 0s, blocks: 3, budget: 2s}
+`)
+	r := s.iotax("run", "plan.yaml", "--strict")
+	run, trials := s.trials()
+	r.works(t, exitIncomplete, "stopped-early: work: the budget of 2s was spent after ", " of 3 blocks", "`iotax run --resume="+run.ID+"` measures the rest, in about ")
+	if run.Status != iotax.Incomplete || len(trials) == 0 || len(trials) > 4 {
+		t.Errorf("the run is %s after %d trials", run.Status, len(trials))
+	}
+	s.iotax("run", "--resume="+run.ID, "--strict").works(t, exitOK)
+	if run, trials := s.trials(); run.Status != iotax.Done || len(trials) != 6 {
+		t.Errorf("resumed, it is %s after %d trials", run.Status, len(trials))
 	}
 }

@@ -69,7 +69,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
-	f.StringVar(&pf.budget, "budget", "", "no block starts after this time, as in 20m")
+	f.StringVar(&pf.budget, "budget", "", "time of the whole run, as in 20m: no block starts that would end after it")
 	f.StringVar(&pf.protocol, "protocol", "", "adaptive, or a fixed one, as in fixed:5x60s")
 	f.Uint64Var(&pf.seed, "seed", 0, "order and offsets derive from it (default: drawn)")
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
@@ -441,9 +441,8 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	return nil
 }
 
-// leastBudget is how far --scale makes a budget smaller: a try of a whole suite is then over after three minutes, with what opens
-// and closes it.
-const leastBudget = 2 * time.Minute
+// leastBudget is how far --scale makes a budget smaller: a whole suite needs some of it to open.
+const leastBudget = 3 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.
 func resize(p *plan.Plan, size string) error {

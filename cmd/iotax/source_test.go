@@ -17,7 +17,7 @@ func TestScaleOfBudget(t *testing.T) {
 		scale        float64
 		budget, want time.Duration
 	}{
-		{.1, 14 * time.Minute, 2 * time.Minute}, {.5, 14 * time.Minute, 7 * time.Minute}, {1, 14 * time.Minute, 14 * time.Minute},
+		{.1, 14 * time.Minute, 3 * time.Minute}, {.5, 14 * time.Minute, 7 * time.Minute}, {1, 14 * time.Minute, 14 * time.Minute},
 		{2, 14 * time.Minute, 28 * time.Minute}, {.1, time.Minute, time.Minute}, {.1, 0, 0},
 	} {
 		pf, p := planFlags{scale: c.scale}, &plan.Plan{Measure: plan.Defaults()}

@@ -247,7 +247,7 @@ func Next(r *report.Report) []string {
 	id := iotax.Quote(format.Clean(r.Run.ID))
 	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
 	if r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete {
-		n = append(n, "iotax run --resume")
+		n = append(n, "iotax run --resume="+id)
 	}
 	return n
 }
