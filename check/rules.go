@@ -300,7 +300,7 @@ var (
 	emulated = Rule{ID: "emulated", Severity: iotax.Warning, Scope: OfRun, Title: "guests were emulated",
 		Why: "QEMU translated the guest's instructions (TCG), because no accelerator (KVM, HVF) could be used or the plan asks for it: a guest's CPU is then many times slower, and what its storage seems to cost is mostly that. " +
 			"Seen by the accelerator of machines that iotax starts, and by the CPU's name elsewhere (`QEMU TCG CPU`). An emulated guest is not compared with an accelerated one of another run.",
-		Mend: "do not publish these numbers; measure on a host with KVM (`iotax doctor` says what is missing)"}
+		Mend: "do not publish these numbers; measure on a host with KVM (`iotax doctor` says what is missing); compare runs whose guests both had an accelerator"}
 	noisyBaseline = Rule{ID: "noisy-baseline", Severity: iotax.Warning, Scope: OfRun, Title: "the baseline is noisy",
 		Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a block share; the rest needs more blocks.",
 		Mend: "use longer trials (`--trial 30s`), more blocks (`--blocks 12..60`), or a quieter machine"}

@@ -262,7 +262,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
 		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
 		refuse(stat.NotRanked, iotax.Finding{Rule: "emulated", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Mend: "compare runs on hosts that both have an accelerator (iotax doctor)"})
+			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Mend: "compare runs whose guests both had an accelerator"})
 	}
 	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
@@ -317,7 +317,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		ch.Findings = append(ch.Findings, iotax.Finding{Rule: "few-trials", Severity: iotax.Info,
 			Evidence: fmt.Sprintf("an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter),
-			Mend:     fmt.Sprintf("measure at least %d blocks (--blocks %[1]d), and give them the time (--budget)", stat.LeastTrials)})
+			Mend:     fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`)", stat.LeastTrials)})
 		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
 	}
 	if !r.Bounded() {
