@@ -18,7 +18,7 @@ func TestWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	_, rest, _ := strings.Cut(string(page), "```yaml\n# .github/workflows/io.yml\n")
 	text, _, found := strings.Cut(rest, "\n```")
 	var flow struct {
 		Jobs map[string]struct {

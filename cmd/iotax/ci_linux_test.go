@@ -1,0 +1,71 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// TestWorkflowAsPrinted runs what a runner would: the steps of docs/ci.md on the plan that the page shows, as printed. Both
+// branches are the same, and what else this machine does must not fail a step that measures.
+func TestWorkflowAsPrinted(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/ci.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range fileBlock.FindAllStringSubmatch(string(page), -1) {
+		files[f[1]] = f[2]
+	}
+	var flow struct {
+		Jobs map[string]struct {
+			Steps []struct {
+				Name, Run string
+				Directory string `yaml:"working-directory"`
+			} `yaml:"steps"`
+		} `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal([]byte(files[".github/workflows/io.yml"]), &flow); err != nil || files["bench/io.yaml"] == "" {
+		t.Fatalf("the page has no workflow, or no plan: %v, %q", err, slices.Collect(maps.Keys(files)))
+	}
+	s := newStage(t)
+	for _, branch := range []string{"base", "head"} { // as actions/checkout leaves them
+		s.mkdir(branch + "/bench")
+		s.write(branch+"/bench/io.yaml", files["bench/io.yaml"])
+		s.write(branch+"/Makefile", "all:\n")
+	}
+	ran := 0
+	for _, step := range flow.Jobs["io"].Steps {
+		if step.Run == "" || step.Name == "Comment" { // which needs GitHub
+			continue
+		}
+		ran++
+		c := exec.CommandContext(t.Context(), "bash", "-e", "-c", step.Run)
+		c.Dir = filepath.Join(s.dir, step.Directory)
+		c.Env = append(os.Environ(), "GITHUB_STEP_SUMMARY="+s.path("summary"))
+		for k, v := range s.env {
+			c.Env = append(c.Env, k+"="+v)
+		}
+		out, err := c.CombinedOutput()
+		t.Logf("%s:\n%s", step.Name, out)
+		// Two runs of the same work may differ for sure: this machine has other work between them.
+		if gate := step.Name == "Compare" && c.ProcessState != nil && c.ProcessState.ExitCode() == exitGate; err != nil && !gate {
+			t.Fatalf("%s: %v", step.Name, err)
+		}
+	}
+	for name, want := range map[string]string{"io.md": "volume", "summary": "volume", "base.json": `"trials"`, "head.json": `"trials"`} {
+		if b, err := os.ReadFile(s.path(name)); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s does not hold %q: %v", name, want, err)
+		}
+	}
+	if ran != 4 {
+		t.Errorf("%d steps were run, want the tools, two measurements and the comparison", ran)
+	}
+}
