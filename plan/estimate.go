@@ -48,23 +48,42 @@ func (p *Plan) CheckTrials() error {
 	return nil
 }
 
-// Estimate returns the least and the most time that the blocks of the plan take, by the clock of
-// the trials alone: opening machines, writing test files, starting the load generator and blocks
-// that are voided and run again come on top. Workloads that end by themselves count with what their kind is
-// assumed to take. No block starts that would end beyond the budget.
-func (p *Plan) Estimate() (least, most time.Duration) {
+// Costs are the time that a run needs beside its trials' own clock.
+type Costs struct {
+	Open   time.Duration            // before the first trial, and after the last
+	Around map[string]time.Duration // each trial that has a window, by target: starting the load generator, reading counters
+}
+
+// Estimate returns the least and the most time that a run of the plan takes, and how many blocks of every workload that is at most. Blocks
+// that are voided and run again come on top. Workloads that end by themselves count with what their kind is assumed to take. No
+// block but the first starts that would end beyond the budget.
+func (p *Plan) Estimate(c Costs) (least, most time.Duration, blocks int) {
 	var round time.Duration
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if round += p.BlockTime(w); round < 0 {
+		round += p.BlockTime(w)
+		for _, t := range p.targetsOf(w) {
+			if w.Assumed == 0 {
+				round += c.Around[t]
+			}
+		}
+		if round < 0 {
 			round = math.MaxInt64
 		}
 	}
-	least, most = mul(round, p.Measure.Blocks.Min), mul(round, p.Measure.Blocks.Max)
-	if budget := time.Duration(p.Measure.Budget); budget > 0 {
-		least, most = min(least, budget), min(most, budget)
+	b := p.Measure.Blocks
+	blocks = b.Max
+	if budget := time.Duration(p.Measure.Budget); budget > 0 && round > 0 {
+		blocks = int(min(int64(b.Max), max(1, int64((budget-c.Open)/round))))
 	}
-	return least, most
+	least, most = c.Open+mul(round, min(b.Min, blocks)), c.Open+mul(round, blocks)
+	if least < 0 {
+		least = math.MaxInt64
+	}
+	if most < 0 {
+		most = math.MaxInt64
+	}
+	return least, most, blocks
 }
 
 // A Slot is one block of the schedule.

@@ -107,7 +107,7 @@ func TestEstimate(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"no budget", samplePlan(4, 3, m), 6 * 4 * 3 * 13 * time.Second, 30 * 4 * 3 * 13 * time.Second},
-		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 20 * time.Minute},
+		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 7 * 156 * time.Second},
 		{"nothing", samplePlan(0, 3, m), 0, 0},
 		{"work that ends by itself, at two targets, and a window of its own", func() *Plan {
 			p := samplePlan(4, 3, m)
@@ -121,8 +121,18 @@ func TestEstimate(t *testing.T) {
 			return p
 		}(), math.MaxInt64, math.MaxInt64},
 	} {
-		if least, most := c.p.Estimate(); least != c.least || most != c.most {
+		if least, most, _ := c.p.Estimate(Costs{}); least != c.least || most != c.most {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
+		}
+	}
+	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them.
+	for budget, want := range map[time.Duration]int{0: 30, 20 * time.Minute: 5, 3 * time.Minute: 1} {
+		p := samplePlan(4, 3, m)
+		p.Measure.Budget = Duration(budget)
+		c := Costs{Open: 100 * time.Second, Around: map[string]time.Duration{"t0": 4 * time.Second, "t3": 10 * time.Second}}
+		time1 := 100*time.Second + time.Duration(want)*198*time.Second
+		if least, most, blocks := p.Estimate(c); blocks != want || most != time1 || least != min(time1, 1288*time.Second) {
+			t.Errorf("budget %v: %s to %s, %d blocks, want %d in %v", budget, least, most, blocks, want, time1)
 		}
 	}
 }

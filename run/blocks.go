@@ -431,11 +431,14 @@ func (e *engine) each(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.n > 0 {
 		return t.mean()
 	}
-	extra := e.around[target]
-	if t := e.extra[target]; t.n > 0 {
-		extra = t.mean()
+	planned := e.p.TrialTime(&l.plan)
+	if _, ok := l.w.(iotax.Completer); ok {
+		return planned
 	}
-	return e.p.TrialTime(&l.plan) + extra
+	if t := e.extra[target]; t.n > 0 {
+		return planned + t.mean()
+	}
+	return planned + e.around[target]
 }
 
 // plusMinus prints the half width of an interval, unless that is no information.

@@ -133,6 +133,18 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
 }
 
+// Exists reports whether Open would open a store that is there. A server counts, whether it answers or not.
+func Exists(url string) bool {
+	if IsPostgres(url) {
+		return true
+	}
+	path, err := locate(url)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	return !errors.Is(err, os.ErrNotExist)
+}
+
 func locate(url string) (string, error) {
 	if url == "" {
 		return Default()

@@ -89,7 +89,7 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 // baseline is on this host. A second guest beside those of the run would disturb them, and take as
 // long to start.
 func worthIt(p *plan.Plan) bool {
-	least, _ := p.Estimate()
+	least, _, _ := p.Estimate(plan.Costs{})
 	return least >= worthCalibrating && p.Targets[0].On == plan.Host
 }
 
@@ -128,7 +128,7 @@ func notCalibrated(err error) iotax.Finding {
 
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
 func calibrationTime(aa *plan.Plan) time.Duration {
-	least, _ := aa.Estimate()
+	least, _, _ := aa.Estimate(plan.Costs{})
 	trials := len(aa.Targets) * aa.Measure.Blocks.Min
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }

@@ -200,6 +200,11 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if opts.Shard.Divided() {
 		saveParts(&deps, db, opts.Shard, folder)
 	}
+	costs, _, err := costsOf(ctx, db, p)
+	if err != nil {
+		return err
+	}
+	opts.Around = costs.Around
 	silent := beats(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)
 	silent()

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,16 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 func MayAccelerate() (bool, string) {
 	accel, why := mayAccelerate()
 	return accel != "", why
+}
+
+// Known returns the accelerator that the last Probe with cacheDir found, else the one that this host may have.
+func Known(cacheDir string) string {
+	accel, _ := mayAccelerate()
+	var known Accelerator
+	if b, err := iotax.ReadFile(filepath.Join(cacheDir, "accel.json"), iotax.MaxOutput); accel != "" && err == nil && json.Unmarshal(b, &known) == nil {
+		accel = known.Name
+	}
+	return cmp.Or(accel, "tcg")
 }
 
 func mayAccelerate() (accel, why string) {

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/perf/benchunit"
+
+	"iotax"
+	"iotax/machine/qemu"
+	"iotax/plan"
+	"iotax/store"
+	"iotax/workload"
+)
+
+// What a kind of machine is assumed to need, until a run of the same plan has been measured: to come up, to make a place ready
+// there, to prepare a workload at it, and around each trial. The work of the last three is a few commands over there.
+type assumption struct{ boot, place, prepare, around time.Duration }
+
+var (
+	assumedHere     = assumption{0, 200 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
+	assumedThere    = assumption{2 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
+	assumedGuest    = assumption{4 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 600 * time.Millisecond}
+	assumedEmulated = assumption{15 * time.Second, 4 * time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond}
+)
+
+const assumedWrite = 150 << 20 // bytes of test files a second, through shares too
+
+// assume finds the assumption about a machine of p.
+func assume(p *plan.Plan, machine string, accel string) assumption {
+	i := slices.IndexFunc(p.Machines, func(m plan.Machine) bool { return m.Name == machine })
+	switch {
+	case machine == plan.Host || i < 0:
+		return assumedHere
+	case p.Machines[i].Kind == "node":
+		return assumption{time.Second, assumedHere.place, assumedHere.prepare, assumedHere.around}
+	case p.Machines[i].Kind != "qemu":
+		return assumedThere
+	case accel == "tcg":
+		return assumedEmulated
+	}
+	return assumedGuest
+}
+
+// assumedCosts are the costs of a plan of which no run is known.
+func assumedCosts(p *plan.Plan) plan.Costs {
+	c := plan.Costs{Around: map[string]time.Duration{}}
+	accel := qemu.Known(cacheDir())
+	for _, m := range p.Machines {
+		c.Open += assume(p, m.Name, accel).boot
+	}
+	for _, t := range p.Targets {
+		a := assume(p, t.On, accel)
+		c.Open += a.place
+		c.Around[t.Name] = a.around
+		for _, w := range p.Workloads {
+			if w.Done(t.Name) {
+				c.Open += a.prepare
+			}
+		}
+	}
+	c.Open += time.Duration(float64(testBytes(p)) / assumedWrite * float64(time.Second))
+	return c
+}
+
+// searchedRuns bounds how many runs of the same name are searched for one of the same plan.
+const searchedRuns = 20
+
+// costsOf returns the costs of p, as the last run of the same targets and workloads in db had them, and the id of that run. Work that ends
+// by itself is then assumed to take what it took. Without such a run the costs are assumed, and the id is "".
+func costsOf(ctx context.Context, db *store.Store, p *plan.Plan) (c plan.Costs, from string, err error) {
+	c = assumedCosts(p)
+	runs, _, err := db.Find(ctx, store.Query{Name: p.Name, Limit: searchedRuns})
+	if err != nil {
+		return c, "", err
+	}
+	for _, found := range runs {
+		r, err := db.Get(ctx, found.ID)
+		if err != nil {
+			return c, "", err
+		}
+		q, same := samePlan(p, r)
+		if !same || r.Imported() || divided(r) {
+			continue
+		}
+		trials, err := measured(ctx, db, r.ID)
+		if err != nil {
+			return c, "", err
+		}
+		if took(&c, p, q, r, trials) {
+			return c, r.ID, nil
+		}
+	}
+	return c, "", nil
+}
+
+// samePlan returns the plan of r, and whether that has the targets and workloads of p. How long and how often may differ.
+func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
+	q, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+	if err != nil {
+		return nil, false // another version of iotax wrote it
+	}
+	alike := *q
+	alike.Measure = p.Measure
+	a, errA := p.YAML()
+	b, errB := alike.YAML()
+	return q, errA == nil && errB == nil && string(a) == string(b)
+}
+
+// took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
+func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
+	if len(trials) == 0 || r.End.IsZero() {
+		return false
+	}
+	type timing struct {
+		n   int
+		sum time.Duration
+	}
+	around, whole := map[string]timing{}, map[string]timing{}
+	add := func(m map[string]timing, key string, d time.Duration) { m[key] = timing{m[key].n + 1, m[key].sum + d} }
+	first, last := trials[0].Start, trials[0].Start
+	for _, t := range trials {
+		if t.Start.Before(first) {
+			first = t.Start
+		}
+		if end := t.Start.Add(t.Took); end.After(last) {
+			last = end
+		}
+		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
+		switch {
+		case t.Err != "" || i < 0:
+		case t.Length > 0:
+			add(around, t.Target, t.Took-time.Duration(q.Measure.Settle)-t.Ramp-t.Length)
+		default:
+			add(whole, t.Workload, t.Took-time.Duration(q.Measure.Settle))
+		}
+	}
+	if len(around)+len(whole) == 0 {
+		return false
+	}
+	c.Open = first.Sub(r.Start) + max(0, r.End.Sub(last))
+	for name, t := range around {
+		c.Around[name] = max(0, t.sum/time.Duration(t.n))
+	}
+	for i := range p.Workloads {
+		if t := whole[p.Workloads[i].Name]; t.n > 0 {
+			p.Workloads[i].Assumed = t.sum / time.Duration(t.n)
+		}
+	}
+	return true
+}
+
+// costs is costsOf with the store of the command line, where there is one: plan neither makes nor needs one.
+func (a *app) costs(ctx context.Context, p *plan.Plan) (plan.Costs, string, error) {
+	if !store.Exists(a.store) {
+		return assumedCosts(p), "", nil
+	}
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		fmt.Fprintf(a.err, "iotax: the estimate does without earlier runs: %v\n", err)
+		return assumedCosts(p), "", nil
+	}
+	defer db.Close()
+	return costsOf(ctx, db, p)
+}
+
+// opening lists what comes before the first trial.
+func opening(p *plan.Plan) string {
+	guests := 0
+	for _, m := range p.Machines {
+		if m.Kind == "qemu" {
+			guests++
+		}
+	}
+	var what []string
+	if guests > 0 {
+		what = append(what, "booting "+count(guests, "guest"))
+	}
+	if bytes := testBytes(p); bytes > 0 {
+		what = append(what, "writing "+benchunit.Scale(float64(bytes), benchunit.Binary)+"B of test files")
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(what, ", ") + ")"
+}
+
+// testBytes are the test files of all targets. A workload that cannot be made is told of when it is run.
+func testBytes(p *plan.Plan) (sum int64) {
+	type file struct {
+		target string
+		size   int64
+	}
+	seen := map[file]bool{}
+	for _, w := range p.Workloads {
+		made, err := workload.New(w, workloadEnv())
+		if err != nil {
+			continue
+		}
+		s, ok := made.(iotax.Sizer)
+		if !ok {
+			continue
+		}
+		size := s.Space()
+		for _, t := range p.Targets {
+			if f := (file{t.Name, size}); w.Done(t.Name) && !seen[f] {
+				seen[f] = true
+				sum += size
+			}
+		}
+	}
+	return sum
+}
+
+// printTime writes how long a run takes, and of what that is made.
+func printTime(b *strings.Builder, p *plan.Plan, c plan.Costs, from string) {
+	least, most, blocks := p.Estimate(c)
+	fmt.Fprint(b, "\n# about ", elapsed(least))
+	if most > least {
+		fmt.Fprint(b, " to ", elapsed(most))
+	}
+	fmt.Fprintf(b, " in all: %s to open, prepare and close%s,\n#   and %s a block", elapsed(c.Open), opening(p), count(p.Trials(), "trial"))
+	var lo, hi time.Duration
+	for i, t := range p.Targets {
+		d := c.Around[t.Name]
+		if i == 0 || d < lo {
+			lo = d
+		}
+		hi = max(hi, d)
+	}
+	if hi > 0 {
+		fmt.Fprintf(b, ", with %s", elapsed(lo))
+		if elapsed(lo) != elapsed(hi) {
+			fmt.Fprintf(b, " to %s", elapsed(hi))
+		}
+		fmt.Fprint(b, " around each")
+	}
+	if from == "" {
+		fmt.Fprint(b, "\n#   (assumed: a run measures it, corrects its time left, and the next estimate uses it)")
+	} else {
+		fmt.Fprintf(b, "\n#   (as in run %s)", from)
+	}
+	if blocks < p.Measure.Blocks.Max {
+		fmt.Fprintf(b, "\n# the budget of %s ends it after about %s of %d", p.Measure.Budget, count(blocks, "block"), p.Measure.Blocks.Max)
+	}
+	for i := range p.Workloads {
+		if w := &p.Workloads[i]; w.Assumed > 0 {
+			fmt.Fprintf(b, "\n#   %s ends by itself: %s a trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/plan"
+	"iotax/store"
+)
+
+// A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
+// work is not.
+func TestEstimateFromRuns(t *testing.T) {
+	ctx := context.Background()
+	file := filepath.Join(t.TempDir(), "iotax.db")
+	words := func(size string) *plan.Plan {
+		m := plan.Defaults()
+		m.Trial, m.Ramp, m.Blocks, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Blocks{Min: 6, Max: 6}, 0
+		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds())
+		if err == nil {
+			err = resize(p, size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := words("64MiB")
+	assumed := assumedCosts(p)
+	if assumed.Open <= 0 || len(assumed.Around) != 2 {
+		t.Fatalf("assumed: %+v", assumed)
+	}
+	db, err := store.Open(ctx, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if c, from, err := costsOf(ctx, db, p); err != nil || from != "" || c.Open != assumed.Open {
+		t.Errorf("of an empty store: %+v from %q, %v", c, from, err)
+	}
+	text, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
+	r := &iotax.Run{ID: "r", Name: p.Name, Plan: text, Start: start, Status: iotax.Done, Baseline: p.Baseline,
+		Targets: []iotax.TargetInfo{{Name: "dir:/var/tmp/a"}, {Name: "dir:/var/tmp/b"}}, Workloads: []iotax.WorkloadInfo{{Name: "randread-4k"}, {Name: "command:true"}}}
+	if err := db.Create(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	at := start.Add(40 * time.Second) // to open
+	for block := range 6 {
+		for _, w := range p.Workloads {
+			for i, target := range r.Targets {
+				x := &iotax.Trial{Run: "r", Target: target.Name, Workload: w.Name, Block: block, Seq: block*4 + i, Start: at, Facts: map[string]string{}}
+				if x.Took = 700 * time.Millisecond; w.Assumed == 0 {
+					x.Ramp, x.Length = 200*time.Millisecond, time.Second
+					x.Took = time.Duration(3+5*i) * time.Second
+				} else {
+					x.Seq += 2
+				}
+				if err := db.Append(ctx, x); err != nil {
+					t.Fatal(err)
+				}
+				at = at.Add(x.Took)
+			}
+		}
+	}
+	r.End = at.Add(3 * time.Second)
+	if err := db.Update(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	c, from, err := costsOf(ctx, db, p)
+	if err != nil || from != "r" {
+		t.Fatalf("%+v from %q, %v", c, from, err)
+	}
+	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
+		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
+	}
+	if c, from, err := costsOf(ctx, db, words("128MiB")); err != nil || from != "" {
+		t.Errorf("of another size: %+v from %q, %v", c, from, err)
+	}
+	var out strings.Builder
+	if code := Main(ctx, []string{"plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file}, strings.NewReader(""), &out, io.Discard); code != 0 || !strings.Contains(out.String(), "(as in run r)") {
+		t.Errorf("plan ends with %d: %s", code, out.String())
+	}
+}
