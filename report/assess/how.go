@@ -71,6 +71,20 @@ func Environment(r *report.Report) string {
 	return strings.Join(parts, " · ")
 }
 
+// Targets names the file system and the device of each target; "" where none is known.
+func Targets(r *report.Report) string {
+	var out []string
+	for _, t := range r.Targets() {
+		if on := t.Storage(); on != "" {
+			out = append(out, format.Clean(t.Name)+" ("+format.Clean(on)+")")
+		}
+	}
+	if out == nil {
+		return ""
+	}
+	return "Targets: " + strings.Join(out, ", ") + "."
+}
+
 func cmpOr(m map[string]string, keys ...string) string {
 	for _, k := range keys {
 		if v := strings.TrimSpace(m[k]); v != "" {

@@ -135,6 +135,7 @@ type jsonRun struct {
 
 type jsonCell struct {
 	Target    string          `json:"target"`
+	Storage   string          `json:"storage,omitempty"` // file system and device of the target, where they are known
 	Workload  string          `json:"workload"`
 	Metric    string          `json:"metric"`
 	Unit      string          `json:"unit"`
@@ -218,9 +219,13 @@ func JSON(w io.Writer, r *report.Report) error {
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
 	}
+	storage := map[string]string{}
+	for _, t := range r.Targets() {
+		storage[t.Name] = t.Storage()
+	}
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
-			c := jsonCell{Target: row.Target, Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
+			c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
 				Baseline: row.Baseline, Value: toJSON(row.Value), Verdict: row.Verdict, Error: row.Err,
 				Trials: jsonTrials{row.Ran, row.Failed, row.Voided}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
 			if e := row.Ratio; e != nil {

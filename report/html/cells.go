@@ -50,6 +50,9 @@ func viewSection(r *report.Report, s report.Section, trend func(compare.CellMetr
 	for _, row := range s.Rows {
 		rv := rowView{Target: format.Clean(row.Target), Baseline: row.Baseline, Verdict: format.Verdict(row.Verdict, false), Class: verdictClass(row.Verdict),
 			Notes: row.Notes, Err: format.Clean(row.Err), HasValue: row.Err == "" && row.Value.N > 0}
+		if i := slices.IndexFunc(r.Run.Targets, func(t iotax.TargetInfo) bool { return t.Name == row.Target }); i >= 0 {
+			rv.Storage = format.Clean(r.Run.Targets[i].Storage())
+		}
 		if rv.HasValue {
 			full := format.Value(row.Value, s.Unit)
 			rv.Value, rv.Bounds = format.Split(full)

@@ -17,7 +17,7 @@ import (
 func viewTargets(r *report.Report, v *pageView) {
 	booted := map[string]bool{}
 	for _, t := range r.Run.Targets {
-		tv := targetView{Name: format.Clean(t.Name), Machine: format.Clean(t.Machine), Place: format.Clean(t.Place), Durability: format.Clean(string(t.Durability)), Err: format.Clean(t.Err)}
+		tv := targetView{Name: format.Clean(t.Name), Machine: format.Clean(t.Machine), Place: format.Clean(t.Place), Storage: format.Clean(t.Storage()), Durability: format.Clean(string(t.Durability)), Err: format.Clean(t.Err)}
 		facts := maps.Clone(t.Facts)
 		for k, val := range t.Labels {
 			if facts == nil {

@@ -154,6 +154,7 @@ type sectionView struct {
 
 type rowView struct {
 	Target, Value, Bounds, Ratio, RatioBounds, Verdict, Class, Err, Trials string
+	Storage                                                                string // file system and device
 	Trend                                                                  string // address
 	To                                                                     string // what the ratio is to, where that is not the baseline
 	ValueOrder, RatioOrder                                                 string // what a script sorts by
@@ -192,7 +193,7 @@ type noteView struct {
 }
 
 type targetView struct {
-	Name, Machine, Place, Durability, Err string
+	Name, Machine, Place, Storage, Durability, Err string
 	Facts                                 []pairView
 }
 

@@ -37,7 +37,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			"os": "Debian GNU/Linux 12 (bookworm)", "cpu.mitigations": "spectre_v2: Retpolines; IBPB: conditional", "clocksource": "kvm-clock",
 		},
 		Targets: []iotax.TargetInfo{
-			{Name: HostDisk, Machine: "host", Place: "/var/tmp/iotax-8f3a", Durability: iotax.Durable, Facts: map[string]string{"filesystem": "ext4", "mount.options": "rw,relatime", "queue.scheduler": "none", "queue.rotational": "0"}},
+			{Name: HostDisk, Machine: "host", Place: "/var/tmp/iotax-8f3a", Durability: iotax.Durable, Facts: map[string]string{"filesystem": "ext4", "device.name": "nvme0n1p2", "mount.options": "rw,relatime", "queue.scheduler": "none", "queue.rotational": "0"}},
 			{Name: VirtioBlk, Machine: "guest", Place: "/dev/vda", Durability: iotax.Durable, Facts: guest("-device virtio-blk-pci,drive=d0 -blockdev driver=raw,cache.direct=on,aio=native")},
 			{Name: VirtioFS, Machine: "guest", Place: "/mnt/share", Durability: iotax.Durable, Facts: guest("-device vhost-user-fs-pci,tag=share,chardev=c0")},
 			{Name: UnsafeDisk, Machine: "guest2", Place: "/dev/vda", Durability: iotax.FlushIgnored, Labels: map[string]string{"cache": "unsafe", "aio": "io_uring"}, Facts: guest("-blockdev driver=raw,cache.no-flush=on,aio=io_uring")},

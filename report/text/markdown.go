@@ -65,6 +65,9 @@ func Markdown(w io.Writer, r *report.Report) error {
 		fmt.Fprintf(&b, "\n> **%s**\n", escapeMarkdown(banner))
 	}
 	markdownAssessment(&b, a)
+	if s := assess.Targets(r); s != "" {
+		fmt.Fprintf(&b, "\n%s\n", escapeMarkdown(s))
+	}
 	if !markdownTables(&b, r) {
 		markdownSections(&b, r)
 	}

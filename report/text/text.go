@@ -60,6 +60,10 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 	}
 	t := &textWriter{Report: r, width: max(40, o.Width), pal: newPalette(o.Color), color: o.Color}
 	left := t.assessment()
+	if s := assess.Targets(r); s != "" {
+		t.line("")
+		t.para(s, "", "  ", t.pal.dim)
+	}
 	t.results()
 	t.waterfalls()
 	t.curves()
