@@ -41,7 +41,7 @@ func Rules() []Rule {
 		cacheServed, writeAbsorbed, deviceDidLess, lineRateExceeded, foreignIO,
 		shortTrial, shortWindow, drainCounted, stall, throttleStep, warmUp, notSteady,
 		steal, generatorBound, blockingSubmit, depthNotReached, hostMemory,
-		unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, emulated, noisyBaseline, blocksCorrelated, twoLevels,
+		sameDevice, notMounted, unlikeFacts, unlikeDepth, unlikeMerging, guestBeatsHost, hostCache, emulated, noisyBaseline, blocksCorrelated, twoLevels,
 	}, told...)
 }
 
@@ -281,6 +281,15 @@ var (
 		Why: "One random read at a time took less than 25 µs on average, on the disk of a virtual machine (vda, xvda). To read a cell of flash alone takes longer (some 40 to 100 µs), and the way through a hypervisor comes on top: " +
 			"so the page cache of the machine below answered, which no one can drop from here. The numbers are right, as those of memory; and a ratio to such a baseline is harder on the others than one to a device.",
 		Mend: "use a machine with a device of its own, or a file larger than the memory below; else read the ratios with that in mind"}
+
+	sameDevice = Rule{ID: "same-device", Severity: iotax.Warning, Scope: OfRun, Title: "targets lie on the same device",
+		Why: "Two directories or devices of one machine lie on the same disk, pool or export: they share its speed, its queue and its cache, and a difference between them is not one between devices. " +
+			"With different file systems (two partitions of a disk) it is a note. Targets that are made on another target (`of:`), and one directory given twice, are not told.",
+		Mend: "look at the path of each target: is the other disk mounted? Nothing, if two directories or file systems of one device are compared"}
+	notMounted = Rule{ID: "not-mounted", Severity: iotax.Warning, Scope: OfRun, Title: "a target's directory looks like a mount point, and nothing is mounted there",
+		Why: "The directory is at or below one that /etc/fstab of its machine names, or below /mnt, /media, /run/media or /Volumes, and it lies on the file system above: the disk that was meant is not mounted. " +
+			"What was measured is the device of the root file system.",
+		Mend: "mount it (`findmnt --target DIRECTORY` prints what the directory lies on), and measure again; nothing, if the directory itself is meant"}
 
 	unlikeFacts = Rule{ID: "unlike-facts", Severity: iotax.Warning, Scope: OfRun, Title: "targets differ in something the plan does not vary",
 		Why:  "A version of the tool, its engine or its job differ between targets (or between trials of one) and no label says so. The difference measured may be theirs.",

@@ -1,8 +1,10 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,7 +22,7 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	s := sort(run, trials)
 	var fs []iotax.Finding
 	for _, check := range []func() []iotax.Finding{
-		s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache, s.emulated, s.groups,
+		s.sameDevice, s.notMounted, s.facts, s.noisy, s.depth, s.merging, s.plausible, s.hostCache, s.emulated, s.groups,
 	} {
 		fs = append(fs, check()...)
 	}
@@ -109,6 +111,71 @@ func (s *study) told(target, workload, rule string) bool {
 		}
 	}
 	return false
+}
+
+// sameDevice finds targets in different directories, or at devices, that lie on one device of a machine. Those that stand on another
+// target share its device by design.
+func (s *study) sameDevice() []iotax.Finding {
+	type device struct{ machine, name string }
+	all, order := map[device][]iotax.TargetInfo{}, []device{}
+	for _, t := range s.run.Targets {
+		d := device{t.Machine, t.Device()}
+		if d.name == "" || t.Facts["of"] != "" || slices.ContainsFunc(all[d], func(o iotax.TargetInfo) bool { return named(o) == named(t) }) {
+			continue
+		}
+		if all[d] == nil {
+			order = append(order, d)
+		}
+		all[d] = append(all[d], t)
+	}
+	var fs []iotax.Finding
+	for _, d := range order {
+		var names []string
+		rule := sameDevice
+		for _, t := range all[d] {
+			names = append(names, fmt.Sprintf("%s (%s)", t.Name, t.Storage()))
+			if t.Storage() != all[d][0].Storage() {
+				rule = sameDevice.as(iotax.Info)
+			}
+		}
+		if len(names) > 1 {
+			fs = append(fs, rule.finding("%s lie on %s of %s", strings.Join(names, ", "), d.name, d.machine))
+		}
+	}
+	return fs
+}
+
+// named is the directory or device that the plan names: in a directory, iotax makes its own.
+func named(t iotax.TargetInfo) string {
+	if strings.HasPrefix(path.Base(t.Place), "iotax-") {
+		return path.Dir(t.Place)
+	}
+	return t.Place
+}
+
+// mountBases are the directories below which disks are mounted by convention.
+var mountBases = []string{"/mnt", "/media", "/run/media", "/Volumes"}
+
+// notMounted finds targets whose directory is meant as a mount point, and nothing is mounted there.
+func (s *study) notMounted() []iotax.Finding {
+	below := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
+	var fs []iotax.Finding
+	for _, t := range s.run.Targets {
+		dir, mount := named(t), t.Facts["filesystem.mount"]
+		if mount == "" {
+			continue
+		}
+		why := ""
+		if point := t.Facts["filesystem.unmounted"]; point != "" {
+			why = point + " is in /etc/fstab"
+		} else if i := slices.IndexFunc(mountBases, func(base string) bool { return below(dir, base) && !below(mount, base) }); i >= 0 {
+			why = "disks are mounted below " + mountBases[i]
+		}
+		if why != "" {
+			fs = append(fs, notMounted.finding("%s lies on %s, mounted on %s: %s, but nothing is mounted at %s", t.Name, t.Storage(), mount, why, cmp.Or(t.Facts["filesystem.unmounted"], dir)))
+		}
+	}
+	return fs
 }
 
 // facts finds what differs between the trials of a workload and is no label.

@@ -161,6 +161,50 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { t.Facts["guest.accel"] = "kvm" })
 		}},
+	{"same-device", "two directories of a disk", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "ext4", "/", "vda", "vda") },
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "xfs", "/srv/data", "vdb", "vdb") }},
+	{"same-device", "two partitions of a disk", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/home/iotax-2", "xfs", "/home", "vda2", "vda") },
+		func(r *iotax.Run, _ []*iotax.Trial) { // one directory, twice
+			place(r, "/var/tmp/iotax-2", "ext4", "/", "vda", "vda")
+		}},
+	{"same-device", "two partitions as devices", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/dev/vda2", "", "", "vda2", "vda")
+			r.Targets[0].Place, r.Targets[0].Facts = "/dev/vda1", map[string]string{"device.name": "vda1", "device.disk": "vda"}
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) { // one device, twice
+			place(r, "/dev/vda1", "", "", "vda1", "vda")
+			r.Targets[0].Place, r.Targets[0].Facts = r.Targets[1].Place, r.Targets[1].Facts
+		}},
+	{"same-device", "an export that is mounted twice", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/net/b/iotax-2", "nfs4", "/net/b", "", "")
+			r.Targets[0].Facts = map[string]string{"filesystem": "nfs4", "filesystem.mount": "/net/a", "filesystem.source": "nas:/x"}
+			r.Targets[1].Facts["filesystem.source"] = "nas:/x"
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) { // two file systems in memory
+			place(r, "/tmp/iotax-2", "tmpfs", "/tmp", "", "")
+			r.Targets[0].Facts = map[string]string{"filesystem": "tmpfs", "filesystem.mount": "/dev/shm", "filesystem.source": "tmpfs"}
+			r.Targets[1].Facts["filesystem.source"] = "tmpfs"
+		}},
+	{"not-mounted", "a directory below /mnt", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/mnt/nvme/iotax-2", "ext4", "/", "vda", "vda")
+			r.Targets[0].Machine = "another"
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/mnt/nvme/iotax-2", "ext4", "/mnt/nvme", "vdb", "vdb") }},
+	{"not-mounted", "a directory of /etc/fstab", iotax.Warning,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/data/x/iotax-2", "ext4", "/", "vda", "vda")
+			r.Targets[0].Machine = "another"
+			r.Targets[1].Facts["filesystem.unmounted"] = "/data"
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/data/x/iotax-2", "ext4", "/", "vda", "vda")
+			r.Targets[0].Machine = "another"
+		}},
 	{"noisy-baseline", "a fifth up and down", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.2) },
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.05) }},
@@ -185,6 +229,14 @@ var plantedRuns = []struct {
 				}
 			}
 		}},
+}
+
+// place puts the second target beside the first, which is a directory of the root file system.
+func place(r *iotax.Run, dir, fs, mount, device, disk string) {
+	r.Targets[0].Machine, r.Targets[0].Place = "host", "/var/tmp/iotax-1"
+	r.Targets[0].Facts = map[string]string{"filesystem": "ext4", "filesystem.mount": "/", "filesystem.source": "/dev/vda", "device.name": "vda", "device.disk": "vda"}
+	r.Targets[1].Machine, r.Targets[1].Place = "host", dir
+	r.Targets[1].Facts = map[string]string{"filesystem": fs, "filesystem.mount": mount, "device.name": device, "device.disk": disk}
 }
 
 // slow slows the trials of some blocks.

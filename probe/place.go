@@ -159,6 +159,7 @@ if [ ! -e "$p" ]; then echo "no such file or directory" >&2; exit 2; fi
 s path; echo "$p"
 if [ -b "$p" ]; then s number; cat "/sys/class/block/$(basename "$p" | tr / !)/dev" 2>/dev/null; fi
 s mounts; cat /proc/self/mountinfo 2>/dev/null
+f fstab /etc/fstab
 exit 0
 `
 
@@ -191,7 +192,8 @@ exit 0
 `
 
 // Place returns the facts of a path on m, a file, a directory or a block device: filesystem,
-// filesystem.source, filesystem.mount, filesystem.options and, where a block device carries it,
+// filesystem.source, filesystem.mount, filesystem.options, filesystem.unmounted (a mount point of /etc/fstab above the path at which
+// nothing is mounted) and, where a block device carries it,
 // device.name, device.disk (a partition's disk), device.size (bytes), device.model, device.mapped
 // (name of a device mapper's or level of a RAID), device.on (what it is made of), and queue.scheduler, queue.rotational,
 // queue.write_cache, queue.nr_requests, queue.logical_block_size and further limits of the queue.
@@ -217,6 +219,7 @@ func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, e
 		set(facts, "filesystem.source", mount.Source)
 		set(facts, "filesystem.mount", mount.Point)
 		set(facts, "filesystem.options", strings.Join(mount.Options, ","))
+		set(facts, "filesystem.unmounted", unmounted(g["fstab"], strings.TrimSuffix(g["path"], "\n"), mount.Point))
 		if mount.Type == "overlay" {
 			mount, ok = upper(ms, mount)
 			if !ok {
@@ -235,6 +238,20 @@ func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, e
 	}
 	device(facts, gathered(list))
 	return facts, nil
+}
+
+// unmounted returns the mount point of an fstab(5) that p is at or below, though p lies on a file system that is mounted above it; or "".
+func unmounted(fstab, p, mounted string) (point string) {
+	for line := range strings.Lines(fstab) {
+		f := strings.Fields(line)
+		if len(f) < 3 || strings.HasPrefix(f[0], "#") || !path.IsAbs(f[1]) {
+			continue
+		}
+		if at := path.Clean(unescape(f[1])); within(p, at) && at != mounted && within(at, mounted) && len(at) > len(point) {
+			point = at
+		}
+	}
+	return point
 }
 
 // upper returns the mount that an overlay's changes go to. In a container the upper directory is a

@@ -86,3 +86,15 @@ func TestDeviceFacts(t *testing.T) {
 		t.Errorf("got %v, want %v", facts, want)
 	}
 }
+
+func TestUnmounted(t *testing.T) {
+	const fstab = "# a comment\nUUID=1 / ext4 defaults 0 1\n/dev/vdb /data xfs noauto 0 0\n/dev/vdc /data/with\\040blank/ ext4 defaults\nnone none swap sw 0 0\nshort /x\n"
+	for _, x := range []struct{ path, mounted, want string }{
+		{"/data/iotax-1", "/", "/data"}, {"/data", "/", "/data"}, {"/data/iotax-1", "/data", ""}, {"/database", "/", ""}, {"/var/tmp", "/", ""},
+		{"/data/with blank/x", "/", "/data/with blank"}, {"/data/with blank/x", "/data", "/data/with blank"}, {"/data/x/y", "/data/x", ""},
+	} {
+		if got := unmounted(fstab, x.path, x.mounted); got != x.want {
+			t.Errorf("%s on %s: %q, want %q", x.path, x.mounted, got, x.want)
+		}
+	}
+}
