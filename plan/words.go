@@ -384,9 +384,15 @@ func (w *words) add(n *node, entries ...pair) {
 }
 
 func (w *words) onHost(n *node, kind string, value *node) {
-	if _, ok := w.volume(kind); !ok {
+	vol, ok := w.volume(kind)
+	if !ok {
 		w.unknown(n, kind)
 		return
+	}
+	if parts := value.split(","); kind == "dir" && len(parts) > 1 {
+		host, _ := kindNamed(w.kinds.Machines, Host)
+		onVolume, _ := w.pairs(parts[1:], vol, host)
+		value = mapping(value, append([]pair{{parts[0].made("path"), parts[0]}}, onVolume...)...)
 	}
 	w.add(n, pair{n.made(kind), value})
 }

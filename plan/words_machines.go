@@ -97,7 +97,7 @@ func (n *node) split(sep string) (out []*node) {
 // pairs sorts key=value words by who has such a key, the volume first.
 func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
 	volKeys, machineKeys := keysOf(vol.New()), keysOf(m.New())
-	seen := map[string]bool{}
+	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself has it
 	for _, part := range parts {
 		if part.text == "" {
 			w.fail(part, "write key=value", "an empty word behind a separator")
