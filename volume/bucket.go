@@ -35,6 +35,7 @@ type BucketSpec struct {
 	Program     string   `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
 	Path        string   `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
 	Network     bool     `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Create      bool     `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 	TLS         bool     `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
 	Region      string   `yaml:"region" doc:"region that requests are signed for"`
 	Style       string   `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
@@ -212,7 +213,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 			return own, err
 		}
 	}
-	inner := guardedDir(m, s.Path, b.env.Need, s.Network)
+	inner := guardedDir(m, s.Path, b.env.Need, s.Network, s.Create)
 	b.undo.push(inner.Detach)
 	in, err := inner.Attach(ctx, m)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 
 // DirSpec is `dir: PATH`: a directory on any machine.
 type DirSpec struct {
-	Path    string `yaml:"path" doc:"directory; it is made when it is missing, and everything happens in a fresh iotax-… directory inside it"`
+	Path    string `yaml:"path" doc:"directory that exists; everything happens in a fresh iotax-… directory inside it"`
+	Create  bool   `yaml:"create" doc:"make the directory if it does not exist, and remove it at the end; without this it is refused then"`
 	Network bool   `yaml:"network" doc:"the directory is meant to lie on a network file system, whose server others use too; without this it is refused there"`
 }
 
@@ -37,7 +38,7 @@ func checkPath(what, path string) error {
 	fail := func(msg, mend string) error { return &plan.FieldError{Field: "path", Msg: msg, Mend: mend} }
 	switch {
 	case path == "":
-		return fail("no "+what+" is given", "name one, as in /var/tmp/iotax")
+		return fail("no "+what+" is given", "name one, as in /var/tmp")
 	case strings.IndexFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0:
 		return fail(fmt.Sprintf("%q has control characters", path), "use another "+what)
 	case strings.HasPrefix(path, "~"):
@@ -49,7 +50,7 @@ func checkPath(what, path string) error {
 	case onDrive(path) && len(path) == 3:
 		return fail("the root of a drive itself is never used", "name a directory for the test, as in "+path[:2]+"/iotax")
 	case filepath.Clean(path) == "/":
-		return fail("/ itself is never used", "name a directory for the test, as in /var/tmp/iotax")
+		return fail("/ itself is never used", "name a directory for the test, as in /var/tmp")
 	}
 	return nil
 }
@@ -63,25 +64,25 @@ func onDrive(path string) bool {
 func (s *DirSpec) Directories() []*string { return []*string{&s.Path} }
 
 func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
-	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network}, nil
+	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil
 }
 
 // OwnDir makes a directory of iotax's own on m, inside of the directory in or, where that is "", of the machine's own one for
 // such; with the guards, the label and the reserve of space that a `dir:` has, but no reserve where in is "" and need is 0. network
-// lets it lie on a network file system. remove removes it with everything in it, and is to be called also after an error.
-func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network bool) (path string, remove func(context.Context) error, err error) {
-	d := guardedDir(m, in, need, network)
+// lets it lie on a network file system, create makes in if it does not exist. remove removes it with everything in it, and is to be called also after an error.
+func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
+	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
 	p, err := d.Attach(ctx, m)
 	return p.Path, d.Detach, err
 }
 
 // guardedDir is where something goes for which the plan may name a directory of m.
-func guardedDir(m iotax.Machine, in string, need int64, network bool) *dir {
+func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *dir {
 	if in == "" {
 		return &dir{want: homeOf(m), need: need, own: true}
 	}
-	return &dir{want: in, need: need, users: true, own: true, network: network}
+	return &dir{want: in, need: need, users: true, own: true, network: network, create: create}
 }
 
 // dir makes one directory of its own inside want, and never writes anywhere else.
@@ -93,6 +94,7 @@ type dir struct {
 	own     bool // it is on the machine's own storage, not on what iotax has attached there
 	users   bool // the user named it; where iotax itself chose, no such care is needed
 	network bool // it may lie on a network
+	create  bool // a directory that the user named is made, too
 	empty   bool // iotax puts nothing there, so no space is kept in reserve
 }
 
@@ -182,7 +184,7 @@ const (
 // distrusted is what the status 45 means.
 func distrusted(op, on string, err error) *iotax.Error {
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", said(err)),
-		Mend: "use a directory that only root may write, as in /var/tmp/iotax, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
+		Mend: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
 }
 
 // trust is the part of a script for m that asks for trust, or "" where that is not needed.
@@ -347,18 +349,28 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%v did not say where it lies", m), Mend: "check that sh, cd and pwd work there"}
 	}
 	if s.real == "/" && len(s.missing) == 0 {
-		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp/iotax"}
+		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp"}
 	}
 	if d.users && len(s.missing) == 0 && s.isHome() {
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%s is a home directory, which is not used itself", s.real),
-			Mend: "name a directory inside it, as in " + iotax.Quote(s.real+"/iotax") + "; iotax makes it"}
+			Mend: "name a directory inside it, as in " + iotax.Quote(s.real+"/iotax,create=true")}
 	}
 	fs, known := probe.MountOf(s.mounts, s.real)
 	if known {
 		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.Type, fs.Point)
 		if pseudo(fs) {
-			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp/iotax"}
+			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp"}
 		}
+	}
+	if d.users && !d.create && len(s.missing) > 0 {
+		why := errors.New("it does not exist")
+		if len(s.missing) > 1 {
+			why = fmt.Errorf("%s does not exist", s.missing[0])
+		}
+		return none, &iotax.Error{Op: op, On: on, Err: why,
+			Mend: "check the path; to have it made: create: true beside it in the plan, or create=true behind it on the command line (dir:/data,create=true)"}
+	}
+	if known {
 		if d.users && !d.network && networked(fs) {
 			return none, &iotax.Error{Op: op, On: on, Err: errors.New("it lies on a network file system, whose server others may use too"),
 				Mend: "if that is meant: network: true beside it in the plan, or as in dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}

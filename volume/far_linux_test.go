@@ -573,7 +573,7 @@ func TestPathsOfServers(t *testing.T) {
 		network     bool
 		cause, mend string
 	}{
-		{here, root, false, "which is never used", "/var/tmp/iotax"},
+		{here, root, false, "which is never used", "/var/tmp"},
 		{here, home, false, "is a home directory", home + "/iotax"},
 		{far, "/var/tmp", false, "network file system", "network: true"},
 		{far, "/var/tmp", true, "", ""},

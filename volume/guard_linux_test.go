@@ -449,7 +449,7 @@ func TestHomesByLinks(t *testing.T) {
 		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user that nothing but the directory tells of
 		"/data/people/bob": true, "/people/bob": true, "/data/carl": true, "/people/carl": true, "/data/carl/iotax": false, "/data/people": false, "/data/daemon": false,
 	} {
-		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
 		if err != nil {
 			t.Fatal(err)
 		}

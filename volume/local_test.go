@@ -68,7 +68,7 @@ func tmpfs(t *testing.T, options string) string {
 func TestDir(t *testing.T) {
 	base := t.TempDir()
 	want := filepath.Join(base, "with a blank", "and'quote")
-	v, err := prepare(t, "dir", &DirSpec{Path: want}, Env{})
+	v, err := prepare(t, "dir", &DirSpec{Path: want, Create: true}, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestDirWithMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a tmpfs")
 	}
-	v, err := prepare(t, "dir", &DirSpec{Path: filepath.Join(t.TempDir(), "with a blank")}, Env{})
+	v, err := prepare(t, "dir", &DirSpec{Path: filepath.Join(t.TempDir(), "with a blank"), Create: true}, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,6 +227,7 @@ func TestDirRefuses(t *testing.T) {
 	if err := os.Symlink("/", root); err != nil {
 		t.Fatal(err)
 	}
+	there := t.TempDir()
 	dangling := filepath.Join(t.TempDir(), "dangling")
 	if err := os.Symlink("/no/such/thing", dangling); err != nil {
 		t.Fatal(err)
@@ -235,10 +236,10 @@ func TestDirRefuses(t *testing.T) {
 		name, path, cause, mend string
 		need                    int64
 	}{
-		{"nothing", "", "no directory is given", "/var/tmp/iotax", 0},
-		{"the root", "/", "never used", "/var/tmp/iotax", 0},
-		{"the root, hidden", "/var/../", "never used", "/var/tmp/iotax", 0},
-		{"the root, through a link", root, "never used", "/var/tmp/iotax", 0},
+		{"nothing", "", "no directory is given", "/var/tmp", 0},
+		{"the root", "/", "never used", "/var/tmp", 0},
+		{"the root, hidden", "/var/../", "never used", "/var/tmp", 0},
+		{"the root, through a link", root, "never used", "/var/tmp", 0},
 		{"a pattern", "/mnt/*", "pattern", "name one", 0},
 		{"a tilde", "~/data", "~ is not expanded", "/home/me/data", 0},
 		{"a variable", "$HOME/data", "variables", "in full", 0},
@@ -247,6 +248,8 @@ func TestDirRefuses(t *testing.T) {
 		{"below a file", file + "/sub", "is not a directory", "name a directory", 0},
 		{"a link to nothing", dangling, "is not a directory", "name a directory", 0},
 		{"no files of users", "/proc/iotax", "holds no files", "another directory", 0},
+		{"nothing there", there + "/missing", "it does not exist", "create=true", 0},
+		{"no level of it", there + "/missing/iotax", there + "/missing does not exist", "create: true", 0},
 		{"too little space", t.TempDir(), "not enough space", "--size", 1 << 55},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -323,7 +326,7 @@ func TestDirSwapped(t *testing.T) {
 			"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
 			"nothing":                             `:`,
 		} {
-			v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped"}, Env{}) // on a disk, unlike /tmp here and there
+			v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk, unlike /tmp here and there
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,7 +359,7 @@ func TestHomes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	for path, refused := range map[string]bool{home: true, home + "/.": true, home + "/iotax": false} {
-		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,7 +404,7 @@ func TestOwnDirOnNearlyFull(t *testing.T) {
 		{"0", "", 0, false},
 	} {
 		m.free = c.free
-		_, remove, err := OwnDir(t.Context(), m, c.in, c.need, true)
+		_, remove, err := OwnDir(t.Context(), m, c.in, c.need, true, true)
 		if (err == nil) != c.fits {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -23,6 +23,7 @@ type NBDSpec struct {
 	URL       string    `yaml:"url" doc:"export that exists, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
 	Path      string    `yaml:"path" doc:"directory on that machine in which the image is made; empty is the machine's own"`
 	Network   bool      `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Create    bool      `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits what the workloads put there"`
 	Format    string    `yaml:"format" doc:"format of the image" enum:"raw,qcow2"`
 	Server    string    `yaml:"server" doc:"program that exports it" enum:"qemu-nbd,nbdkit"`
@@ -149,7 +150,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, &iotax.Error{Op: "export over NBD", On: n.env.Server.String(), Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(size), bytesText(n.env.Need)),
 			Mend: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
-	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network)
+	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network, n.spec.Create)
 	n.undo.push(inner.Detach)
 	in, err := inner.Attach(ctx, n.env.Server)
 	if err != nil {

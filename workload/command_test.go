@@ -31,7 +31,7 @@ func made(t testing.TB, kind string, spec any) iotax.Workload {
 }
 
 func lodge(ctx context.Context, m iotax.Machine, l Lodging) (string, func(context.Context) error, error) {
-	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
+	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
 }
 
 // attempt does all that a run does with a workload, once.

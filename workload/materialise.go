@@ -24,6 +24,7 @@ type Materialise struct {
 	Path string    `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
 
 	Network bool `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Create  bool `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 
 	Stall plan.Duration `yaml:"stall" doc:"how long nothing may come over before the copy is given up"`
 }
@@ -107,7 +108,7 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Mend: "a target {nbd: …}, and at: its name"}
 	}
 	// What forbids the directory forbids it before the first trial.
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network}) // the size is not known yet
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet
 	if err == nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -198,7 +199,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if err != nil || size <= 0 {
 		return w.fail(t, fmt.Errorf("the export's size is %q", strings.TrimSpace(told)), "")
 	}
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network})
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network, Create: w.spec.Create})
 	if err != nil {
 		return w.fail(t, err, "")
 	}

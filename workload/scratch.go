@@ -14,6 +14,7 @@ type Lodging struct {
 	In      string // directory of the plan to make it in; "" is where the machine keeps its files
 	Need    int64  // bytes that go into it
 	Network bool   // In is meant to lie on a network file system
+	Create  bool   // In is made if it does not exist
 }
 
 // A scratch is such a directory.

@@ -86,7 +86,7 @@ machines:
   db1:
     ssh: {host: db1.example, user: me}
 targets:
-  host: {dir: /var/tmp/iotax}
+  host: {dir: {path: /var/tmp/iotax, create: true}}
   disk:
     on: guest
     disk: {of: host, format: raw, cache: [none, writeback], aio: threads}
@@ -142,8 +142,8 @@ const mutableFake = `name: at once
 baseline: a
 machines: {one: {fake: {}}, other: {fake: {}}}
 targets:
-  a: {on: one, dir: /var/tmp/iotax-mutated}
-  b: {on: other, dir: /var/tmp/iotax-mutated, network: false}
+  a: {on: one, dir: {path: /var/tmp/iotax-mutated, create: true}}
+  b: {on: other, dir: {path: /var/tmp/iotax-mutated, create: true}, network: false}
 workloads:
   reads: {fio: {rw: randread, bs: 4k, size: 1MiB, iodepth: [1, 4]}}
   waits: {command: {run: "true", timeout: 1s}}

@@ -479,7 +479,7 @@ func workloadEnv() workload.Env {
 			return dir, guest.PythonApp, err
 		},
 		Lodge: func(ctx context.Context, m iotax.Machine, l workload.Lodging) (string, func(context.Context) error, error) {
-			return volume.OwnDir(ctx, m, l.In, l.Need, l.Network)
+			return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
 		},
 	}
 }
