@@ -72,7 +72,7 @@ func TestDirOfOthers(t *testing.T) {
 	link := filepath.Join(dir, "link")
 	must(os.Mkdir(filepath.Join(dir, "roots"), 0o755), os.Symlink(in("roots", 0o755, 0), link))
 	attach := func(t *testing.T, m iotax.Machine, path string) error {
-		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
 		if err != nil {
 			return err
 		}
