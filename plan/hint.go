@@ -49,7 +49,8 @@ func (p *Plan) Workable(hint string) string {
 			flag += " --protocol adaptive"
 		}
 		// Half as much again, for what passes between the trials.
-		least, _ := q.Estimate()
+		q.Measure.Budget = 0
+		least, _, _ := q.Estimate(Costs{})
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
 			flag += " --budget " + wholeMinutes(least)
 		}
