@@ -28,6 +28,17 @@ var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "
 var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
+// defaults are fio's, by the first names of options of every job.
+var defaults = func() map[string]string {
+	out := map[string]string{}
+	for _, o := range options {
+		if o.Default != "" && o.Engine == "" {
+			out[o.Name] = o.Default
+		}
+	}
+	return out
+}()
+
 // always are the options that Normal gives also where they have their default.
 var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
 

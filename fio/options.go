@@ -7,7 +7,6 @@ import (
 )
 
 //go:generate go run ./internal/genoptions options_gen.go
-//go:generate go run ./internal/gendefaults defaults_gen.go
 //go:generate go run ./internal/gensince ../../fio since_gen.go
 
 // An Option is an option of fio's job files and command line.
@@ -21,6 +20,7 @@ type Option struct {
 	// What the fio behind options_gen.go prints as its range and its words. Max 0 is no limit.
 	Min, Max float64
 	Values   []string
+	Default  string // as fio prints it; "" for none
 }
 
 // NewerThan reports whether the option appeared after a version of fio, given as "fio-3.16" or "3.16".

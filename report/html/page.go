@@ -194,7 +194,7 @@ type noteView struct {
 
 type targetView struct {
 	Name, Machine, Place, Storage, Durability, Err string
-	Facts                                 []pairView
+	Facts                                          []pairView
 }
 
 type bootView struct {

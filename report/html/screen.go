@@ -43,7 +43,10 @@ const (
 // room is what the heading, the environment and the tiles leave of the screen.
 func (s screen) room(v *pageView) int {
 	used := s.top + tileLine*(len(format.Break(v.Title, s.title))-1) + s.headingLine*len(format.Break(v.Answer, s.heading)) + tilesTop
-	if v.Banner != "" {
+	switch {
+	case v.Banner != "" && s.brief: // its short form, of one line
+		used += leadTop + 2*saidLine
+	case v.Banner != "":
 		used += leadTop + saidLine*(1+len(format.Break(v.Banner, s.text)))
 	}
 	if !s.brief && v.Environment != "" {

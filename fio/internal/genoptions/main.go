@@ -70,6 +70,9 @@ func line(b *bytes.Buffer, name, engine, help string) {
 		typ = ""
 	}
 	fmt.Fprintf(b, "{Name: %q, Alias: %q, Type: %q, Engine: %q", name, field("alias"), typ, engine)
+	if d := field("default"); d != "" && d != "no default" {
+		fmt.Fprintf(b, ", Default: %q", d)
+	}
 	if m := regexp.MustCompile(`range: min=(-?[0-9.]+)(?:, max=(-?[0-9.]+))?`).FindStringSubmatch(help); m != nil {
 		fmt.Fprintf(b, ", Min: %s, Max: %s", m[1], orZero(m[2]))
 	}
