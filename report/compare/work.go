@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"iotax"
 	"iotax/report"
+	"iotax/report/format"
 )
 
 // A work is what was done in a cell: the options of its job without those that have their default, as iotax.JobFact has them,
@@ -113,6 +115,7 @@ func workDifferences(a, b work) []Difference {
 func unlike(a, b work, letter string) string {
 	var said []string
 	for _, d := range workDifferences(a, b) {
+		d.A, d.B = shown(d.Key, d.A), shown(d.Key, d.B)
 		switch {
 		case d.A == "":
 			said = append(said, fmt.Sprintf("%s is %s and is not recorded in A", d.Key, d.B))
@@ -123,6 +126,14 @@ func unlike(a, b work, letter string) string {
 		}
 	}
 	return strings.Join(said, ", ")
+}
+
+// shown gives a number of bytes its unit.
+func shown(key, v string) string {
+	if n, err := strconv.ParseFloat(v, 64); err == nil && slices.Contains([]string{"bs", "ba", "size", "io_size", "filesize", "offset", "offset_increment"}, key) {
+		return format.Value(format.Lone(n), "B")
+	}
+	return v
 }
 
 // counterparts are the names by which b has the workloads of a's cells: of the same work if it has that, under whatever name,
