@@ -383,11 +383,11 @@ func (e *engine) cutShort() {
 			left += e.blockTime(ln) * time.Duration(max(0, b.Max-ln.valid))
 		}
 	}
-	most := ""
+	about := "about "
 	if b.Min < b.Max {
-		most = "at most "
+		about = "at most "
 	}
-	mend := e.resume() + " measures the rest, in about " + most + plan.Duration(left.Round(time.Second)).String()
+	mend := e.resume() + " measures the rest, in " + about + plan.Duration(left.Round(time.Second)).String()
 	if budget := time.Duration(e.p.Measure.Budget); left > budget {
 		mend = e.resume() + " goes on for another " + e.p.Measure.Budget.String()
 	}

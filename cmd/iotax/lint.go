@@ -235,10 +235,14 @@ func (l *linter) directory(dir string) error {
 		case !e.Type().IsRegular():
 			return nil
 		}
-		if info, err := e.Info(); err != nil || info.Size() > fio.MaxJob {
+		info, err := e.Info()
+		if err == nil && info.Size() > fio.MaxJob {
 			return nil // no job file is that long
 		}
-		text, err := iotax.ReadFile(path, fio.MaxJob)
+		var text []byte
+		if err == nil {
+			text, err = iotax.ReadFile(path, fio.MaxJob)
+		}
 		if err != nil {
 			failed = append(failed, &iotax.Error{Op: "lint", On: path, Err: cause(err)})
 			return nil
