@@ -56,9 +56,9 @@ Everything measured is saved trial by trial. Everything made is removed, also
 after Ctrl-C.
 
 The exit status is 0 when a report was made, also of a run that stopped at its
-budget, is too noisy for a verdict, or lacks one of several targets. It is 1 when
-nothing could be measured or compared, and 130 after an interrupt. With --strict
-it is 4 when the run measured less than was asked for.`,
+budget, is too noisy for a verdict, or lacks one of several targets. It is 1
+when nothing could be measured or compared, and 130 after an interrupt. With
+--strict it is 4 when the run measured less than was asked for.`,
 		Example: `  iotax run
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
