@@ -162,7 +162,7 @@ func (l *linter) text(name, text string) error {
 		return l.plan(name, text)
 	case ext == ".fio" || lint.LooksLikeJob(text) && lint.JobText(text):
 		return l.job(name, text)
-	case scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text):
+	case (scripts[ext] || strings.HasPrefix(text, "#!")) && lint.Scripted(text):
 		return l.script(name, text)
 	case lint.LooksLikeJob(text) && !fioCommand.MatchString(text):
 		return l.job(name, text)
@@ -206,7 +206,7 @@ func (l *linter) job(name, text string) error {
 }
 
 // scripts are the endings of files that hold fio commands between other text.
-var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".md": true, ".markdown": true, ".rst": true, ".txt": true}
+var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".md": true, ".markdown": true, ".rst": true}
 
 func (l *linter) script(name, text string) error {
 	if !lint.Scripted(text) {
