@@ -18,7 +18,7 @@ targets:
   fast: {on: guest, disk: {of: host, iops: 200}}
   slow: {on: guest, disk: {of: host, iops: 124}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 1, size: 8MiB}}}
-measure: {protocol: "fixed:3x1s", ramp: 300ms, cold: false}
+measure: {protocol: "fixed:6x1s", ramp: 300ms, cold: false}
 `)
 	r := s.iotax("run", plan, "--json", "--calibrate=no").works(t, exitOK)
 	var out struct {
@@ -38,7 +38,7 @@ measure: {protocol: "fixed:3x1s", ramp: 300ms, cold: false}
 			t.Fatal(r)
 		}
 		t.Logf("%+v", *c.Ratio)
-		// Three blocks of a second leave the t interval wide: what it says must hold, and the estimate be near.
+		// Six blocks of a second leave the t interval wide: what it says must hold, and the estimate be near.
 		if c.Ratio.Lo > 0.62*1.02 || c.Ratio.Hi < 0.62*0.98 || math.Abs(c.Ratio.Estimate/0.62-1) > 0.2 {
 			t.Errorf("the ratio is 0.62, and came out as %+v", *c.Ratio)
 		}
