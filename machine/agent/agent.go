@@ -80,5 +80,10 @@ func (d duplex) Close() error { return d.close() }
 // send writes v at the start of a call, or in answer to it.
 func send(s *yamux.Stream, v any) error { return gob.NewEncoder(s).Encode(v) }
 
+// maxMessage bounds what the other end may have this one keep.
+const maxMessage = 4 << 20
+
 // receive reads what send wrote.
-func receive(s *yamux.Stream, v any) error { return gob.NewDecoder(s).Decode(v) }
+func receive(s *yamux.Stream, v any) error {
+	return gob.NewDecoder(io.LimitReader(s, maxMessage)).Decode(v)
+}

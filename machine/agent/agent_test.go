@@ -3,13 +3,17 @@
 package agent_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -163,6 +167,63 @@ func TestEndsWithTheConnection(t *testing.T) {
 	_ = m.Close(context.Background())
 }
 
+// More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
+func TestManyCommands(t *testing.T) {
+	m := open(t, far(t, "cat", "yes", "true"), "iotax-with-sh")
+	defer end(t, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck, release := make(chan error, 1), make(chan struct{})
+	go func() { stuck <- m.Run(ctx, &iotax.Cmd{Args: []string{"yes"}, Stdout: blocked(release)}) }()
+	var all sync.WaitGroup
+	here := make(chan struct{}) // closed when all have begun
+	var begun atomic.Int32
+	for i := range 30 {
+		all.Go(func() {
+			in, w := io.Pipe()
+			go func() {
+				if begun.Add(1) == 30 {
+					close(here)
+				}
+				<-here
+				fmt.Fprintln(w, i)
+				w.Close()
+			}()
+			var out strings.Builder
+			if err := m.Run(t.Context(), &iotax.Cmd{Args: []string{"cat"}, Stdin: in, Stdout: &out}); err != nil || out.String() != fmt.Sprintln(i) {
+				t.Errorf("command %d: %q, %v", i, out.String(), err)
+			}
+		})
+	}
+	all.Wait()
+	close(release)
+	cancel()
+	if err := <-stuck; !errors.Is(err, context.Canceled) {
+		t.Errorf("the command that was canceled: %v", err)
+	}
+}
+
+// blocked is a writer that waits for its channel to close.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
+
+// A signal ends an agent whose input stays open.
+func TestServeEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, w := io.Pipe()
+	defer w.Close()
+	out, said := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Serve(ctx, host.Local(), in, said) }()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A directory and a fio job on a host whose only programs are iotax and fio.
 func TestNoShell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -173,7 +234,7 @@ func TestNoShell(t *testing.T) {
 		t.Fatalf("there is an ls: %v", err)
 	}
 	base := filepath.Join(t.TempDir(), "not", "yet")
-	v, err := volume.Prepare(ctx, plan.Target{Name: "far", Kind: "dir", Spec: &volume.DirSpec{Path: base}}, volume.Env{Host: host.Local(), ID: "t0", Need: 1 << 20})
+	v, err := volume.Prepare(ctx, plan.Target{Name: "far", Kind: "dir", Spec: &volume.DirSpec{Path: base, Create: true}}, volume.Env{Host: host.Local(), ID: "t0", Need: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (m *Machine) session(ctx context.Context, op string) (*yamux.Session, error
 			text = fmt.Sprint(err)
 		}
 		return fail(fmt.Errorf("no iotax of this version answers there as %q: %s", m.program, text),
-			"put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe")
+			"put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe; its start-up files must print nothing")
 	}
 	mux, err = yamux.Client(duplex{from, in, s.Close}, config())
 	if err != nil {

@@ -34,8 +34,7 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 		if err != nil {
 			cancel(fmt.Errorf("the other end is gone: %w", err))
 			open.Wait()
-			mux.Close()
-			return nil
+			return nil // the program ends now; to close mux would wait for more input
 		}
 		open.Go(func() { s.stream(ctx, stream) })
 	}
