@@ -214,7 +214,7 @@ func TestNBD(t *testing.T) {
 			{far, here, func(*NBDSpec) {}, "reached only from nodes", "put the target on a node"},
 			{near, near, func(s *NBDSpec) { s.Size = 1 << 20 }, "less than the 8 MiB", "8 MiB"},
 			{near, near, func(s *NBDSpec) { s.Path = "/proc" }, "no files of users", "another directory"},
-			{near, near, func(s *NBDSpec) { s.Path = "/var/tmp/" + strings.Repeat("long/", 20) }, "characters", "shorter path"},
+			{near, near, func(s *NBDSpec) { s.Path, s.Create = "/var/tmp/"+strings.Repeat("long/", 20), true }, "characters", "shorter path"},
 			{near, near, func(s *NBDSpec) { s.Attach = "device" }, "", "attach: engine"},
 		} {
 			v, err := prepare(t, "nbd", nbdSpec(c.change), Env{Server: c.server, Need: 8 << 20})

@@ -426,7 +426,7 @@ func TestDirectories(t *testing.T) {
 		}
 	}
 	// A missing one is made, and removed again.
-	s.iotax(tiny("run", "dir:a", "dir:b/c/d")...).works(t, 0)
+	s.iotax(tiny("run", "dir:a", "dir:b/c/d,create=true")...).works(t, 0)
 }
 
 // What a guest said before it died is in the error.
