@@ -70,25 +70,37 @@ func assumedCosts(p *plan.Plan) plan.Costs {
 const searchedRuns = 20
 
 // costsOf returns the costs of p, as the last run of the same targets and workloads in db had them, and the id of that run. Work that ends
-// by itself is then assumed to take what it took. Without such a run the costs are assumed, and the id is "".
-func costsOf(ctx context.Context, db *store.Store, p *plan.Plan) (c plan.Costs, from string, err error) {
+// by itself is then assumed to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
+// noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
+func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c plan.Costs, from string, err error) {
 	c = assumedCosts(p)
+	without := func(what string, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		note("the estimate does not use %s: %v", what, err)
+		return nil
+	}
 	runs, _, err := db.Find(ctx, store.Query{Name: p.Name, Limit: searchedRuns})
 	if err != nil {
-		return c, "", err
+		return c, "", without("earlier runs", err)
 	}
 	for _, found := range runs {
 		r, err := db.Get(ctx, found.ID)
-		if err != nil {
-			return c, "", err
+		var q *plan.Plan
+		var trials []*iotax.Trial
+		if err == nil {
+			var same bool
+			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) {
+				continue
+			}
+			trials, err = measured(ctx, db, r.ID)
 		}
-		q, same := samePlan(p, r)
-		if !same || r.Imported() || divided(r) {
+		if err != nil {
+			if err := without("run "+found.ID, err); err != nil {
+				return c, "", err
+			}
 			continue
-		}
-		trials, err := measured(ctx, db, r.ID)
-		if err != nil {
-			return c, "", err
 		}
 		if took(&c, p, q, r, trials) {
 			return c, r.ID, nil
@@ -158,13 +170,14 @@ func (a *app) costs(ctx context.Context, p *plan.Plan) (plan.Costs, string, erro
 	if !store.Exists(a.store) {
 		return assumedCosts(p), "", nil
 	}
+	note := func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) }
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
-		fmt.Fprintf(a.err, "iotax: the estimate does without earlier runs: %v\n", err)
+		note("the estimate does not use earlier runs: %v", err)
 		return assumedCosts(p), "", nil
 	}
 	defer db.Close()
-	return costsOf(ctx, db, p)
+	return costsOf(ctx, db, p, note)
 }
 
 // opening lists what comes before the first trial.

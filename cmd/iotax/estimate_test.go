@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"io"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if c, from, err := costsOf(ctx, db, p); err != nil || from != "" || c.Open != assumed.Open {
+	if c, from, err := costsOf(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
 		t.Errorf("of an empty store: %+v from %q, %v", c, from, err)
 	}
 	text, err := p.YAML()
@@ -75,18 +76,43 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	c, from, err := costsOf(ctx, db, p)
+	c, from, err := costsOf(ctx, db, p, t.Logf)
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
 	}
 	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
-	if c, from, err := costsOf(ctx, db, words("128MiB")); err != nil || from != "" {
+	if c, from, err := costsOf(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
 	var out strings.Builder
 	if code := Main(ctx, []string{"plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file}, strings.NewReader(""), &out, io.Discard); code != 0 || !strings.Contains(out.String(), "(as in run r)") {
 		t.Errorf("plan ends with %d: %s", code, out.String())
+	}
+
+	// The newest run is damaged: the estimate is that of the one before, and says so.
+	damaged := *r
+	damaged.ID, damaged.Start = "torn", r.Start.Add(time.Hour)
+	if err := db.Create(ctx, &damaged); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Exec("UPDATE runs SET findings = '{{' WHERE id = 'torn'"); err != nil {
+		t.Fatal(err)
+	}
+	code, shown, errs := cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file)
+	if code != exitOK || !strings.Contains(shown, "(as in run r)") || !strings.Contains(errs, "the estimate does not use run torn: ") {
+		t.Errorf("plan beside a damaged run ends with %d: %s%s", code, shown, errs)
+	}
+	if _, err := raw.Exec("UPDATE runs SET started = 'xyz' WHERE id = 'torn'"); err != nil {
+		t.Fatal(err)
+	}
+	if code, shown, errs = cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file); code != exitOK || !strings.Contains(errs, "the estimate does not use ") {
+		t.Errorf("plan beside a run without a start ends with %d: %s%s", code, shown, errs)
 	}
 }

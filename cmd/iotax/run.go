@@ -200,7 +200,7 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if opts.Shard.Divided() {
 		saveParts(&deps, db, opts.Shard, folder)
 	}
-	costs, _, err := costsOf(ctx, db, p)
+	costs, _, err := costsOf(ctx, db, p, show.note)
 	if err != nil {
 		return err
 	}
