@@ -293,10 +293,11 @@ func (a *app) completeness(r *iotax.Run) error {
 // noComparison returns an error when no trial succeeded on both sides of any comparison or, in a run that compares nothing, when
 // no trial succeeded.
 func noComparison(rep *report.Report) error {
-	compares, measured := false, false
+	compares, measured, ran := false, false, 0
 	for _, s := range rep.Sections {
 		for _, r := range s.Rows {
 			good := r.Ran > r.Failed
+			ran += r.Ran
 			measured = measured || good
 			if base := s.Row(r.Against); base != nil {
 				compares = true
@@ -310,10 +311,12 @@ func noComparison(rep *report.Report) error {
 	switch {
 	case measured && !compares:
 		return nil
+	case ran == 0:
+		why = "no trial was measured"
 	case !measured:
 		why = "every trial failed"
 	}
-	return &iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see trial-failed in the report; after you remove the cause: " + goOn(rep.Run)}
+	return &iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}
 }
 
 // goOn is the command that goes on with a run that was cut off.

@@ -8,6 +8,7 @@ import (
 
 	"iotax"
 	"iotax/leftover"
+	"iotax/report"
 	"iotax/run"
 	"iotax/store"
 )
@@ -71,6 +72,20 @@ func TestStillRuns(t *testing.T) {
 		what, mend := stillRuns(c.who, store.Pulse{Silent: c.silent})
 		if c.want == "" && what != "" || !strings.Contains(what, c.want) || (what == "") != (mend == "") {
 			t.Errorf("%s: %q (%q), want %q", c.what, what, mend, c.want)
+		}
+	}
+}
+
+// A run without a trial does not claim that trials failed.
+func TestNoComparison(t *testing.T) {
+	r := &report.Report{Run: &iotax.Run{ID: "r"}, Sections: []report.Section{{Rows: []report.Row{{Target: "a", Err: "it is gone"}, {Target: "b", Against: "a"}}}}}
+	for _, c := range []struct {
+		ran, failed int
+		want        string
+	}{{0, 0, "no trial was measured"}, {2, 2, "every trial failed"}, {2, 1, "no trial succeeded on both sides of a comparison"}} {
+		r.Sections[0].Rows[1].Ran, r.Sections[0].Rows[1].Failed = c.ran, c.failed
+		if err := noComparison(r); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "see the notes of the report") {
+			t.Errorf("%d of %d trials failed: %v, want %q", c.failed, c.ran, err, c.want)
 		}
 	}
 }
