@@ -290,7 +290,10 @@ func (a *app) completeness(r *iotax.Run) error {
 	return nil
 }
 
-// noComparison returns an error when no trial succeeded on both sides of any comparison or, in a run that compares nothing, when
+// A nothingCompared is the error of a run whose report has no comparison.
+type nothingCompared struct{ error }
+
+// noComparison returns a nothingCompared when no trial succeeded on both sides of any comparison or, in a run that compares nothing, when
 // no trial succeeded.
 func noComparison(rep *report.Report) error {
 	compares, measured, ran := false, false, 0
@@ -316,7 +319,7 @@ func noComparison(rep *report.Report) error {
 	case !measured:
 		why = "every trial failed"
 	}
-	return &iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}
+	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}}
 }
 
 // goOn is the command that goes on with a run that was cut off.

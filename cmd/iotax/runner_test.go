@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -87,5 +88,24 @@ func TestNoComparison(t *testing.T) {
 		if err := noComparison(r); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "see the notes of the report") {
 			t.Errorf("%d of %d trials failed: %v, want %q", c.failed, c.ran, err, c.want)
 		}
+	}
+}
+
+// The shard that ends last prints that the whole run compares nothing. Its own exit status is that of its part, as of the shards before it.
+func TestLastShardHasItsOwnStatus(t *testing.T) {
+	_, db := storeOf(t, nil, leftover.Self())
+	var part iotax.Run
+	for i := range 2 {
+		part = iotax.Run{ID: "r", Name: "r", Status: iotax.Incomplete, Start: time.Now(), End: time.Now(), Baseline: "a", Environment: map[string]string{},
+			Plan:    []byte("targets: {a: {dir: /var/tmp}, b: {dir: /var/tmp}}\nworkloads: {w: {fio: {rw: randread, bs: 4k}}}\n"),
+			Targets: []iotax.TargetInfo{{Name: "a"}, {Name: "b", Err: "it is gone"}}, Workloads: []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"read.iops"}}}}
+		if err := db.SavePart(t.Context(), &part, store.Part{Index: i, Count: 2}, func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, 2) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs}
+	if err := a.finishPart(t.Context(), db, &part, nil, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
+		t.Errorf("%v: %s%s", err, errs.String(), out.String())
 	}
 }
