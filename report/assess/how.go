@@ -260,7 +260,8 @@ func Heading(r *report.Report, s report.Section) string {
 func Next(r *report.Report) []string {
 	id := iotax.Quote(format.Clean(r.Run.ID))
 	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
-	if r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete {
+	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
+	if !divided && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		n = append(n, "iotax run --resume="+id)
 	}
 	return n
