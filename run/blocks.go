@@ -238,8 +238,10 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
 		return nil
 	}
+	begun := e.d.Now()
 	part, fresh, err := e.rig.renew(ctx, ln.load, target)
 	if err == nil {
+		t.Facts[OpenedFact] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
 		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)
 		t.Facts["machine.fresh"] = "yes"
 	} else {

@@ -70,7 +70,11 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	if err != nil || r.Status != iotax.Incomplete || len(w.saved) != 9 {
 		t.Fatalf("it is %s after %d trials, %v", r.Status, len(w.saved), err)
 	}
-	r, err = Run(context.Background(), p, w.deps(), Options{Resume: r, Trials: w.saved})
+	w.now = w.now.Add(time.Hour)
+	r, err = Run(context.Background(), p, w.slow(10*time.Second, nil), Options{Resume: r, Trials: w.saved})
+	if got := r.Environment[SetupKey]; got != "10s" {
+		t.Errorf("opening took 10 s, the run has %q", got)
+	}
 	if err != nil || r.Status != iotax.Done || len(w.saved) != 18 || len(r.Findings) > 0 {
 		t.Errorf("resumed, it is %s after %d trials, with %v, %v", r.Status, len(w.saved), r.Findings, err)
 	}

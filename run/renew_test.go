@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/plan"
@@ -27,7 +28,7 @@ func TestRenew(t *testing.T) {
 		}
 	}
 	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 2, Max: 2}, "fixed:2x1s"
-	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	r, err := Run(context.Background(), p, w.slow(3*time.Second, nil), Options{ID: "r"})
 	if err != nil || r.Status != iotax.Done {
 		t.Fatalf("%v, %s\n%s", err, r.Status, strings.Join(w.log, "\n"))
 	}
@@ -62,7 +63,7 @@ func TestRenew(t *testing.T) {
 	}
 	for _, tr := range w.saved {
 		on := tr.Target != "host"
-		if (tr.Facts["machine.fresh"] == "yes") != on || tr.Err != "" {
+		if (tr.Facts["machine.fresh"] == "yes") != on || (tr.Facts[OpenedFact] == "3s") != on || tr.Err != "" {
 			t.Errorf("trial of %s: %v %s", tr.Target, tr.Facts, tr.Err)
 		}
 	}

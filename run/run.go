@@ -144,7 +144,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 			rig.known[w.Name] = w.Facts
 		}
 	}
+	var setup time.Duration // until the targets are open
 	defer func() {
+		closing := d.Now()
 		d.Progress(Event{Kind: CleaningUp})
 		clean := context.WithoutCancel(ctx)
 		cerr := rig.close(clean)
@@ -155,6 +157,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 			err = errors.Join(err, cerr)
 		}
 		run.End = d.Now()
+		if setup > 0 {
+			run.Environment[SetupKey] = (setup + run.End.Sub(closing)).Round(time.Millisecond).String()
+		}
 		err = errors.Join(err, d.Update(clean, run))
 	}()
 
@@ -167,6 +172,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		return run, err
 	}
 	if err = rig.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
+		setup = d.Now().Sub(from)
 		err = d.Update(ctx, run)
 	}
 	if err != nil {

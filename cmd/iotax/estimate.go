@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"iotax"
 	"iotax/machine/qemu"
 	"iotax/plan"
+	"iotax/run"
 	"iotax/store"
 	"iotax/workload"
 )
@@ -69,7 +71,7 @@ func assumedCosts(p *plan.Plan) plan.Costs {
 // searchedRuns bounds how many runs of the same name are searched for one of the same plan.
 const searchedRuns = 20
 
-// costsOf returns the costs of p, as the last run of the same targets and workloads in db had them, and the id of that run. Work that ends
+// costsOf returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work that ends
 // by itself is then assumed to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
 // noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
 func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c plan.Costs, from string, err error) {
@@ -81,6 +83,7 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 		note("the estimate does not use %s: %v", what, err)
 		return nil
 	}
+	here := hostname()
 	runs, _, err := db.Find(ctx, store.Query{Name: p.Name, Limit: searchedRuns})
 	if err != nil {
 		return c, "", without("earlier runs", err)
@@ -91,7 +94,7 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 		var trials []*iotax.Trial
 		if err == nil {
 			var same bool
-			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) {
+			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) || cmp.Or(r.Environment["hostname"], here) != here {
 				continue
 			}
 			trials, err = measured(ctx, db, r.ID)
@@ -124,36 +127,29 @@ func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
 
 // took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
 func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
-	if len(trials) == 0 || r.End.IsZero() {
-		return false
-	}
 	type timing struct {
 		n   int
 		sum time.Duration
 	}
 	around, whole := map[string]timing{}, map[string]timing{}
 	add := func(m map[string]timing, key string, d time.Duration) { m[key] = timing{m[key].n + 1, m[key].sum + d} }
-	first, last := trials[0].Start, trials[0].Start
 	for _, t := range trials {
-		if t.Start.Before(first) {
-			first = t.Start
-		}
-		if end := t.Start.Add(t.Took); end.After(last) {
-			last = end
-		}
+		opened, _ := time.ParseDuration(t.Facts[run.OpenedFact]) // 0 on a machine that was there before
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
 		switch {
 		case t.Err != "" || i < 0:
 		case t.Length > 0:
-			add(around, t.Target, t.Took-time.Duration(q.Measure.Settle)-t.Ramp-t.Length)
+			add(around, t.Target, opened+t.Took-time.Duration(q.Measure.Settle)-t.Ramp-t.Length)
 		default:
-			add(whole, t.Workload, t.Took-time.Duration(q.Measure.Settle))
+			add(whole, t.Workload, opened+t.Took-time.Duration(q.Measure.Settle))
 		}
 	}
 	if len(around)+len(whole) == 0 {
 		return false
 	}
-	c.Open = first.Sub(r.Start) + max(0, r.End.Sub(last))
+	if setup, err := time.ParseDuration(r.Environment[run.SetupKey]); err == nil { // absent when the last process could not open the targets
+		c.Open = setup
+	}
 	for name, t := range around {
 		c.Around[name] = max(0, t.sum/time.Duration(t.n))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/plan"
+	"iotax/run"
 	"iotax/store"
 )
 
@@ -73,6 +74,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		}
 	}
 	r.End = at.Add(3 * time.Second)
+	r.Environment = map[string]string{run.SetupKey: "43s", "hostname": hostname()}
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +84,30 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
+	}
+	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
+	moved := *r
+	moved.Start = r.Start.Add(-time.Hour)
+	trials, err := measured(ctx, db, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range trials {
+		x.Facts = map[string]string{run.OpenedFact: "10s"}
+	}
+	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around["dir:/var/tmp/a"] != c.Around["dir:/var/tmp/a"]+10*time.Second {
+		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)
+	}
+	r.Environment["hostname"] = "elsewhere.invalid"
+	if err := db.Update(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if c, from, err := costsOf(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
+		t.Errorf("of another host: %+v from %q, %v", c, from, err)
+	}
+	r.Environment["hostname"] = hostname()
+	if err := db.Update(ctx, r); err != nil {
+		t.Fatal(err)
 	}
 	if c, from, err := costsOf(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)

@@ -21,7 +21,7 @@ type Difference struct {
 }
 
 // passing are facts that differ between any two runs, or repeat another fact.
-var passing = []string{"runner", "runners", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
+var passing = []string{"runner", "runners", "setup.time", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
 	"filesystem.mount"}
 
 // told are the facts of trials that are the target's surroundings; what was done there is iotax.JobFact.
