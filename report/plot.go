@@ -28,7 +28,7 @@ func RangeOf(ratios []stat.Interval, margin float64) (lo, hi float64) {
 		if e.Estimate > 0 && !math.IsInf(e.Estimate, 0) && !format.Noisy(e) {
 			l, h := e.Estimate, e.Estimate
 			if format.Finite(e) {
-				l, h = e.Lo, e.Hi
+				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, 10*e.Estimate) // a wide one would squeeze all others
 			}
 			lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
 		}

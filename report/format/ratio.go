@@ -8,23 +8,26 @@ import (
 	"iotax/stat"
 )
 
-// TooNoisy stands where an interval says so little that its numbers are no information.
+// TooNoisy is printed instead of an interval that decides nothing and whose numbers are no information.
 const TooNoisy = "too noisy"
 
-// Noisy reports whether the interval of a ratio is wider than ± 100 %, or has a bound beyond 10× or below 0.1× of the estimate.
-func Noisy(i stat.Interval) bool {
+// Noisy reports whether the interval of a ratio is wide and contains 1. A wide one without 1 can have a verdict.
+func Noisy(i stat.Interval) bool { return wide(i) && !(i.Lo > 1) && !(i.Hi < 1) }
+
+// wide reports whether the interval of a ratio is wider than ± 100 %, or has a bound beyond 10× or below 0.1× of the estimate.
+func wide(i stat.Interval) bool {
 	return i.Bounded() && (!(i.Lo > 0) || !(i.Hi/i.Lo <= 4) || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10)
 }
 
 // Vague reports whether an interval says next to nothing, or is none.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
-// Share prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple. Of a noisy one it prints the bounds.
+// Share prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple. Of a wide one it prints the bounds.
 func Share(i stat.Interval) string {
 	switch {
 	case i.Estimate >= 10:
 		return Times(i)
-	case Noisy(i):
+	case wide(i):
 		return bounds(i, 100, " %")
 	}
 	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
@@ -35,9 +38,9 @@ func Share(i stat.Interval) string {
 	return fmt.Sprintf("%s %% [%s–%s]", Fixed(pc.Estimate, p), bound(pc.Lo, p), bound(pc.Hi, p))
 }
 
-// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". Of a noisy one it prints the bounds.
+// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". Of a wide one it prints the bounds.
 func Times(i stat.Interval) string {
-	if Noisy(i) {
+	if wide(i) {
 		return bounds(i, 1, "×")
 	}
 	p := places(i)
@@ -84,7 +87,7 @@ func Extent(i stat.Interval) string {
 	switch {
 	case !Finite(i):
 		return "of unknown size"
-	case Noisy(i):
+	case wide(i):
 		return bounds(i, 1, "×")
 	}
 	p := places(i)
