@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -388,10 +389,17 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 		n = min(n, r.Ratio.N)
 	}
 	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
-		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Mend: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials))},
+		flags := fmt.Sprintf("--blocks %d", stat.LeastTrials)
+		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of blocks
+			flags += " --protocol adaptive"
+		}
+		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Mend: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`%s`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials, flags))},
 			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
 	}
 }
+
+// fixedProtocol matches the protocol of a resolved plan that fixes the number of blocks.
+var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
 // moreTrials is what to do where a workload has too few trials: what the run said when it stopped, else the part of hint
 // that is about measuring, or about importing.

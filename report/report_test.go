@@ -371,3 +371,22 @@ func TestBrief(t *testing.T) {
 		}
 	}
 }
+
+// The hint of few-trials works for the plan: a fixed protocol refuses another number of blocks.
+func TestHintOfFewTrials(t *testing.T) {
+	for plan, want := range map[string]string{
+		"measure:\n  protocol: \"fixed:5x60s\" # or\n":                                         "(`--blocks 6 --protocol adaptive`)",
+		"measure:\n  protocol: adaptive # \"adaptive\", or fixed:NxLENGTH as in fixed:5x60s\n": "(`--blocks 6`)",
+	} {
+		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
+		run.Plan = []byte(plan)
+		trials[7].Err, trials[7].Values = "boom", nil
+		found := false
+		for _, n := range New(run, trials).Notes {
+			found = found || n.Rule == "few-trials" && strings.Contains(n.Mend, want)
+		}
+		if !found {
+			t.Errorf("%q: no note with %s", plan, want)
+		}
+	}
+}
