@@ -15,7 +15,6 @@ func (p *Plan) Workable(hint string) string {
 	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
 		m := flagged.FindStringSubmatch(flag)
 		q := *p
-		q.Measure.Budget = 0
 		was := p.Measure
 		if m[1] == "trial" {
 			d, err := ParseDuration(m[2])
@@ -36,8 +35,8 @@ func (p *Plan) Workable(hint string) string {
 			if m[3] != "" {
 				most, _ = strconv.Atoi(m[3])
 			}
-			if least <= was.Blocks.Min && most <= was.Blocks.Max {
-				least, most = 2*was.Blocks.Min, 2*was.Blocks.Max
+			if least <= was.Blocks.Min || most <= was.Blocks.Max {
+				least, most = max(least, 2*was.Blocks.Min), max(most, 2*was.Blocks.Max)
 			}
 			q.Measure.Blocks = Blocks{Min: least, Max: most}
 			flag = fmt.Sprintf("--blocks %d..%d", least, most)
@@ -48,7 +47,7 @@ func (p *Plan) Workable(hint string) string {
 		if was.Fixed() {
 			flag += " --protocol adaptive"
 		}
-		// Half as much again, for what passes between the trials.
+		// Half as much again, for the time between trials. Opening and the machines' own delays are not in it: p alone decides.
 		q.Measure.Budget = 0
 		least, _, _ := q.Estimate(Costs{})
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
