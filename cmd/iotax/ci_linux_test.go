@@ -5,12 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 )
+
+// tooFew matches the reasons of a gate that has too few blocks for a verdict.
+var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
 // TestWorkflowAsPrinted runs what a runner would: the steps of docs/ci.md on the plan that the page shows, as printed. Both
 // branches are the same, and what else this machine does must not fail a step that measures.
@@ -58,6 +62,8 @@ func TestWorkflowAsPrinted(t *testing.T) {
 		// Two runs of the same work may differ for sure: this machine has other work between them.
 		if gate := step.Name == "Compare" && c.ProcessState != nil && c.ProcessState.ExitCode() == exitGate; err != nil && !gate {
 			t.Fatalf("%s: %v", step.Name, err)
+		} else if report, _ := os.ReadFile(s.path("io.md")); gate && tooFew.Match(report) {
+			t.Errorf("the plan's budget is too small for a verdict:\n%s", report)
 		}
 	}
 	for name, want := range map[string]string{"io.md": "volume", "summary": "volume", "base.json": `"trials"`, "head.json": `"trials"`} {
