@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,14 +25,14 @@ const notSet = "not set"
 
 // works are those of the cells that trials were measured in.
 func works(trials []*report.Trial) map[report.Cell]work {
-	jobs := map[string]map[string]string{"": {iotax.PartlyKnown: "yes"}} // by their text, which thousands of trials have in common
+	jobs := map[string]map[string]string{} // by their text, which thousands of trials have in common
 	distinct := map[report.Cell][]map[string]string{}
 	seen := map[report.Cell]map[string]bool{}
 	for _, t := range trials {
 		if t.Err != "" {
 			continue
 		}
-		text := t.Facts[iotax.JobFact]
+		text := cmp.Or(t.Facts[iotax.JobFact], factsJob(t.Facts))
 		job := jobs[text]
 		if job == nil {
 			if err := json.Unmarshal([]byte(text), &job); err != nil {
@@ -76,6 +77,17 @@ func works(trials []*report.Trial) map[report.Cell]work {
 		out[c] = w
 	}
 	return out
+}
+
+// factsJob is the job of a trial that has no iotax.JobFact, as far as its other facts have it.
+func factsJob(facts map[string]string) string {
+	job := map[string]string{iotax.PartlyKnown: "yes"}
+	for _, k := range []string{"bs", "direct", "iodepth", "ioengine", "numjobs", "rate", "rw", "size"} {
+		if v := facts[k]; v != "" {
+			job[k] = v
+		}
+	}
+	return iotax.JobText(job)
 }
 
 func optionsOf(jobs ...map[string]string) []string {

@@ -18,6 +18,13 @@ func jobRun(workload string, values []float64, jobs ...string) *report.Report {
 	for i, t := range trials {
 		t.Workload = workload
 		t.Facts = map[string]string{iotax.JobFact: jobs[i%len(jobs)]}
+		if facts, ok := strings.CutPrefix(jobs[i%len(jobs)], "facts:"); ok { // a trial without the fact
+			t.Facts = map[string]string{}
+			for _, f := range strings.Fields(facts) {
+				k, v, _ := strings.Cut(f, "=")
+				t.Facts[k] = v
+			}
+		}
 	}
 	return report.New(run, trials)
 }
@@ -49,6 +56,8 @@ func TestWorkDiffers(t *testing.T) {
 		{"options that a text does not show", []string{plainJob}, []string{textJob}, "direct was 1 and is not recorded in B"},
 		{"the other way round", []string{textJob}, []string{plainJob}, "direct is 1 and is not recorded in A"},
 		{"two texts", []string{textJob}, []string{textJob}, ""},
+		{"facts of another size", []string{"facts:bs=4k rw=randread"}, []string{"facts:bs=64k rw=randread"}, "bs was 4k and is 64k"},
+		{"the same facts", []string{"facts:bs=4k rw=randread"}, []string{"facts:bs=4k rw=randread"}, ""},
 		{"a job that is none", []string{"{"}, []string{plainJob}, "job was { and is not set"},
 	} {
 		cmp := Of(jobRun("w", reporttest.Flat100, c.a...), jobRun("w", reporttest.Flat50, c.b...), Options{FailOn: FailOnWorse})
