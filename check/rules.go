@@ -90,7 +90,7 @@ var told = []Rule{
 	{ID: "left-behind", Severity: iotax.Warning, Scope: OfRunning, Title: "something could not be removed",
 		Why: "Taking down what the run had made failed; the finding names it.", Mend: "`iotax clean --remote` lists what is left, and removes it with `--yes`"},
 	{ID: "run-failed", Severity: iotax.Warning, Scope: OfRunning, Title: "the run ended with an error",
-		Why: "A step that all targets need failed: describing this host, choosing an engine, checking or preparing a workload at the baseline, saving a trial. The finding has the error. Trials that had finished are saved. (What kept a target from being opened is told as `target-not-opened`.)", Mend: "do what the error says, and go on with `iotax run --resume=RUN`"},
+		Why: "A step that all targets need failed: describing this host, choosing an engine, checking or preparing a workload at the baseline, saving a trial. The finding has the error. Trials that had finished are saved. An error of a target is under `target-not-opened`.", Mend: "correct what the error names, and resume with `iotax run --resume=RUN`"},
 	{ID: "runner-died", Severity: iotax.Warning, Scope: OfRunning, Title: "the process that measured died",
 		Why:  "iotax itself was killed, or its host was: the run was cut off without an end. Every trial that had finished is saved and counts; what the run had made is left behind. A process on another host is taken to have died when a store that both share (PostgreSQL) has not heard of it for five minutes.",
 		Mend: "resume the run with `iotax run --resume=RUN`; start that shard again with the same flags (`--shard I/N --id RUN`); remove its leftovers with `iotax clean --yes`"},
@@ -138,7 +138,7 @@ var told = []Rule{
 		Why: "The host or its disk is faster or slower than it was, and that is in the value of every target. It cancels in the ratio to the baseline.", Mend: "read the ratios against the baseline, or judge by them (`--by loss`)"},
 	{ID: "work-differs", Severity: iotax.Warning, Scope: OfReport, Title: "a workload is not the same in two runs",
 		Why: "The name is the same, and the job is not: an option of fio's (one that is absent counts as fio's default), a key of another kind of workload, or the caches. A verdict would be about the job, so there is none. " +
-			"What the target, the length of trials and the seed decide is no part of the job, and neither is its name: a job that is the same under another name is compared. Of fio's text and terse output not all options are known. What one side shows and the other does not is told as not recorded.", Mend: "compare runs that did the same"},
+			"What the target, the length of trials and the seed decide is no part of the job, and neither is its name: a job that is the same under another name is compared. Of fio's text and terse output not all options are known. An option that only one side shows is reported as not recorded.", Mend: "compare runs that did the same"},
 	{ID: "no-values", Severity: iotax.Warning, Scope: OfReport, Title: "a cell of a compared run has no number",
 		Why: "The target could not be opened, or every trial failed or is void. What the other run has stands alone.", Mend: "look at the run (`iotax report`)"},
 	{ID: "no-common-baseline", Severity: iotax.Warning, Scope: OfReport, Title: "two runs share no baseline",
@@ -284,7 +284,7 @@ var (
 
 	sameDevice = Rule{ID: "same-device", Severity: iotax.Warning, Scope: OfRun, Title: "targets lie on the same device",
 		Why: "Two directories or devices of one machine lie on the same disk, pool or export: they share its speed, its queue and its cache, and a difference between them is not one between devices. " +
-			"With different file systems (two partitions of a disk) it is a note. Targets that are made on another target (`of:`), and one directory given twice, are not told.",
+			"It is a note with different file systems (two partitions of a disk), in containers and pods, and where no directory is a mount point or looks like one (/etc/fstab, /mnt, /media, /run/media, /Volumes, /srv). Targets that are made on another target (`of:`), and one directory given twice, are not reported.",
 		Mend: "look at the path of each target: is the other disk mounted? Nothing, if two directories or file systems of one device are compared"}
 	notMounted = Rule{ID: "not-mounted", Severity: iotax.Warning, Scope: OfRun, Title: "a target's directory looks like a mount point, and nothing is mounted there",
 		Why: "The directory is at or below one that /etc/fstab of its machine names, or below /mnt, /media, /run/media or /Volumes, and it lies on the file system above: the disk that was meant is not mounted. " +

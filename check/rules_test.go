@@ -27,7 +27,7 @@ func index() string {
 	b.WriteString(`# Rules
 
 What iotax checks by itself. A finding stands beside the number it is about, as a footnote in the report and under ` + "`findings`" + ` in JSON;
-it has the rule's id, its severity, what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well. The advice of a finding is the page's, or those of its parts that apply: what the job does already is left out. Where a plan
+it has the rule's id, its severity, what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well. A finding gives the advice of its page, without the parts that the job already follows. Where a plan
 has a budget, ` + "`--trial` and `--blocks`" + ` come with the ` + "`--budget`" + ` that they need.
 
 These pages are made from the lists in ` + "`check/rules.go`" + ` and in ` + "`lint/`" + ` by ` + "`go test ./check -update`" + `.

@@ -132,6 +132,9 @@ func (s *study) sameDevice() []iotax.Finding {
 	for _, d := range order {
 		var names []string
 		rule := sameDevice
+		if !slices.ContainsFunc(all[d], s.ownMount) {
+			rule = sameDevice.as(iotax.Info)
+		}
 		for _, t := range all[d] {
 			names = append(names, fmt.Sprintf("%s (%s)", t.Name, t.Storage()))
 			if t.Storage() != all[d][0].Storage() {
@@ -156,9 +159,25 @@ func named(t iotax.TargetInfo) string {
 // mountBases are the directories below which disks are mounted by convention.
 var mountBases = []string{"/mnt", "/media", "/run/media", "/Volumes"}
 
+// below reports whether p is dir or lies below it.
+func below(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// ownMount reports whether a disk of its own is probably meant by the target's directory: it is a mount point, or looks like
+// one. In a container every volume is mounted, so that this is no sign there.
+func (s *study) ownMount(t iotax.TargetInfo) bool {
+	container := t.Facts["machine.container"]
+	if t.Machine == "host" {
+		container = cmp.Or(container, s.run.Environment["container"])
+	}
+	dir := named(t)
+	return container == "" && (dir == t.Facts["filesystem.mount"] || t.Facts["filesystem.unmounted"] != "" ||
+		slices.ContainsFunc(append([]string{"/srv"}, mountBases...), func(base string) bool { return below(dir, base) }))
+}
+
 // notMounted finds targets whose directory is meant as a mount point, and nothing is mounted there.
 func (s *study) notMounted() []iotax.Finding {
-	below := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	var fs []iotax.Finding
 	for _, t := range s.run.Targets {
 		dir, mount := named(t), t.Facts["filesystem.mount"]

@@ -164,6 +164,15 @@ var plantedRuns = []struct {
 	{"same-device", "two directories of a disk", iotax.Warning,
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "ext4", "/", "vda", "vda") },
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "xfs", "/srv/data", "vdb", "vdb") }},
+	{"same-device", "two directories that are not like mount points", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/home/u/x/iotax-2", "ext4", "/", "vda", "vda") },
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/home/u/x/iotax-2", "ext4", "/home", "vdb", "vdb") }},
+	{"same-device", "two volumes of a container", iotax.Info,
+		func(r *iotax.Run, _ []*iotax.Trial) {
+			place(r, "/mnt/b/iotax-2", "ext4", "/mnt/b", "vda", "vda")
+			r.Targets[0].Facts["machine.container"], r.Targets[1].Facts["machine.container"] = "docker", "docker"
+		},
+		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/mnt/b/iotax-2", "ext4", "/mnt/b", "vdb", "vdb") }},
 	{"same-device", "two partitions of a disk", iotax.Info,
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/home/iotax-2", "xfs", "/home", "vda2", "vda") },
 		func(r *iotax.Run, _ []*iotax.Trial) { // one directory, twice

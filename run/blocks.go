@@ -391,7 +391,7 @@ func (e *engine) cutShort() {
 	}
 	mend := e.resume() + " measures the rest, in " + about + plan.Duration(left.Round(time.Second)).String()
 	if budget := time.Duration(e.p.Measure.Budget); left > budget {
-		mend = e.resume() + " goes on for another " + e.p.Measure.Budget.String()
+		mend = e.resume() + " continues for another " + e.p.Measure.Budget.String()
 	}
 	for _, ln := range e.lanes {
 		if ln.state == laneShort {

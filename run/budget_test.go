@@ -36,7 +36,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 		{0, 0, 6, ""}, // 36 s each
 		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
 		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // only the disk's: 66 s each
-		{6 * time.Minute, 0, 1, "goes on for another 5m"},
+		{6 * time.Minute, 0, 1, "continues for another 5m"},
 	} {
 		w := newWorld()
 		p := guestPlan("w")

@@ -350,7 +350,7 @@ func TestHintOfShortRun(t *testing.T) {
 		}
 		return r.Findings[0]
 	}
-	if f := run(5 * time.Minute); f.Workload != "w" || f.Mend != "`iotax run --resume=r` goes on for another 5m" {
+	if f := run(5 * time.Minute); f.Workload != "w" || f.Mend != "`iotax run --resume=r` continues for another 5m" {
 		t.Errorf("%+v", f)
 	}
 	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Mend, "use more blocks (`--blocks 12..60") {
