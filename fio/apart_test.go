@@ -31,6 +31,9 @@ func TestSeveralOfOne(t *testing.T) {
 			"lat_ns" : {"min" : 1000, "max" : 900000, "mean" : 5000, "stddev" : 10, "N" : %[3]d}}}]}`+"\n", 1700000000123+at, ios*4096, ios, ms)
 	}
 	old := func(s string) string { return strings.Replace(s, `"timestamp_ms"`, `"seed"`, 1) }
+	on := func(row string, ios int) string {
+		return strings.TrimSuffix(row, "\n") + fmt.Sprintf(";sda;%d;0;0;0;1;0;1;12.50%%\n", ios)
+	}
 	excerpt := func(ios int) string { return strings.SplitAfterN(row("", 0, 0, ios), "\n", 2)[1] }
 	for _, c := range []struct {
 		name, text string
@@ -40,6 +43,9 @@ func TestSeveralOfOne(t *testing.T) {
 		{"terse lines of one command again and again", terseRow(8192, 2000, 100, 300) + terseRow(8192, 2000, 99, 300), []int{2048, 2048}},
 		{"terse lines of clones", terseRow(8192, 2000, 51, 300) + terseRow(8192, 2000, 48, 300), []int{4096}},
 		{"terse lines of a status interval", terseRow(8192, 2000, 100, 300) + terseRow(16384, 4000, 100, 400) + terseRow(24576, 6000, 100, 400), []int{6144}},
+		{"terse lines of a status interval, within one sample of the disks", on(terseRow(8192, 2000, 100, 300), 7) + on(terseRow(16384, 4000, 100, 400), 7) + on(terseRow(24576, 6000, 100, 400), 9), []int{6144}},
+		{"terse lines of clones on a disk", on(terseRow(8192, 2000, 51, 300), 7) + on(terseRow(8192, 2000, 48, 300), 7), []int{4096}},
+		{"terse lines of jobs of one process, one shorter", on(terseRow(8192, 2000, 80, 300), 7) + strings.Replace(on(terseRow(16384, 4000, 80, 300), 7), "job one", "job two", 1), []int{6144}},
 		{"terse lines of growing runs, then of a status interval", terseRow(8192, 1000, 100, 300) + terseRow(16384, 2000, 100, 400) + terseRow(32768, 4000, 100, 400), []int{2048, 8192}},
 		{"reports of a status interval", head + row("a", 7, 1, 1000) + row("a", 7, 2, 2000) + row("a", 7, 3, 3000), []int{3000}},
 		{"the same without what fio prints first", row("a", 7, 1, 1000) + row("a", 7, 2, 2000) + row("a", 7, 3, 3000), []int{3000}},

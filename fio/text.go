@@ -208,30 +208,40 @@ func (t *textReader) terse(s string, start, line, end int) {
 }
 
 // joined reports whether the terse row j, with the disks and the version in next, is of the process whose
-// last rows are r's. A process counts the use of the disks once, at its end. Without that, a later group and
-// shares of one group's bandwidth tell it; where nothing does, j is a result of its own.
+// last rows are r's. A process counts the use of the disks once, at its end; two reports of a status interval may
+// show the same use. Without use of the disks, a later group and shares of one group's bandwidth show it. Where
+// nothing does, j is a result of its own.
 func (r *Result) joined(next *Result, j *Job) bool {
-	last := &r.Jobs[len(r.Jobs)-1]
+	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
+	shares := r.shares(j)
 	switch {
 	case len(r.Jobs) == maxRows || r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
 		return false
+	case shares >= 1.15 && j.Name == first.Name && j.Group == first.Group:
+		return false // a later report begins; jobs of unlike runtimes have such shares too, but other names
 	case slices.ContainsFunc(r.Disks, func(d Disk) bool { return d.ReadIOs+d.WriteIOs > 0 }):
 		return true
 	case j.Group != last.Group:
 		return j.Group == last.Group+1
 	}
+	return shares > 0 && shares < 1.15 // a job alone has all
+}
+
+// shares is the sum of the bandwidth shares of j and of the rows of its group, in the first direction in which j and
+// one of them have a share; 0 where there is no such direction.
+func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
-		sum, rows := d.share, 0
+		sum := 0.0
 		for k := range r.Jobs {
-			if e := r.Jobs[k].directions()[i]; r.Jobs[k].Group == j.Group && e.share > 0 {
-				sum, rows = sum+e.share, rows+1
+			if r.Jobs[k].Group == j.Group {
+				sum += r.Jobs[k].directions()[i].share
 			}
 		}
-		if d.share > 0 && rows > 0 {
-			return sum < 1.15 // a job alone has all
+		if d.share > 0 && sum > 0 {
+			return d.share + sum
 		}
 	}
-	return false
+	return 0
 }
 
 // strip removes what is around a line: spaces, Markdown quotes, colours, and the "<host>" that fio
