@@ -34,6 +34,7 @@ func TestSeveralOfOne(t *testing.T) {
 	on := func(row string, ios int) string {
 		return strings.TrimSuffix(row, "\n") + fmt.Sprintf(";sda;%d;0;0;0;1;0;1;12.50%%\n", ios)
 	}
+	cut := func(row string) string { return row[:strings.Index(row, "     issued")] }
 	excerpt := func(ios int) string { return strings.SplitAfterN(row("", 0, 0, ios), "\n", 2)[1] }
 	for _, c := range []struct {
 		name, text string
@@ -57,6 +58,10 @@ func TestSeveralOfOne(t *testing.T) {
 		{"documents without a time of a loop", old(doc(0, 10000, 1000)) + strings.Replace(old(doc(0, 20000, 2000)), "900000", "950000", 1), []int{1000, 2000}},
 		{"documents without a time of one process", old(doc(0, 10000, 1000)) + old(doc(0, 20000, 2000)), []int{2000}},
 		{"a document and the text of another run as long", head + row("a", 7, 1, 9000) + strings.Replace(doc(0, 9000, 8000), "3.33", "2.1.11", 1), []int{9000, 8000}},
+		{"a document and the terse line of another run as long", strings.Replace(terseRow(36000, 9000, 100, 300), "job one;2", "a;0", 1) + doc(0, 9000, 13500), []int{9000, 13500}},
+		{"a document and the terse line of the same run", strings.Replace(terseRow(36000, 9000, 100, 300), "job one;2", "a;0", 1) + doc(0, 9000, 9000), []int{9000}},
+		{"a document and the text of another run as long, without its count", head + cut(row("a", 7, 1, 9000)) + doc(0, 9000, 8000), []int{9000, 8000}},
+		{"a document and the text of the same run, without its count", head + cut(row("a", 7, 1, 9000)) + doc(0, 9000, 9000), []int{9000}},
 	} {
 		var got []int
 		for _, p := range Read([]byte(c.text), "") {

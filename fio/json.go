@@ -776,11 +776,11 @@ func (d *decoder) direction(dir *Direction) error {
 	// io_bytes was in KiB until io_kbytes came beside it (2.21).
 	switch {
 	case hasKBytes && ioBytes == 0:
-		dir.Bytes = ioKBytes * 1024
+		dir.Bytes, dir.bytesOff = ioKBytes*1024, 1024
 	case hasKBytes:
 		dir.Bytes = ioBytes
 	default:
-		dir.Bytes = ioBytes * 1024
+		dir.Bytes, dir.bytesOff = ioBytes*1024, 1024
 	}
 	dir.Bandwidth, dir.BandwidthOff = bwBytes, 1
 	if bwBytes == 0 {

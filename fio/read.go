@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -367,7 +368,7 @@ func oneEach(parts []Part) []Part {
 }
 
 // sameRun reports whether the rows of two results in different forms are of one run: the runtime of every
-// direction agrees to the millisecond, and the I/Os or, as far as they are printed, the bytes.
+// direction agrees to the millisecond, and the I/Os and bytes agree as far as they are printed.
 func sameRun(x, y []*Job) bool {
 	if len(x) != len(y) || len(x) == 0 {
 		return false
@@ -381,7 +382,7 @@ func sameRun(x, y []*Job) bool {
 			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
 				continue // text has no sum of the directions, or a sum of 0 (unified_rw_reporting=both)
 			}
-			if d.Runtime != e.Runtime || d.Bytes/2 > e.Bytes || e.Bytes/2 > d.Bytes {
+			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.bytesOff+e.bytesOff {
 				return false
 			}
 			if d.IOs > 0 && e.IOs > 0 && d.IOsFrom == Exact && e.IOsFrom == Exact && d.IOs != e.IOs {

@@ -99,7 +99,8 @@ type Direction struct {
 	// IOPSOff and BandwidthOff are how far the true rates may be from these, by fio's rounding.
 	IOPSOff, BandwidthOff float64
 
-	share float64 // of the group's bandwidth, from terse
+	share    float64 // of the group's bandwidth, from terse
+	bytesOff float64 // how far the true Bytes may be from these, by fio's rounding
 
 	// Where IOs and Bytes come from. Text and terse round one or the other.
 	IOsFrom, BytesFrom Source

@@ -136,7 +136,7 @@ func parseTerseDirection(f []string) Direction {
 		IOPS:      number(f[2]),
 		Runtime:   milliseconds(f[3]),
 	}
-	if d.Bytes > 0 {
+	if d.bytesOff = 1024; d.Bytes > 0 {
 		d.BytesFrom, d.IOsFrom = Rounded, Rounded
 	}
 	latency := func(f []string) Latency {

@@ -888,13 +888,13 @@ func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 			return
 		}
 	}
-	d.Bytes, d.BytesFrom = count(size.value), Rounded
+	d.Bytes, d.BytesFrom, d.bytesOff = count(size.value), Rounded, margin
 	if size.scale == 1 {
 		d.BytesFrom = Exact
 		return
 	}
 	total := rate.value * d.Runtime.Seconds()
 	if off := rate.margin(wild) / rate.value; rate.value > 0 && off < margin/size.value && math.Abs(total-size.value) <= margin+total*off {
-		d.Bytes, d.BytesFrom = count(total), FromRate
+		d.Bytes, d.BytesFrom, d.bytesOff = count(total), FromRate, total*off
 	}
 }
