@@ -119,9 +119,6 @@ type Event struct {
 	HalfWidth, Precision float64
 }
 
-// leftBehind is the rule of what could not be removed.
-const leftBehind = "left-behind"
-
 // Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
 // it came, and its trials went through Deps.Save. The error is that of the first step that kept the
 // run from measuring (an *iotax.Error), ctx's when it was interrupted, or that of a clean-up that
@@ -245,7 +242,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
 		// What was found is found again if it still holds; only what lies about is not.
-		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != leftBehind })
+		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != "left-behind" })
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
 	}
