@@ -96,7 +96,7 @@ type Measure struct {
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
 	Overrun   Duration `yaml:"overrun" doc:"a trial that takes so much longer than ramp and window counts as hung, and fails"`
 	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
-	Budget    Duration `yaml:"budget" doc:"time of the whole run: no block but the first starts that would end after it; 0 is no limit, and the default of a fixed protocol"`
+	Budget    Duration `yaml:"budget" doc:"time of the whole run: no block but the first of each workload starts that would end after it; 0 is no limit, and the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
 	KeepGoing bool     `yaml:"keep_going" doc:"measure what can be measured when a target cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`

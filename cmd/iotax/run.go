@@ -110,7 +110,7 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	fleet.add(f)
 	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
 	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
-	f.BoolVar(&a.strict, "strict", false, "end with exit status 4 when less was measured than was asked for: rounds, precision or targets are missing")
+	f.BoolVar(&a.strict, "strict", false, "end with exit status 4 when less was measured than was asked for: blocks, precision or targets are missing")
 	return c
 }
 

@@ -69,7 +69,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
 	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
-	f.StringVar(&pf.budget, "budget", "", "time of the whole run, as in 20m: no block starts that would end after it")
+	f.StringVar(&pf.budget, "budget", "", "time of the whole run, as in 20m: no block but the first of each workload starts that would end after it")
 	f.StringVar(&pf.protocol, "protocol", "", "adaptive, or a fixed one, as in fixed:5x60s")
 	f.Uint64Var(&pf.seed, "seed", 0, "order and offsets derive from it (default: drawn)")
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
