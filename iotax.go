@@ -492,6 +492,10 @@ const (
 	PartlyKnown = "partly known"
 )
 
+// GuestAccel is the fact of a trial that names the accelerator of the guest that the workload started. A target has it where
+// a guest of its trials was emulated, so that lists need no trials.
+const GuestAccel = "guest.accel"
+
 // JobText is the value of JobFact.
 func JobText(job map[string]string) string {
 	text, _ := json.Marshal(job) // of strings: it cannot fail
@@ -720,11 +724,13 @@ type TargetInfo struct {
 	Against []string `json:"against,omitempty"`
 }
 
-// Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG).
-func (t TargetInfo) Emulated() bool { return emulated(t.Facts, "accel", "machine.cpu.model") }
+// Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG), or its workloads started such guests.
+func (t TargetInfo) Emulated() bool {
+	return emulated(t.Facts, "accel", "machine.cpu.model") || emulated(t.Facts, GuestAccel, "")
+}
 
 // Emulated reports whether the trial's work was done in a guest of its own whose CPUs were emulated.
-func (t *Trial) Emulated() bool { return emulated(t.Facts, "guest.accel", "") }
+func (t *Trial) Emulated() bool { return emulated(t.Facts, GuestAccel, "") }
 
 // emulated looks at the accelerator that a machine reports, or else at its CPU as the guest sees it: QEMU names what it
 // emulates "QEMU TCG CPU version 2.5+".

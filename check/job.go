@@ -41,7 +41,7 @@ func RunValues() []string {
 // that limit the rate are left.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
-	for _, name := range append([]string{factClients, "guest.accel"}, comparedFacts...) {
+	for _, name := range append([]string{factClients, iotax.GuestAccel}, comparedFacts...) {
 		if v, ok := t.Facts[name]; ok {
 			out[name] = v
 		}

@@ -242,3 +242,27 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		}
 	}
 }
+
+// A list of runs shows guests that a workload starts as emulated, without a look at the trials.
+func TestTargetOfEmulatedWorkload(t *testing.T) {
+	w := newWorld()
+	w.value = func(x *iotax.Trial) (float64, error) {
+		if x.Target == "disk" {
+			x.Facts[iotax.GuestAccel] = "tcg"
+		}
+		return 1000 + float64(x.Seq), nil
+	}
+	d := w.deps()
+	d.ReviewFacts = func(x *iotax.Trial) map[string]string {
+		return map[string]string{iotax.GuestAccel: x.Facts[iotax.GuestAccel]}
+	}
+	r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range r.Targets {
+		if x.Emulated() != (x.Name == "disk") {
+			t.Errorf("%s: emulated %v, %v", x.Name, x.Emulated(), x.Facts)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -209,12 +210,27 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	default:
 		run.Status = iotax.Incomplete
 	}
-	found := d.Review(run, e.ledger.trials())
+	trials := e.ledger.trials()
+	rig.noteEmulated(trials)
+	found := d.Review(run, trials)
 	for i := range found {
 		found[i].Mend = p.Workable(found[i].Mend)
 	}
 	run.Findings = mergeFindings(run.Findings, found)
 	return run, err
+}
+
+// noteEmulated marks the targets whose trials were done in emulated guests of their own; describe puts it into the run.
+func (r *rig) noteEmulated(trials []*iotax.Trial) {
+	for _, t := range r.infos {
+		if slices.ContainsFunc(trials, func(x *iotax.Trial) bool { return x.Target == t.Name && x.Emulated() }) {
+			t.Facts = maps.Clone(t.Facts)
+			if t.Facts == nil {
+				t.Facts = map[string]string{}
+			}
+			t.Facts[iotax.GuestAccel] = "tcg"
+		}
+	}
 }
 
 // explainFailure keeps err, which ended the run, for its report. The error of a target is kept with the target.

@@ -780,3 +780,15 @@ func TestTrendWithinADay(t *testing.T) {
 		}
 	}
 }
+
+// The list of runs marks those of emulated guests.
+func TestEmulatedInHistory(t *testing.T) {
+	db, _ := open(t)
+	history{name: "tcg", runs: 1, blocks: 2, seed: 9, change: func(_ int, run *iotax.Run, _ string) float64 {
+		run.Targets[1].Facts = map[string]string{"accel": "tcg"}
+		return 1
+	}}.fill(t, db)
+	if got := get(t, serve(t, newServer(t, Options{Store: db}))+"/"); got.status != 200 || !strings.Contains(got.body, "1 EMULATED") {
+		t.Errorf("%d: %s", got.status, got.body)
+	}
+}
