@@ -33,6 +33,7 @@ type parquetRow struct {
 	Labels   string     `parquet:"labels,dict"`
 	Err      string     `parquet:"err,dict"`
 	Void     string     `parquet:"void,dict"`
+	Emulated bool       `parquet:"emulated"`
 }
 
 // rowsPerGroup keeps what is held in memory before it is written at some tens of MiB.
@@ -57,7 +58,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 			return err // without the footer, no reader takes it for a whole file
 		}
 		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Block: int32(t.Block), Seq: int32(t.Seq),
-			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Void: t.Void}
+			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Void: t.Void, Emulated: inEmulated(run, t)}
 		if !t.Start.IsZero() {
 			at := t.Start.UTC()
 			row.Start = &at
