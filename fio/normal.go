@@ -106,12 +106,21 @@ func written(settings []Setting) map[string]string {
 	return out
 }
 
-// usual is the default of an option; off, where fio's help names none.
+// usual is the default of an option. Where fio's help names none it is 0 of a number or a time, and otherwise "".
 func usual(key string) string {
 	if v, ok := defaults[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})
 	}
-	return "0"
+	if o, _ := LookupOption(key); numeric(key, o) {
+		return "0"
+	}
+	return ""
+}
+
+// numeric reports whether the values of an option are numbers, sizes or times. An unknown option may have them.
+func numeric(key string, o Option) bool {
+	return o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") ||
+		slices.Contains([]string{"filesize", "number_ios", "verify_backlog", "trim_backlog"}, key)
 }
 
 func canonicalValue(s Setting) string {
@@ -136,8 +145,7 @@ func canonicalValue(s Setting) string {
 		}
 		return v
 	}
-	number := o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") || key == "filesize"
-	if !number || v == "" {
+	if !numeric(key, o) || v == "" {
 		return v
 	}
 	base := s.KBBase

@@ -33,6 +33,8 @@ func TestNormal(t *testing.T) {
 		{"--rw=randwrite --thinktime=1ms", "--rw=randwrite --thinktime=1000"}, {"--rw=randwrite --rate_iops=100"}, {"--rw=randwrite --random_distribution=zipf:1.2"},
 		{"--rw=randrw --rwmixread=70", "--rw=randrw --rwmixwrite=30"}, {"--rw=randrw", "--rw=randrw --rwmixread=50"},
 		{"--rw=randrw --bs=4k,64k", "--rw=randrw --bs=4096,65536,65536"}, {"--rw=randrw --bssplit=4k/50:64k/50"},
+		{"--rw=randread --bs=8k --cpus_allowed=0"}, {"--rw=randread --bs=8k --cpus_allowed=1"}, {"--rw=randread --bs=8k --numa_cpu_nodes=0"},
+		{"--rw=randwrite --bs=8k --buffer_pattern=0"}, {"--rw=randwrite --bs=8k", "--rw=randwrite --bs=8k --verify_backlog=0 --latency_target=0 --thinktime=0 --iodepth_low=0"},
 		{"--rw=read --bs=1M --size=1G", "--rw=read --bs=1024k --size=1024m", "--bs=1048576 --size=1073741824"}, {"--rw=read --bs=1M --size=2G"}, {"--rw=read --bs=1M --size=10%"},
 	}
 	key := func(m map[string]string) string {
