@@ -128,6 +128,13 @@ func canonicalValue(s Setting) string {
 	if w := synonyms[key+"="+v]; w != "" {
 		return w
 	}
+	base := s.KBBase
+	if base == 0 {
+		base = 1024
+	}
+	if mode, step, ok := strings.Cut(v, ":"); ok && key == "rw" {
+		return canonicalMode(mode, step, base)
+	}
 	o, _ := LookupOption(key)
 	if v == "" && strings.Contains(o.Type, "boolean") {
 		return "1"
@@ -147,10 +154,6 @@ func canonicalValue(s Setting) string {
 	}
 	if !numeric(key, o) || v == "" {
 		return v
-	}
-	base := s.KBBase
-	if base == 0 {
-		base = 1024
 	}
 	if n, unit, err := ParseShare(v, base); err == nil {
 		if unit != 0 {
@@ -172,6 +175,27 @@ func canonicalValue(s Setting) string {
 		return parts[0]
 	}
 	return strings.Join(parts[:], ",")
+}
+
+// canonicalMode is the value of rw with what follows its colon: the bytes to skip after each sequential I/O, or the number
+// of I/Os at each random offset.
+func canonicalMode(mode, step string, base int) string {
+	if w := synonyms["rw="+mode]; w != "" {
+		mode = w
+	}
+	n, err := ParseSize(step, base)
+	off := int64(0)
+	if strings.HasPrefix(mode, "rand") {
+		n, err = strconv.ParseInt(step, 10, 64)
+		off = 1
+	}
+	switch {
+	case err != nil:
+		return mode + ":" + step
+	case n == off:
+		return mode
+	}
+	return mode + ":" + strconv.FormatInt(n, 10)
 }
 
 // directions are the three numbers of a canonical value that has one for each direction.

@@ -35,6 +35,8 @@ func TestNormal(t *testing.T) {
 		{"--rw=randrw --bs=4k,64k", "--rw=randrw --bs=4096,65536,65536"}, {"--rw=randrw --bssplit=4k/50:64k/50"},
 		{"--rw=randread --bs=8k --cpus_allowed=0"}, {"--rw=randread --bs=8k --cpus_allowed=1"}, {"--rw=randread --bs=8k --numa_cpu_nodes=0"},
 		{"--rw=randwrite --bs=8k --buffer_pattern=0"}, {"--rw=randwrite --bs=8k", "--rw=randwrite --bs=8k --verify_backlog=0 --latency_target=0 --thinktime=0 --iodepth_low=0"},
+		{"--rw=read:8k", "--rw=read:8192"}, {"--rw=rw:8k", "--rw=readwrite:8192"}, {"--rw=write --bs=512", "--rw=write:0 --bs=512"},
+		{"--rw=randread:8 --bs=512", "--rw=randread:08 --bs=512"}, {"--rw=randread --bs=512", "--rw=randread:1 --bs=512"},
 		{"--rw=read --bs=1M --size=1G", "--rw=read --bs=1024k --size=1024m", "--bs=1048576 --size=1073741824"}, {"--rw=read --bs=1M --size=2G"}, {"--rw=read --bs=1M --size=10%"},
 	}
 	key := func(m map[string]string) string {
