@@ -159,8 +159,9 @@ func (h *hop) resolve(s *Spec, cfg sshConfig) error {
 		h.timeout = 10 * time.Second
 	}
 
-	// To OpenSSH an interval of 0, its default, is never to ask, and a count of 0 never to give up. Here either is sshx's default, for
-	// who measures must not wait for the dead.
+	// To OpenSSH an interval of 0, its default, is never to ask, and a count of 0 never to give up. Here either is a minute: a
+	// measurement must not wait for a dead host, and a busy host answers late while it takes in fio (80 MiB).
+	h.alive = []sshx.Option{sshx.KeepAlive(5*time.Second, time.Minute)}
 	if s := first("ServerAliveInterval"); s != "" {
 		every, err := seconds(s)
 		if err != nil {
