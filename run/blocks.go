@@ -52,19 +52,20 @@ func (t timing) mean() time.Duration        { return t.sum / time.Duration(t.n) 
 // A lane is the progress of one workload: its blocks, and whether it needs more.
 type lane struct {
 	*load
-	index   int
-	pairing stat.Pairing      // of the first metric
-	block   int               // index of the next block, as the shard counts
-	inBlock map[string]bool   // targets of which the block at hand has its trial
-	times   map[string]timing // of the trials of this process, by target; those before a resume are left out
-	ran     int               // whole blocks, those that do not count included
-	valid   int               // blocks that count: the pairs of the target that has fewest
-	widest  stat.Interval     // of the ratios; without bounds where one cannot be had yet
-	failed  map[string]int    // by target, in a row
-	good    map[string]int    // by target: trials that did not fail
-	state   laneState
-	why     string
-	mend    string // of laneShort; "" where the budget ended it
+	index    int
+	pairing  stat.Pairing      // of the first metric
+	block    int               // index of the next block, as the shard counts
+	inBlock  map[string]bool   // targets of which the block at hand has its trial
+	measured bool              // this process has measured a trial
+	times    map[string]timing // of the trials of this process that did not fail, by target; those before a resume are left out
+	ran      int               // whole blocks, those that do not count included
+	valid    int               // blocks that count: the pairs of the target that has fewest
+	widest   stat.Interval     // of the ratios; without bounds where one cannot be had yet
+	failed   map[string]int    // by target, in a row
+	good     map[string]int    // by target: trials that did not fail
+	state    laneState
+	why      string
+	mend     string // of laneShort; "" where the budget ended it
 }
 
 type laneState int
@@ -173,7 +174,7 @@ func (e *engine) measure(ctx context.Context) error {
 // spent reports whether another block of ln would end beyond the budget. The first one is measured however long opening took.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
-	return budget > 0 && len(ln.times) > 0 && e.d.Now().Sub(e.from)+e.blockTime(ln) > budget
+	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+e.blockTime(ln) > budget
 }
 
 // blockTime is how long the next block of ln will take.
@@ -221,8 +222,11 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		last = t
 		ln.inBlock[target.Name] = true
 		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
-		ln.times[target.Name] = ln.times[target.Name].add(took)
-		if _, ok := ln.w.(iotax.Completer); !ok {
+		ln.measured = true
+		if t.Err == "" {
+			ln.times[target.Name] = ln.times[target.Name].add(took)
+		}
+		if _, ok := ln.w.(iotax.Completer); !ok && t.Err == "" {
 			e.extra[target.Name] = e.extra[target.Name].add(took - e.p.TrialTime(&ln.plan))
 		}
 		e.d.Progress(e.event(Finished, ln, t))

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -113,5 +114,32 @@ func TestTimeLeftByTarget(t *testing.T) {
 	}
 	if len(moments) != 18 || strings.Contains(fmt.Sprint(r.Findings), "stopped") {
 		t.Errorf("%d trials, %v", len(moments), r.Findings)
+	}
+}
+
+// A trial that fails at once does not make the trials after it look shorter.
+func TestFailedTrialIsNoTiming(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	watch := d.Watch
+	d.Watch = func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+		if t.Name == "disk" && len(w.saved) < 3 {
+			return nil, errors.New("it is gone")
+		}
+		return watch(ctx, t)
+	}
+	var left time.Duration
+	d.Progress = func(e Event) {
+		if e.Kind == Starting && len(w.saved) == 3 {
+			left = e.Left
+		}
+	}
+	p := guestPlan("w")
+	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 3, Max: 3}, 0
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 3 * 3 * 12 * time.Second; left != want {
+		t.Errorf("after a block in which disk failed %v are left, want %v", left, want)
 	}
 }
