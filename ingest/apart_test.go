@@ -1,11 +1,15 @@
 package ingest
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"iotax"
 )
 
 // Workloads are told apart by each option that differs between any two results, whatever their order.
@@ -17,7 +21,7 @@ func TestApartInAnyOrder(t *testing.T) {
 		}
 		return head + "a: (groupid=0, jobs=1): err= 0: pid=1559: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
 	}
-	json := func(options string) string {
+	jsonOf := func(options string) string {
 		return doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options))
 	}
 	for _, c := range []struct {
@@ -26,11 +30,11 @@ func TestApartInAnyOrder(t *testing.T) {
 	}{
 		{"the first shows no block size", text("") + text("32.0KiB") + text("4096B"), []string{"a", "a bs=32k", "a bs=4k"}},
 		{"the first two are alike", text("4096B") + text("4096B") + text("32.0KiB"), []string{"a bs=4k", "a bs=4k", "a bs=32k"}},
-		{"flushes", json(`"rw" : "write"`) + later(json(`"rw" : "write", "fsync" : "1"`)), []string{"a", "a fsync=1"}},
-		{"an option and its default", json(`"direct" : "0"`) + later(json(``)), []string{"a", "a"}},
-		{"two names of an option", json(`"buffered" : "0", "blocksize" : "4k"`) + later(json(`"direct" : "1", "bs" : "4096"`)), []string{"a", "a"}},
-		{"another file and another time", json(`"filename" : "x", "runtime" : "10"`) + later(json(`"filename" : "y", "runtime" : "20"`)), []string{"a", "a"}},
-		{"offsets", json(`"randrepeat" : "0"`) + later(json(``)), []string{"a randrepeat=0", "a"}},
+		{"flushes", jsonOf(`"rw" : "write"`) + later(jsonOf(`"rw" : "write", "fsync" : "1"`)), []string{"a", "a fsync=1"}},
+		{"an option and its default", jsonOf(`"direct" : "0"`) + later(jsonOf(``)), []string{"a", "a"}},
+		{"two names of an option", jsonOf(`"buffered" : "0", "blocksize" : "4k"`) + later(jsonOf(`"direct" : "1", "bs" : "4096"`)), []string{"a", "a"}},
+		{"another file and another time", jsonOf(`"filename" : "x", "runtime" : "10"`) + later(jsonOf(`"filename" : "y", "runtime" : "20"`)), []string{"a", "a"}},
+		{"offsets", jsonOf(`"randrepeat" : "0"`) + later(jsonOf(``)), []string{"a randrepeat=0", "a"}},
 	} {
 		var b Batch
 		add(t, &b, Source{Name: "x.txt"}, c.text)
@@ -73,6 +77,29 @@ func TestJobsOfARow(t *testing.T) {
 			if f.Rule == "generator-bound" || f.Rule == "rate-mismatch" {
 				t.Errorf("%s: %+v", c.name, f)
 			}
+		}
+	}
+}
+
+// Of a row that sums several sections only the common options are known, and no default is filled in.
+func TestWorkOfSections(t *testing.T) {
+	for _, ran := range []int{1000, 2000} {
+		var b Batch
+		text := doc(now, `"ioengine" : "libaio", "bs" : "4k"`, job("a", 0, 1000, 1000, `"rw" : "randwrite"`))
+		add(t, &b, Source{Name: "x.json"}, strings.Replace(text, `"job_runtime" : 1000`, fmt.Sprintf(`"job_runtime" : %d`, ran), 1))
+		_, trials, _ := finish(t, &b)
+		var work map[string]string
+		if err := json.Unmarshal([]byte(trials[0].Facts[iotax.JobFact]), &work); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"kind": "fio", "rw": "randwrite", "bs": "4096", "ioengine": "libaio", "iodepth": "1", "numjobs": "1", "direct": "0"}
+		depth := "1"
+		if ran > 1000 {
+			want = map[string]string{"kind": "fio", "bs": "4096", "ioengine": "libaio", iotax.PartlyKnown: "yes"}
+			depth = ""
+		}
+		if !maps.Equal(work, want) || trials[0].Facts["iodepth"] != depth {
+			t.Errorf("after %d ms of jobs: %v, depth %q; want %v", ran, work, trials[0].Facts["iodepth"], want)
 		}
 	}
 }

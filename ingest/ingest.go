@@ -560,7 +560,7 @@ func jobFacts(r *fio.Result) map[string]string {
 	}
 	if facts["ioengine"] != "" && sum > 0 {
 		facts["numjobs"] = strconv.Itoa(sum)
-		if facts["iodepth"] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 }) {
+		if facts["iodepth"] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 || ofSections(r, &j) }) {
 			facts["iodepth"] = "1"
 		}
 	}
@@ -579,6 +579,11 @@ func jobFacts(r *fio.Result) map[string]string {
 	}
 	return facts
 }
+
+func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus }
+
+// ofSections reports whether j is a row of JSON that sums several sections: only the options that all of them have are known.
+func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
 
 // normal is the work of the jobs of r as the fio workload has it. Only JSON has all options.
 func normal(r *fio.Result) map[string]string {
@@ -605,7 +610,7 @@ func normal(r *fio.Result) map[string]string {
 			prefix = strconv.Itoa(len(seen)) + "."
 		}
 		read := fio.Normal
-		if r.Kind != fio.KindJSON && r.Kind != fio.KindJSONPlus || len(j.Options)+len(r.Options) == 0 {
+		if !isJSON(r) || len(j.Options)+len(r.Options) == 0 || ofSections(r, &j) {
 			read, out[iotax.PartlyKnown] = fio.Partly, "yes"
 		}
 		for k, v := range read(settings(r.Options, j.Options)) {
