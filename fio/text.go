@@ -574,7 +574,7 @@ func (t *textReader) direction(name, s string) bool {
 		return false
 	}
 	if size.value == 0 && rate.value == 0 && iops.value == 0 {
-		// As unified_rw_reporting=both has it for mixed. Its latencies follow, and are nobody's.
+		// As unified_rw_reporting=both has it for mixed. Its latencies follow, and belong to no direction.
 		t.dir, t.pct = &Direction{}, nil
 		return t.job != nil
 	}
