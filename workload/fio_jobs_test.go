@@ -122,7 +122,7 @@ workloads:
     fio:
       command: |
         sudo fio --name=a --rw=randread --filename=/dev/sdb --runtime=30 \
-          --bs=4k --kb_base=1000 --size=4k --output=x.json | tee log
+          --bs=4k --kb_base=1000 --size=8k --output=x.json | tee log
       iodepth: 8
 `
 	p, err := plan.Parse("p.yaml", []byte(src), allKinds())
@@ -145,12 +145,12 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.bs != 4096 || r.layout.bytes != 4096 { // 4000, in whole pages
+	if r.bs != 4096 || r.layout.bytes != 8192 { // 4000 and 8000, in whole pages
 		t.Errorf("%+v", r)
 	}
 	got := strings.Join((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "psync", runtime: 1}).args(), " ")
-	if !strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4k --kb_base=1024 --iodepth=8 ") &&
-		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=4k --iodepth=8 ") {
+	if !strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=8k --kb_base=1024 --iodepth=8 ") &&
+		!strings.HasPrefix(got, "fio --readonly --name=iotax.w --ioengine=psync --rw=randread --bs=4k --kb_base=1000 --size=8k --iodepth=8 ") {
 		t.Error(got)
 	}
 }
