@@ -24,6 +24,7 @@ func TestApartInAnyOrder(t *testing.T) {
 	jsonOf := func(options string) string {
 		return doc(now, `"ioengine" : "libaio"`, job("a", 0, 1000, 1000, options))
 	}
+	engine := func(name string) string { return strings.Replace(text("4096B"), "psync", name, 1) }
 	for _, c := range []struct {
 		name, text string
 		want       []string
@@ -34,7 +35,10 @@ func TestApartInAnyOrder(t *testing.T) {
 		{"an option and its default", jsonOf(`"direct" : "0"`) + later(jsonOf(``)), []string{"a", "a"}},
 		{"two names of an option", jsonOf(`"buffered" : "0", "blocksize" : "4k"`) + later(jsonOf(`"direct" : "1", "bs" : "4096"`)), []string{"a", "a"}},
 		{"another file and another time", jsonOf(`"filename" : "x", "runtime" : "10"`) + later(jsonOf(`"filename" : "y", "runtime" : "20"`)), []string{"a", "a"}},
-		{"offsets", jsonOf(`"randrepeat" : "0"`) + later(jsonOf(``)), []string{"a randrepeat=0", "a"}},
+		{"offsets", jsonOf(`"randrepeat" : "0"`) + later(jsonOf(``)), []string{"a", "a"}},
+		{"defaults and what is recorded", jsonOf(`"invalidate" : "1", "bwavgtime" : "500", "unlink" : "1"`) + later(jsonOf(``)), []string{"a", "a"}},
+		{"two ways to write a mix", jsonOf(`"rw" : "rw", "rwmixread" : "70"`) + later(jsonOf(`"readwrite" : "readwrite", "rwmixwrite" : "30"`)), []string{"a", "a"}},
+		{"an engine and the default, of which text shows both", engine("psync") + engine("libaio"), []string{"a", "a ioengine=libaio"}},
 	} {
 		var b Batch
 		add(t, &b, Source{Name: "x.txt"}, c.text)

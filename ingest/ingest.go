@@ -393,7 +393,7 @@ type work struct {
 // value is that of an option, "" for the default, and whether it is known.
 func (w work) value(key string) (string, bool) {
 	v, ok := w.options[key]
-	return v, ok || w.all && key != "numjobs" && key != "iodepth"
+	return v, ok || w.all
 }
 
 // done is an option that only tellApart knows: the directions in which a job did something.
@@ -402,53 +402,25 @@ const done = "done"
 // first are the options by which workloads of one name are told apart before all others.
 var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
 
-var (
-	// incidental are options that change where a job runs, how long, and what is reported of it.
-	incidental = regexp.MustCompile(`^(name|description|filename|filename_format|directory|runtime|time_based|ramp_time|startdelay|randseed|stonewall|new_group|wait_for|group_reporting|` +
-		`exitall|exitall_on_error|exit_what|kb_base|unit_base|significant_figures|unified_rw_reporting|disk_util|per_job_logs|percentile_list|exec_.*|log_.*|.*_log|.*_percentiles)$`)
-	sizes = []string{"bs", "size", "io_size", "filesize", "offset", "offset_increment"}
-	// onByDefault are options whose 0 is not their default.
-	onByDefault = []string{"randrepeat", "invalidate", "scramble_buffers", "fadvise_hint", "create_serialize", "create_fsync", "fallocate"}
-)
-
-// workOf collects the options of all jobs of a result.
+// workOf is the work of the jobs of a result, with sizes as names of workloads have them.
 func workOf(r *fio.Result) work {
-	w := work{options: map[string]string{}, all: r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus}
-	for _, j := range r.Jobs {
-		own := map[string]string{}
-		for _, options := range []map[string]string{r.Options, j.Options} { // the job's own win
-			for k, v := range options {
-				own[fio.Canonical(k)] = v
-			}
+	n := normal(r)
+	w := work{options: map[string]string{}, all: n[iotax.PartlyKnown] == ""}
+	delete(n, iotax.PartlyKnown)
+	for k, v := range n {
+		if strings.HasSuffix(k, "bs") || strings.HasSuffix(k, "size") {
+			v = canonical(v)
 		}
-		w.all = w.all && len(own) > 0 && j.Members < 2
-		for k, v := range own {
-			switch {
-			case incidental.MatchString(k):
-				continue
-			case slices.Contains(sizes, k):
-				v = canonical(v)
-			case k == "buffered":
-				k, v = "direct", map[string]string{"0": "1"}[v]
-			case v == "":
-				v = "1"
-			}
-			if v == "0" && !slices.Contains(onByDefault, k) {
-				v = ""
-			}
-			if have := strings.Split(w.options[k], "+"); w.options[k] != "" && !slices.Contains(have, v) {
-				v = w.options[k] + "+" + v
-			} else if w.options[k] != "" {
-				v = w.options[k]
-			}
-			w.options[k] = v
+		w.options[k] = v
+	}
+	for _, options := range []map[string]string{r.Options, r.Jobs[0].Options} {
+		for k := range options {
+			k = fio.Canonical(k)
+			w.options[k] += "" // normal leaves out a default, which is known
 		}
 	}
-	facts := jobFacts(r)
-	for _, k := range []string{"iodepth", "numjobs"} {
-		if delete(w.options, k); facts[k] != "" {
-			w.options[k] = facts[k]
-		}
+	if v := jobFacts(r)["numjobs"]; v != "" {
+		w.options["numjobs"] = v
 	}
 	w.options[done] = strings.Join(directions(r.Values()), "+") // terse does not show rw
 	return w
