@@ -39,6 +39,9 @@ func TestApartInAnyOrder(t *testing.T) {
 		{"defaults and what is recorded", jsonOf(`"invalidate" : "1", "bwavgtime" : "500", "unlink" : "1"`) + later(jsonOf(``)), []string{"a", "a"}},
 		{"two ways to write a mix", jsonOf(`"rw" : "rw", "rwmixread" : "70"`) + later(jsonOf(`"readwrite" : "readwrite", "rwmixwrite" : "30"`)), []string{"a", "a"}},
 		{"an engine and the default, of which text shows both", engine("psync") + engine("libaio"), []string{"a", "a ioengine=libaio"}},
+		{"the base of all and a size of the job", doc(now, `"kb_base" : "1000"`, job("a", 0, 1000, 1000, `"bs" : "4k"`)) + later(doc(now, "", job("a", 0, 1000, 1000, `"bs" : "4000"`))), []string{"a", "a"}},
+		{"the base of the job and a size of all", doc(now, `"bs" : "4k"`, job("a", 0, 1000, 1000, `"kb_base" : "1000"`)) + later(doc(now, `"bs" : "4000"`, job("a", 0, 1000, 1000, ""))), []string{"a", "a"}},
+		{"a base of the job that is not that of all", doc(now, `"kb_base" : "1000", "bs" : "4k"`, job("a", 0, 1000, 1000, `"kb_base" : "1024"`)) + later(doc(now, `"bs" : "4096"`, job("a", 0, 1000, 1000, ""))), []string{"a", "a"}},
 	} {
 		var b Batch
 		add(t, &b, Source{Name: "x.txt"}, c.text)

@@ -559,12 +559,12 @@ func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members 
 
 // normal is the work of the jobs of r as the fio workload has it. Only JSON has all options.
 func normal(r *fio.Result) map[string]string {
-	settings := func(options ...map[string]string) (out []fio.Setting) {
-		for _, m := range options {
-			base := 1024
-			if m["kb_base"] == "1000" {
-				base = 1000
-			}
+	settings := func(all, own map[string]string) (out []fio.Setting) {
+		base := 1024
+		if cmp.Or(own["kb_base"], all["kb_base"]) == "1000" {
+			base = 1000
+		}
+		for _, m := range []map[string]string{all, own} {
 			for _, k := range slices.Sorted(maps.Keys(m)) {
 				out = append(out, fio.Setting{Key: k, Value: m[k], KBBase: base})
 			}
