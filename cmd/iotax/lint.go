@@ -157,12 +157,13 @@ var (
 // text finds out what a text is, and lints it.
 func (l *linter) text(name, text string) error {
 	ext := strings.ToLower(filepath.Ext(name))
+	script := scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text) // it may quote a plan
 	switch {
-	case ext == ".yaml" || ext == ".yml" || planKey.MatchString(text) && !lint.LooksLikeJob(text):
+	case ext == ".yaml" || ext == ".yml" || !script && planKey.MatchString(text) && !lint.LooksLikeJob(text):
 		return l.plan(name, text)
 	case ext == ".fio" || lint.LooksLikeJob(text) && lint.JobText(text):
 		return l.job(name, text)
-	case (scripts[ext] || strings.HasPrefix(text, "#!")) && lint.Scripted(text):
+	case script && lint.Scripted(text):
 		return l.script(name, text)
 	case lint.LooksLikeJob(text) && !fioCommand.MatchString(text):
 		return l.job(name, text)
@@ -277,7 +278,7 @@ func (l *linter) command(name, text string) error {
 		return iotax.ReadFile(filepath.FromSlash(file), fio.MaxJob)
 	}, l.facts)
 	if err != nil {
-		return &iotax.Error{Op: "lint command", On: name, Err: err}
+		return &iotax.Error{Op: "lint", On: name, Err: err}
 	}
 	l.add(found)
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,25 @@ NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWA
 	} {
 		if got := held(lsblk, device); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", device, got, want)
+		}
+	}
+}
+
+// A document that quotes a plan is not a plan.
+func TestLintOfTheDocs(t *testing.T) {
+	docs, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(docs) < 10 {
+		t.Fatal(docs, err)
+	}
+	for _, name := range append(docs, "../../README.md") {
+		l := &linter{}
+		if err := l.lint(name); err != nil && !strings.Contains(err.Error(), "it holds no fio command") && !strings.Contains(err.Error(), "it is no job file") {
+			t.Error(err)
+		}
+		for _, f := range l.found {
+			if f.Rule == "not-a-plan" {
+				t.Errorf("%s:%d: %s: %s", name, f.Line, f.Rule, f.Evidence)
+			}
 		}
 	}
 }
