@@ -106,16 +106,45 @@ func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 // wrappers are programs that run the command behind them, here and now.
 var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
 
-// position is the line and the character, both from 1, of a byte.
-func position(text string, offset int) (line, column int) {
-	before := text[:offset]
-	start := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+// lines is a text with a mark for every markStep bytes, so that a place is found without counting from the start.
+type lines struct {
+	text  string
+	marks [][2]int // line and column
+}
+
+const markStep = 1 << 10
+
+func newLines(text string) *lines {
+	l := &lines{text: text}
+	line, column := 1, 1
+	for i := 0; i <= len(text); i += markStep {
+		l.marks = append(l.marks, [2]int{line, column})
+		line, column = advance(line, column, text[i:min(i+markStep, len(text))])
+	}
+	return l
+}
+
+// at is the line and the character, both from 1, of a byte.
+func (l *lines) at(offset int) (line, column int) {
+	m := offset / markStep
+	return advance(l.marks[m][0], l.marks[m][1], l.text[m*markStep:offset])
+}
+
+func advance(line, column int, text string) (int, int) {
+	for _, b := range []byte(text) {
+		switch {
+		case b == '\n':
+			line, column = line+1, 1
+		case utf8.RuneStart(b):
+			column++
+		}
+	}
+	return line, column
 }
 
 // A call is a simple command of a script.
 type call struct {
-	text string // of the whole
+	text *lines // of the whole
 	args []*syntax.Word
 }
 
@@ -124,7 +153,7 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	none := call{}
 	fail := func(offset int, mend, format string, args ...any) (call, []string, map[string]string, error) {
 		e := &JobError{Msg: fmt.Sprintf(format, args...), Mend: mend}
-		e.Line, e.Column = position(text, offset)
+		e.Line, e.Column = newLines(text).at(offset)
 		return none, nil, nil, e
 	}
 	if i := strings.IndexByte(text, 0); i >= 0 {
@@ -142,6 +171,7 @@ func findCall(text string) (call, []string, map[string]string, error) {
 		}
 		return fail(0, "", "%v", err)
 	}
+	places := newLines(text)
 	var calls []call
 	var ignored []string
 	assigns := map[string]string{}
@@ -162,16 +192,16 @@ func findCall(text string) (call, []string, map[string]string, error) {
 		before := len(calls)
 		switch cmd := s.Cmd.(type) {
 		case *syntax.CallExpr:
-			c := call{text: text, args: cmd.Args}
+			c := call{text: places, args: cmd.Args}
 			if len(calls) == 0 {
-				bad = assign(assigns, text, cmd.Assigns)
+				bad = assign(assigns, places, cmd.Assigns)
 			}
 			if c.isFio() {
 				calls = append(calls, c)
 			}
 		case *syntax.DeclClause:
 			if len(calls) == 0 {
-				bad = assign(assigns, text, cmd.Args)
+				bad = assign(assigns, places, cmd.Args)
 			}
 		case *syntax.TimeClause:
 			walk(cmd.Stmt)
@@ -275,7 +305,7 @@ func ParseCommands(text string) ([]*Command, error) {
 		var pe syntax.ParseError
 		if errors.As(err, &pe) {
 			e.Msg = pe.Text
-			e.Line, e.Column = position(text, min(int(pe.Pos.Offset()), len(text)))
+			e.Line, e.Column = newLines(text).at(min(int(pe.Pos.Offset()), len(text)))
 		}
 		return nil, e
 	}
@@ -291,6 +321,7 @@ func ParseCommands(text string) ([]*Command, error) {
 		}
 		return true
 	})
+	places := newLines(text)
 	var out []*Command
 	var errs []error
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -305,7 +336,7 @@ func ParseCommands(text string) ([]*Command, error) {
 		}
 		var words []word
 		for _, a := range call0.Args {
-			w := place(text, a)
+			w := place(places, a)
 			parts, err := guarded(func() ([]string, error) { return expand.Fields(openShell(vars), a) })
 			if err != nil {
 				parts = []string{"${…}"}
@@ -392,7 +423,7 @@ func (c *Command) Empty() bool {
 const maxValue = 1 << 16
 
 // assign notes the variables that a statement sets.
-func assign(vars map[string]string, text string, as []*syntax.Assign) error {
+func assign(vars map[string]string, text *lines, as []*syntax.Assign) error {
 	for _, a := range as {
 		if a.Name == nil || a.Naked || a.Value == nil || a.Index != nil {
 			continue
@@ -457,7 +488,7 @@ func guarded[T any](expand func() (T, error)) (out T, err error) {
 }
 
 // failed is the error of a word that could not be expanded.
-func failed(text string, at *syntax.Word, err error) error {
+func failed(text *lines, at *syntax.Word, err error) error {
 	w := place(text, at)
 	if errors.Is(err, errSubstitution) {
 		return w.fail("write the value itself", "a command in $(…) or <(…) is not run")
@@ -466,8 +497,8 @@ func failed(text string, at *syntax.Word, err error) error {
 }
 
 // place is an empty word that stands where at does.
-func place(text string, at *syntax.Word) (w word) {
-	w.line, w.column = position(text, min(int(at.Pos().Offset()), len(text)))
+func place(text *lines, at *syntax.Word) (w word) {
+	w.line, w.column = text.at(min(int(at.Pos().Offset()), len(text.text)))
 	return w
 }
 
