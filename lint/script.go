@@ -17,7 +17,7 @@ func Script(name, text string, facts Facts) ([]Finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
+		out = append(out, moved(found, name, s.after)...)
 	}
 	return sorted(out), nil
 }
@@ -25,10 +25,11 @@ func Script(name, text string, facts Facts) ([]Finding, error) {
 // Scripted reports whether a text has a fio command, or a job file between other lines.
 func Scripted(text string) bool { return len(snippets(text)) > 0 }
 
-// A snippet is a part of a text with as many empty lines before it as there are lines, so that places stay right.
+// A snippet is a part of a text that begins after a number of lines.
 type snippet struct {
-	text string
-	job  bool
+	text  string
+	after int
+	job   bool
 }
 
 var (
@@ -56,12 +57,12 @@ func snippets(text string) []snippet {
 		for end < len(lines) && !strings.HasPrefix(strings.TrimLeft(lines[end], " \t>"), open[1]) {
 			end++
 		}
-		switch block := strings.Repeat("\n", i+1) + strings.Join(lines[i+1:min(end, len(lines))], ""); {
+		switch block := strings.Join(lines[i+1:min(end, len(lines))], ""); {
 		case isJob(block):
-			out = append(out, snippet{text: block, job: true})
+			out = append(out, snippet{text: block, after: i + 1, job: true})
 		case command.MatchString(block) && (open[2] == "" || shells[strings.ToLower(open[2])]):
-			out = append(out, snippet{text: block})
-			out = append(out, documents(block)...)
+			out = append(out, snippet{text: block, after: i + 1})
+			out = append(out, documents(block, i+1)...)
 		}
 		i = end
 	}
@@ -71,31 +72,32 @@ func snippets(text string) []snippet {
 	if !command.MatchString(text) {
 		return nil
 	}
-	return append([]snippet{{text: text}}, documents(text)...)
+	return append([]snippet{{text: text}}, documents(text, 0)...)
 }
 
 // shells are the names by which Markdown calls a shell.
 var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
 
-// documents finds the job files in the here documents of a script.
-func documents(text string) []snippet {
+// documents finds the job files in the here documents of a script, which begins after a number of lines.
+func documents(text string, after int) []snippet {
 	var out []snippet
 	lines := strings.SplitAfter(text, "\n")
+	last := map[string]int{} // place of each line, so that a document without end is not searched for it
+	for i, l := range lines {
+		last[strings.TrimSpace(l)] = i
+	}
 	for i := 0; i < len(lines); i++ {
 		m := heredoc.FindStringSubmatch(lines[i])
-		if m == nil {
+		if m == nil || last[m[1]] <= i {
 			continue
 		}
 		end := i + 1
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		if end == len(lines) {
-			continue
-		}
 		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell replaces them
 		if isJob(body) {
-			out = append(out, snippet{text: strings.Repeat("\n", i+1) + body, job: true})
+			out = append(out, snippet{text: body, after: after + i + 1, job: true})
 		}
 		i = end
 	}
@@ -147,19 +149,29 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 		for i+1 < len(lines) && strings.HasSuffix(strings.TrimRight(lines[i], "\r\n"), `\`) {
 			i++
 		}
-		one := strings.Repeat("\n", start) + strings.Join(lines[start:i+1], "")
+		one := strings.Join(lines[start:i+1], "")
 		if !command.MatchString(one) {
 			continue
 		}
 		found, err := commands(name, one, nil, facts)
 		switch {
 		case err == nil:
-			out = append(out, found...)
+			out = append(out, moved(found, name, start)...)
 		case !errors.As(err, new(*notScript)):
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// moved puts the findings of a part of a file at their places in the whole, of which lines come before the part.
+func moved(found []Finding, file string, lines int) []Finding {
+	for i := range found {
+		if found[i].File == file && found[i].Line > 0 {
+			found[i].Line += lines
+		}
+	}
+	return found
 }
 
 // notScript reports that a text is not a shell script.

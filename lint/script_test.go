@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestScript finds every fio command and job file between other text, and nothing else.
@@ -62,5 +63,29 @@ func TestCommandReadsJobFiles(t *testing.T) {
 	}
 	if _, err := Commands("command", "fio none.fio", read, here); err == nil {
 		t.Error("a job file that does not exist is no error")
+	}
+}
+
+// Long texts take a time in proportion to their length.
+func TestScriptOfManyLines(t *testing.T) {
+	for name, text := range map[string]string{
+		"fences":         strings.Repeat("```\n", 60000),
+		"here documents": "fio --name=a --size=1g\n" + strings.Repeat("cat <<EOF1\n", 40000),
+		"no script":      strings.Repeat("fio --name=a --size=1g\n", 5000) + "echo 'x\n",
+		"names":          "fio" + strings.Repeat(" --name=a", 2000),
+	} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := Script("x", text, Facts{})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: not done after 20 s", name)
+		}
 	}
 }
