@@ -130,8 +130,12 @@ func orWord(s, otherwise string) string {
 
 var (
 	errNone  = errors.New("it takes a number from 1")
+	errZero  = errors.New("the number is below 1")
 	errShare = errors.New("a share is at most 100%")
 )
+
+// belowOne is what fio does with a number below 1 that it accepts.
+var belowOne = map[string]string{"numjobs": "makes copies of the job until it reaches its maximum", "nrfiles": "does no I/O"}
 
 // counted are options whose number is no size.
 var counted = map[string]bool{"iodepth": true, "numjobs": true, "nrfiles": true}
@@ -148,7 +152,9 @@ func (s setting) readings() (parts []string, errs []error) {
 	case "iodepth", "numjobs", "nrfiles":
 		n, err := fio.ParseSize(v, s.base)
 		if err == nil && n < 1 {
-			err = errNone
+			if err = errNone; s.key != "iodepth" {
+				err = errZero
+			}
 		}
 		read(v, err)
 	case "size", "io_size", "offset", "offset_increment":
@@ -320,6 +326,9 @@ func misread(j *job, r *report) {
 			var m *fio.MisreadError
 			switch {
 			case err == nil || open(s.value) || o.Check(s.value, s.bare, s.base) != nil:
+			case err == errZero:
+				r.at(j, s, "%s=%s: fio accepts it, and %s", s.key, parts[i], belowOne[s.key])
+				r.mend("write a number from 1")
 			case err == errShare:
 				r.at(j, s, "%s=%s: fio takes a share of more than 100%% for a number of bytes without end", s.key, parts[i])
 				r.mend("write a share of at most 100%%, and loops or io_size for more than one pass")

@@ -89,3 +89,13 @@ func TestScriptOfManyLines(t *testing.T) {
 		}
 	}
 }
+
+// fio --parse-only accepts these, except for a depth of 0.
+func TestNumbersBelowOne(t *testing.T) {
+	for option, want := range map[string]string{"numjobs=0": "misread-value", "nrfiles=0": "misread-value", "iodepth=0": "bad-value"} {
+		found, err := Script("x", "fio --name=a --rw=read --size=64g --direct=1 --"+option+"\n", Facts{})
+		if err != nil || len(about(found, want)) != 1 || (len(about(found, "bad-value")) == 1) != (want == "bad-value") {
+			t.Errorf("%s: %+v, %v", option, found, err)
+		}
+	}
+}
