@@ -246,7 +246,7 @@ func oneOf(words []string) string {
 func (o Option) number(f form, s string, kbBase int) error {
 	if strings.HasSuffix(s, "z") {
 		if f.kind != "STR_VAL_ZONE" {
-			return refused("it takes no number of zones")
+			return refused("it does not take a number of zones")
 		}
 		if !zones.MatchString(s) {
 			return refused("%q is not a number of zones", s)

@@ -57,11 +57,11 @@ const leastGuest = 256 << 20
 func (s *Guest) Validate() error {
 	switch {
 	case s.Memory < leastGuest || s.Memory%(1<<20) != 0:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Root < 64<<20 || s.Root%(1<<20) != 0:
-		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little, or no whole number of MiB", s.Root), Mend: "256MiB is enough for the programs that a guest gets"}
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Root), Mend: "256MiB is enough for the programs that a guest gets"}
 	case s.Size < 1<<20 || s.Size%(1<<20) != 0:
 		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 64MiB"}
 	case s.Each < plan.Duration(100*time.Millisecond):
