@@ -148,6 +148,11 @@ func TestBrowserLive(t *testing.T) {
 	if err := os.WriteFile(secret, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if s, err := store.Open(t.Context(), db); err != nil {
+		t.Fatal(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	command := func(args ...string) (*exec.Cmd, io.Reader) {
 		t.Helper()
 		cmd := exec.Command(bin, append([]string{"--store", db}, args...)...)
