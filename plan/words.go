@@ -371,14 +371,16 @@ func (w *words) unknown(n *node, name string) {
 	w.fail(n, mend, "%s is no kind of target", quote(name))
 }
 
-// add puts a target under its word as name; the same word twice is two targets (an A/A pair).
+// add puts a target under its word as name, without the wish to make its directory; the same word twice is two
+// targets (an A/A pair).
 func (w *words) add(n *node, entries ...pair) {
-	name := n.text
+	word := strings.Replace(n.text, ",create=true", "", 1)
+	name := word
 	for i := 2; ; i++ {
 		if _, there := w.targets.get(name); !there {
 			break
 		}
-		name = fmt.Sprintf("%s #%d", n.text, i)
+		name = fmt.Sprintf("%s #%d", word, i)
 	}
 	w.targets.entries = append(w.targets.entries, pair{n.made(name), mapping(n, entries...)})
 }
