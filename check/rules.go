@@ -219,7 +219,7 @@ var (
 
 	cacheServed = Rule{ID: "cache-served", Severity: iotax.Invalid, Scope: OfTrial, Title: "a cache answered, not the device",
 		Why: "The workload asked for uncached (direct) reads, but less than 95 % of its bytes were read from the device under the target, as this host counts them or as the target's own machine does: the page cache of the guest, of the host or of the server gave the rest. " +
-			"The number stays printed, is labelled, and is not ranked: it is no number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
+			"The number stays printed, is labelled, and is not ranked: it is not a number of the device. The counters also saw the ramp. Where they are below 95 % even without counting it, the finding is an error; " +
 			"where they are so only of what was asked for in ramp and window together (by the count of the guest's disk; else the ramp is taken to have run at half the rate, or slower if the trial's own processes asked for less), and in a run that asked for warm caches, it is a warning. " +
 			"What the kernel adds to the account of the trial's own processes never makes a trial invalid: it misses the I/O of servers and kernel threads. So reads by another process can hide a cache.",
 		Mend: "use a file larger than the cache; use `cache: none`; let both sides use the cache (`--warm`, `direct: 0`) and say so"}

@@ -92,7 +92,9 @@ func (w word) fail(mend, format string, args ...any) error {
 }
 
 var (
-	fioName = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
+	// The name of an image whose program is fio.
+	fioImage = regexp.MustCompile(`^fio:[\w.-]+$`)
+	fioName  = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
 	// "user@host:~$ ", "[root@host ~]# ", "$ ", "# " before a command that begins with one of the known.
 	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
 	// A backslash joins lines only at their very end.
@@ -391,7 +393,7 @@ func program(words []word) int {
 		if found < 0 && (lookup || slices.Contains(others, w.text)) {
 			return -1
 		}
-		if isFio(w.text) && i+1 < len(words) {
+		if (isFio(w.text) || i > 0 && fioImage.MatchString(base)) && i+1 < len(words) {
 			// docker run --name fio IMAGE fio --name=…: the program is the one with options behind it.
 			if found < 0 || strings.HasPrefix(words[i+1].text, "-") && !strings.HasPrefix(words[found+1].text, "-") {
 				found = i
@@ -535,6 +537,13 @@ var valued = map[string]struct {
 	"merge-blktrace-only": {'n', 'A'},
 }
 
+// choices are the values of those of fio's own options that take only some.
+var choices = map[string][]string{
+	"output-format": {"normal", "json", "json+", "terse", "minimal", "csv"},
+	"terse-version": {"2", "3", "4", "5"},
+	"idle-prof":     {"calibrate", "system", "percpu"},
+}
+
 // options reads the arguments of fio as getopt_long_only does: one dash or two, a value behind = or in the
 // next word, names that are cut short as long as only one fits.
 func (c *Command) options(words []word) error {
@@ -572,6 +581,16 @@ func (c *Command) options(words []word) error {
 		}
 		if has && arg == 'n' {
 			return w.fail("write --"+name, "--%s takes no value", name)
+		}
+		if name == "name" && value == "" {
+			return w.fail("write --name=test", "--name has no value")
+		}
+		if choices := choices[name]; own && choices != nil && !strings.Contains(value, "${") {
+			for v := range strings.SplitSeq(value, ",") {
+				if !slices.Contains(choices, v) {
+					return w.fail("write one of "+strings.Join(choices, ", "), "--%s has no %q", name, v)
+				}
+			}
 		}
 		switch {
 		case own:

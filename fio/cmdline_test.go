@@ -73,6 +73,9 @@ func TestParseCommandErrors(t *testing.T) {
 		{"", "the text holds no fio command", "begin with fio"},
 		{"echo fio --name=a", "the text holds no fio command", ""},
 		{"fio --name=a\nfio --name=b", "line 2, character 1: a second fio command", "workload of its own"},
+		{"fio --name= --rw=read", "line 1, character 5: --name has no value", "--name=test"},
+		{"fio --name=a --output-format=json,xml", `--output-format has no "xml"`, "json+"},
+		{"fio --name=a --terse-version=9", `--terse-version has no "9"`, "5"},
 		{"fio --name=a --=4", "names no option", ""},
 		{"fio \x00", "NUL", ""},
 	} {

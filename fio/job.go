@@ -49,6 +49,8 @@ type JobError struct {
 	Column int    // in characters from 1; 0 when it is about the whole line
 	Msg    string
 	Mend   string // "" when nothing is known
+
+	Accepted bool // fio reads on, but not what was meant
 }
 
 func (e *JobError) Error() string {
@@ -138,8 +140,11 @@ func (p *jobParser) file(name, text string) *JobFile {
 		case s[0] == '[':
 			section, ok := strings.CutSuffix(s[1:], "]")
 			switch {
+			case !ok && section == "":
+				fail("give the job a name, as in [randread]", "the section has no name")
 			case !ok:
-				fail("write ["+strings.TrimRight(section, " ]")+"]", "%q is no section header: fio would drop its last character", s)
+				fail("write ["+strings.TrimRight(section, " ]")+"]", "%q has no closing bracket: fio drops its last character instead", s)
+				p.errs[len(p.errs)-1].(*JobError).Accepted = true
 			case section == "":
 				fail("give the job a name, as in [randread]", "the section has no name")
 			case p.nested():

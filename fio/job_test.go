@@ -94,8 +94,8 @@ func TestJobErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"rw=read\n":                           "line 1: rw stands before the first [section]",
 		"include x\n[a]\n":                    "line 1: include x stands before the first [section]",
-		"[a]\n[b\n":                           `line 2: "[b" is no section header`,
-		"[a;b]\n":                             `line 1: "[a" is no section header`,
+		"[a]\n[b\n":                           `line 2: "[b" has no closing bracket`,
+		"[a;b]\n":                             `line 1: "[a" has no closing bracket`,
 		"[]\n":                                "line 1: the section has no name",
 		"[a]\n=4k\n":                          `line 2: "=4k" has no option name`,
 		"[a]\ninclude other.fio\n":            "line 2: include is not supported here",
@@ -135,7 +135,7 @@ func TestExpand(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"${NO}": "the variable NO", "${DIR": "no closing }", "$ncpus/0": "division by zero", "($ncpus+1": "a ) is missing",
-		"9000000000000*9000000000000*$ncpus": "out of range", "$ncpus*": "no number", "$pagesize/1k": "does not fit", "/mnt/$ncpus": "no number", "2^99*$ncpus": "out of range",
+		"9000000000000*9000000000000*$ncpus": "out of range", "$ncpus*": "not a number", "$pagesize/1k": "does not fit", "/mnt/$ncpus": "not a number", "2^99*$ncpus": "out of range",
 	} {
 		if got, err := Expand(in, lookup); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v", in, got, err)

@@ -387,7 +387,7 @@ func (d *decoder) float() (float64, error) {
 			return 0, nil
 		}
 		d.pos = start
-		return 0, fmt.Errorf("%.20q is no number", raw)
+		return 0, fmt.Errorf("%.20q is not a number", raw)
 	}
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0, nil

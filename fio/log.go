@@ -278,7 +278,7 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 			field, tail, _ := bytes.Cut(rest, []byte(","))
 			v, ok := decimal(bytes.TrimSpace(field))
 			if !ok {
-				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is no number", n, field)
+				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is not a number", n, field)
 			}
 			head[i], rest = v, tail
 		}
@@ -290,7 +290,7 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 			field, tail, _ := bytes.Cut(rest, []byte(","))
 			v, ok := decimal(bytes.TrimSpace(field))
 			if !ok {
-				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is no number", n, field)
+				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is not a number", n, field)
 			}
 			sums[dir][i] += count(v)
 			rest = tail

@@ -26,7 +26,7 @@ type Option struct {
 // NewerThan reports whether the option appeared after a version of fio, given as "fio-3.16" or "3.16".
 // What cannot be told is false.
 func (o Option) NewerThan(version string) bool {
-	version = strings.TrimPrefix(version, "fio-") // a build between releases has a tail, which is no number
+	version = strings.TrimPrefix(version, "fio-") // a build between releases has a tail, which is not a number
 	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
 }
 

@@ -286,7 +286,7 @@ func (p *expression) number() (int64, error) {
 		n = n*base + d
 	}
 	if i == start {
-		return 0, fmt.Errorf("%q is no number", s)
+		return 0, fmt.Errorf("%q is not a number", s)
 	}
 	if s = s[i:]; p.bc {
 		p.s = strings.TrimLeft(s, " \t")

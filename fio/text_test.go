@@ -301,7 +301,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(checkRead)
 }
 
-// checkRead holds for every input: parts in order, each with something, no value that is no number,
+// checkRead holds for every input: parts in order, each with something, no value that is not a number,
 // and the same parts however the input comes.
 func checkRead(t *testing.T, data []byte, name string) {
 	parts := Read(data, name)

@@ -29,8 +29,8 @@ var cacheRules = []Rule{
 		Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 1, end_fsync: 1}}",
 		in:   inFile | inPlan, job: overwritten},
 	{ID: "randrepeat", Severity: iotax.Info, Title: "every run reads the same offsets",
-		Why: "`randrepeat` is on unless told otherwise: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
-			"A job that asks for it in so many words (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
+		Why: "`randrepeat` is on by default: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
+			"A job that sets it explicitly (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
 		Mend: "add `randrepeat=0`, or a `randseed` that is the same for all targets and new for each repetition",
 		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=1",
 		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=0",
@@ -132,5 +132,5 @@ func randrepeat(j *job, r *report) {
 			return
 		}
 	}
-	r.at(j, j.first("rw"), "rw=%s reads the same offsets in every run: randrepeat is on unless told otherwise", j.mode())
+	r.at(j, j.first("rw"), "rw=%s reads the same offsets in every run: randrepeat is on by default", j.mode())
 }

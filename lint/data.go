@@ -146,7 +146,7 @@ func sizeUnits(j *job, r *report) {
 
 var numbered = regexp.MustCompile(`(?i)\d+[kmgtp](?:ib|b)?\b`)
 
-// latencyOptions ask for latencies in so many words.
+// latencyOptions ask for latencies explicitly.
 var latencyOptions = []string{"write_lat_log", "write_hist_log", "lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "latency_target", "max_latency", "log_hist_msec"}
 
 func gtodReduce(j *job, r *report) {

@@ -27,7 +27,7 @@ var fileRules = []Rule{
 		in:   inFile, job: deviceOverwritten},
 	{ID: "jobs-compete", Severity: iotax.Warning, Title: "sections run at the same time",
 		Why: "fio starts all sections of a job file together, unless `stonewall` or `wait_for` says otherwise. Sections that do different things then share the device, and none of their numbers is its own. " +
-			"Where they differ only in depth, number, engine or direct it is a note. Sections that differ in nothing but their place, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`) or end each other (`exitall`) are taken for meant. With `group_reporting` the sections are one row of the output as well.",
+			"Where they differ only in depth, number, engine or direct it is a note. Sections that differ in nothing but their place, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`) or end each other (`exitall`) are assumed to be intended. With `group_reporting` the sections are one row of the output as well.",
 		Mend: "add `stonewall` to every section that has to wait for those before it, or run one with --section=NAME",
 		Bad:  "[global]\ndirect=1\nsize=8g\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
 		Good: "[global]\ndirect=1\nsize=8g\nstonewall\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",

@@ -83,7 +83,7 @@ func (j *job) on(key string) bool {
 }
 
 // number is a whole number; otherwise is the value of an option that is not set. It fails where the
-// value depends on a variable or is no number.
+// value depends on a variable or is not a number.
 func (j *job) number(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {

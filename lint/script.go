@@ -2,7 +2,9 @@ package lint
 
 import (
 	"errors"
+	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"iotax/fio"
@@ -35,7 +37,7 @@ type snippet struct {
 var (
 	fence   = regexp.MustCompile("^[ \t>]*(```+|~~~+)[ \t]*([A-Za-z0-9_+-]*)")
 	heredoc = regexp.MustCompile(`<<-?[ \t]*['"\\]?([A-Za-z_]\w*)['"]?`)
-	command = regexp.MustCompile(`(?m)(?:^|[\s/"'(` + "`" + `])fio(?:-[0-9.]+)?(?:\.exe)?[ \t]+(?:\\\r?\n[ \t]*)?["']?[-\w./$]`)
+	command = regexp.MustCompile(`(?m)(?:^|[\s/"'(` + "`" + `])fio(?:-[0-9.]+|:[\w.-]+)?(?:\.exe)?[ \t]+(?:\\\r?\n[ \t]*)?["']?[-\w./$]`)
 	bareVar = regexp.MustCompile(`\$([A-Za-z_]\w*|[0-9@*])`)
 	output  = regexp.MustCompile("\\$\\(\\(.*\\)\\)|\\$\\([^)]*\\)|`[^`]*`")
 	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
@@ -131,7 +133,14 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 		if len(f.Jobs()) == 0 {
 			return nil, nil // a script may append the jobs
 		}
-		return JobFile(name, func(string) ([]byte, error) { return []byte(s.text), nil }, facts)
+		found, err := JobFile(name, func(n string) ([]byte, error) {
+			if n != name {
+				return nil, fs.ErrNotExist
+			}
+			return []byte(s.text), nil
+		}, facts)
+		// The text shows a job file; the files that it includes are elsewhere.
+		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
 	}
 	// What a script does besides may be in the syntax of another shell, or no script at all: then each of its
 	// commands is read alone.

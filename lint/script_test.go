@@ -15,6 +15,8 @@ func TestScript(t *testing.T) {
 	}{
 		{"#!/bin/sh\napt-get install -y fio\nwhich fio\ncommand -v fio\nfio --version\nfio --server\necho fio --name=x --direct=yes\n", nil},
 		{"docker run --rm -v /x:/x --name fio image fio --name=a --rw=read --direct=yes --size=64g\n", []string{"1 bad-value"}},
+		{"docker run --rm ljishen/fio:3.6 --name=a --rw=raed --size=64g --direct=1\ndocker pull fio:latest\n", []string{"1 bad-value"}},
+		{"```\n[a]\ninclude other.inc\nrw=read\n```\n", nil},
 		{"kubectl exec -it pod -- fio --name=a --rw=raed --size=64g --direct=1\n", []string{"1 bad-value"}},
 		{"ssh host sudo fio --name=a --rw=read --size=64g --direct=1 --iodepht=2\n", []string{"1 unknown-option"}},
 		{"for bs in 4k 8k; do\n  fio --name=a --rw=read --direct=1 --size=64g --bs=$bs\ndone\nfio --name=b --rw=read --direct=yes --size=64g\n", []string{"4 bad-value"}},
@@ -61,8 +63,9 @@ func TestCommandReadsJobFiles(t *testing.T) {
 	if bad := about(fs, "bad-value"); len(bad) != 1 || bad[0].File != "j.fio" || bad[0].Line != 7 {
 		t.Errorf("%+v", bad)
 	}
-	if _, err := Commands("command", "fio none.fio", read, here); err == nil {
-		t.Error("a job file that does not exist is no error")
+	fs, err = Commands("command", "fio --name=a --rw=raed none.fio", read, here)
+	if err != nil || len(about(fs, "not-a-job")) != 1 || len(about(fs, "bad-value")) != 1 {
+		t.Errorf("a job file that does not exist hides the rest of the command: %+v, %v", fs, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 var unreadable = Rule{ID: "not-a-job", Severity: iotax.Invalid, Title: "a line that is no part of a job",
 	Why:  "fio stops at a line that is no section, no option and no comment, at a file that it cannot include, and at a command line without a job.",
 	Mend: "write [name] for a section, option=value below it, and ; or # before a comment",
-	Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\n[write",
+	Bad:  "rw=randread\n[read]\ndirect=1\nsize=64g",
 	Good: "[read]\nrw=randread\ndirect=1\nsize=64g",
 	in:   inFile}
 
@@ -113,7 +113,8 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 			return text, err
 		})
 		if f == nil {
-			return nil, err
+			out = append(out, t.empty(c.Line, err.Error(), "give the path from the directory in which the command runs")...)
+			continue
 		}
 		found, err := t.unreadable(err)
 		if err != nil {
@@ -217,6 +218,9 @@ func (t *texted) unreadable(err error) ([]Finding, error) {
 		}
 		r := &report{rule: unreadable}
 		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, mend: je.Mend}
+		if je.Accepted {
+			h.severity = iotax.Warning
+		}
 		if h.mend == "" {
 			h.mend = unreadable.Mend
 		}

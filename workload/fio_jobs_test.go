@@ -164,7 +164,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 	}
 	for spec, want := range map[string]string{
 		"file: no.fio":                            "no.fio: file does not exist",
-		"file: bad.fio":                           `bad.fio: line 3: "[b" is no section header`,
+		"file: bad.fio":                           `bad.fio: line 3: "[b" has no closing bracket`,
 		"file: empty.fio":                         "has no job besides [global]",
 		"file: j.fio, section: rader":             `there is no section "rader"; there is reader, writer, reader#2`,
 		"file: j.fio, command: fio --name=a":      "not both",
