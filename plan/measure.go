@@ -36,7 +36,7 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	}
 	n, err = strconv.Atoi(count)
 	if err != nil || n < 1 || n > maxBlocks {
-		bad.Msg = fmt.Sprintf("%s: %s is no number of blocks from 1 to %d", quote(s), quote(count), maxBlocks)
+		bad.Msg = fmt.Sprintf("%s: %s is not a number of blocks from 1 to %d", quote(s), quote(count), maxBlocks)
 		return 0, 0, bad
 	}
 	trial, err = ParseDuration(length)

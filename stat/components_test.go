@@ -78,6 +78,6 @@ func TestTrialLength(t *testing.T) {
 		t.Errorf("bounds out of order: %v", err)
 	}
 	if _, err := TrialLength(Components{}, math.NaN(), 5, 60); err == nil {
-		t.Error("a set-up that is no number is accepted")
+		t.Error("a set-up that is not a number is accepted")
 	}
 }

@@ -144,7 +144,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// formatFloat writes the shortest text that reads back as v; "" when v is no number.
+// formatFloat writes the shortest text that reads back as v; "" when v is not a number.
 func formatFloat(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

@@ -14,7 +14,7 @@ import (
 // What was measured in a trial stands in a row of its own: the values as JSON that SQL can take apart, a list of
 // [id of the metric, number], and the histograms as bytes, which a report of 100,000 trials reads all of.
 
-// appendPair appends a value to the JSON of values. What is no number is null; the infinities, which JSON does not
+// appendPair appends a value to the JSON of values. What is not a number is null; the infinities, which JSON does not
 // know, are text that both databases turn into numbers.
 func appendPair(b []byte, id int64, v float64) []byte {
 	b = strconv.AppendInt(append(b, '['), id, 10)

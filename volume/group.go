@@ -47,7 +47,7 @@ func (s *GroupSpec) Validate() error {
 		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Mend: "of: [one, another]"}
 	}
 	if s.Clients < 0 {
-		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d is no number of clients", s.Clients), Mend: "clients: [1, 2, 4]"}
+		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d is not a number of clients", s.Clients), Mend: "clients: [1, 2, 4]"}
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (s *NBDSpec) Validate() error {
 		refuse("threads", "qemu-nbd has no such option", "leave it out, or use server: nbdkit")
 	}
 	if s.Threads < 0 || s.Threads > 1024 {
-		refuse("threads", fmt.Sprintf("%d is no number of threads", s.Threads), "1 to 1024, or leave it out")
+		refuse("threads", fmt.Sprintf("%d is not a number of threads", s.Threads), "1 to 1024, or leave it out")
 	}
 	return errors.Join(errs...)
 }

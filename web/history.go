@@ -68,7 +68,7 @@ func queryOf(v url.Values) (store.Query, error) {
 	if text := v.Get("offset"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > maxOffset {
-			return q, wrong("offset %q is no number of runs", text)
+			return q, wrong("offset %q is not a number of runs", text)
 		}
 		q.Offset = n
 	}

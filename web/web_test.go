@@ -110,7 +110,7 @@ func TestPages(t *testing.T) {
 		{"/?status=running", 200, []string{"No run matches"}, nil},
 		{"/?status=odd", 400, []string{"there is no status"}, nil},
 		{"/?order=seed", 400, []string{"not ordered by"}, nil},
-		{"/?offset=-1", 400, []string{"is no number of runs"}, nil},
+		{"/?offset=-1", 400, []string{"is not a number of runs"}, nil},
 		{"/?offset=400", 200, []string{"There are no more runs"}, nil},
 		{"/runs/nightly-003", 200, []string{"Ratio of each target to the baseline", `class="serve"`, "/compare?run=nightly-002&amp;run=nightly-003", "/trends?name=nightly"}, []string{"Live view"}},
 		{"/runs/nope", 404, []string{"not found"}, nil},

@@ -204,7 +204,7 @@ func TestCommandThatFails(t *testing.T) {
 		{func(s *Command) { s.Values = map[string]string{"tps": `(?<per_s>\d+) tps`} }, []string{"the pattern is not found", "tps"}},
 		{func(s *Command) {
 			s.Run, s.Values = "echo 1.2.3", map[string]string{"tps": `^(?<per_s>[\d.]+)`}
-		}, []string{"is no number"}},
+		}, []string{"is not a number"}},
 	} {
 		s := commandOf("true")
 		tt.spec(s)

@@ -142,7 +142,7 @@ func (x extract) fromText(text []byte) (float64, error) {
 func parseNumber(s string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(s), ",", ""), 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number", s)
+		return 0, fmt.Errorf("%q is not a number", s)
 	}
 	return n, nil
 }
@@ -170,6 +170,6 @@ func (x extract) fromJSON(text []byte) (float64, error) {
 		case string:
 			return parseNumber(v)
 		}
-		return 0, fmt.Errorf("at %s stands %v, which is no number", x.path, got[0])
+		return 0, fmt.Errorf("at %s stands %v, which is not a number", x.path, got[0])
 	}
 }

@@ -208,7 +208,7 @@ func checkOption(name, value string) error {
 		return e
 	case "iodepth", "numjobs", "nrfiles":
 		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 1<<20 {
-			return fmt.Errorf("%q is no whole number from 1 to 1048576", value)
+			return fmt.Errorf("%q is not a whole number from 1 to 1048576", value)
 		}
 	case "bs", "size", "filesize", "io_size", "offset", "offset_increment":
 		if strings.HasSuffix(value, "%") {
@@ -639,7 +639,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 {
-			return 0, fail(key, fmt.Errorf("%q is no whole number above 0", v))
+			return 0, fail(key, fmt.Errorf("%q is not a whole number above 0", v))
 		}
 		if n > maxJobs {
 			return 0, fail(key, &tooMuch{key, fmt.Sprintf("%d is too many", n), fmt.Sprint(maxJobs)})

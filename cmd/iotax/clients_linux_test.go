@@ -290,7 +290,7 @@ func TestClientsPlan(t *testing.T) {
 		"its own neighbour": {targets: "  n: {neighbours: {of: a, noise: [a], doing: w}}\n", want: "its own neighbour"},
 		"no such work":      {targets: "  n: {neighbours: {of: a, noise: [b], doing: x}}\n", want: `there is no workload "x"`},
 		"no noise":          {targets: "  n: {neighbours: {of: a, doing: w}}\n", want: "noise"},
-		"negative":          {targets: "  g: {group: {of: [a], clients: -1}}\n", want: "is no number of clients"},
+		"negative":          {targets: "  g: {group: {of: [a], clients: -1}}\n", want: "is not a number of clients"},
 	} {
 		if _, err := read(c.targets, c.works); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

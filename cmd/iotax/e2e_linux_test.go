@@ -484,7 +484,7 @@ func TestInterrupt(t *testing.T) {
 			time.Sleep(150 * time.Millisecond) // into the next trial
 			r.send(sig)
 			sent := time.Now()
-			r.wait().works(t, 130, "interrupted", "saved", "go on with: iotax run --resume=")
+			r.wait().works(t, 130, "interrupted", "saved", "continue with: iotax run --resume=")
 			if d := time.Since(sent); d > time.Minute {
 				t.Errorf("the end took %v", d)
 			}

@@ -92,7 +92,7 @@ spec:
 		trials = tally["together"].Trials
 	}
 	r.send(os.Interrupt)
-	r.wait().works(t, exitInterrupted, "removing the job", "saved; go on with: iotax run … --id together")
+	r.wait().works(t, exitInterrupted, "removing the job", "saved; continue with: iotax run … --id together")
 	if left := strings.TrimSpace(c.Kubectl(t, "", "get", "pods", "-n", "iotax", "-l", "iotax.run=together", "-o", "name")); left != "" {
 		t.Errorf("left: %s", left)
 	}

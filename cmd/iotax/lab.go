@@ -56,7 +56,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 				config.Size = int64(n)
 			}
 			if nodes < 1 {
-				return usageError{fmt.Errorf("--nodes: %d is no number of nodes", nodes)}
+				return usageError{fmt.Errorf("--nodes: %d is not a number of nodes", nodes)}
 			}
 			mustUndo()
 			l, err := lab.Up(c.Context(), config)

@@ -102,7 +102,7 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	pf.add(c)
 	f := c.Flags()
 	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file, in the format of its ending: "+endings(formatNames()))
-	f.StringVar(&resume, "resume", "", "go on with a run that was cut short (default: the latest)")
+	f.StringVar(&resume, "resume", "", "continue a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
 	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
@@ -271,7 +271,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 		if n == 1 {
 			saved = "the one finished trial is saved"
 		}
-		fmt.Fprintf(a.err, "iotax: interrupted; %s; go on with: %s\n", saved, goOn(r))
+		fmt.Fprintf(a.err, "iotax: interrupted; %s; continue with: %s\n", saved, goOn(r))
 		return exitCode(exitInterrupted)
 	case runErr != nil:
 		return runErr

@@ -15,7 +15,7 @@ import (
 )
 
 // Shares of a line's rate: from here on the network is called the limit, up to here it is called none, and
-// above the last the number is no number of the line.
+// above the last the number is not a number of the line.
 const (
 	lineIsLimit   = 0.85
 	lineIsNoLimit = 0.50

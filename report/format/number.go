@@ -14,7 +14,7 @@ import (
 	"iotax/stat"
 )
 
-// Dash stands where there is no number.
+// Dash stands where there is not a number.
 const Dash = "–"
 
 // A Scale is how values of a unit of about one size are printed.

@@ -175,7 +175,7 @@ func (p *painter) length(s, of string) float64 {
 	return parseFloat(s) * p.scale
 }
 
-// parseFloat is 0 for what is no number, as in a browser.
+// parseFloat is 0 for what is not a number, as in a browser.
 func parseFloat(s string) float64 {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "px"), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
