@@ -30,7 +30,7 @@ build:
 
 # All tests, those with real guests, servers and browsers included. Packages that measure, or look at what there is on the whole
 # machine, run one after the other with nothing beside them; of all others two at the same moment.
-ALONE = ./cmd/iotax ./doctor ./fio ./lab ./leftover ./machine ./machine/pod ./machine/vm ./object ./probe/... ./report/html ./report/output ./run ./store ./volume ./web ./workload
+ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload
 test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
 	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
@@ -43,15 +43,15 @@ test-all test-containers: export IOTAX_TEST_ALL = 1
 # Those with real container engines, and those with a real cluster of one node.
 test-containers: build
 	@scripts/need test
-	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./machine ./machine/container ./cmd/iotax
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./internal/machine ./internal/machine/container ./cmd/iotax
 
 test-k8s: build kubernetes
-	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./machine/execx ./machine/pod ./cmd/iotax
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./internal/machine/execx ./internal/machine/pod ./cmd/iotax
 
 # Kubernetes is built once, in some minutes, into the user's cache: nobody packages the parts that a cluster needs.
 kubernetes:
 	@scripts/need test
-	@$(GO) run ./lab/kube/get >/dev/null
+	@$(GO) run ./internal/testenv/kube/get >/dev/null
 
 # .golangci.yaml says which checks, vet, staticcheck and gosec among them.
 lint:
@@ -62,7 +62,7 @@ lint:
 # What is skipped there needs the usual speed and memory: TestKilledWriter kills at times, TestTenThousandRuns and
 # TestThousandTargets measure, TestDamagedValues reads a store thousands of times. Most of TestBrowser happens in the browser; TestBrowserLive stays.
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./run ./store ./web ./machine/sshx ./machine/execx
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/machine/sshx ./internal/machine/execx
 
 # Known vulnerabilities in what is linked. It asks vuln.go.dev: not where CI has no way there.
 vulnerabilities:

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/plan"
-	"iotax/suite"
+	"iotax/internal/plan"
+	"iotax/internal/suite"
 )
 
 // Set by the linker: the release, and the commit it was built from (the Makefile does).

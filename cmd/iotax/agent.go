@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/machine/agent"
-	"iotax/machine/host"
-	"iotax/workload"
+	"iotax/internal/machine/agent"
+	"iotax/internal/machine/host"
+	"iotax/internal/workload"
 )
 
 // agentCommands is the job of an agent that runs commands; see agent.Command.

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/guest"
-	"iotax/leftover"
-	"iotax/machine"
-	"iotax/machine/vm"
-	"iotax/plan"
-	"iotax/workload"
+	"iotax/internal/guest"
+	"iotax/internal/leftover"
+	"iotax/internal/machine"
+	"iotax/internal/machine/vm"
+	"iotax/internal/plan"
+	"iotax/internal/workload"
 )
 
 // guestKit is what a machine lacks to start guests, from this host.

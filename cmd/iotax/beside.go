@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/published"
-	"iotax/report"
+	"iotax/internal/published"
+	"iotax/internal/report"
 )
 
 // reading are the flags that say how a report is shown. They overrule what the plan asks.

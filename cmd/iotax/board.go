@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax"
-	"iotax/run"
+	"iotax/internal/run"
 )
 
 // A board is what a terminal shows while a run measures: a bar for each workload that needs more blocks, and

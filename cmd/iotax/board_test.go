@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax"
-	"iotax/run"
+	"iotax/internal/run"
 )
 
 func boardTrial(target, workload string, iops float64) *iotax.Trial {

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/calibrate"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/secret"
-	"iotax/store"
+	"iotax/internal/calibrate"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/secret"
+	"iotax/internal/store"
 )
 
 // calibrating says what a run does about its rig.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/store"
+	"iotax/internal/store"
 )
 
 // A run of a minute or more calibrates its rig by itself, in little time, and keeps that; interrupted

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/volume"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/volume"
 )
 
 // A calibration that fails does not keep a run from measuring; it is told.

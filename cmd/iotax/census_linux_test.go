@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"iotax/leftover"
+	"iotax/internal/leftover"
 )
 
 // A census lists what is there of one process of iotax, or of a lab that nobody owns: "process 4711: fio …". It looks

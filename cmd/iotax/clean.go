@@ -16,16 +16,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/machine"
-	"iotax/machine/host"
-	"iotax/machine/kube"
-	"iotax/machine/pod"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/store"
-	"iotax/volume"
-	"iotax/workload"
+	"iotax/internal/leftover"
+	"iotax/internal/machine"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/kube"
+	"iotax/internal/machine/pod"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/store"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
 )
 
 func (a *app) cleanCommand() *cobra.Command {

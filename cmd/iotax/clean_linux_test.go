@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/store"
+	"iotax/internal/store"
 )
 
 // A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/store"
 )
 
 // A machine that nobody could be asked about is not one that is gone: clean says so, and does not call it clean.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"iotax/lab/engine"
-	"iotax/leftover"
+	"iotax/internal/leftover"
+	"iotax/internal/testenv/engine"
 )
 
 // cleans runs iotax clean for the runs of the stage: what others have left on this machine is not the test's.

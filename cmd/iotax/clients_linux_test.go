@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"iotax/plan"
+	"iotax/internal/plan"
 )
 
 const clientsPlan = `

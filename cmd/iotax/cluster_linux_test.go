@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/report"
+	"iotax/internal/report"
 )
 
 // The whole suite on one machine from nothing, as small as it goes: every workload at every target has its figures, they are in

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"iotax"
-	"iotax/plan"
+	"iotax/internal/plan"
 )
 
 // What each target of the suite is held against under a workload: its right baseline, by name.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"iotax/lab"
+	"iotax/internal/lab"
 )
 
 // store starts a real S3 server with the bucket bench, and returns its address and a file with its keys.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"iotax/guest"
-	"iotax/lab"
-	"iotax/suite"
+	"iotax/internal/guest"
+	"iotax/internal/lab"
+	"iotax/internal/suite"
 )
 
 // The whole suite cluster on machines that are reached over SSH, with nothing changed but the lines below machines: nodes

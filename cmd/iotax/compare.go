@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/plan"
-	"iotax/report"
-	"iotax/report/compare"
-	"iotax/report/output"
-	"iotax/report/text"
-	"iotax/store"
+	"iotax/internal/plan"
+	"iotax/internal/report"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/output"
+	"iotax/internal/report/text"
+	"iotax/internal/store"
 )
 
 func (a *app) compareCommand() *cobra.Command {

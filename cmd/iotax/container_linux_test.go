@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/lab/engine"
+	"iotax/internal/testenv/engine"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/plan"
-	"iotax/volume"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
 )
 
 // A givenUp device may be overwritten: the command line names it. A plan has no words for this.

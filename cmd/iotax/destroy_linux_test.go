@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"iotax/lab/engine"
+	"iotax/internal/testenv/engine"
 )
 
 // bare makes a block device of an empty file.

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/doctor"
-	"iotax/guest"
-	"iotax/machine"
-	"iotax/machine/host"
-	"iotax/machine/qemu"
-	"iotax/machine/vm"
-	"iotax/volume"
+	"iotax/internal/doctor"
+	"iotax/internal/guest"
+	"iotax/internal/machine"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/machine/vm"
+	"iotax/internal/volume"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/perf/benchunit"
 
 	"iotax"
-	"iotax/machine/qemu"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/store"
-	"iotax/workload"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/store"
+	"iotax/internal/workload"
 )
 
 // What a kind of machine is assumed to need, until a run of the same plan has been measured: to come up, to make a place ready

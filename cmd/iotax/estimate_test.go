@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 // A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/evaluate"
-	"iotax/store"
+	"iotax/internal/statsim"
+	"iotax/internal/store"
 )
 
 func (a *app) evaluateCommand() *cobra.Command {
-	var o evaluate.Options
+	var o statsim.Options
 	var out string
 	var smoke bool
 	c := &cobra.Command{
@@ -46,7 +46,7 @@ Exit status 3 says that the coverage that the method promises was not reached.`,
 			show := newProgress(a.err, a.quiet, isTerminal(a.err), width(a.err, 80))
 			var mu sync.Mutex
 			shown := -1
-			r, err := evaluate.Run(c.Context(), o, func(share float64) {
+			r, err := statsim.Run(c.Context(), o, func(share float64) {
 				mu.Lock()
 				defer mu.Unlock()
 				if n := int(100 * share); n > shown && show.live { // elsewhere a hundred lines would say nothing
@@ -62,7 +62,7 @@ Exit status 3 says that the coverage that the method promises was not reached.`,
 			case a.json:
 				err = writeJSON(a.out, struct {
 					Version int `json:"version"`
-					*evaluate.Result
+					*statsim.Result
 				}{1, r})
 			default:
 				_, err = fmt.Fprint(a.out, r.Text(min(width(a.out, 80), 120)))
@@ -75,7 +75,7 @@ Exit status 3 says that the coverage that the method promises was not reached.`,
 					return &iotax.Error{Op: "write evaluation", On: out, Err: err}
 				}
 			}
-			if slices.ContainsFunc(r.Rows, func(x *evaluate.Row) bool { return x.Promised && !x.Met() }) {
+			if slices.ContainsFunc(r.Rows, func(x *statsim.Row) bool { return x.Promised && !x.Met() }) {
 				return exitCode(exitGate)
 			}
 			return nil
@@ -94,7 +94,7 @@ Exit status 3 says that the coverage that the method promises was not reached.`,
 }
 
 // smokeOptions is a small evaluation; what was asked for by name stays.
-func smokeOptions(o evaluate.Options, asked func(string) bool) evaluate.Options {
+func smokeOptions(o statsim.Options, asked func(string) bool) statsim.Options {
 	if !asked("studies") {
 		o.Studies = 2000
 	}
@@ -102,13 +102,13 @@ func smokeOptions(o evaluate.Options, asked func(string) bool) evaluate.Options 
 		o.Models = []string{"M0 σ=2%", "M0 σ=5%", "M2 τ=120s σ=5%", "M3 φ=0.6", "M5-one-arm p=0.2", "M6-shared-step"}
 	}
 	if !asked("policies") {
-		o.Policies = []string{"back-to-back", "interleaved", "peeking", evaluate.Ours}
+		o.Policies = []string{"back-to-back", "interleaved", "peeking", statsim.Ours}
 	}
 	return o
 }
 
 func (a *app) replayCommand() *cobra.Command {
-	o := evaluate.Options{}
+	o := statsim.Options{}
 	c := &cobra.Command{
 		Use:   "replay [RUN]",
 		Short: "Draw studies from the recorded seconds of a saved run",
@@ -142,13 +142,13 @@ It needs 12 blocks or more, and gets better with 30 and more, of longer trials.`
 				}
 				if a.json {
 					return writeJSON(a.out, struct {
-						Version int                  `json:"version"`
-						Run     string               `json:"run"`
-						Seed    uint64               `json:"seed"`
-						Rows    []*evaluate.Replayed `json:"rows"`
+						Version int                 `json:"version"`
+						Run     string              `json:"run"`
+						Seed    uint64              `json:"seed"`
+						Rows    []*statsim.Replayed `json:"rows"`
 					}{1, r.ID, o.Seed, rows})
 				}
-				_, err = fmt.Fprint(a.out, evaluate.ReplayText(rows))
+				_, err = fmt.Fprint(a.out, statsim.ReplayText(rows))
 				return err
 			})
 		},
@@ -159,8 +159,8 @@ It needs 12 blocks or more, and gets better with 30 and more, of longer trials.`
 }
 
 // replay replays each pair of baseline and target under each workload. It fails only if none can be.
-func replay(r *iotax.Run, trials []*iotax.Trial, o evaluate.Options) ([]*evaluate.Replayed, error) {
-	var out []*evaluate.Replayed
+func replay(r *iotax.Run, trials []*iotax.Trial, o statsim.Options) ([]*statsim.Replayed, error) {
+	var out []*statsim.Replayed
 	var failed []string
 	for _, w := range r.Workloads {
 		if len(w.Metrics) == 0 {
@@ -170,12 +170,12 @@ func replay(r *iotax.Run, trials []*iotax.Trial, o evaluate.Options) ([]*evaluat
 			if t.Name == r.Baseline {
 				continue
 			}
-			rec, err := evaluate.Record(trials, w.Name, w.Metrics[0], r.Baseline, t.Name)
+			rec, err := statsim.Record(trials, w.Name, w.Metrics[0], r.Baseline, t.Name)
 			if err != nil {
 				failed = append(failed, err.Error())
 				continue
 			}
-			rows, err := evaluate.Replay(rec, o)
+			rows, err := statsim.Replay(rec, o)
 			if err != nil {
 				failed = append(failed, err.Error())
 				continue

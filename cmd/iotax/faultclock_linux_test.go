@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/machine"
-	"iotax/machine/vm"
-	"iotax/plan"
+	"iotax/internal/machine"
+	"iotax/internal/machine/vm"
+	"iotax/internal/plan"
 )
 
 // jumpOwnClock sets the clock by which iotax itself runs while it measures, an hour ahead and then two back. That cannot

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
+	"iotax/internal/leftover"
 )
 
 // A fault is one thing that goes wrong while a run measures.

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/machine/kube"
-	"iotax/plan"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/machine/kube"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 // fleetFlags make a cluster measure the run in place of this process.

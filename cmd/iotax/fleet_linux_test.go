@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"iotax/lab/engine"
-	"iotax/lab/kube"
-	"iotax/store"
-	"iotax/store/storetest"
+	"iotax/internal/store"
+	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/kube"
+	"iotax/internal/testenv/storetest"
 )
 
 // fleetImage holds the iotax of these tests, and fio.

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
-	"iotax/ingest"
-	"iotax/store"
+	"iotax/internal/ingest"
+	"iotax/internal/store"
 )
 
 // An importOptions is what the user says of the inputs.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/machine/inside"
-	"iotax/plan"
-	"iotax/volume"
+	"iotax/internal/machine/inside"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
 )
 
 // enclose starts the container that a target of kind inside asks for.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/lab/engine"
-	"iotax/lab/kube"
+	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/kube"
 )
 
 // The image of the pods has the name of the default one, so that a line of the documentation can be run as it

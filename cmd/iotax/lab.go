@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/lab"
-	"iotax/plan"
+	"iotax/internal/lab"
+	"iotax/internal/plan"
 )
 
 func (a *app) labCommand() *cobra.Command {

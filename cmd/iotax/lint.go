@@ -16,13 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/check"
 	"iotax/fio"
-	"iotax/ingest"
-	"iotax/lint"
-	"iotax/plan"
-	"iotax/report/export"
-	"iotax/suite"
+	"iotax/internal/check"
+	"iotax/internal/ingest"
+	"iotax/internal/lint"
+	"iotax/internal/plan"
+	"iotax/internal/report/export"
+	"iotax/internal/suite"
 )
 
 // A linter reads what is to be linted.

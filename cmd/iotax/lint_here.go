@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/lint"
-	"iotax/machine/host"
-	"iotax/plan"
-	"iotax/probe"
+	"iotax/internal/lint"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
 )
 
 // lintFacts are what the linter may know: of this machine, or of the one that the flags describe.

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax"
-	"iotax/lint"
+	"iotax/internal/lint"
 )
 
 func TestHeld(t *testing.T) {

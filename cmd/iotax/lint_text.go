@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/lint"
-	"iotax/plan"
-	"iotax/report/export"
-	"iotax/report/format"
+	"iotax/internal/lint"
+	"iotax/internal/plan"
+	"iotax/internal/report/export"
+	"iotax/internal/report/format"
 )
 
 // printFindings prints what a linter found: as text, as JSON or as SARIF.

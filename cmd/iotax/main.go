@@ -21,8 +21,8 @@ import (
 	"golang.org/x/term"
 
 	"iotax"
-	"iotax/guest"
-	"iotax/plan"
+	"iotax/internal/guest"
+	"iotax/internal/plan"
 )
 
 // storeVariable names the store where --store does not: an address with a password is in no list of processes then.

@@ -16,8 +16,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"iotax/guest"
-	"iotax/guest/guesttest"
+	"iotax/internal/guest"
+	"iotax/internal/testenv/guesttest"
 )
 
 // programs are what the tests find in their PATH.

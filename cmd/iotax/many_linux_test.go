@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"iotax/store"
+	"iotax/internal/store"
 )
 
 // manyTrials makes a store with one run of cells × blocks trials: real ones of fio, measured here under two

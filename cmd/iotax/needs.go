@@ -5,11 +5,11 @@ import (
 	"errors"
 
 	"iotax"
-	"iotax/doctor"
-	"iotax/machine/host"
-	"iotax/machine/qemu"
-	"iotax/plan"
-	"iotax/volume"
+	"iotax/internal/doctor"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
 )
 
 // needs checks that this host has the programs that p runs on it.

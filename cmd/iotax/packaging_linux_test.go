@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"iotax/lab/engine"
+	"iotax/internal/testenv/engine"
 )
 
 // The Dockerfile that ships makes, with both engines and the program as packages have it, an image that measures. Its base is

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/lint"
-	"iotax/plan"
+	"iotax/internal/lint"
+	"iotax/internal/plan"
 	"iotax/stat"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/lab/kube"
-	"iotax/machine/kind"
-	"iotax/machine/vm"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/vm"
+	"iotax/internal/testenv/kube"
 )
 
 // nfsNode makes a guest a node of the cluster, because this machine's kernel may have no client of NFS and that of a

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/perf/benchunit"
 
 	"iotax"
-	"iotax/run"
+	"iotax/internal/run"
 )
 
 // A progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"iotax/plan"
-	"iotax/suite"
+	"iotax/internal/plan"
+	"iotax/internal/suite"
 )
 
 // Each suite that ships is a plan of the kinds that there are.

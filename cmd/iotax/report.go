@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/report"
-	"iotax/report/output"
-	"iotax/store"
+	"iotax/internal/report"
+	"iotax/internal/report/output"
+	"iotax/internal/store"
 )
 
 func (a *app) reportCommand() *cobra.Command {

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/run"
-	"iotax/secret"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/run"
+	"iotax/internal/secret"
+	"iotax/internal/store"
 )
 
 // signed is r as it is saved: with the runner's name in it, so that others can tell whether r still runs, and without secrets.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/report"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/report"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 // Who is at the shards that have not ended is known from the store; a shard that was started again is not the process that died.

@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 func (a *app) listCommand() *cobra.Command {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 // storeOf makes a store with runs of these states, by id; those that are running name their runner.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/plan"
-	"iotax/store"
-	"iotax/web"
+	"iotax/internal/plan"
+	"iotax/internal/store"
+	"iotax/internal/web"
 )
 
 // tokenVariable holds the token of serve where no file does.

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
-	"iotax/leftover"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/leftover"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 // shardFlags say which part of which run a process measures.

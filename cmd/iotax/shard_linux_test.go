@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"iotax/leftover"
-	"iotax/store/storetest"
+	"iotax/internal/leftover"
+	"iotax/internal/testenv/storetest"
 )
 
 // structure is what two reports of the same plan have in common, whatever was measured.

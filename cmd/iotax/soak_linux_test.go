@@ -19,13 +19,13 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/check"
 	"iotax/fio"
-	"iotax/plan"
-	"iotax/report/chart"
-	"iotax/report/html"
-	"iotax/run"
-	"iotax/store"
+	"iotax/internal/check"
+	"iotax/internal/plan"
+	"iotax/internal/report/chart"
+	"iotax/internal/report/html"
+	"iotax/internal/run"
+	"iotax/internal/store"
 )
 
 var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 500 real ones), and draw docs/pictures/soak-*.svg")

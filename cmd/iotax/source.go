@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
-	"iotax/machine"
-	"iotax/machine/pod"
-	"iotax/plan"
-	"iotax/published"
-	"iotax/suite"
-	"iotax/volume"
-	"iotax/workload"
+	"iotax/internal/machine"
+	"iotax/internal/machine/pod"
+	"iotax/internal/plan"
+	"iotax/internal/published"
+	"iotax/internal/suite"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
 )
 
 // kinds are all ways to write a machine, a volume or a workload in a plan.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"iotax/plan"
+	"iotax/internal/plan"
 )
 
 // A small suite is over soon, a large one has its time, and a run without a budget gets none.

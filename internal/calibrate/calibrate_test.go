@@ -1,0 +1,259 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/stat"
+)
+
+// study fakes the trials of an A/A study: level(block, arm) is the logarithm of an arm's rate.
+func study(blocks int, seconds int, level func(block, arm int) float64, noise func() float64) (*iotax.Run, []*iotax.Trial) {
+	r := &iotax.Run{ID: "r", Name: "A/A", Start: time.Unix(1_700_000_000, 0).UTC(), Baseline: "a",
+		Targets:   []iotax.TargetInfo{{Name: "a"}, {Name: "a again"}},
+		Workloads: []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"read.iops"}}}}
+	var ts []*iotax.Trial
+	for b := range blocks {
+		for arm := range 2 {
+			s := iotax.Series{Name: "read.iops", Unit: iotax.PerSecond}
+			sum, at := 0.0, level(b, arm)
+			for k := range seconds {
+				x := 1000 * math.Exp(at+noise())
+				s.T, s.V = append(s.T, float64(k+1)), append(s.V, x)
+				sum += x
+			}
+			ts = append(ts, &iotax.Trial{Target: r.Targets[arm].Name, Workload: "w", Block: b, Seq: len(ts),
+				Length: time.Duration(seconds) * time.Second, Took: time.Duration(seconds)*time.Second + 500*time.Millisecond,
+				Series: []iotax.Series{s}, Values: []iotax.Value{{Name: "read.iops", Value: sum / float64(seconds), Unit: iotax.PerSecond, Better: iotax.Up}}})
+		}
+	}
+	return r, ts
+}
+
+func none() float64 { return 0 }
+
+func TestNew(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	r, ts := study(20, 5, func(int, int) float64 { return 0.02 * rnd.NormFloat64() }, none)
+	null := []*iotax.Trial{{Target: "a", Values: []iotax.Value{{Name: "read.iops", Value: 1e6}}}, {Target: "other", Values: []iotax.Value{{Name: "read.iops", Value: 5}}}}
+	c, err := New(r, ts, null, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Blocks != 20 || c.Lo > 1 || c.Hi < 1 || math.Abs(c.CV-0.02) > 0.006 || c.NullIOPS != 1e6 || c.Length != 5*time.Second || c.At != r.Start {
+		t.Errorf("%+v", c)
+	}
+	if f := c.Floor(); f < 0.005 || f > 0.03 {
+		t.Errorf("noise floor %v of trials that vary by 2 %%", f)
+	}
+	if _, bad := Finding(c); bad {
+		t.Error("an interval around 1 is no finding")
+	}
+}
+
+func TestArmsThatDiffer(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	r, ts := study(12, 5, func(_, arm int) float64 { return 0.05*float64(arm) + 0.005*rnd.NormFloat64() }, none)
+	c, err := New(r, ts, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, bad := Finding(c)
+	if !bad || f.Rule != "aa-not-one" || !strings.Contains(f.Evidence, "1.05×") {
+		t.Errorf("%+v, %v of %+v", f, bad, c)
+	}
+}
+
+func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
+	ar := func(phi float64, seed uint64) func(block, arm int) float64 {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		x := 0.0
+		return func(_, arm int) float64 {
+			if arm == 1 {
+				x = phi*x + 0.02*rnd.NormFloat64()
+				return x
+			}
+			return 0
+		}
+	}
+	const studies = 400
+	widened, seen := 0, 0
+	sum := 0.0
+	for i := range uint64(studies) {
+		r, ts := study(20, 5, ar(0, i), none)
+		if c, err := New(r, ts, nil, false); err != nil {
+			t.Fatal(err)
+		} else if c.Phi > 0 {
+			widened++
+		}
+		r, ts = study(40, 5, ar(0.6, i), none)
+		if c, err := New(r, ts, nil, false); err != nil {
+			t.Fatal(err)
+		} else if c.Phi > 0 {
+			seen++
+			sum += c.Phi
+		}
+	}
+	if share := float64(widened) / studies; share > 0.09 {
+		t.Errorf("%.0f %% of studies without autocorrelation were widened", 100*share)
+	}
+	if share := float64(seen) / studies; share < 0.9 {
+		t.Errorf("φ = 0.6 was seen in %.0f %% of studies", 100*share)
+	}
+	if m := sum / float64(seen); math.Abs(m-0.6) > 0.1 {
+		t.Errorf("φ = 0.6 is estimated as %.2f", m)
+	}
+	if phi(0.95, 6) != 0 {
+		t.Error("six blocks tell no φ")
+	}
+	if got := phi(1, 13); got > 0.9 {
+		t.Errorf("φ of %v leaves no interval", got)
+	}
+}
+
+func TestTrialLength(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	// Between trials 1 %, within 4 % a second, set-up 0.5 s: L = √(0.5·16) = 2.8 s, and 5 s is the least.
+	r, ts := study(200, 10, func(int, int) float64 { return 0.01 * rnd.NormFloat64() }, func() float64 { return 0.04 * rnd.NormFloat64() })
+	c, err := New(r, ts, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Trial != 5*time.Second {
+		t.Errorf("trial of %s, want 5s", c.Trial)
+	}
+	v, setUp, ok := components(ts, "w", "read.iops", differences(ts))
+	if !ok || math.Abs(math.Sqrt(v.Within)-0.04) > 0.008 || math.Abs(math.Sqrt(v.Between)-0.01) > 0.003 || setUp != 0.5 {
+		t.Errorf("%+v, %v, %v", v, setUp, ok)
+	}
+	if got := trialLength(stat.Components{Between: 1e-4, Within: 16e-4}, 25, true); got != 20*time.Second {
+		t.Errorf("%s, want 20s", got)
+	}
+	if got := trialLength(stat.Components{Between: -1e-6, Within: 16e-4}, 1, true); got != mostTrial {
+		t.Errorf("%s where longer is always better", got)
+	}
+	if got := trialLength(stat.Components{}, 1, false); got != 0 {
+		t.Errorf("%s of nothing", got)
+	}
+	short, brief := study(20, 2, func(int, int) float64 { return 0.01 * rnd.NormFloat64() }, none)
+	if c, err := New(short, brief, nil, false); err != nil || c.Trial != 0 {
+		t.Errorf("trials of 2 s tell no length: %+v, %v", c, err)
+	}
+	if c, err := New(r, ts, nil, true); err != nil || c.Trial != 0 || !c.Brief {
+		t.Errorf("a brief one tells no length: %+v, %v", c, err)
+	}
+}
+
+func differences(ts []*iotax.Trial) []float64 {
+	var d []float64
+	for i := 0; i+1 < len(ts); i += 2 {
+		d = append(d, math.Log(ts[i+1].Values[0].Value/ts[i].Values[0].Value))
+	}
+	return d
+}
+
+func TestNothingToJudge(t *testing.T) {
+	r, ts := study(3, 5, func(int, int) float64 { return 0 }, none)
+	for _, x := range ts {
+		x.Err, x.Values = "fio: no space left", nil
+	}
+	if _, err := New(r, ts, nil, true); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("the cause is missing: %v", err)
+	}
+	if _, err := New(&iotax.Run{}, nil, nil, true); err == nil {
+		t.Error("a run of nothing")
+	}
+}
+
+func TestCache(t *testing.T) {
+	c := Cache{t.TempDir() + "/deep"}
+	facts := map[string]string{"device.name": "vda", "fio": "fio-3.33", "filesystem.mount": "/x"}
+	run := &iotax.Run{Environment: map[string]string{"kernel": "6.1"}, Baseline: "b",
+		Targets: []iotax.TargetInfo{{Name: "b", Machine: "host", Facts: facts}, {Name: "other", Machine: "ssh://x"}}}
+	rig := RigOf(run)
+	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Blocks: 6, At: time.Unix(1_700_000_000, 0).UTC()}
+	now := cal.At.Add(time.Hour)
+	if _, ok := c.Get(rig, now); ok {
+		t.Error("an empty cache has one")
+	}
+	if err := c.Put(rig, cal); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := c.Get(rig, now); !ok || *got != *cal {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := c.Get(rig, cal.At.Add(MaxAge+time.Minute)); ok {
+		t.Error("a stale one is believed")
+	}
+	if _, ok := c.Get(rig, cal.At.Add(-24*time.Hour)); ok {
+		t.Error("one from the future is believed")
+	}
+	facts["filesystem.mount"] = "/y"
+	if RigOf(run).Key() != rig.Key() {
+		t.Error("the same device is another rig")
+	}
+	facts["fio"] = "fio-3.36"
+	if _, ok := c.Get(RigOf(run), now); ok {
+		t.Error("another fio has the same calibration")
+	}
+	run.Targets[0].Labels = map[string]string{"cache": "none"}
+	here := RigOf(run).Key()
+	run.Targets[0].Machine = "guest"
+	guest := RigOf(run).Key()
+	if run.Targets[0].Labels["cache"] = "writeback"; RigOf(run).Key() == guest || guest == here {
+		t.Error("disks of a guest with unlike caches are one rig")
+	}
+	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"blocks"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Get(rig, now); ok {
+		t.Error("a damaged file is believed")
+	}
+	if err := (Cache{"/dev/null/x"}).Put(rig, cal); err == nil || !strings.Contains(err.Error(), "keep calibration") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
+	k := plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() any { return &struct{}{} }}},
+		Volumes:   []plan.Kind{{Name: "dir", New: func() any { return &dir{} }}, {Name: "disk", New: func() any { return &disk{} }}},
+		Workloads: []plan.Kind{{Name: "fio", New: func() any { return &job{} }}}}
+	p := &plan.Plan{Baseline: "h", Targets: []plan.Target{{Name: "h", Kind: "dir", Spec: &dir{}}, {Name: "d", Kind: "disk", Spec: &disk{"h"}}}}
+	aa, err := AA(p, "d", Brief(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, x := range aa.Targets {
+		names = append(names, x.Name)
+	}
+	if got := strings.Join(names, ", "); got != "d, d again, h" || aa.Baseline != "d" {
+		t.Errorf("%s with the baseline %s", got, aa.Baseline)
+	}
+	if null, err := Null(aa, k); err != nil || len(null.Targets) != 2 || null.Targets[1].Name != "h" || null.Workloads[0].Name != "null engine" {
+		t.Errorf("%+v, %v", null, err)
+	}
+	if _, err := AA(p, "x", Brief(), k); err == nil {
+		t.Error("a target that is not there")
+	}
+}
+
+type dir struct{}
+
+func (*dir) SetScalar(string) error { return nil }
+
+type disk struct{ of string }
+
+func (d *disk) Of() string     { return d.of }
+func (d *disk) SetOf(o string) { d.of = o }
+
+type job struct{}
+
+func (*job) SetOption(k, v string) error { return nil }
+func (*job) OptionNames() []string       { return []string{"rw", "size"} }

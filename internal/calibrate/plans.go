@@ -1,0 +1,105 @@
+package calibrate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Options say how an A/A study is made.
+type Options struct {
+	Measure  plan.Measure
+	Workload string // a workload word, as in randread-4k
+	Size     string // of the test file; "" is the workload's own choice
+}
+
+// Workload is what a rig is calibrated with where nothing else is asked for.
+const Workload = "randread-4k"
+
+// Full are the options of a calibration that tells everything: about four minutes.
+func Full() Options {
+	m := plan.Defaults()
+	m.Trial, m.Ramp, m.Blocks, m.Budget = plan.Duration(5*time.Second), plan.Duration(500*time.Millisecond), plan.Blocks{Min: 20, Max: 20}, 0
+	return Options{Measure: m, Workload: Workload, Size: "256MiB"}
+}
+
+// Brief are the options of a calibration that is done by the way: about ten seconds. It gives a noise
+// floor, and neither φ nor a trial length.
+func Brief() Options {
+	o := Full()
+	o.Measure.Trial, o.Measure.Ramp = plan.Duration(500*time.Millisecond), plan.Duration(100*time.Millisecond)
+	o.Measure.Blocks = plan.Blocks{Min: 6, Max: 6}
+	o.Size = "64MiB"
+	return o
+}
+
+// AA is the plan of an A/A study of the target of p that has that name: the target twice, each time
+// with files of its own, as two targets of any plan would have.
+func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error) {
+	i := slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == target })
+	if i < 0 {
+		return nil, &iotax.Error{Op: "calibrate", On: target, Err: fmt.Errorf("the plan has no such target")}
+	}
+	a := p.Targets[i]
+	b := a
+	b.Name += " again"
+	works, err := workloads(o, k)
+	if err != nil {
+		return nil, err
+	}
+	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
+	// What the target stands on must be there too; it comes last, and is measured with the rest.
+	for at := a; ; {
+		ref, ok := at.Spec.(plan.Referrer)
+		i := -1
+		if ok {
+			i = slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == ref.Of() })
+		}
+		if i < 0 || slices.ContainsFunc(out.Targets, func(t plan.Target) bool { return t.Name == ref.Of() }) {
+			break
+		}
+		at = p.Targets[i]
+		out.Targets = append(out.Targets, at)
+	}
+	return out, out.Measure.Check()
+}
+
+// Null is the plan of a study of the load generator alone, beside the arm a of aa.
+func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
+	works, err := parse("null engine: {fio: {rw: randread, bs: 4k, iodepth: 32, size: 1GiB, ioengine: 'null', direct: 0}}", k)
+	if err != nil {
+		return nil, err
+	}
+	out := *aa
+	out.Name, out.Workloads = "null engine", works
+	out.Targets = append([]plan.Target{aa.Targets[0]}, aa.Targets[2:]...)
+	out.Measure.Trial, out.Measure.Ramp, out.Measure.Cold = plan.Duration(300*time.Millisecond), plan.Duration(50*time.Millisecond), false
+	out.Measure.Blocks = plan.Blocks{Min: 3, Max: 3}
+	return &out, out.Measure.Check()
+}
+
+func workloads(o Options, k plan.Kinds) ([]plan.Workload, error) {
+	p, err := plan.FromWords([]string{"dir:/var/tmp"}, []string{o.Workload}, o.Measure, k)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range p.Workloads {
+		if s, ok := w.Spec.(plan.Optioner); ok && o.Size != "" {
+			if err := s.SetOption("size", o.Size); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p.Workloads, nil
+}
+
+func parse(entry string, k plan.Kinds) ([]plan.Workload, error) {
+	p, err := plan.Parse("calibration", []byte("targets: {here: {dir: /var/tmp}}\nworkloads:\n  "+entry+"\n"), k)
+	if err != nil {
+		return nil, err
+	}
+	return p.Workloads, nil
+}

@@ -1,0 +1,673 @@
+// Package ingest makes a run of results that were measured without iotax: outputs and logs of fio, in
+// any form that package fio reads.
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/internal/check"
+	"iotax/internal/lint"
+)
+
+// A Source is an input and what its user calls it. Where Target or Workload is empty, names are found:
+// the target's in the name of the file, the workload's in the result.
+type Source struct {
+	Name     string // of the file, as the user gave it; "-" is the standard input
+	Folder   string // the name of the directory it was found in, where that was given and not the file
+	Target   string
+	Workload string
+}
+
+// A Row says what became of a part of an input.
+type Row struct {
+	File     string   `json:"file"`
+	Line     int      `json:"line"` // where the part begins, from 1
+	Kind     fio.Kind `json:"kind"` // "" when nothing of fio's is there
+	Target   string   `json:"target,omitempty"`
+	Workload string   `json:"workload,omitempty"`
+	Trial    int      `json:"trial"` // its Seq; -1 when it is none
+	Note     string   `json:"note,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // why it is no trial, or only a part of one
+}
+
+// A Batch collects inputs until Run makes a run of them.
+type Batch struct {
+	rows  []Row
+	items []item
+	logs  []logFile
+	kept  int // bytes of raw output
+}
+
+// What is kept of the inputs themselves: of larger ones, and beyond the sum, the values alone.
+const (
+	keepOne = 4 << 20
+	keepAll = 128 << 20
+)
+
+// A capture keeps the beginning of what it is given.
+type capture struct{ bytes []byte }
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.bytes = append(c.bytes, p[:min(len(p), keepOne-len(c.bytes))]...)
+	return len(p), nil
+}
+
+// An item is one trial to be.
+type item struct {
+	row    int
+	src    Source
+	raw    []byte
+	result *fio.Result // of one group of jobs; nil for logs that stand alone
+	logs   []*fio.Log
+	reason string // why the result is only a part of one
+	named  bool   // the user named the workload
+}
+
+type logFile struct {
+	row int
+	src Source
+	log *fio.Log
+}
+
+// Add reads an input to its end. An error is r's: what was read until then stays.
+func (b *Batch) Add(src Source, r io.Reader) error {
+	var input capture
+	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
+	named := src.Workload != ""
+	if src.Target == "" && src.Folder == "" {
+		src.Target = TargetOf(src.Name)
+	}
+	for _, p := range parts {
+		row := Row{File: src.Name, Line: p.Line, Kind: p.Kind, Trial: -1}
+		if p.Err != nil {
+			row.Reason = p.Err.Error()
+		}
+		if len(p.Also) > 0 {
+			row.Note = "also as " + join(p.Also)
+		}
+		switch {
+		case p.Log != nil && (len(p.Log.Samples) > 0 || len(p.Log.Bins) > 0):
+			b.logs = append(b.logs, logFile{len(b.rows), src, p.Log})
+			b.rows = append(b.rows, row)
+		case p.Result != nil && len(p.Result.Jobs) > 0:
+			for _, g := range p.Result.Split() {
+				s := src
+				s.Workload = cmp.Or(src.Workload, workloadOf(g))
+				var raw []byte
+				if p.End <= len(input.bytes) && b.kept+p.End-p.Offset <= keepAll {
+					raw = bytes.Clone(input.bytes[p.Offset:p.End])
+					b.kept += len(raw)
+				}
+				b.items = append(b.items, item{row: len(b.rows), src: s, raw: raw, result: g, reason: row.Reason, named: named})
+				b.rows = append(b.rows, row)
+			}
+		case p.Log != nil && p.Err == nil:
+			row.Note = "empty"
+			b.rows = append(b.rows, row)
+		default:
+			if row.Reason == "" {
+				row.Reason = "it holds no job and no sample"
+			}
+			b.rows = append(b.rows, row)
+		}
+	}
+	return err
+}
+
+// Refuse notes an input that could not be read at all.
+func (b *Batch) Refuse(name string, err error) {
+	b.rows = append(b.rows, Row{File: name, Trial: -1, Reason: err.Error()})
+}
+
+func join(kinds []fio.Kind) string {
+	var s []string
+	for _, k := range kinds {
+		s = append(s, string(k))
+	}
+	return strings.Join(s, ", ")
+}
+
+var (
+	ending     = regexp.MustCompile(`(?i)(\.(json|txt|log|out|csv|md|terse|fio|result|results|output))+$`)
+	repetition = regexp.MustCompile(`(?i)([-_. ]*\(\d+\)|[-_. ]+\d+|[-_. ]*(run|rep|round|try|iter|pass)[-_. ]*\d+)$`)
+)
+
+// TargetOf is the name of the target that a file's name suggests: without its ending, and without
+// the number of a repetition ("host-2.json", "host_run3.txt").
+func TargetOf(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	if l, ok := fio.LogName(file); ok {
+		file = l.Prefix
+	}
+	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
+	s := ending.ReplaceAllString(base, "")
+	if short := repetition.ReplaceAllString(s, ""); short != "" {
+		s = short
+	}
+	return cmp.Or(s, base)
+}
+
+// workloadOf names a workload by its jobs, or else by what they did.
+func workloadOf(r *fio.Result) string {
+	var names []string
+	for _, j := range r.Jobs {
+		if j.Name != "" && !slices.Contains(names, j.Name) {
+			names = append(names, j.Name)
+		}
+	}
+	if len(names) > 0 {
+		return strings.Join(names, "+")
+	}
+	return cmp.Or(strings.Join(directions(r.Values()), "+"), "fio")
+}
+
+func directions(values []iotax.Value) []string {
+	var out []string
+	for _, d := range []string{"read", "write", "trim", "mixed"} {
+		if d == "mixed" && len(out) > 0 {
+			break
+		}
+		if slices.ContainsFunc(values, func(v iotax.Value) bool { return v.Name == d+".bandwidth" || v.Name == d+".iops" }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// ErrNothing means that no input held a result.
+var ErrNothing = errors.New("no result of fio was recognised")
+
+// Run makes a run of what was added, with its trials and a row for each part of the inputs, in their
+// order. The first target is the baseline. The caller gives the run its ID. The run began now, so that it
+// is the latest; its trials began when fio says, or now where it does not. The error is ErrNothing when there is no trial.
+func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
+	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
+		Environment: map[string]string{iotax.Origin: iotax.OriginImport}}
+	trials, rows, err := b.Extend(run, nil, now)
+	if err != nil {
+		return nil, nil, rows, err
+	}
+	run.Baseline = run.Targets[0].Name
+	return run, trials, rows, nil
+}
+
+// Extend adds what was added to a run that was imported before and has those trials, and returns the
+// new ones.
+func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
+	b.nameFolders()
+	b.attachLogs()
+	b.tellApart()
+	all := slices.Clone(have)
+	next := 0
+	for _, t := range have {
+		next = max(next, t.Seq+1, t.Block+1)
+	}
+	for i := range b.items {
+		it := &b.items[i]
+		t := it.trial(now)
+		// Each is a block of its own: none was measured beside another.
+		t.Run, t.Seq, t.Block = run.ID, next, next
+		next++
+		t.Facts["file"] = fmt.Sprintf("%s:%d", it.src.Name, max(1, b.rows[it.row].Line))
+		row := &b.rows[it.row]
+		row.Target, row.Workload, row.Trial = t.Target, t.Workload, t.Seq
+		if note := headline(t); note != "" {
+			row.Note = strings.TrimPrefix(row.Note+", "+note, ", ")
+		}
+		all = append(all, t)
+		describe(run, t)
+	}
+	if len(all) == len(have) {
+		return nil, b.rows, ErrNothing
+	}
+	run.Findings = nil
+	if len(run.Targets) > 1 {
+		run.Findings = append(run.Findings, iotax.Finding{Rule: "imported", Severity: iotax.Warning,
+			Evidence: "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it",
+			Mend:     "measure both sides in turns: `iotax run`"})
+	}
+	run.Findings = append(run.Findings, check.Run(run, all)...)
+	return all[len(have):], b.rows, nil
+}
+
+// nameFolders names the targets of files that were found in directories: by the directory, as the files of
+// one are the jobs of one target. Only if there is a single directory, and files of several names in it ran
+// the same job, these names are the targets.
+func (b *Batch) nameFolders() {
+	folders := map[string]bool{}
+	names := map[string][]string{} // of files, by workload and size of its blocks
+	for _, it := range b.items {
+		if it.src.Target != "" || it.result == nil {
+			continue
+		}
+		folders[path.Dir(it.src.Name)] = true
+		f := jobFacts(it.result)
+		key := strings.Join([]string{it.src.Workload, f["rw"], f["bs"], f["iodepth"], strings.Join(directions(it.result.Values()), "+")}, "\x00")
+		if name := TargetOf(it.src.Name); !anonymous.MatchString(name) && !slices.Contains(names[key], name) {
+			names[key] = append(names[key], name)
+		}
+	}
+	several := false
+	for _, n := range names {
+		several = several || len(n) > 1
+	}
+	target := func(src Source) string {
+		if name := TargetOf(src.Name); several && len(folders) == 1 && folders[path.Dir(src.Name)] && !anonymous.MatchString(name) {
+			return name
+		}
+		return src.Folder
+	}
+	for i := range b.items {
+		if src := &b.items[i].src; src.Target == "" {
+			src.Target = target(*src)
+		}
+	}
+	for i := range b.logs {
+		if src := &b.logs[i].src; src.Target == "" {
+			src.Target = target(*src)
+		}
+	}
+}
+
+// anonymous are names of files that tell nothing but a number.
+var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
+
+// attachLogs gives logs to the result that names their prefix, else to the only result of their
+// directory and target. Others, of one prefix each, are trials by themselves.
+func (b *Batch) attachLogs() {
+	for _, l := range b.logs {
+		i := b.ownerOf(l)
+		if i < 0 {
+			src := l.src
+			src.Workload = cmp.Or(src.Workload, path.Base(l.log.Prefix))
+			b.items = append(b.items, item{row: l.row, src: src, named: l.src.Workload != ""})
+			i = len(b.items) - 1
+		}
+		b.items[i].logs = append(b.items[i].logs, l.log)
+		if b.items[i].row != l.row {
+			b.rows[l.row].Note = "with " + b.rows[b.items[i].row].File
+			b.rows[l.row].Target = l.src.Target
+		}
+	}
+	b.logs = nil
+}
+
+func (b *Batch) ownerOf(l logFile) int {
+	prefix := path.Base(l.log.Prefix)
+	found, n := -1, 0
+	for i, it := range b.items {
+		if it.result == nil {
+			if len(it.logs) > 0 && it.logs[0].Prefix == l.log.Prefix {
+				return i
+			}
+			continue
+		}
+		if path.Dir(it.src.Name) != path.Dir(l.src.Name) {
+			continue
+		}
+		for _, key := range []string{"write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"} {
+			if v := option(it.result, key); v != "" && path.Base(v) == prefix {
+				return i
+			}
+		}
+		if prefix == it.src.Workload {
+			return i
+		}
+		found, n = i, n+1
+	}
+	if n == 1 {
+		return found
+	}
+	return -1
+}
+
+// tellApart renames workloads that jobs of one name but other options made on one target: a script that
+// loops over block sizes rarely changes --name.
+func (b *Batch) tellApart() {
+	type cell struct{ target, workload, key string }
+	jobs := make([]work, len(b.items))
+	keys := map[string]bool{}
+	for i, it := range b.items {
+		if it.result != nil && !it.named {
+			jobs[i] = workOf(it.result)
+			for k := range jobs[i].options {
+				keys[k] = true
+			}
+		}
+	}
+	order := slices.Clone(first)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if !slices.Contains(order, k) {
+			order = append(order, k)
+		}
+	}
+	seen := map[cell]string{}
+	varies := map[cell]bool{} // of a workload on any target
+	for i, it := range b.items {
+		for _, k := range order {
+			v, known := jobs[i].value(k)
+			c := cell{it.src.Target, it.src.Workload, k}
+			if have, found := seen[c]; !known {
+				continue
+			} else if found && have != v {
+				varies[cell{workload: c.workload, key: k}] = true
+			}
+			seen[c] = v
+		}
+	}
+	for i := range b.items {
+		name := b.items[i].src.Workload
+		for _, k := range order {
+			switch v, _ := jobs[i].value(k); {
+			case v == "" || !varies[cell{workload: name, key: k}]:
+			case k != done:
+				b.items[i].src.Workload += " " + k + "=" + v
+			case jobs[i].options["rw"] == "" || !varies[cell{workload: name, key: "rw"}]:
+				b.items[i].src.Workload += " " + v
+			}
+		}
+	}
+}
+
+// work is what a result shows of its job.
+type work struct {
+	options map[string]string
+	all     bool // an option that is not there has its default
+}
+
+// value is that of an option, "" for the default, and whether it is known.
+func (w work) value(key string) (string, bool) {
+	v, ok := w.options[key]
+	return v, ok || w.all
+}
+
+// done is an option that only tellApart knows: the directions in which a job did something.
+const done = "done"
+
+// first are the options by which workloads of one name are told apart before all others.
+var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
+
+// workOf is the work of the jobs of a result, with sizes as names of workloads have them.
+func workOf(r *fio.Result) work {
+	n := normal(r)
+	w := work{options: map[string]string{}, all: n[iotax.PartlyKnown] == ""}
+	delete(n, iotax.PartlyKnown)
+	for k, v := range n {
+		if strings.HasSuffix(k, "bs") || strings.HasSuffix(k, "size") {
+			v = canonical(v)
+		}
+		w.options[k] = v
+	}
+	for _, options := range []map[string]string{r.Options, r.Jobs[0].Options} {
+		for k := range options {
+			k = fio.Canonical(k)
+			w.options[k] += "" // normal leaves out a default, which is known
+		}
+	}
+	if v := jobFacts(r)["numjobs"]; v != "" {
+		w.options["numjobs"] = v
+	}
+	w.options[done] = strings.Join(directions(r.Values()), "+") // terse does not show rw
+	return w
+}
+
+// trial makes the row of an item.
+func (it *item) trial(now time.Time) *iotax.Trial {
+	t := &iotax.Trial{Target: it.src.Target, Workload: it.src.Workload, Start: now, Raw: it.raw, Facts: map[string]string{}}
+	r := it.result
+	if r == nil {
+		t.Series, t.Values, t.Histograms = fio.LogResults("", 1, it.logs...)
+		t.Facts["form"] = string(fio.KindLog)
+		t.Length = length(t)
+		t.Findings, t.Void = check.Trial(t, nil)
+		return t
+	}
+	t.Facts = jobFacts(r)
+	t.Facts["form"] = string(r.Kind)
+	for key, v := range map[string]string{"fio": r.Version, "latency": r.Latencies} {
+		if v != "" {
+			t.Facts[key] = v
+		}
+	}
+	for _, j := range r.Jobs {
+		for _, d := range []fio.Direction{j.Read, j.Write, j.Trim, j.Mixed} {
+			if d.IOsFrom != fio.Exact {
+				t.Facts["iops.from"] = string(d.IOsFrom)
+			}
+			if d.BytesFrom != fio.Exact {
+				t.Facts["bytes.from"] = string(d.BytesFrom)
+			}
+		}
+	}
+	t.Series = r.Series
+	if len(it.logs) > 0 {
+		series, _, hists := fio.LogResults(r.Version, 1, it.logs...)
+		t.Series = append(slices.Clone(series), t.Series...)
+		t.Histograms = hists
+	}
+	if h := r.Histograms(); len(h) > 0 {
+		t.Histograms = h // of every I/O, where the log may lack the last interval
+	}
+	if err := r.Err(); err != nil {
+		t.Err = err.Error()
+	} else if it.reason != "" {
+		t.Err = it.reason
+	}
+	t.Values = r.Values()
+	t.Took = length(t)
+	if !r.Time.IsZero() {
+		t.Start = r.Time.Add(-t.Took)
+	}
+	t.Length = t.Took
+	if asked, err := fio.ParseTime(option(r, "runtime"), time.Second); err == nil && asked > 0 {
+		t.Length = asked
+	}
+	t.Findings = r.Findings()
+	more, void := check.Trial(t, nil)
+	t.Findings, t.Void = append(t.Findings, more...), void
+	if void == "" {
+		for _, f := range lint.Result(it.src.Name, 0, r) {
+			t.Findings = append(t.Findings, f.Finding)
+		}
+	}
+	return t
+}
+
+func length(t *iotax.Trial) time.Duration {
+	v, _ := t.Value("duration")
+	return time.Duration(min(v.Value, 1e9) * float64(time.Second))
+}
+
+// option is the value of a job's option: its own, or that of all.
+func option(r *fio.Result, key string) string {
+	for _, j := range r.Jobs {
+		if v, ok := j.Options[key]; ok {
+			return v
+		}
+	}
+	return r.Options[key]
+}
+
+// jobFacts are what checks ask of a job, under the names that the fio workload gives them.
+func jobFacts(r *fio.Result) map[string]string {
+	facts := map[string]string{}
+	for _, k := range []string{"rw", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "direct", "size", "rwmixread"} {
+		v := option(r, k)
+		if k == "rw" {
+			v = cmp.Or(v, option(r, "readwrite"))
+		}
+		if k == "bs" || k == "size" {
+			v = canonical(v)
+		}
+		if v != "" {
+			facts[k] = v
+		}
+	}
+	type row struct{ host, name string }
+	rows, jobs, threads, sum := map[row]int{}, map[row]int{}, map[row]int{}, 0
+	for _, j := range r.Jobs {
+		at := row{j.Host, j.Name}
+		n, _ := strconv.Atoi(cmp.Or(j.Options["numjobs"], r.Options["numjobs"]))
+		rows[at]++
+		jobs[at] += j.Members
+		threads[at] = max(threads[at], n)
+	}
+	for at, n := range rows {
+		sum += max(n, jobs[at], threads[at])
+	}
+	if facts["ioengine"] != "" && sum > 0 {
+		facts["numjobs"] = strconv.Itoa(sum)
+		if facts["iodepth"] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 || ofSections(r, &j) }) {
+			facts["iodepth"] = "1"
+		}
+	}
+	all := maps.Clone(r.Options)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, r.Jobs[0].Options)
+	facts[iotax.JobFact] = iotax.JobText(normal(r))
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		words = append(words, "--"+k+"="+all[k])
+	}
+	if len(words) > 0 {
+		facts["command"] = iotax.QuoteAll(append([]string{"fio"}, words...))
+	}
+	return facts
+}
+
+func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus }
+
+// ofSections reports whether j is a row of JSON that sums several sections: only the options that all of them have are known.
+func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
+
+// normal is the work of the jobs of r as the fio workload has it. Only JSON has all options.
+func normal(r *fio.Result) map[string]string {
+	settings := func(all, own map[string]string) (out []fio.Setting) {
+		base := 1024
+		if cmp.Or(own["kb_base"], all["kb_base"]) == "1000" {
+			base = 1000
+		}
+		for _, m := range []map[string]string{all, own} {
+			for _, k := range slices.Sorted(maps.Keys(m)) {
+				out = append(out, fio.Setting{Key: k, Value: m[k], KBBase: base})
+			}
+		}
+		return out
+	}
+	out := map[string]string{"kind": "fio"}
+	seen := map[string]bool{}
+	for _, j := range r.Jobs {
+		if seen[j.Name] {
+			continue
+		}
+		prefix := ""
+		if seen[j.Name] = true; len(seen) > 1 {
+			prefix = strconv.Itoa(len(seen)) + "."
+		}
+		read := fio.Normal
+		if !isJSON(r) || len(j.Options)+len(r.Options) == 0 || ofSections(r, &j) {
+			read, out[iotax.PartlyKnown] = fio.Partly, "yes"
+		}
+		for k, v := range read(settings(r.Options, j.Options)) {
+			out[prefix+k] = v
+		}
+	}
+	return out
+}
+
+// canonical writes a size one way: 4096, 4K and 4KiB are 4k.
+func canonical(s string) string {
+	n, err := fio.ParseSize(s, 1024)
+	if err != nil || n <= 0 {
+		return s
+	}
+	units := []string{"", "k", "m", "g", "t"}
+	i := 0
+	for n%1024 == 0 && i < len(units)-1 {
+		n, i = n/1024, i+1
+	}
+	return strconv.FormatInt(n, 10) + units[i]
+}
+
+// describe adds what the run must know of t's target and workload.
+func describe(run *iotax.Run, t *iotax.Trial) {
+	if !slices.ContainsFunc(run.Targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
+		run.Targets = append(run.Targets, iotax.TargetInfo{Name: t.Target, Machine: "imported"})
+	}
+	i := slices.IndexFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == t.Workload })
+	if i < 0 {
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: t.Workload, Kind: "fio"})
+		i = len(run.Workloads) - 1
+	}
+	if w := &run.Workloads[i]; len(w.Metrics) == 0 {
+		w.Metrics = metrics(t)
+	}
+}
+
+// metrics are what counts most of a trial: IOPS, or bandwidth of large sequential blocks.
+func metrics(t *iotax.Trial) []string {
+	var out []string
+	for _, d := range directions(t.Values) {
+		rate := "iops"
+		bytes, _ := t.Value(d + ".bandwidth")
+		ios, ok := t.Value(d + ".iops")
+		if !ok || ios.Value > 0 && bytes.Value/ios.Value >= 64<<10 && !strings.HasPrefix(t.Facts["rw"], "rand") {
+			rate = "bandwidth"
+		}
+		out = append(out, d+"."+rate)
+	}
+	if len(out) == 0 && len(t.Values) > 0 && t.Values[0].Name != "bytes" {
+		out = []string{t.Values[0].Name}
+	}
+	return out
+}
+
+// headline is the most important figure, for the table.
+func headline(t *iotax.Trial) string {
+	if t.Err != "" {
+		return "failed"
+	}
+	var parts []string
+	for _, m := range metrics(t) {
+		v, _ := t.Value(m)
+		d, name, _ := strings.Cut(m, ".")
+		switch name {
+		case "iops":
+			parts = append(parts, fmt.Sprintf("%s %s IOPS", d, short(v.Value)))
+		case "bandwidth":
+			parts = append(parts, fmt.Sprintf("%s %s MiB/s", d, short(v.Value/(1<<20))))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %.3g %s", m, v.Value, v.Unit))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func short(x float64) string {
+	switch {
+	case x >= 1e6:
+		return strconv.FormatFloat(x/1e6, 'f', 2, 64) + "M"
+	case x >= 1e5:
+		return strconv.FormatFloat(x/1e3, 'f', 0, 64) + "k"
+	case x >= 1e3:
+		return strconv.FormatFloat(x/1e3, 'f', 1, 64) + "k"
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}

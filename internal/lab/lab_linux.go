@@ -1,0 +1,436 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"iotax"
+	"iotax/internal/leftover"
+)
+
+const (
+	namespaces = "/run/netns" // where ip(8) names them
+	network    = "net"        // the namespace of the bridge
+	marker     = ".iotax-lab" // in every directory that is a lab's
+
+	// step bounds one command; mkfs of a large file system on a slow disk is the longest.
+	step = 2 * time.Minute
+	// grace is how long the processes of a node may take to end.
+	grace = 2 * time.Second
+)
+
+// Up makes the lab, or returns the one that stands if it is the same. What is broken about it (after a crash, a
+// reboot) is made anew. It needs root.
+func Up(ctx context.Context, c Config) (_ *Lab, err error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	if err := ready("make lab", c.Name); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if l, err := Get(c.Name); err == nil {
+		want := c.plan(l.Created)
+		switch {
+		case l.Rate != want.Rate || l.Size != want.Size || l.Dir != want.Dir || len(l.Nodes) != len(want.Nodes):
+			return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: fmt.Errorf("it is up with %d nodes, rate %v, in %s, which is not what is asked for", len(l.Nodes), l.Rate, l.Dir),
+				Mend: "iotax lab down" + nameFlag(c.Name) + ", or give it another --name"}
+		case Look(l) == nil:
+			return l, nil
+		}
+	}
+	// Also when nothing is written down: namespaces of the name may be left from a crash.
+	if err := down(ctx, c.Name); err != nil {
+		return nil, err
+	}
+	l := c.plan(time.Now())
+	defer func() {
+		if err != nil {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), step)
+			defer cancel()
+			err = errors.Join(err, down(clean, c.Name))
+		}
+	}()
+	if err := l.save(); err != nil { // first: then Down finds what was made
+		return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: err}
+	}
+	for _, f := range []func(context.Context, *Lab) error{directories, links, shape} {
+		if err := f(ctx, l); err != nil {
+			return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: err}
+		}
+	}
+	return l, nil
+}
+
+// euid is os.Geteuid; tests are root.
+var euid = os.Geteuid
+
+// ready says what this process lacks to make or remove a lab.
+func ready(op, name string) error {
+	if euid() != 0 {
+		return &iotax.Error{Op: op, On: name, Err: errors.New("network namespaces need root"), Mend: "sudo iotax …"}
+	}
+	for tool, pkg := range map[string]string{"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"} {
+		if _, err := program(tool); err != nil {
+			return &iotax.Error{Op: op, On: name, Err: fmt.Errorf("%s is not installed", tool), Mend: "apt install " + pkg}
+		}
+	}
+	return nil
+}
+
+// program finds a tool of root, also where a plain user's PATH does not have it.
+func program(name string) (string, error) {
+	if p, err := exec.LookPath(name); err == nil {
+		return p, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
+		if p := filepath.Join(dir, name); unix.Access(p, unix.X_OK) == nil {
+			return p, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+// lock keeps two processes from making and removing at the same time.
+func lock(ctx context.Context) (func(), error) {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, &iotax.Error{Op: "lock", On: state, Err: err}
+	}
+	f := flock.New(filepath.Join(state, "lock"))
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	if _, err := f.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return nil, &iotax.Error{Op: "lock", On: state, Err: err, Mend: "another iotax makes or removes a lab: wait for it"}
+	}
+	return func() { _ = f.Unlock() }, nil
+}
+
+// do runs one command with a deadline; its error has what the command said.
+func do(ctx context.Context, stdin string, args ...string) error {
+	path, err := program(args[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	c := exec.CommandContext(ctx, path, args[1:]...)
+	c.Stdin = strings.NewReader(stdin)
+	var said iotax.Capture
+	c.Stdout, c.Stderr = &said, &said
+	c.WaitDelay = time.Second
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}
+
+// links makes a bridge in a namespace of its own and a node on each of its ports: nothing is added to the network of
+// this machine.
+func links(ctx context.Context, l *Lab) error {
+	hub := prefix(l.Name) + network
+	var first, second strings.Builder
+	fmt.Fprintf(&first, "netns add %s\n", hub)
+	for _, n := range l.Nodes {
+		fmt.Fprintf(&first, "netns add %s\n", n.Namespace)
+	}
+	if err := do(ctx, first.String(), "ip", "-batch", "-"); err != nil {
+		return err
+	}
+	fmt.Fprintf(&second, "link set lo up\nlink add br0 type bridge forward_delay 0\nlink set br0 up\n")
+	for i, n := range l.Nodes {
+		fmt.Fprintf(&second, "link add port%d type veth peer name eth0 netns %s\nlink set port%d master br0\nlink set port%d up\n", i+1, n.Namespace, i+1, i+1)
+	}
+	if err := do(ctx, second.String(), "ip", "-n", hub, "-batch", "-"); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		inside := fmt.Sprintf("link set lo up\naddr add %s/24 dev eth0\nlink set eth0 up\n", n.Address)
+		if err := do(ctx, inside, "ip", "-n", n.Namespace, "-batch", "-"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shape bounds what each node sends, at its own end, and what it gets, at the bridge's.
+func shape(ctx context.Context, l *Lab) error {
+	if l.Rate == 0 {
+		return nil
+	}
+	// The bucket holds what comes between two ticks of the kernel's clock, and a few of the packets that TCP hands over in
+	// one piece: with 64 KiB the receiver's CPU does fifteen times the work.
+	burst := max(256<<10, uint64(l.Rate)/8/200)
+	tbf := fmt.Sprintf("root tbf rate %dbit burst %d latency 50ms\n", uint64(l.Rate), burst)
+	var hub strings.Builder
+	for i, n := range l.Nodes {
+		fmt.Fprintf(&hub, "qdisc add dev port%d %s", i+1, tbf)
+		if err := do(ctx, "qdisc add dev eth0 "+tbf, "tc", "-n", n.Namespace, "-batch", "-"); err != nil {
+			return err
+		}
+	}
+	return do(ctx, hub.String(), "tc", "-n", prefix(l.Name)+network, "-batch", "-")
+}
+
+// directories makes the lab's directory and one for each node.
+func directories(ctx context.Context, l *Lab) error {
+	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(l.Dir, 0o700); err != nil {
+		return err // also when it is there: it may be anyone's
+	}
+	if err := os.WriteFile(filepath.Join(l.Dir, marker), []byte(l.Name+"\n"), 0o600); err != nil {
+		return err
+	}
+	if l.Label != "" { // after a reboot the directory is all that is left, and nothing else tells whose it was
+		if err := os.WriteFile(filepath.Join(l.Dir, leftover.Marker), []byte(l.Label+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	if l.Size > 0 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(l.Dir, &st); err != nil {
+			return err
+		}
+		if need, free := l.Size*int64(len(l.Nodes)), int64(st.Bavail)*int64(st.Bsize); need > free {
+			return fmt.Errorf("%d nodes of %d bytes need %d bytes in %s, %d are free", len(l.Nodes), l.Size, need, l.Dir, free)
+		}
+	}
+	for _, n := range l.Nodes {
+		if err := os.Mkdir(n.Dir, 0o700); err != nil {
+			return err
+		}
+		if l.Size == 0 {
+			continue
+		}
+		image := n.Dir + ".img"
+		f, err := os.OpenFile(image, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		err = unix.Fallocate(int(f.Fd()), 0, 0, l.Size)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			err = f.Truncate(l.Size)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("make %s: %w", image, err)
+		}
+		if err := do(ctx, "", "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image); err != nil {
+			return err
+		}
+		if err := do(ctx, "", "mount", "-o", "loop", image, n.Dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Look finds what is missing of l: a namespace that is gone, a directory, a mount.
+func Look(l *Lab) error {
+	for _, n := range append([]Node{{Namespace: prefix(l.Name) + network, Dir: l.Dir}}, l.Nodes...) {
+		if _, err := inode(filepath.Join(namespaces, n.Namespace)); err != nil {
+			return fmt.Errorf("namespace %s: %w", n.Namespace, err)
+		}
+		if _, err := os.Stat(n.Dir); err != nil {
+			return err
+		}
+	}
+	mounted := mounts(l.Dir)
+	if l.Size > 0 && len(mounted) < len(l.Nodes) {
+		return fmt.Errorf("%d of %d file systems are mounted", len(mounted), len(l.Nodes))
+	}
+	return nil
+}
+
+// Enter is the command that runs args on n, with the files of this machine and the network of the node.
+func Enter(n Node, args []string) ([]string, error) {
+	tool, err := program("nsenter")
+	if err != nil {
+		return nil, &iotax.Error{Op: "enter", On: n.Name, Err: errors.New("nsenter is not installed"), Mend: "apt install util-linux"}
+	}
+	return append([]string{tool, "--net=" + filepath.Join(namespaces, n.Namespace), "--"}, args...), nil
+}
+
+// inode identifies the namespace behind path.
+func inode(path string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
+}
+
+// Processes are the ids of the processes on each node, by its name.
+func Processes(l *Lab) map[string][]int {
+	out := map[string][]int{}
+	for _, n := range l.Nodes {
+		out[n.Name] = inside(n.Namespace)
+	}
+	return out
+}
+
+func inside(namespace string) []int {
+	want, err := inode(filepath.Join(namespaces, namespace))
+	if err != nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if ino, err := inode("/proc/" + e.Name() + "/ns/net"); err == nil && ino == want {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Down removes the lab of that name with everything that runs or lies in it, however much of it there is; that
+// there is nothing is no error. It needs root.
+func Down(ctx context.Context, name string) error {
+	if name == "" {
+		name = DefaultName
+	}
+	if !goodName.MatchString(name) {
+		return &iotax.Error{Op: "remove lab", On: name, Err: fmt.Errorf("%q is no name of a lab", name), Mend: "1 to 12 of a-z and 0-9"}
+	}
+	if err := ready("remove lab", name); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return down(ctx, name)
+}
+
+func down(ctx context.Context, name string) error {
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	dir := filepath.Join(defaultDir, "iotax-lab-"+name) // after a reboot nothing is written down
+	if l, err := Get(name); err == nil {
+		dir = l.Dir
+	}
+	names, err := filepath.Glob(filepath.Join(namespaces, prefix(name)+"*"))
+	fail(err)
+	for i := range names {
+		names[i] = filepath.Base(names[i])
+	}
+	fail(end(ctx, names))
+	for _, n := range names {
+		fail(do(ctx, "", "ip", "netns", "del", n))
+	}
+	for _, m := range slices.Backward(mounts(dir)) {
+		fail(do(ctx, "", "umount", m)) // the loop device was made by mount, and goes with it
+	}
+	fail(remove(dir, name))
+	if len(errs) == 0 {
+		err := os.Remove(filepath.Join(state, name+".json"))
+		if !errors.Is(err, os.ErrNotExist) {
+			fail(err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &iotax.Error{Op: "remove lab", On: name, Err: err, Mend: "see what still uses it, and try again: iotax lab down" + nameFlag(name)}
+	}
+	return nil
+}
+
+// end ends the processes in the namespaces: a namespace lives as long as one of them.
+func end(ctx context.Context, names []string) error {
+	all := func() (pids []int) {
+		for _, n := range names {
+			pids = append(pids, inside(n)...)
+		}
+		return pids
+	}
+	start := time.Now()
+	for _, p := range all() {
+		_ = unix.Kill(p, unix.SIGTERM)
+	}
+	for {
+		left := all()
+		age := time.Since(start)
+		switch {
+		case len(left) == 0:
+			return nil
+		case age > 5*grace || ctx.Err() != nil:
+			return fmt.Errorf("processes %v do not end", left)
+		case age > grace:
+			for _, p := range left {
+				_ = unix.Kill(p, unix.SIGKILL)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// mounts lists what is mounted below dir, the outermost first.
+func mounts(dir string) []string {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+			out = append(out, f[4])
+		}
+	}
+	return out
+}
+
+// remove removes a directory of a lab, and nothing else: it must be root's own, carry the lab's mark, and have nothing
+// mounted below.
+func remove(dir, name string) error {
+	var st unix.Stat_t
+	switch err := unix.Lstat(dir, &st); {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", dir, err)
+	case filepath.Base(dir) != "iotax-lab-"+name || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0:
+		return fmt.Errorf("%s is not a directory of root's own that a lab made", dir)
+	}
+	if left := mounts(dir); len(left) > 0 {
+		return fmt.Errorf("%s is still mounted", left[0])
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, marker)); err != nil || strings.TrimSpace(string(b)) != name {
+		if err := os.Remove(dir); err != nil { // an empty one: it was cut off right after mkdir
+			return fmt.Errorf("%s has no mark of a lab: %w", dir, err)
+		}
+		return nil
+	}
+	return os.RemoveAll(dir)
+}

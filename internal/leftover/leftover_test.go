@@ -1,0 +1,561 @@
+package leftover_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	. "iotax/internal/leftover"
+	"iotax/internal/leftover/proctable"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/shell"
+)
+
+// TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
+func TestMain(m *testing.M) {
+	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
+		UseTable()
+	}
+	if os.Getenv("LEFTOVER_TEST_CHILD") != "" {
+		time.Sleep(10 * time.Minute)
+		return
+	}
+	if dir := os.Getenv("LEFTOVER_TEST_RUNNER"); dir != "" {
+		if _, err := Begin("run-" + filepath.Base(dir)); err != nil {
+			panic(err)
+		}
+		made, err := MkdirTemp(dir)
+		if err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(filepath.Join(made, "data"), []byte("x"), 0o444); err != nil {
+			panic(err)
+		}
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "LEFTOVER_TEST_CHILD=1")
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Printf("%q %d\n", made, child.Process.Pid)
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}
+
+// runner starts a runner in dir, and returns what it made.
+func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "LEFTOVER_TEST_RUNNER="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := fmt.Fscanf(out, "%q %s\n", &made, &child); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // where the test has failed to
+		if pid, err := strconv.Atoi(child); err == nil && runs(t, child) {
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
+		}
+	})
+	return cmd, made, child
+}
+
+// runs reports whether a process runs, as neither system of this package's is asked.
+func runs(t *testing.T, pid string) bool {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = proctable.Start(context.Background(), n)
+	if err != nil && !errors.Is(err, proctable.ErrGone) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// endOther ends a process if it is one that began long ago, which it is not.
+func endOther(t *testing.T, pid string) error {
+	if os.Getenv("LEFTOVER_TEST_TABLE") == "" && runtime.GOOS == "linux" {
+		_, err := RunScript(t.Context(), host.Local(), time.Minute, EndProcess, pid, "1")
+		return err
+	}
+	n, _ := strconv.Atoi(pid)
+	return proctable.End(t.Context(), n, 1)
+}
+
+// systems does a test with each way of knowing processes that there is here: this host's own, and that of one without /proc,
+// without a POSIX shell and its tools, as Windows is.
+func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
+	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
+	t.Run("table", func(t *testing.T) {
+		t.Setenv("LEFTOVER_TEST_TABLE", "1")
+		t.Setenv("PATH", t.TempDir())
+		defer UseTable()()
+		test(t, host.WithShell())
+	})
+}
+
+func TestFindAndRemove(t *testing.T) { systems(t, testFindAndRemove) }
+
+func testFindAndRemove(t *testing.T, m iotax.Machine) {
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as scripts tell it
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := Place{Machine: m, Dirs: []string{dir, dir + "/", filepath.Join(dir, "missing")}}
+	cmd, made, child := runner(t, dir)
+	mine := func() (items []Item) {
+		t.Helper()
+		all, err := Find(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range all {
+			if i.Label.Run == "run-"+filepath.Base(dir) {
+				items = append(items, i)
+			}
+		}
+		return items
+	}
+	has := func(items []Item, kind, name string) bool {
+		return slices.ContainsFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == filepath.ToSlash(name) })
+	}
+
+	// While the runner lives nothing of it is a leftover, and nothing can be removed.
+	alive := mine()
+	if !has(alive, "process", child) || !has(alive, "directory", made) {
+		t.Fatalf("found %+v, want process %s and directory %s", alive, child, made)
+	}
+	if left := Left(alive); len(left) != 0 {
+		t.Fatalf("of a runner that lives: %+v", left)
+	}
+	for _, i := range alive {
+		if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "still runs") {
+			t.Fatalf("removing %s of a runner that lives: %v", i.Name, err)
+		}
+	}
+
+	// Others' directories of the same look.
+	for name, text := range map[string]string{"iotax-nobodys": "", "iotax-other": "run=a runner=1.2.3@elsewhere\n", "iotax-garbled": "run=a runner=x\n"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(dir, name, Marker), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	cmd.Process.Kill()
+	cmd.Wait()
+	left := Left(mine())
+	if len(left) != 2 || !has(left, "process", child) || !has(left, "directory", made) {
+		t.Fatalf("left: %+v", left)
+	}
+	for _, i := range left {
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := mine(); len(left) != 0 {
+		t.Errorf("after the removal: %+v", left)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 3 {
+		t.Errorf("%v, want only what is not of that run", entries)
+	}
+	if runs(t, child) {
+		t.Errorf("process %s lives", child)
+	}
+}
+
+// What was listed may have become another's by the time it is removed.
+func TestRemoveIsNotFooled(t *testing.T) { systems(t, testRemoveIsNotFooled) }
+
+func testRemoveIsNotFooled(t *testing.T, m iotax.Machine) {
+	dir := t.TempDir()
+	cmd, made, child := runner(t, dir)
+	cmd.Process.Kill()
+	cmd.Wait()
+	items, err := Find(t.Context(), Place{Machine: m, Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-"+filepath.Base(dir) {
+			continue
+		}
+		switch i.Kind {
+		case "directory":
+			if err := os.WriteFile(filepath.Join(made, Marker), []byte("run=b runner=1.1.1@x\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "not the directory that was listed") {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(made, "data")); err != nil {
+				t.Error(err)
+			}
+		case "process":
+			if err := endOther(t, child); err != nil {
+				t.Errorf("a process of another start: %v", err)
+			}
+			if !runs(t, child) {
+				t.Error("a process of another start was ended")
+			}
+			if err := i.Remove(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestMountsAndLoops(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	dir := t.TempDir()
+	cmd, made, _ := runner(t, dir)
+	sh := func(script string) string {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", script, "sh", made).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	sh(`mkdir "$1/a b" && mount -t tmpfs none "$1/a b" && truncate -s 1M "$1/image"`)
+	t.Cleanup(func() { exec.Command("umount", made+"/a b").Run() })
+	loop := sh(`losetup --show -f "$1/image"`)
+	t.Cleanup(func() { exec.Command("losetup", "-d", loop).Run() })
+	cmd.Process.Kill()
+	cmd.Wait()
+
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-"+filepath.Base(dir) {
+			continue
+		}
+		kinds = append(kinds, i.Kind)
+		if err := i.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"process", "mount", "loop device", "directory"}; !slices.Equal(kinds, want) {
+		t.Errorf("left %v, want %v", kinds, want)
+	}
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", made, err)
+	}
+	if out := sh("losetup -j " + made + "/image"); out != "" {
+		t.Errorf("still attached: %s", out)
+	}
+}
+
+// A directory is one thing whatever way leads to it, and is not removed while something is mounted in it.
+func TestMountedBehindLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	disk := t.TempDir()
+	at, link := filepath.Join(disk, "a b"), filepath.Join(disk, "link")
+	plain := filepath.Join(disk, "plain")
+	if err := os.Mkdir(plain, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, made, _ := runner(t, plain)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if err := os.Rename(plain, at); err != nil {
+		t.Fatal(err)
+	}
+	made = filepath.Join(at, filepath.Base(made))
+	if err := os.Symlink(at, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", at+"/")
+	point := made + "/mounted"
+	if out, err := exec.Command("sh", "-c", `mkdir "$1" && mount -t tmpfs none "$1" && touch "$1/precious"`, "sh", point).CombinedOutput(); err != nil {
+		t.Fatalf("%s", out)
+	}
+	t.Cleanup(func() { exec.Command("umount", point).Run() })
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{link, at, at + "/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, i := range Left(items) {
+		if i.Label.Run != "run-plain" {
+			continue
+		}
+		n[i.Kind]++
+		switch i.Kind {
+		case "process":
+			if err := i.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		case "directory": // its mount was not removed
+			if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "is still mounted") {
+				t.Errorf("got %v", err)
+			}
+		}
+	}
+	if n["directory"] != 1 || n["mount"] != 1 {
+		t.Errorf("found %v, want one directory and one mount", n)
+	}
+	// The guard itself is not led astray by a link, either.
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, Guard+`guard "$1"`, link+"/"+filepath.Base(made)); err == nil {
+		t.Error("a directory reached by a link passes as one in which nothing is mounted")
+	}
+	// Where there is no mountinfo, mount(8) is asked.
+	elsewhere := strings.ReplaceAll(Guard, "/proc/self/mountinfo", "/nonexistent/mountinfo") + `guard "$1"`
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, made); err == nil || !strings.Contains(err.Error(), "still mounted") {
+		t.Errorf("by mount(8): %v", err)
+	}
+	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, disk+"/other"); err != nil {
+		t.Errorf("by mount(8), of a directory without mounts: %v", err)
+	}
+	if err := Remove(made); err == nil {
+		t.Error("a working directory with a mount in it was removed")
+	}
+	if _, err := os.Stat(point + "/precious"); err != nil {
+		t.Error(err)
+	}
+}
+
+// ownShell is this host as it is where no POSIX shell is installed.
+type ownShell struct{ iotax.Machine }
+
+func (o ownShell) Run(ctx context.Context, c *iotax.Cmd) error {
+	return shell.Run(ctx, c, func(_ context.Context, c *iotax.Cmd) error { return &iotax.ExitError{Args: c.Args, Code: 127} })
+}
+
+// Directories are found and removed, and mounts kept, by the shell that iotax brings, too.
+func TestOwnShell(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b")
+	l := Label{Run: "own-shell", Runner: Self()}
+	l.Runner.Start++ // dead
+	made := filepath.Join(dir, "iotax-1")
+	point := filepath.Join(made, "m")
+	if err := errors.Join(os.MkdirAll(point, 0o700), os.WriteFile(filepath.Join(made, Marker), []byte(l.String()+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	find := func() *Item {
+		t.Helper()
+		items, _ := Find(t.Context(), Place{Machine: ownShell{host.Local()}, Dirs: []string{dir + "/"}}) // it knows no head of many files
+		i := slices.IndexFunc(items, func(i Item) bool { return i.Kind == "directory" && i.Label.Run == l.Run })
+		if i < 0 {
+			return nil
+		}
+		items[i].State = Dead // also where this system cannot tell
+		return &items[i]
+	}
+	i := find()
+	if i == nil || filepath.ToSlash(i.Name) != filepath.ToSlash(made) {
+		t.Fatalf("found %+v", i)
+	}
+	if os.Geteuid() == 0 && exec.Command("mount", "-t", "tmpfs", "none", point).Run() == nil {
+		t.Cleanup(func() { exec.Command("umount", point).Run() })
+		if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "is still mounted") {
+			t.Errorf("got %v", err)
+		}
+		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+	}
+	if err := i.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if i := find(); i != nil {
+		t.Errorf("%s is still there", i.Name)
+	}
+}
+
+// Where sudo would ask for a password, what needs root is tried without it: a user may unmount what FUSE has mounted for them.
+func TestSudoThatAsks(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	for name, c := range map[string]struct{ sudo, want string }{
+		"asks":       {"exit 1", "as the user"},
+		"never asks": {`shift; [ "$1" = true ] || FROM=sudo exec "$@"`, "as the user by sudo"},
+	} {
+		bin := t.TempDir()
+		if err := errors.Join(os.WriteFile(bin+"/sudo", []byte("#!/bin/sh\n"+c.sudo+"\n"), 0o700), os.WriteFile(bin+"/id", []byte("#!/bin/sh\necho 1000\n"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		out, err := Root(t.Context(), host.Local(), time.Minute, `echo "as $1${FROM:+ by $FROM}"`, "the user")
+		if err != nil || strings.TrimSpace(out) != c.want {
+			t.Errorf("sudo that %s: %q, %v", name, out, err)
+		}
+	}
+}
+
+// The working directory of a run goes, but for what is noted in it.
+func TestRemoveKeepsNotes(t *testing.T) {
+	dir, err := MkdirTemp(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/image", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forget, err := Note(dir, "lima", "iotax-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func() (names []string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if got := names(); !slices.Equal(got, []string{Marker, "made-lima-iotax-1"}) {
+		t.Errorf("%q are left", got)
+	}
+	if err := forget(); err != nil {
+		t.Error(err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%v: %q", err, names())
+	}
+	if err := Remove(dir); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestRunner(t *testing.T) {
+	systems(t, testRunner)
+	for _, s := range []string{"", "1", "a.b.c@d", "1.2@x", "1.2.3"} {
+		if r, err := ParseRunner(s); err == nil {
+			t.Errorf("%q is %v", s, r)
+		}
+	}
+}
+
+func testRunner(t *testing.T, _ iotax.Machine) {
+	self := Self()
+	got, err := ParseRunner(self.String())
+	if err != nil || got != self {
+		t.Errorf("%v, %v, want %v", got, err, self)
+	}
+	if self.Boot == "" {
+		t.Skip("needs /proc")
+	}
+	if self.State() != Alive && (self.Machine != "" || self.Boot != "epoch") {
+		t.Errorf("this process is %s", self.State())
+	}
+	ended := exec.Command(os.Args[0], "-test.run", "^$")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	type cases map[string]struct {
+		change func(r *Runner)
+		want   State
+	}
+	old := func(r *Runner) { r.Space, r.Machine = "", "" }
+	all := cases{
+		"a process of this id that started later": {func(r *Runner) { r.Start++ }, Dead},
+		"a process that has ended":                {func(r *Runner) { r.PID = ended.Process.Pid }, Dead},
+		"one of another host":                     {func(r *Runner) { r.Host += "x" }, Unknown},
+		"one of another host of this name":        {func(r *Runner) { r.Boot += "x"; r.Machine = "x" }, Unknown},
+		"one that did not know its start":         {func(r *Runner) { r.Boot, r.Start = "", 0 }, Unknown},
+	}
+	if self.Boot == "epoch" {
+		maps.Copy(all, cases{
+			"one of a Linux with this host's name and id":             {func(r *Runner) { r.Boot, r.Space, r.Start = "0123456789abcdef", "4026531836", 1 }, Unknown},
+			"one of a Linux with this host's name, of an older iotax": {func(r *Runner) { old(r); r.Boot, r.Start = "0123456789abcdef", 1 }, Unknown},
+			"one of a host without an id":                             {func(r *Runner) { r.Machine = ""; r.PID = ended.Process.Pid }, Unknown},
+		})
+	} else {
+		maps.Copy(all, cases{
+			"one of another boot":                                  {func(r *Runner) { r.Boot += "x" }, Dead},
+			"one of a container with this host's name":             {func(r *Runner) { r.Space += "1"; r.PID, r.Start = 1<<22+1, 1 }, Unknown},
+			"one of a container of this host, before it was begun": {func(r *Runner) { r.Space += "1"; r.Boot += "x" }, Dead},
+			"one of a host without an id":                          {func(r *Runner) { r.Boot += "x"; r.Machine = "" }, Unknown},
+			"one of a Windows or macOS with this host's name":      {func(r *Runner) { old(r); r.Boot = "epoch" }, Unknown},
+			"one from an older iotax":                              {old, Unknown},
+			"one from an older iotax and another boot":             {func(r *Runner) { old(r); r.Boot += "x" }, Unknown},
+		})
+	}
+	for name, c := range all {
+		r := self
+		r.Machine = cmp.Or(self.Machine, "0123456789abcdef")
+		if c.change(&r); self.Machine == "" && r.Machine != "" && c.want != Unknown {
+			continue // this host has no id of its own
+		}
+		if got := r.State(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if got, err := ParseRunner(r.String()); err != nil || got != r {
+			t.Errorf("%s: %v is read as %v, %v", name, r, got, err)
+		}
+	}
+}
+
+// Anybody may put a marker of any length, or what is no file, into a directory for temporary files: what else lies there is still found.
+func TestMarkersOfAnySize(t *testing.T) {
+	dir := t.TempDir()
+	_, made, _ := runner(t, dir)
+	for _, name := range []string{"iotax-huge", "iotax-endless", "iotax-link"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "iotax-huge", Marker), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "iotax-huge", Marker), 50<<30); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"iotax-endless": "/dev/zero", "iotax-link": filepath.Join(made, Marker)} {
+		if err := os.Symlink(to, filepath.Join(dir, name, Marker)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := time.Now()
+	items, err := Find(t.Context(), Place{Machine: host.Local(), Dirs: []string{dir}})
+	if err != nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	if !slices.ContainsFunc(items, func(i Item) bool { return i.Name == made }) {
+		t.Errorf("%s is not among %+v", made, items)
+	}
+	if i := slices.IndexFunc(items, func(i Item) bool { return i.Name == filepath.Join(dir, "iotax-link") }); i >= 0 {
+		t.Errorf("a link to another directory's marker is taken for one: %+v", items[i])
+	}
+}

@@ -1,0 +1,331 @@
+package lint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax/fio"
+	"iotax/internal/plan"
+)
+
+// A job is a job as fio would run it, with the place of each of its options.
+type job struct {
+	name  string
+	head  setting // its section's header, or what stands for it
+	set   map[string]setting
+	order []setting // as written, those of [global] first
+	group int       // jobs of one group run at the same time
+	ours  bool      // iotax runs it: it sets the time, the place, the seed and, unless told, the engine
+	sized bool      // of those: a trial ends when its size is through
+	ran   bool      // it has been run; the machine is not known
+	part  bool      // of those: only some of its options are known
+
+	readonly  bool   // fio runs with --readonly
+	command   bool   // of a section: it stands on a command line
+	inherited string // of a section: the engine of the global sections before it, "" for fio's default
+}
+
+// A setting is one option with its place.
+type setting struct {
+	key, value string // the key as fio calls it, aliases replaced
+	bare       bool
+	base       int // 1000 or 1024: what a k in the value is to fio; 0 is the plan's units
+	at         position
+}
+
+// add sets an option, in place of what it was before.
+func (j *job) add(s setting) {
+	j.set[s.key] = s
+	j.order = append(j.order, s)
+	switch s.key { // one option with two names
+	case "buffered":
+		delete(j.set, "direct")
+	case "direct":
+		delete(j.set, "buffered")
+	}
+}
+
+func (j *job) get(key string) (setting, bool) {
+	s, ok := j.set[key]
+	return s, ok
+}
+
+// text is the value of an option, "" when it is not set or depends on a variable.
+func (j *job) text(key string) string {
+	s := j.set[key]
+	if strings.Contains(s.value, "$") {
+		return ""
+	}
+	return s.value
+}
+
+// first is the first of the options that the job sets, else its header.
+func (j *job) first(keys ...string) setting {
+	for _, k := range keys {
+		if s, ok := j.set[k]; ok {
+			return s
+		}
+	}
+	return j.head
+}
+
+// has reports whether one of the options is set, to whatever value.
+func (j *job) has(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { _, ok := j.set[k]; return ok })
+}
+
+// on reports whether a boolean option is set and not 0.
+func (j *job) on(key string) bool {
+	s, ok := j.set[key]
+	return ok && (s.bare || s.value != "0" && s.value != "false")
+}
+
+// number is a whole number; otherwise is the value of an option that is not set. It fails where the
+// value depends on a variable or is not a number.
+func (j *job) number(key string, otherwise int64) (int64, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return otherwise, true
+	}
+	n, err := fio.ParseSize(s.value, 1024)
+	return n, err == nil && !strings.Contains(s.value, "$")
+}
+
+// size is a number of bytes; it fails like number, and for shares of something ("20%").
+func (j *job) size(key string, otherwise int64) (int64, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return otherwise, true
+	}
+	v := s.value
+	if key == "bs" {
+		read, write, _ := fio.PerDirection(v) // of a job that does both, the reads
+		if v = read; !j.reads() {
+			v = write
+		}
+		if v == "" {
+			return otherwise, true
+		}
+	}
+	if s.base == 0 {
+		n, err := plan.ParseSize(v)
+		return int64(n), err == nil
+	}
+	n, err := fio.ParseSize(v, s.base)
+	return n, err == nil && n >= 0
+}
+
+// duration is a time in fio's units, of which seconds go without a name.
+func (j *job) duration(key string) (time.Duration, bool) {
+	s, ok := j.set[key]
+	if !ok {
+		return 0, false
+	}
+	d, err := fio.ParseTime(s.value, time.Second)
+	return d, err == nil
+}
+
+// mode is the direction without what may follow it ("read:8k"), "" when it depends on a variable.
+func (j *job) mode() string {
+	s, ok := j.set["rw"]
+	if !ok {
+		return "read"
+	}
+	if strings.Contains(s.value, "$") {
+		return ""
+	}
+	m, _, _ := strings.Cut(s.value, ":")
+	return m
+}
+
+func (j *job) reads() bool {
+	m := j.mode()
+	return m == "read" || m == "randread" || j.mixes() && j.readShare() > 0
+}
+
+func (j *job) writes() bool {
+	m := j.mode()
+	return strings.Contains(m, "write") && m != "readwrite" || j.mixes() && j.readShare() < 100
+}
+
+// mixes reports whether the job does reads and writes by shares.
+func (j *job) mixes() bool {
+	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
+}
+
+// readShare is the per cent of a mix that are reads: of rwmixread and rwmixwrite the later counts.
+func (j *job) readShare() int64 {
+	share := int64(50)
+	for _, s := range j.order {
+		n, err := fio.ParseSize(s.value, 1024)
+		switch {
+		case err != nil:
+		case s.key == "rwmixread":
+			share = n
+		case s.key == "rwmixwrite":
+			share = 100 - n
+		}
+	}
+	return share
+}
+
+func (j *job) trims() bool  { return strings.Contains(j.mode(), "trim") }
+func (j *job) random() bool { return strings.HasPrefix(j.mode(), "rand") }
+
+// direct reports whether the page cache is bypassed.
+func (j *job) direct() bool {
+	if b, ok := j.set["buffered"]; ok { // it is direct turned round: of the two only the later is here
+		return !b.bare && b.value == "0"
+	}
+	return j.on("direct") || j.on("atomic")
+}
+
+// engine is the I/O engine: fio's default where none is set, "" where that is iotax's choice, or where
+// it depends on a variable.
+func (j *job) engine(facts Facts) string {
+	if _, ok := j.set["ioengine"]; ok {
+		return fio.EngineName(j.text("ioengine"))
+	}
+	if j.ours {
+		return ""
+	}
+	return defaultEngine(Facts{OS: j.system(facts)})
+}
+
+// system is the operating system that the job is for: that of its paths, wherever it is linted, else that of the facts.
+func (j *job) system(facts Facts) string {
+	names := append(j.files(), split(j.set["directory"].value)...)
+	switch {
+	case slices.ContainsFunc(names, windowsPath.MatchString):
+		return "windows"
+	case slices.ContainsFunc(names, macDisk.MatchString):
+		return "darwin"
+	}
+	return facts.OS
+}
+
+var (
+	windowsPath = regexp.MustCompile(`^(?:\\\\[.?]\\|[A-Za-z]\\?:\\)`)
+	macDisk     = regexp.MustCompile(`^/dev/r?disk[0-9]`)
+)
+
+// defaultEngine is fio's: see FIO_PREFERRED_ENGINE in its os/.
+func defaultEngine(facts Facts) string {
+	if facts.OS == "windows" {
+		return "windowsaio"
+	}
+	return "psync"
+}
+
+// sectionEngine is the engine with which fio reads the section: its own, or that of the global sections.
+func (j *job) sectionEngine(facts Facts) string {
+	if s, ok := j.get("ioengine"); ok {
+		return fio.EngineName(s.value)
+	}
+	if j.inherited != "" {
+		return j.inherited
+	}
+	return defaultEngine(facts)
+}
+
+// syncEngines finish each I/O before they start the next, whatever the depth.
+var syncEngines = []string{
+	"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "cpuio", "falloc", "e4defrag", "ftruncate",
+	"filecreate", "filestat", "filedelete", "http", "net", "netsplice", "libpmem", "dev-dax", "pmemblk", "mtd",
+	"gfapi", "libhdfs", "libcufile", "libhipfile", "libzbc", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
+}
+
+// fileEngines do I/O on files and block devices through the kernel, where the page cache is.
+var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
+
+// onFiles reports whether the job does I/O on files or block devices of this machine.
+func (j *job) onFiles(facts Facts) bool {
+	if e := j.engine(facts); !slices.Contains(fileEngines, e) && !(e == "" && j.ours) {
+		return false
+	}
+	return !slices.ContainsFunc(j.files(), func(f string) bool {
+		return f == "/dev/null" || f == "/dev/zero" || strings.HasPrefix(f, "/dev/dax") || strings.HasPrefix(f, "/dev/ng")
+	})
+}
+
+// files are the names in filename, which separates them by colons.
+func (j *job) files() []string {
+	var out []string
+	for _, p := range split(j.set["filename"].value) {
+		out = append(out, strings.ReplaceAll(p, `\:`, ":"))
+	}
+	return out
+}
+
+// split breaks a list of names at its colons, unless they are escaped.
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	var out []string
+	start := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case ':':
+			out = append(out, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, s[start:])
+}
+
+// device reports whether a name can only be that of a device.
+func device(name string) bool {
+	j := job{set: map[string]setting{"filename": {value: strings.ReplaceAll(name, ":", `\:`)}}}
+	return len(j.devices()) > 0
+}
+
+// devices are those of the files that are block devices by their name.
+func (j *job) devices() []string {
+	var out []string
+	for _, f := range j.files() {
+		disk := strings.HasPrefix(f, "/dev/") && !slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full"}, f) && !strings.HasPrefix(f, "/dev/shm/")
+		if disk || strings.HasPrefix(f, `\\.\PhysicalDrive`) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// bytes is what one pass of the job covers, over all its clones; it fails where that is not known.
+func (j *job) bytes() (int64, bool) {
+	size, ok := j.size("size", 0)
+	if n, known := j.size("filesize", 0); ok && size == 0 && known {
+		files, whole := j.number("nrfiles", 1)
+		size, ok = n*files, whole
+	}
+	clones, whole := j.number("numjobs", 1)
+	if !ok || !whole || size <= 0 || clones < 1 || size > (1<<62)/clones {
+		return 0, false
+	}
+	return size * clones, true
+}
+
+// covered is how much of the storage one pass touches: clones on one file share it.
+func (j *job) covered() (int64, bool) {
+	if j.has("filename") && !j.has("offset_increment") {
+		n, ok := j.size("size", 0)
+		return n, ok && n > 0
+	}
+	return j.bytes()
+}
+
+// slowed reports whether the job holds itself back, so that its rate can be foretold by nobody here.
+func (j *job) slowed() bool {
+	return j.has("rate", "rate_iops", "thinktime", "flow", "latency_target", "rate_process")
+}
+
+// verifies reports whether the job is about what is read rather than how fast.
+func (j *job) verifies() bool {
+	s, ok := j.set["verify"]
+	return ok && s.value != "0" && s.value != "none"
+}

@@ -1,0 +1,345 @@
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agext/levenshtein"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/internal/plan"
+)
+
+// optionRules are about options that fio refuses or misreads.
+var optionRules = []Rule{
+	{ID: "unknown-option", Severity: iotax.Invalid, Title: "fio has no such option",
+		Why: "fio stops at an option that it does not know, and at one of another engine than the section has: [global] needs the engine as well, and a command line needs --ioengine before its options. " +
+			"Where the fio that will run is known, an option that came with a later version is found as well. Where it is not, a name that no version up to 3.42 has is only noted, unless it looks like a slip. " +
+			"Options of engines that are not fio's own are left alone. " +
+			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
+		Mend: "see `fio --cmdhelp` for the options of your version",
+		Bad:  "[read]\nrw=randread\niodpeth=32\nsize=64g\ndirect=1",
+		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
+		in:   inFile, sect: unknownOption},
+	{ID: "bad-value", Severity: iotax.Invalid, Title: "a value that fio does not take",
+		Why:  "fio stops at it: a direction or an engine that does not exist, a depth of 0, a share of 150 %, `direct=yes`. The types, ranges and words are those of fio 3.33, from its own tables; a word that a later version has is left alone unless the fio that will run is known not to have it.",
+		Mend: "write the value as fio's HOWTO has it",
+		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
+		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
+		in:   inFile, sect: badValue},
+	{ID: "options-refused", Severity: iotax.Invalid, Title: "options that fio refuses together",
+		Why:  "Each of the options is right, and fio stops at the job all the same: `rate` with `rate_iops`, a `size` below one block, zones without a `zonesize`, writes under `--readonly`, and on Windows `direct` with a synchronous engine.",
+		Mend: "change or leave out one of them",
+		Bad:  "[read]\nrw=read\ndirect=1\nbs=4m\nsize=1m",
+		Good: "[read]\nrw=read\ndirect=1\nbs=4m\nsize=64g",
+		in:   inFile, job: refusedTogether},
+	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
+		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
+		Mend: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
+		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7.5",
+		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7500ms",
+		in:   inFile, sect: misread},
+}
+
+// profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them
+// to the list of options; with what was meant, where that is clear.
+var profileOptions = map[string]string{
+	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
+	"device-names": "filename", "test-duration": "runtime",
+}
+
+// slipped reports whether a name can only be a slip of an option that every job has.
+func slipped(key, near string) bool {
+	o, ok := fio.LookupOption(near)
+	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
+}
+
+// lastListed is the last version of fio whose options are listed.
+const lastListed = "3.42"
+
+func unknownOption(j *job, r *report) {
+	engine := j.sectionEngine(r.facts)
+	if j.command { // it counts from where it stands
+		engine = cmp.Or(j.inherited, defaultEngine(r.facts))
+	}
+	for _, s := range j.order {
+		if s.key == "ioengine" {
+			engine = fio.EngineName(s.value)
+		}
+		o, known := fio.LookupOption(s.key)
+		slip, profile := profileOptions[s.key]
+		ofEngine := known && o.Engine != ""
+		if mine, ok := fio.EngineOption(engine, s.key); ok && ofEngine {
+			o, ofEngine = mine, false
+		}
+		own := slices.Contains(fio.Engines(), engine)
+		switch {
+		case profile:
+			r.as(iotax.Warning, j, s, "%s is an option of fio's own test profiles: in a job it is taken and does nothing", s.key)
+			r.mend("leave it out")
+			if slip != "" {
+				r.mend("did you mean %q?", slip)
+			}
+		case slices.Contains(r.facts.Options, s.key) || s.key == "" || open(s.key):
+		case ofEngine && !own:
+		case ofEngine:
+			r.at(j, s, "%s is not an option of the engine %s", s.key, engine)
+			r.mend("leave it out, or set ioengine=%s in the same section", o.Engine)
+			if j.command {
+				r.mend("leave it out, or write --ioengine=%s before it", o.Engine)
+			}
+		case known && o.NewerThan(r.facts.Version):
+			r.at(j, s, "%s came with fio %s, and what will run is %s", s.key, o.Since, r.facts.Version)
+			r.mend("install a newer fio there, or leave the option out")
+		case known:
+		default:
+			near := plan.Nearest(s.key, fio.OptionNames())
+			slip := slipped(s.key, near)
+			later := fio.Option{Since: lastListed}
+			switch {
+			case !own && !slip: // an engine of another project may well have an option of this name
+				continue
+			case slip || r.facts.Options != nil || later.NewerThan(r.facts.Version) || r.facts.Version == "fio-"+lastListed:
+				r.at(j, s, "fio has no option %s", s.key)
+			default:
+				r.as(iotax.Info, j, s, "no version of fio up to %s has an option %s", lastListed, s.key)
+			}
+			if near != "" {
+				r.mend("did you mean %q?", near)
+			}
+		}
+	}
+}
+
+// open reports whether a value depends on a variable.
+func open(value string) bool {
+	return strings.Contains(value, "${") || slices.ContainsFunc([]string{"$ncpus", "$mb_memory", "$pagesize"}, func(k string) bool { return strings.Contains(value, k) })
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+var (
+	errNone  = errors.New("it takes a number from 1")
+	errZero  = errors.New("the number is below 1")
+	errShare = errors.New("a share is at most 100%")
+)
+
+// belowOne is what fio does with a number below 1 that it accepts.
+var belowOne = map[string]string{"numjobs": "makes copies of the job until it reaches its maximum", "nrfiles": "does no I/O"}
+
+// counted are options whose number is no size.
+var counted = map[string]bool{"iodepth": true, "numjobs": true, "nrfiles": true}
+
+// readings are the values of an option as fio reads them: what it takes for a number, and what it makes
+// of each.
+func (s setting) readings() (parts []string, errs []error) {
+	v := strings.TrimSpace(s.value)
+	if open(v) {
+		return nil, nil
+	}
+	read := func(v string, err error) { parts, errs = append(parts, v), append(errs, err) }
+	switch s.key {
+	case "iodepth", "numjobs", "nrfiles":
+		n, err := fio.ParseSize(v, s.base)
+		if err == nil && n < 1 {
+			if err = errNone; s.key != "iodepth" {
+				err = errZero
+			}
+		}
+		read(v, err)
+	case "size", "io_size", "offset", "offset_increment":
+		n, unit, err := fio.ParseShare(v, s.base)
+		if err == nil && unit == '%' && n > 100 {
+			err = errShare
+		}
+		read(v, err)
+	case "filesize":
+		for part := range strings.FieldsFuncSeq(v, func(c rune) bool { return strings.ContainsRune("-,:", c) }) {
+			_, err := fio.ParseSize(part, s.base)
+			read(part, err)
+		}
+	case "bs":
+		r, w, t := fio.PerDirection(v)
+		for _, part := range []string{r, w, t} {
+			if part != "" && !slices.Contains(parts, part) {
+				_, err := fio.ParseSize(part, s.base)
+				read(part, err)
+			}
+		}
+	case "runtime", "ramp_time", "startdelay":
+		_, err := fio.ParseTime(v, time.Second)
+		read(v, err)
+	}
+	return parts, errs
+}
+
+// tableVersion is the fio whose tables fio.Option.Check follows.
+const tableVersion = "3.33"
+
+func badValue(j *job, r *report) {
+	engine := j.sectionEngine(r.facts)
+	for _, s := range j.order {
+		if open(s.value) {
+			continue
+		}
+		if s.key == "ioengine" {
+			badEngine(j, s, r)
+			continue
+		}
+		o, ok := fio.LookupOption(s.key)
+		if ok && o.Engine != "" {
+			o, ok = fio.EngineOption(engine, s.key)
+		}
+		if !ok {
+			continue
+		}
+		var no *fio.RefusedError
+		if errors.As(o.Check(s.value, s.bare, s.base), &no) {
+			table := fio.Option{Since: tableVersion}
+			if no.Elsewhere && (r.facts.Version == "" || !table.NewerThan(r.facts.Version) && r.facts.Version != "fio-"+tableVersion) {
+				continue
+			}
+			r.at(j, s, "%s=%s: %s", s.key, s.value, no.Msg)
+			if s.bare {
+				r.hits[len(r.hits)-1].evidence = s.key + ": " + no.Msg
+			}
+			word, _, _ := strings.Cut(strings.TrimSpace(s.value), ":")
+			near := plan.Nearest(word, no.Want)
+			switch {
+			case shellVariable.MatchString(s.value):
+				r.mend("fio replaces ${NAME} alone: write it with braces")
+			case strings.TrimLeft(s.value, " \t") != s.value && no.Want != nil:
+				r.mend("remove the space behind the =: fio takes it for a part of the word")
+			case no.Want != nil && near != "":
+				r.mend("did you mean %q?", near)
+			}
+			continue
+		}
+		switch parts, errs := s.readings(); {
+		case len(errs) == 1 && errs[0] == errNone:
+			r.at(j, s, "%s=%s: %v", s.key, parts[0], errs[0])
+		}
+	}
+}
+
+var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
+
+// badEngine finds engines that do not exist.
+func badEngine(j *job, s setting, r *report) {
+	name := fio.EngineName(s.value)
+	if fio.ExternalEngine(name) {
+		return
+	}
+	near := plan.Nearest(name, fio.Engines())
+	exists := slices.Contains(fio.Engines(), name)
+	switch {
+	case slices.Contains(r.facts.Engines, name), exists && r.facts.Engines == nil:
+	case exists:
+		r.at(j, s, "the fio here does not have the engine %s", name)
+		r.mend("install the package with the engine, or a fio that was built with it")
+	case s.value == "" || near != "" && levenshtein.Distance(name, near, nil) <= 2 || r.facts.Engines != nil:
+		r.at(j, s, "fio has no engine %q", s.value)
+		r.mend("an engine of another project needs ioengine=external:FILE")
+		if near != "" {
+			r.mend("did you mean %q?", near)
+		}
+	default:
+		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must come from another project", name)
+	}
+}
+
+// refusedTogether follows fixup_options in fio's init.c.
+func refusedTogether(j *job, r *report) {
+	positive := func(key string) bool {
+		n, ok := j.size(key, 0)
+		return ok && n > 0
+	}
+	if s, ok := j.get("rate_iops"); ok && positive("rate_iops") && positive("rate") {
+		r.at(j, s, "rate and rate_iops exclude each other")
+	}
+	size, ok := j.size("size", 0)
+	block, known := j.smallestBlock()
+	if s, has := j.get("size"); has && ok && known && size > 0 && size < block {
+		r.at(j, s, "size=%s is less than one block of %s", s.value, bytesText(block))
+	}
+	s, zoned := j.get("zonemode")
+	switch zones := positive("zonesize"); {
+	case !zoned:
+	case s.value == "none" && zones:
+		r.at(j, s, "zonemode=none and zonesize exclude each other")
+	case s.value == "strided" && !j.has("zonesize"):
+		r.at(j, s, "zonemode=strided needs a zonesize")
+	case s.value == "zbd" && j.has("create_serialize") && !j.on("create_serialize"):
+		r.at(j, s, "zonemode=zbd and create_serialize=0 exclude each other")
+	}
+	if j.readonly && (j.writes() || j.trims()) {
+		r.at(j, j.first("rw"), "rw=%s under --readonly", j.mode())
+	}
+	sync := slices.Contains([]string{"sync", "psync", "vsync", "pvsync", "pvsync2"}, j.engine(r.facts))
+	if j.system(r.facts) == "windows" && sync && j.direct() {
+		r.at(j, j.first("direct", "buffered", "atomic"), "direct I/O with the synchronous engine %s", j.engine(r.facts))
+		r.mend("use ioengine=windowsaio, with iodepth=1 for one I/O at a time")
+	}
+}
+
+// smallestBlock is the smallest block size of the job, in whichever direction; it fails where that is not known.
+func (j *job) smallestBlock() (int64, bool) {
+	s, ok := j.get("bs")
+	if j.has("bsrange", "bssplit") {
+		return 0, false
+	}
+	if !ok {
+		return 4096, true
+	}
+	smallest := int64(0)
+	read, write, trim := fio.PerDirection(s.value)
+	for _, v := range []string{read, write, trim} {
+		n := int64(4096)
+		if v != "" {
+			var err error
+			if n, err = fio.ParseSize(v, s.base); err != nil {
+				return 0, false
+			}
+		}
+		if smallest == 0 || n < smallest {
+			smallest = n
+		}
+	}
+	return smallest, true
+}
+
+func misread(j *job, r *report) {
+	for _, s := range j.order {
+		parts, errs := s.readings()
+		o, _ := fio.LookupOption(s.key)
+		for i, err := range errs {
+			var m *fio.MisreadError
+			switch {
+			case err == nil || open(s.value) || o.Check(s.value, s.bare, s.base) != nil:
+			case err == errZero:
+				r.at(j, s, "%s=%s: fio accepts it, and %s", s.key, parts[i], belowOne[s.key])
+				r.mend("write a number from 1")
+			case err == errShare:
+				r.at(j, s, "%s=%s: fio takes a share of more than 100%% for a number of bytes without end", s.key, parts[i])
+				r.mend("write a share of at most 100%%, and loops or io_size for more than one pass")
+			case errors.As(err, &m):
+				if counted[s.key] {
+					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")
+				}
+				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
+			case err != errNone: // a list passes where one element does
+				r.at(j, s, "%s=%s: fio leaves out %q: %v", s.key, s.value, parts[i], err)
+			}
+		}
+	}
+}

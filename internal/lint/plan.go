@@ -1,0 +1,228 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/internal/plan"
+)
+
+// planRules are about the targets of a plan beside each other.
+var planRules = []Rule{
+	{ID: "guest-disk-cache", Severity: iotax.Warning, Title: "a guest's disk uses the host's cache, and the baseline does not",
+		Why: "With `cache=writeback` and `writethrough` the guest's disk is read from the page cache of the host, while direct I/O on the host goes to the device: the guest looks faster than it is. " +
+			"With `unsafe` flushes are acknowledged and not done, so that nothing written is safe; the report does not rank that. In a run `cache-served` and `durability-differs` say whether it happened.",
+		Mend: "use `cache: none` (or directsync), or make both sides buffered (`direct: 0`) and say so",
+		Bad:  "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: unsafe}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		Good: "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: none}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		plan: guestDiskCache},
+	{ID: "memory-target", Severity: iotax.Warning, Title: "a target that is memory",
+		Why:  "What is below /dev/shm or /run is memory: a flush does nothing there, and no storage is measured. It is a fine upper bound, and no rival: the report shows it and does not rank it.",
+		Mend: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
+		Bad:  "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /dev/shm/x}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		Good: "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /srv}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
+		in:   inFile, job: memoryJob, plan: memoryTarget},
+}
+
+// A planView is a plan with the jobs of its workloads.
+type planView struct {
+	*plan.Plan
+	jobs []*job
+}
+
+// direct reports whether a workload bypasses the page cache of the machine that it runs on.
+func (p *planView) direct() bool {
+	for _, j := range p.jobs {
+		if j.direct() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planView) writes() bool {
+	for _, j := range p.jobs {
+		if j.writes() {
+			return true
+		}
+	}
+	return false
+}
+
+func guestDiskCache(p *planView, r *report) {
+	for _, t := range p.Targets {
+		cache := t.Value("cache")
+		if t.Kind != "disk" || t.Name == p.Baseline {
+			continue
+		}
+		switch {
+		case cache == "unsafe" && p.writes():
+			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=unsafe: its flushes are acknowledged and not done, those of %s are", t.Name, p.Baseline)
+		case (cache == "unsafe" || cache == "writeback" || cache == "writethrough") && p.direct() && p.baselineDirect():
+			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=%s: direct I/O in the guest comes from the host's page cache, that of %s does not", t.Name, cache, p.Baseline)
+		}
+	}
+}
+
+// baselineDirect reports whether direct I/O at the baseline goes to the device.
+func (p *planView) baselineDirect() bool {
+	for _, t := range p.Targets {
+		if t.Name == p.Baseline {
+			return t.Kind == "dir" || t.Kind == "device" || t.Value("cache") == "none" || t.Value("cache") == "directsync"
+		}
+	}
+	return false
+}
+
+func memoryTarget(p *planView, r *report) {
+	for _, t := range p.Targets {
+		if path := t.Value("path"); t.Kind == "dir" && inMemory(path) {
+			r.on(t.Where("path"), r.rule.Severity, "%s is %s, which is memory", t.Name, path)
+		}
+	}
+}
+
+// inMemory reports whether a path is in memory on Linux. Below /run/media desktops mount disks.
+func inMemory(path string) bool {
+	return slices.ContainsFunc([]string{"/dev/shm", "/run"}, func(m string) bool {
+		return (path == m || strings.HasPrefix(path, m+"/")) && !strings.HasPrefix(path, "/run/media/")
+	})
+}
+
+// memoryJob is memory-target on a job.
+func memoryJob(j *job, r *report) {
+	if system := j.system(r.facts); system != "" && system != "linux" || !j.onFiles(r.facts) {
+		return
+	}
+	for _, key := range []string{"filename", "directory"} {
+		s, _ := j.get(key)
+		for _, path := range split(s.value) {
+			if inMemory(path) {
+				r.at(j, s, "%s is memory", path)
+			}
+		}
+	}
+}
+
+// shortTrials is short-run on a plan.
+func shortTrials(p *planView, r *report) {
+	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
+		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", secondsText(d))
+		r.mend("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
+	}
+}
+
+// on adds a finding at a place of a plan.
+func (r *report) on(m plan.Mark, severity iotax.Severity, format string, args ...any) {
+	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend})
+}
+
+func marked(m plan.Mark) position {
+	file := m.File
+	if m.Word != "" {
+		file = m.Word
+	}
+	return position{file: file, source: m.Source, line: m.Line, column: m.Column, width: m.Width}
+}
+
+// Plan finds the mistakes of a plan and of the jobs in it.
+func Plan(p *plan.Plan, facts Facts) []Finding {
+	v := &planView{Plan: p}
+	for _, w := range p.Workloads {
+		if w.Kind == "fio" {
+			v.jobs = append(v.jobs, planJobs(w)...)
+		}
+	}
+	out := lint(v.jobs, nil, inPlan, facts)
+	for _, rule := range Rules() {
+		if rule.plan != nil {
+			r := &report{rule: rule, facts: facts}
+			rule.plan(v, r)
+			out = append(out, r.findings(0)...)
+		}
+	}
+	return sorted(out)
+}
+
+// badPlan is about plans that cannot be carried out.
+var badPlan = Rule{ID: "not-a-plan", Severity: iotax.Invalid, Title: "the plan cannot be read",
+	Why:  "Nothing is measured from a plan with a mistake in it: an unknown key, a unit that does not exist, a target that is not there.",
+	Mend: "see docs/plan.md, or let an editor check the file by `iotax schema`",
+	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
+	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"}
+
+// toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
+// words of check: short-trial, depth-of-sync-engine, durability-differs.
+var toldByRuns = []string{"short-run", "depth-of-sync-engine", "memory-target"}
+
+// ForRun are those of the findings on a plan that belong into the report of its run.
+func ForRun(findings []Finding) []iotax.Finding {
+	var out []iotax.Finding
+	for _, f := range findings {
+		if !slices.Contains(toldByRuns, f.Rule) {
+			out = append(out, f.Finding)
+		}
+	}
+	return out
+}
+
+// BadPlan turns what plan.Parse says into findings.
+func BadPlan(errs plan.Errors) []Finding {
+	var out []Finding
+	for _, e := range errs {
+		r := &report{rule: badPlan}
+		file := e.Pos.File
+		if e.Word != "" {
+			file = e.Word
+		}
+		r.hits = append(r.hits, hit{at: position{file: file, source: e.Source, line: e.Pos.Line, column: e.Column, width: e.Width},
+			severity: badPlan.Severity, evidence: e.Msg, mend: orWord(e.Mend, badPlan.Mend)})
+		out = append(out, r.findings(0)...)
+	}
+	return out
+}
+
+// planJobs are the jobs of a workload, several where they run jointly: its own keys, and before them the
+// job file or the command line that they were taken from, which are one place in the plan.
+func planJobs(w plan.Workload) []*job {
+	text := w.Value("command")
+	if text == "" {
+		return []*job{planJob(w, nil)}
+	}
+	c, err := fio.ParseCommand(text)
+	if err != nil {
+		return []*job{planJob(w, nil)}
+	}
+	var out []*job
+	for _, spec := range c.Jobs() {
+		out = append(out, planJob(w, spec.Settings))
+	}
+	return out
+}
+
+// planJob is one job of a workload: what its job file or command says, and the plan's keys, which win.
+func planJob(w plan.Workload, written []fio.Setting) *job {
+	sized := w.Value("by_size") == "true"
+	j := &job{name: w.Name, set: map[string]setting{}, ours: true, sized: sized}
+	j.head = setting{at: marked(w.Where(""))}
+	at := w.Where("file")
+	if at == w.Where("") { // not written
+		at = w.Where("command")
+	}
+	for _, s := range written {
+		if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
+			continue // the target says where
+		}
+		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
+	}
+	if l, ok := w.Spec.(plan.OptionLister); ok {
+		for _, o := range l.Options() {
+			j.add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
+		}
+	}
+	return j
+}

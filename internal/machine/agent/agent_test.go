@@ -1,0 +1,275 @@
+//go:build unix
+
+package agent_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/agent"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/sshx"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+	"iotax/internal/testenv/machinetest"
+	"iotax/internal/testenv/sshtest"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
+)
+
+// This program also plays what stands on a host without a POSIX shell: the login shell, as little of one as cmd.exe and
+// PowerShell have in common, and iotax as the agent, with the shell inside of it and no tools but that.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "plain-shell":
+		plainShell(os.Args[len(os.Args)-1])
+	case "iotax", "iotax-with-sh":
+		there := host.WithShell()
+		if filepath.Base(os.Args[0]) != "iotax" {
+			there = host.Local()
+		}
+		if strings.Join(os.Args[1:], " ") != agent.Command {
+			fmt.Fprintln(os.Stderr, "iotax: unknown command", os.Args[1:])
+			os.Exit(2)
+		}
+		if err := agent.Serve(context.Background(), there, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// plainShell runs a line of plain words, and knows no more.
+func plainShell(line string) {
+	words := strings.Fields(line)
+	if len(words) == 0 || strings.ContainsAny(line, "'\"$;&|<>(){}`\\\n") {
+		fmt.Fprintf(os.Stderr, "'%s' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n", line)
+		os.Exit(1)
+	}
+	path, err := exec.LookPath(words[0])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "'%s' is not recognized as an internal or external command,\r\noperable program or batch file.\r\n", words[0])
+		os.Exit(1)
+	}
+	fmt.Fprintln(os.Stderr, syscall.Exec(path, words, os.Environ()))
+	os.Exit(1)
+}
+
+// far starts a server with that login shell, whose PATH holds the programs named and nothing else.
+func far(t *testing.T, programs ...string) *sshtest.Server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, home := t.TempDir(), t.TempDir()
+	for name, file := range map[string]string{"plain-shell": self, "iotax": self, "iotax-with-sh": self} {
+		if err := os.Symlink(file, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range programs {
+		file, err := exec.LookPath(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(file, filepath.Join(bin, filepath.Base(p))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &sshtest.Server{Shell: []string{filepath.Join(bin, "plain-shell")}, Env: []string{"PATH=" + bin, "HOME=" + home, "TMPDIR=" + home}}
+}
+
+func open(t *testing.T, s *sshtest.Server, program string) iotax.Machine {
+	t.Helper()
+	return agent.New(sshx.NewLasting(sshx.New(s.Dial(t), "far"), func(context.Context) (*sshx.Client, error) {
+		return nil, errors.New("it stays away")
+	}), program)
+}
+
+func end(t *testing.T, m iotax.Machine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := m.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// The suite of all machines, by an agent on a host that has a shell of its own: what the two ends say to each other.
+func TestMachine(t *testing.T) {
+	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+		s := far(t)
+		s.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Shell[0])+":"+os.Getenv("PATH"))
+		return open(t, s, "iotax-with-sh")
+	}, machinetest.Options{Patience: 30 * time.Second,
+		Kill: func(m iotax.Machine) error { return m.(*agent.Machine).SSH().Close() }})
+}
+
+// What nobody is there to run is said with what the shell over there says.
+func TestNobodyThere(t *testing.T) {
+	m := open(t, far(t), "C:/tools/iotax.exe")
+	defer end(t, m)
+	_, err := iotax.Output(t.Context(), m, "true")
+	var e *iotax.Error
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "is not recognized") || !strings.Contains(e.Mend, "agent:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A command ends with the connection of who asked for it.
+func TestEndsWithTheConnection(t *testing.T) {
+	s := far(t, "sleep")
+	m := open(t, s, "iotax-with-sh")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := iotax.Output(context.Background(), m, "sleep", "571")
+		failed <- err
+	}()
+	alive := func() bool {
+		out, err := exec.Command("pgrep", "-f", "^sleep 571$").Output()
+		return err == nil && len(out) > 0
+	}
+	wait := func(want bool) bool {
+		for range 1000 {
+			if alive() == want {
+				return true
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return false
+	}
+	if !wait(true) {
+		t.Fatal("it does not begin")
+	}
+	s.Drop()
+	if !wait(false) {
+		t.Error("it goes on")
+	}
+	if err := <-failed; err == nil {
+		t.Error("no error")
+	}
+	_ = m.Close(context.Background())
+}
+
+// More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
+func TestManyCommands(t *testing.T) {
+	m := open(t, far(t, "cat", "yes", "true"), "iotax-with-sh")
+	defer end(t, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck, release := make(chan error, 1), make(chan struct{})
+	go func() { stuck <- m.Run(ctx, &iotax.Cmd{Args: []string{"yes"}, Stdout: blocked(release)}) }()
+	var all sync.WaitGroup
+	here := make(chan struct{}) // closed when all have begun
+	var begun atomic.Int32
+	for i := range 30 {
+		all.Go(func() {
+			in, w := io.Pipe()
+			go func() {
+				if begun.Add(1) == 30 {
+					close(here)
+				}
+				<-here
+				fmt.Fprintln(w, i)
+				w.Close()
+			}()
+			var out strings.Builder
+			if err := m.Run(t.Context(), &iotax.Cmd{Args: []string{"cat"}, Stdin: in, Stdout: &out}); err != nil || out.String() != fmt.Sprintln(i) {
+				t.Errorf("command %d: %q, %v", i, out.String(), err)
+			}
+		})
+	}
+	all.Wait()
+	close(release)
+	cancel()
+	if err := <-stuck; !errors.Is(err, context.Canceled) {
+		t.Errorf("the command that was canceled: %v", err)
+	}
+}
+
+// blocked is a writer that waits for its channel to close.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
+
+// A signal ends an agent whose input stays open.
+func TestServeEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in, w := io.Pipe()
+	defer w.Close()
+	out, said := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Serve(ctx, host.Local(), in, said) }()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory and a fio job on a host whose only programs are iotax and fio.
+func TestNoShell(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	m := open(t, far(t, "fio"), "iotax")
+	defer end(t, m)
+	if _, err := iotax.Output(ctx, m, "ls"); err == nil || !strings.Contains(err.Error(), "127") {
+		t.Fatalf("there is an ls: %v", err)
+	}
+	base := filepath.Join(t.TempDir(), "not", "yet")
+	v, err := volume.Prepare(ctx, plan.Target{Name: "far", Kind: "dir", Spec: &volume.DirSpec{Path: base, Create: true}}, volume.Env{Host: host.Local(), ID: "t0", Need: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := v.Attach(ctx, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(place.Path, ".iotax")); err != nil {
+		t.Errorf("the place %s is not marked: %v", place.Path, err)
+	}
+	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &workload.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}}, workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &iotax.Target{Name: "far", Machine: m, Place: place}
+	if err := w.Check(ctx, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Prepare(ctx, target); err != nil {
+		t.Fatal(err)
+	}
+	out := &iotax.Trial{Length: 300 * time.Millisecond, Seed: 1, Facts: map[string]string{}}
+	if err := w.Run(ctx, target, out); err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := out.Value("read.iops"); !ok || v.Value <= 0 {
+		t.Errorf("read.iops %v", v)
+	}
+	if facts, err := probe.Environment(ctx, m); err != nil || facts["os"] == "" || facts["cpu.count"] == "" {
+		t.Errorf("environment %v, %v", facts, err)
+	}
+	if err := errors.Join(w.Cleanup(ctx, target), v.Detach(ctx), v.Close(ctx)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(base)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", filepath.Dir(base), err)
+	}
+}

@@ -1,0 +1,518 @@
+// Package container is the containers of Docker and Podman: their engines, what they limit, what died runs left there.
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/blkiodev"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"iotax"
+	"iotax/internal/machine/execx"
+	"iotax/internal/machine/internal/made"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+)
+
+// Spec is that of kinds docker and podman: a container that exists, or one that is made from an
+// image for the run and removed after it.
+type Spec struct {
+	Ref       string `yaml:"ref" doc:"a container that runs if there is one of that name, else an image"`
+	Container string `yaml:"container" doc:"name or id of a container that runs; it is left as it is"`
+	Image     string `yaml:"image" doc:"image to make a container of for the run; it needs a POSIX sh"`
+	Pull      string `yaml:"pull" doc:"when to fetch the image: missing, never or always" enum:"missing,never,always"`
+
+	Host    string `yaml:"host" doc:"where the engine listens, as in DOCKER_HOST; empty is DOCKER_HOST, then the context, then the usual sockets"`
+	Context string `yaml:"context" doc:"docker context to use instead of the current one"`
+
+	CPUs       float64   `yaml:"cpus" doc:"CPUs that the container may use; 0 is all"`
+	Memory     plan.Size `yaml:"memory" doc:"most memory that it may use; 0 is all"`
+	ReadIOPS   int       `yaml:"read_iops" doc:"limit of reads per second on limit_device; 0 is none"`
+	WriteIOPS  int       `yaml:"write_iops" doc:"limit of writes per second on limit_device; 0 is none"`
+	LimitOn    string    `yaml:"limit_device" doc:"block device of the engine's host that the limits are for"`
+	Devices    []string  `yaml:"devices" doc:"block devices of the engine's host to pass through, for targets of kind device"`
+	User       string    `yaml:"user" doc:"user to run as; empty is the image's"`
+	Network    string    `yaml:"network" doc:"network mode; none unless the work needs one"`
+	Runtime    string    `yaml:"runtime" doc:"OCI runtime; empty is the engine's"`
+	Security   []string  `yaml:"security" doc:"security options, as in seccomp=unconfined"`
+	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
+}
+
+// Stays says that it is a container that iotax finds and leaves as it is, or may be.
+func (s *Spec) Stays() bool { return s.Container != "" || s.Ref != "" }
+
+// Validate finds what is wrong without asking the engine.
+func (s *Spec) Validate() error {
+	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	switch {
+	case s.Ref != "" && s.Container+s.Image != "":
+		return bad("ref", "stands for container: or image:", "leave one out")
+	case s.Ref != "":
+	case s.Container == "" && s.Image == "":
+		return bad("image", "is missing", "name an image, or a container that runs (container:)")
+	case s.Container != "" && s.Image != "":
+		return bad("image", "and container: exclude each other", "leave one out")
+	case s.CPUs < 0:
+		return bad("cpus", "must not be negative", "")
+	case s.Memory != 0 && s.Memory < 6<<20:
+		return bad("memory", "is less than engines accept", "give at least 6MiB; fio wants 64MiB and more")
+	case s.ReadIOPS < 0 || s.WriteIOPS < 0:
+		return bad("read_iops", "limits must not be negative", "")
+	case s.ReadIOPS+s.WriteIOPS > 0 && s.LimitOn == "":
+		return bad("limit_device", "is missing", "name the block device under the container's storage, as in /dev/sda")
+	}
+	if s.Container != "" {
+		for field, set := range map[string]bool{"cpus": s.CPUs != 0, "memory": s.Memory != 0, "limit_device": s.LimitOn != "",
+			"devices": len(s.Devices) > 0, "runtime": s.Runtime != "", "security": len(s.Security) > 0, "privileged": s.Privileged, "network": s.Network != ""} {
+			if set {
+				return bad(field, "is for a container that iotax makes", "leave it out, or name an image instead of a container")
+			}
+		}
+	}
+	for _, d := range s.Devices {
+		if !path.IsAbs(d) {
+			return bad("devices", fmt.Sprintf("%q is no absolute path", d), "write it as /dev/…")
+		}
+	}
+	return nil
+}
+
+// The two engines are used alike.
+var (
+	Docker = of("docker", "a container of Docker: one that runs, or one made from an image for the run")
+	Podman = of("podman", "a container of Podman, over its Docker-compatible socket (podman system service)")
+)
+
+func of(engine, doc string) kind.Kind {
+	return kind.Of(engine, doc, Spec{Pull: "missing"}, func(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
+		return open(ctx, engine, s, o)
+	})
+}
+
+// A box is a container that commands run in.
+type box struct {
+	*execx.Machine
+	api     *link
+	id      string
+	user    string
+	local   bool // its engine is on this host
+	started string
+	ours    bool
+	volumes []string // made for it
+	facts   map[string]string
+	roots   []hostPath // where its paths lie on this host, the longest first
+
+	pid int // of its first process, on the engine's host
+}
+
+type hostPath struct{ inside, outside string }
+
+// engineTime is how long any answer of the engine may take that should be prompt.
+const engineTime = 30 * time.Second
+
+func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
+	api, local, err := dialEngine(ctx, engine, s)
+	if err != nil {
+		return nil, err
+	}
+	b := &box{api: api, user: s.User, local: local}
+	defer func() {
+		if err != nil {
+			cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTime)
+			defer cancel()
+			err = errors.Join(err, b.remove(cctx))
+		}
+	}()
+	if s, err = resolve(ctx, api, engine, s); err != nil {
+		return nil, err
+	}
+	name := s.Container
+	if s.Image != "" && o.Existing {
+		return nil, &iotax.Error{Op: "open container", On: s.Image, Err: iotax.Gone(errors.New("it was made for a run"))}
+	}
+	if s.Image != "" {
+		if err := fetchImage(ctx, api, engine, s, o); err != nil {
+			return nil, err
+		}
+		if err := b.create(ctx, engine, s, o); err != nil {
+			return nil, err
+		}
+		name = b.id
+	} else if len(o.Devices) > 0 {
+		return nil, &iotax.Error{Op: "open container", On: s.Container, Err: errors.New("a container that exists cannot be given mounts"),
+			Mend: "use dir: for a path in it, or let iotax make a container of an image"}
+	}
+	if err := b.inspect(ctx, engine, name); err != nil {
+		return nil, err
+	}
+	if b.ours { // Podman's answers leave the limits of devices out
+		for name, n := range map[string]int{"limit.read.iops": s.ReadIOPS, "limit.write.iops": s.WriteIOPS} {
+			if n > 0 {
+				b.facts[name] = fmt.Sprintf("%d on %s", n, s.LimitOn)
+			}
+		}
+	}
+	label := engine + "://" + cmp.Or(s.Container, s.Image)
+	b.Machine = execx.New(label, b.exec)
+	return b, nil
+}
+
+// resolve says which of the two the ref of s is.
+func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
+	if s.Ref == "" {
+		return s, nil
+	}
+	r := *s
+	r.Ref = ""
+	switch _, err := api.ContainerInspect(ctx, s.Ref, client.ContainerInspectOptions{}); {
+	case err == nil:
+		r.Container = s.Ref
+	case cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err):
+		r.Image = s.Ref
+	default:
+		return nil, &iotax.Error{Op: "look for container", On: s.Ref, Err: err}
+	}
+	return &r, r.Validate()
+}
+
+// fetchImage makes sure that the image is there.
+func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.Options) error {
+	if s.Pull != "always" {
+		_, err := api.ImageInspect(ctx, s.Image)
+		switch {
+		case err == nil:
+			return nil
+		case !cerrdefs.IsNotFound(err):
+			return &iotax.Error{Op: "look for image", On: s.Image, Err: err}
+		case s.Pull == "never":
+			return &iotax.Error{Op: "look for image", On: s.Image, Err: errors.New("the engine does not have it"),
+				Mend: fmt.Sprintf("%s pull %s, or pull: missing", engine, s.Image)}
+		}
+	}
+	o.Logf("%s fetches the image %s", engine, s.Image)
+	pull, err := api.ImagePull(ctx, s.Image, client.ImagePullOptions{})
+	if err == nil {
+		err = pull.Wait(ctx)
+		pull.Close()
+	}
+	if err != nil {
+		return &iotax.Error{Op: "fetch image", On: s.Image, Err: err,
+			Mend: "check its name (one with a slash is written " + engine + ":///path?image=…), or load it by hand (" + engine + " load)"}
+	}
+	return nil
+}
+
+// create makes the container and starts it. It sleeps until it is removed.
+func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options) error {
+	name := made.Name()
+	labels := runLabels()
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(cmp.Or(s.Network, "none")),
+		Runtime:     s.Runtime, SecurityOpt: s.Security, Privileged: s.Privileged,
+		Resources: container.Resources{NanoCPUs: int64(s.CPUs * 1e9), Memory: int64(s.Memory)},
+	}
+	limit := func(n int) []*blkiodev.ThrottleDevice {
+		if n == 0 {
+			return nil
+		}
+		return []*blkiodev.ThrottleDevice{{Path: s.LimitOn, Rate: uint64(n)}}
+	}
+	host.BlkioDeviceReadIOps, host.BlkioDeviceWriteIOps = limit(s.ReadIOPS), limit(s.WriteIOPS)
+	for _, d := range s.Devices {
+		host.Devices = append(host.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: "rw"})
+	}
+	for _, d := range o.Devices {
+		m := mount.Mount{Target: made.Mount(d.ID)}
+		switch {
+		case d.Share == nil:
+			return &iotax.Error{Op: "open container", On: o.Name, Err: errors.New("containers have no virtual disks"), Mend: "use devices: and a target of kind device"}
+		case d.Share.Type == "bind":
+			m.Type, m.Source = mount.TypeBind, d.Share.Path
+		case d.Share.Type == "volume":
+			m.Type, m.Source = mount.TypeVolume, name+"-"+d.ID
+			b.volumes = append(b.volumes, m.Source)
+			// By itself: Podman forgets the labels of one that is made with its container.
+			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
+				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Mend: "try it by hand: " + engine + " volume create"}
+			}
+		case d.Share.Type == "tmpfs":
+			m.Type = mount.TypeTmpfs
+		default:
+			return &iotax.Error{Op: "open container", On: o.Name, Err: fmt.Errorf("a container cannot be given a share of type %s", d.Share.Type),
+				Mend: "use mount: with type bind, volume or tmpfs"}
+		}
+		host.Mounts = append(host.Mounts, m)
+	}
+	created, err := b.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name:       name,
+		Config:     &container.Config{Image: s.Image, Entrypoint: made.Sleep(), Labels: labels, User: s.User},
+		HostConfig: host,
+	})
+	if err != nil {
+		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err, Mend: "change what it names in the plan; " + engine + " run refuses the same"}
+	}
+	b.id, b.ours = created.ID, true
+	for _, w := range created.Warnings {
+		o.Logf("%s: %s", engine, w)
+	}
+	if _, err := b.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
+		mend := "try it by hand: " + engine + " run --rm " + s.Image + " sh -c true"
+		if strings.Contains(err.Error(), `"sh": executable file not found`) {
+			mend = "use an image that has a POSIX shell (busybox will do)"
+		}
+		return &iotax.Error{Op: "start container", On: "of " + s.Image, Err: err, Mend: mend}
+	}
+	return nil
+}
+
+// inspect reads what the engine tells of the running container.
+func (b *box) inspect(ctx context.Context, engine, name string) error {
+	res, err := b.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if err != nil {
+		x := &iotax.Error{Op: "open container", On: name, Err: err}
+		if cerrdefs.IsNotFound(err) {
+			x.Err = iotax.Gone(err)
+			x.Mend = engine + " ps lists those there are"
+		}
+		return x
+	}
+	c := res.Container
+	if c.State == nil || !c.State.Running {
+		return &iotax.Error{Op: "open container", On: name, Err: fmt.Errorf("it does not run: %s", stateOf(c.State)), Mend: engine + " start " + name}
+	}
+	b.id, b.pid, b.started = c.ID, c.State.Pid, c.State.StartedAt
+	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return &iotax.Error{Op: "ask engine", On: engine, Err: err}
+	}
+	info, err := b.api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return &iotax.Error{Op: "ask engine", On: engine, Err: err}
+	}
+	f := map[string]string{"engine": engine, "engine.version": version.Version, "engine.storage": info.Info.Driver, "image": c.Config.Image, "image.id": made.ShortID(c.Image)}
+	set := func(k, v string) {
+		if v != "" {
+			f[k] = v
+		}
+	}
+	set("engine.cgroup", strings.TrimSpace("v"+info.Info.CgroupVersion+" "+info.Info.CgroupDriver))
+	set("apparmor", c.AppArmorProfile)
+	if h := c.HostConfig; h != nil {
+		set("runtime", cmp.Or(h.Runtime, info.Info.DefaultRuntime))
+		set("network", string(h.NetworkMode))
+		if h.Privileged {
+			f["privileged"] = "yes"
+		}
+		f["seccomp"] = "default"
+		for _, o := range h.SecurityOpt {
+			if v, ok := strings.CutPrefix(o, "seccomp="); ok {
+				f["seccomp"] = v
+				if len(v) > 40 { // a whole profile stands there
+					f["seccomp"] = "a profile of its own"
+				}
+			}
+		}
+		if h.Privileged {
+			f["seccomp"] = "unconfined"
+		}
+		if h.NanoCPUs > 0 {
+			f["limit.cpus"] = fmt.Sprintf("%g", float64(h.NanoCPUs)/1e9)
+		}
+		if h.Memory > 0 {
+			f["limit.memory"] = fmt.Sprint(h.Memory)
+		}
+		for name, l := range map[string][]*blkiodev.ThrottleDevice{"limit.read.iops": h.BlkioDeviceReadIOps, "limit.write.iops": h.BlkioDeviceWriteIOps,
+			"limit.read.bandwidth": h.BlkioDeviceReadBps, "limit.write.bandwidth": h.BlkioDeviceWriteBps} {
+			for _, d := range l {
+				f[name] = fmt.Sprintf("%d on %s", d.Rate, d.Path)
+			}
+		}
+	}
+	for _, s := range info.Info.SecurityOptions {
+		if strings.Contains(s, "rootless") {
+			f["rootless"] = "yes"
+		}
+	}
+	b.facts = f
+	if b.local {
+		for _, m := range c.Mounts {
+			if m.Source != "" {
+				b.roots = append(b.roots, hostPath{m.Destination, m.Source})
+			} else if m.Type == mount.TypeTmpfs {
+				b.roots = append(b.roots, hostPath{m.Destination, ""})
+			}
+		}
+		if g := c.GraphDriver; g != nil {
+			if up := cmp.Or(g.Data["UpperDir"], g.Data["Dir"]); up != "" {
+				b.roots = append(b.roots, hostPath{"/", up})
+			}
+		}
+		slices.SortFunc(b.roots, func(x, y hostPath) int { return len(y.inside) - len(x.inside) })
+	}
+	return nil
+}
+
+func stateOf(s *container.State) string {
+	switch {
+	case s == nil:
+		return "no state is known"
+	case s.OOMKilled:
+		return "it was killed for lack of memory"
+	case s.Error != "":
+		return s.Error
+	default:
+		return fmt.Sprintf("%s, exit status %d", s.Status, s.ExitCode)
+	}
+}
+
+// Facts tells what was found of the engine and the container.
+func (b *box) Facts() map[string]string { return b.facts }
+
+// Perishes reports whether it was made for the run: its bind mounts and volumes are removed from outside.
+func (b *box) Perishes() bool { return b.ours }
+
+// HostPath returns the path on this host under which p, a path in the container, has its bytes, or ""
+// when that is not known or there is none.
+func (b *box) HostPath(p string) string {
+	p = path.Clean(p)
+	for _, r := range b.roots {
+		rest, ok := strings.CutPrefix(p, r.inside)
+		if !ok || r.inside != "/" && rest != "" && rest[0] != '/' {
+			continue
+		}
+		if r.outside == "" {
+			return ""
+		}
+		return filepath.Join(r.outside, rest)
+	}
+	return ""
+}
+
+// Weakens is the class of the file system of this host on which the file lies, where that is known: the upper directory of an
+// overlay may be in memory.
+func (b *box) Weakens(path, _ string) iotax.Durability {
+	if on := b.HostPath(path); on != "" {
+		return probe.Durability(on)
+	}
+	return iotax.Durable
+}
+
+// exec is an execx.Exec.
+func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, error) {
+	x, err := b.api.ExecCreate(ctx, b.id, client.ExecCreateOptions{Cmd: args, User: b.user, AttachStdin: true, AttachStdout: true, AttachStderr: true})
+	if err != nil {
+		return 0, b.why(ctx, err)
+	}
+	at, err := b.api.ExecAttach(ctx, x.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return 0, b.why(ctx, err)
+	}
+	defer at.Close()
+	go func() {
+		_, _ = io.Copy(at.Conn, s.In) // a command need not read what it is given
+		_ = at.CloseWrite()
+	}()
+	copied := make(chan error, 1)
+	go func() {
+		_, err := stdcopy.StdCopy(s.Out, s.Err, at.Reader)
+		copied <- err
+	}()
+	select {
+	case err = <-copied:
+		if errors.Is(err, syscall.ECONNRESET) {
+			// The engine closed its end with input unread, after the command's own end; a Unix socket has
+			// delivered all output before it says so.
+			err = nil
+		}
+	case <-ctx.Done():
+		at.Close()
+		<-copied //nolint:errcheck // the cancel is the news
+		return 0, context.Cause(ctx)
+	}
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		in, ierr := b.api.ExecInspect(ctx, x.ID, client.ExecInspectOptions{})
+		if ierr != nil {
+			return 0, b.why(ctx, cmp.Or(err, ierr))
+		}
+		if !in.Running {
+			// The container's end looks like the command's: its first process is killed, and all others with
+			// it (137), or the runtime cannot enter it any more (126). The engine takes a moment to notice.
+			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
+				if gone := b.gone(ctx); gone != nil {
+					return 0, gone
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			return in.ExitCode, err
+		}
+		if err := b.gone(ctx); err != nil {
+			return 0, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// gone returns an error when the container has ended since it was opened.
+func (b *box) gone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	res, err := b.api.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("the container is lost: %w", err)
+	case res.Container.State == nil || !res.Container.State.Running:
+		return fmt.Errorf("the container ended: %s", stateOf(res.Container.State))
+	case res.Container.State.StartedAt != b.started:
+		return errors.New("the container was started anew meanwhile")
+	}
+	return nil
+}
+
+// why returns the container's end as the reason for err, if that is it.
+func (b *box) why(ctx context.Context, err error) error {
+	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
+		return gone
+	}
+	return err
+}
+
+// Close removes the container if it was made for the run.
+func (b *box) Close(ctx context.Context) error {
+	err := b.Machine.Close(ctx)
+	return errors.Join(err, b.remove(ctx))
+}
+
+func (b *box) remove(ctx context.Context) error {
+	defer b.api.Close()
+	var errs []error
+	if b.ours {
+		if _, err := b.api.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !cerrdefs.IsNotFound(err) {
+			errs = append(errs, &iotax.Error{Op: "remove container", On: b.id, Err: err, Mend: "remove it by hand"})
+		}
+	}
+	for _, v := range b.volumes {
+		if _, err := b.api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true}); err != nil && !cerrdefs.IsNotFound(err) {
+			errs = append(errs, &iotax.Error{Op: "remove volume", On: v, Err: err, Mend: "remove it by hand"})
+		}
+	}
+	return errors.Join(errs...)
+}

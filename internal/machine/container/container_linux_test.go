@@ -1,0 +1,39 @@
+package container
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/kind"
+	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/machinetest"
+)
+
+const testImage = "localhost/iotax-test:1"
+
+// TestContainers runs the suite of all machines in containers of the engines that there are.
+func TestContainers(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
+		t.Run(name, func(t *testing.T) {
+			k := map[string]kind.Kind{"docker": Docker, "podman": Podman}[name]
+			e := start(t)
+			e.Load(t, testImage, false)
+			open := func(t *testing.T) iotax.Machine {
+				m, err := k.Open(t.Context(), &Spec{Image: testImage, Pull: "never", Host: e.Host}, kind.Options{Name: "box", WorkDir: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			machinetest.Run(t, open, machinetest.Options{Patience: 30 * time.Second, UnreadInput: name == "podman", Kill: func(m iotax.Machine) error {
+				e.CLI(t, "kill", e.CLIFirst(t, "ps", "-q", "--latest"))
+				return nil
+			}})
+			if err := context.Cause(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

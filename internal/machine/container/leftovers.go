@@ -1,0 +1,167 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/machine/internal/made"
+	"iotax/internal/plan"
+)
+
+// The labels of what iotax makes at a container engine.
+const (
+	madeLabel   = "iotax"        // "machine"
+	runLabel    = "iotax.run"    // id of the run
+	runnerLabel = "iotax.runner" // the process that carries it out, as leftover.Runner writes it
+)
+
+// runLabels are the labels of this process's run.
+func runLabels() map[string]string {
+	labels := map[string]string{madeLabel: "machine"}
+	if l := leftover.Current(); l.Run != "" {
+		labels[runLabel], labels[runnerLabel] = l.Run, l.Runner.String()
+	}
+	return labels
+}
+
+func labelOf(labels map[string]string) (leftover.Label, bool) {
+	return leftover.ParseLabel("run=" + labels[runLabel] + " runner=" + labels[runnerLabel])
+}
+
+// Leftovers finds the containers and volumes of died runs, at the engines that this user reaches and at those of the
+// machines in plans.
+func Leftovers(plans []plan.Machine) []leftover.Finder {
+	return []leftover.Finder{
+		{Kind: "container", Plural: "containers", Find: atEngines(plans, leftContainers)},
+		{Kind: "volume", Plural: "volumes", Find: atEngines(plans, leftVolumes)},
+	}
+}
+
+// An engineAt is an engine that may hold leftovers.
+type engineAt struct {
+	name string
+	spec *Spec
+}
+
+// ask connects for one question: what is found and what is removed may be minutes apart.
+func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
+	api, _, err := dialEngine(ctx, e.name, e.spec)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	return do(ctx, api)
+}
+
+// answers says whether anything listens at where, as far as that is a socket of this host.
+func answers(ctx context.Context, where string) bool {
+	file, ok := strings.CutPrefix(where, "unix://")
+	if !ok {
+		return true
+	}
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", file)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+// atEngines asks each engine with find. One whose socket is missing, closed to this user or dead is passed over: most
+// hosts have none, and one that does not run cannot be asked.
+func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
+	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
+		if !iotax.IsLocal(p.Machine) {
+			return nil, nil
+		}
+		var errs []error
+		engines := map[string]engineAt{} // by address: what is said for Docker may lead to Podman's socket
+		add := func(name string, s *Spec) {
+			where, _, err := engineAddress(name, s)
+			if err != nil {
+				errs = append(errs, err)
+			} else if _, there := engines[where]; !there && answers(ctx, where) {
+				engines[where] = engineAt{name, s}
+			}
+		}
+		add("docker", &Spec{})
+		add("podman", &Spec{})
+		for _, m := range plans {
+			if s, ok := m.Spec.(*Spec); ok && s.Host+s.Context != "" {
+				add(m.Kind, s)
+			}
+		}
+		var items []leftover.Item
+		for _, where := range slices.Sorted(maps.Keys(engines)) {
+			found, err := find(ctx, engines[where])
+			items = append(items, found...)
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+		return items, errors.Join(errs...)
+	}
+}
+
+func leftContainers(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
+	err = e.ask(ctx, func(ctx context.Context, api *link) error {
+		all, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", runnerLabel)})
+		if err != nil {
+			return &iotax.Error{Op: "list containers", On: e.name, Err: err}
+		}
+		for _, c := range all.Items {
+			label, ok := labelOf(c.Labels)
+			if !ok {
+				continue
+			}
+			items = append(items, leftover.Item{Name: made.ShortID(c.ID), Detail: e.name + " " + c.Image + " " + c.Status, Label: label, End: func(ctx context.Context) error {
+				return e.ask(ctx, func(ctx context.Context, api *link) error {
+					_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+					if cerrdefs.IsNotFound(err) {
+						return nil
+					}
+					return err
+				})
+			}})
+		}
+		return nil
+	})
+	return items, err
+}
+
+func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
+	err = e.ask(ctx, func(ctx context.Context, api *link) error {
+		all, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", runnerLabel)})
+		if err != nil {
+			return &iotax.Error{Op: "list volumes", On: e.name, Err: err}
+		}
+		for _, v := range all.Items {
+			label, ok := labelOf(v.Labels)
+			if !ok {
+				continue
+			}
+			items = append(items, leftover.Item{Name: v.Name, Detail: e.name, Label: label, End: func(ctx context.Context) error {
+				return e.ask(ctx, func(ctx context.Context, api *link) error {
+					_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
+					if cerrdefs.IsNotFound(err) {
+						return nil
+					}
+					return err
+				})
+			}})
+		}
+		return nil
+	})
+	return items, err
+}

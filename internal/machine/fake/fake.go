@@ -1,0 +1,221 @@
+// Package fake is a machine for tests.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/internal/proc"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+)
+
+// A Machine is one for tests: it runs commands on this host, keeps a log of them, and fails, dies
+// and dawdles as told. Its fields are set before the first Run.
+type Machine struct {
+	Name  string        // what String returns; "" is "fake"
+	Under iotax.Machine // what really runs the commands; nil is this host
+
+	// Delay passes before every command. Sleep makes it pass; nil is real time.
+	Delay time.Duration
+	Sleep func(ctx context.Context, d time.Duration) error
+
+	// FailAt may answer an error instead of running the n-th command (from 0).
+	FailAt func(n int, c *iotax.Cmd) error
+
+	// DieAt says whether the machine dies under the n-th command (from 0), that is, once it has
+	// started. Commands after it fail.
+	DieAt func(n int, c *iotax.Cmd) bool
+
+	// Forgets says that no log is kept: nobody asks for it, and a run may be long.
+	Forgets bool
+
+	mu     sync.Mutex
+	ran    int // commands so far
+	log    []string
+	dead   chan struct{}
+	closed bool
+}
+
+// errDied is the cause of death. It is no ctx error and no exit status.
+var errDied = errors.New("the machine died")
+
+func (f *Machine) String() string {
+	if f.Name == "" {
+		return "fake"
+	}
+	return f.Name
+}
+
+// Log returns the commands so far in the order in which they came, quoted as a shell needs them.
+func (f *Machine) Log() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
+}
+
+// Die makes the machine die now. Commands under way fail.
+func (f *Machine) Die() {
+	ch := f.death()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-ch:
+	default:
+		close(ch)
+	}
+}
+
+func (f *Machine) death() chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead == nil {
+		f.dead = make(chan struct{})
+	}
+	return f.dead
+}
+
+// Closed says whether Close was called.
+func (f *Machine) Closed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
+func (f *Machine) Close(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return &iotax.Error{Op: "close", On: f.Name, Err: errors.New("it was closed before")}
+	}
+	f.closed = true
+	return nil
+}
+
+func (f *Machine) Run(ctx context.Context, c *iotax.Cmd) error {
+	if err := proc.Check(c, f.String()); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	dead := f.death()
+	f.mu.Lock()
+	n := f.ran
+	f.ran++
+	if !f.Forgets {
+		f.log = append(f.log, c.String())
+	}
+	closed := f.closed
+	f.mu.Unlock()
+	died := func(err error) error {
+		return &iotax.Error{Op: "run " + proc.Name(c), On: "on " + f.String(), Err: err}
+	}
+	if closed {
+		return died(errors.New("the machine is closed"))
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-dead:
+			cancel(errDied)
+		case <-stop:
+		}
+	}()
+	select {
+	case <-dead:
+		return died(errDied)
+	default:
+	}
+	if f.Delay > 0 {
+		sleep := f.Sleep
+		if sleep == nil {
+			sleep = sleepFor
+		}
+		if err := sleep(ctx, f.Delay); err != nil {
+			if errors.Is(err, errDied) {
+				return died(errDied)
+			}
+			return err
+		}
+	}
+	if f.FailAt != nil {
+		if err := f.FailAt(n, c); err != nil {
+			return err
+		}
+	}
+	dies := f.DieAt != nil && f.DieAt(n, c)
+	if dies {
+		// Late enough for the command to have begun, as a real death would find it.
+		t := time.AfterFunc(10*time.Millisecond, f.Die)
+		defer t.Stop()
+		defer f.Die()
+	}
+	under := f.Under
+	if under == nil {
+		under = host.Local()
+	}
+	err := under.Run(ctx, c)
+	if dies || errors.Is(err, errDied) {
+		return died(errDied) // also when the command was quicker than death: nobody hears of it
+	}
+	return err
+}
+
+func sleepFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Spec is the spec of kind fake.
+type Spec struct {
+	Delay     plan.Duration `yaml:"delay" doc:"pause before every command"`
+	DieAfter  int           `yaml:"die_after" doc:"the machine dies under the command after so many; 0 is never"`
+	FailAfter int           `yaml:"fail_after" doc:"commands after so many fail with exit status 1; 0 is never"`
+}
+
+// Validate refuses negative numbers.
+func (s *Spec) Validate() error {
+	for _, f := range []struct {
+		name string
+		v    int64
+	}{{"delay", int64(s.Delay)}, {"die_after", int64(s.DieAfter)}, {"fail_after", int64(s.FailAfter)}} {
+		if f.v < 0 {
+			return &plan.FieldError{Field: f.name, Msg: "must not be negative", Mend: "leave it out for none"}
+		}
+	}
+	return nil
+}
+
+// Kind is kind fake.
+var Kind = kind.Of("fake", "this host with scripted faults, for tests", Spec{}, func(_ context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
+	f := &Machine{Name: o.Name, Delay: time.Duration(s.Delay), Forgets: true}
+	if s.DieAfter > 0 {
+		f.DieAt = func(n int, _ *iotax.Cmd) bool { return n >= s.DieAfter }
+	}
+	if s.FailAfter > 0 {
+		f.FailAt = func(n int, c *iotax.Cmd) error {
+			if n < s.FailAfter {
+				return nil
+			}
+			return &iotax.ExitError{Args: c.Args, Code: 1, Stderr: fmt.Sprintf("scripted failure of command %d", n)}
+		}
+	}
+	return f, nil
+})

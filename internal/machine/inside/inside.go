@@ -1,0 +1,347 @@
+// Package inside runs commands in a container on a machine that is itself reached by commands: in a virtual
+// machine, on a host over SSH, here. The container is started and entered by the command line that Docker, Podman
+// and nerdctl share, or it is made of namespaces alone.
+package inside
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/execx"
+	"iotax/internal/machine/internal/proc"
+)
+
+// Namespaces is the engine that is none: the machine's own files, or a directory of it, as the root of a process tree
+// with mounts, processes, IPC and host name of its own, made by unshare(1). It has no control group.
+const Namespaces = "namespaces"
+
+// A Config says which container.
+type Config struct {
+	Name   string   // of the target, which tells containers of a machine apart
+	Engine []string // the words that run the engine: nerdctl, or sudo podman; Namespaces alone needs none
+	Image  string   // what the container is made of; with Namespaces a directory of the machine, "" is its root
+	Args   []string // added to the engine's run
+}
+
+// named reports whether the engine is really one.
+func (c Config) named() bool { return !slices.Equal(c.Engine, []string{Namespaces}) }
+
+// sharesNetwork reports whether the container has the network of its machine. The namespaces that are made without an
+// engine are others than the network's.
+func (c Config) sharesNetwork() bool {
+	if !c.named() {
+		return true
+	}
+	for i, a := range c.Args {
+		for _, flag := range []string{"--network", "--net"} {
+			if a == flag+"=host" || a == flag && i+1 < len(c.Args) && c.Args[i+1] == "host" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+const (
+	startTime = 10 * time.Minute // an image may have to be fetched
+	endTime   = 10 * time.Second
+)
+
+// A container is the machine in which the work is done.
+type container struct {
+	*execx.Machine
+	on     iotax.Machine
+	prefix []string // before the words of a command
+	facts  map[string]string
+	remove []string // what removes it when its end does not
+
+	hold  *io.PipeWriter // its standard input: it lives until that ends
+	done  chan struct{}  // closed when it has ended
+	end   error          // why it did
+	said  *proc.Tail
+	leave context.CancelFunc
+}
+
+// What the container's machine can do, the container can too: its processes are known, and where both have one network
+// its ports are reached.
+type (
+	served struct {
+		*container
+		iotax.Accountant
+	}
+	reached struct {
+		*container
+		iotax.Forwarder
+	}
+	servedReached struct {
+		*container
+		iotax.Accountant
+		iotax.Forwarder
+	}
+)
+
+// as is c with what m can do for it.
+func (c *container) as(m iotax.Machine, cfg Config) iotax.Machine {
+	a, accounts := m.(iotax.Accountant)
+	var f iotax.Forwarder
+	if cfg.sharesNetwork() {
+		if f, _ = m.(iotax.Forwarder); f == nil && iotax.IsLocal(m) {
+			f = loopback{}
+		}
+	}
+	switch {
+	case accounts && f != nil:
+		return &servedReached{c, a, f}
+	case accounts:
+		return &served{c, a}
+	case f != nil:
+		return &reached{c, f}
+	}
+	return c
+}
+
+// loopback is how this host reaches its own ports.
+type loopback struct{}
+
+func (loopback) Forward(_ context.Context, port int) (string, error) {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
+}
+
+// Outside is the machine that the container is on.
+func (c *container) Outside() iotax.Machine { return c.on }
+
+// Perishes reports whether the files of the container are its own; the place is removed from outside. Without an engine its
+// root is that of the machine, or a directory there.
+func (c *container) Perishes() bool { return c.remove != nil }
+
+// Facts tells of the engine.
+func (c *container) Facts() map[string]string { return c.facts }
+
+// Open starts a container on m in which p has the path that it has on m. It ends with its standard input, which is
+// held open from here: also when this program is killed nothing of it stays.
+func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ iotax.Machine, err error) {
+	op, on := "start container", "on "+m.String()
+	if p.Kind != iotax.PlaceDir && p.Kind != iotax.PlaceDevice || strings.ContainsAny(p.Path, ":,\n") {
+		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Mend: "of: a target with a directory or a block device"}
+	}
+	life, leave := context.WithCancel(context.WithoutCancel(ctx))
+	in, hold := io.Pipe()
+	c := &container{on: m, hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave, facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
+	args := c.namespaces(ctx, p, cfg)
+	if cfg.named() {
+		args = c.engine(p, cfg)
+	}
+	ready := newLine()
+	go func() {
+		defer close(c.done)
+		c.end = m.Run(life, &iotax.Cmd{Args: args, Stdin: in, Stdout: ready, Stderr: c.said})
+		in.CloseWithError(io.ErrClosedPipe)
+	}()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	late := time.NewTimer(startTime)
+	defer late.Stop()
+	select {
+	case <-ready.whole:
+	case <-c.done:
+		return nil, &iotax.Error{Op: op, On: on, Err: c.why(), Mend: "try it there by hand: " + iotax.QuoteAll(args)}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-late.C:
+		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("it was not ready within %v", startTime), Mend: "try it there by hand: " + iotax.QuoteAll(args)}
+	}
+	if cfg.named() {
+		version, err := iotax.Output(ctx, m, slices.Concat(cfg.Engine, []string{"--version"})...)
+		if err != nil {
+			return nil, &iotax.Error{Op: "ask engine", On: on, Err: err}
+		}
+		c.facts["container.version"], c.facts["container.image"] = strings.TrimSpace(string(version)), cfg.Image
+		if len(cfg.Args) > 0 {
+			c.facts["container.args"] = iotax.QuoteAll(cfg.Args)
+		}
+	} else {
+		c.enter(ready.text(), cfg)
+	}
+	c.Machine = execx.New(m.String()+", container of "+cfg.Name, c.exec)
+	return c.as(m, cfg), nil
+}
+
+// wait is what the first process of the container does.
+const wait = `echo ready; read -r iotax_x`
+
+// engine is the command line that starts a container, and sets how it is entered.
+func (c *container) engine(p iotax.Place, cfg Config) []string {
+	raw := make([]byte, 4)
+	rand.Read(raw) // never fails
+	name := "iotax-" + hex.EncodeToString(raw)
+	c.prefix = slices.Concat(cfg.Engine, []string{"exec", "-i", name})
+	c.remove = slices.Concat(cfg.Engine, []string{"rm", "-f", name})
+	args := slices.Concat(cfg.Engine, []string{"run", "--rm", "-i", "--name", name, "--entrypoint", "sh"})
+	if !slices.ContainsFunc(cfg.Args, func(a string) bool { return strings.HasPrefix(a, "--net") }) {
+		args = append(args, "--network", "none")
+	}
+	if p.Kind == iotax.PlaceDevice {
+		args = append(args, "--device", p.Path)
+	} else {
+		args = append(args, "-v", p.Path+":"+p.Path)
+	}
+	return append(append(args, cfg.Args...), cfg.Image, "-c", wait)
+}
+
+// unshare makes the namespaces and, in them, the root: $1 is the directory that becomes /, or "", $2 the place. It
+// prints the number of its first process as the machine knows it, which its proc file system still tells.
+const unshare = `
+b=$(mktemp -d "${TMPDIR:-/tmp}/iotax-XXXXXX") || exit
+trap 'rm -f -- "$b/.iotax"; rmdir -- "$b"' EXIT
+[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$b/.iotax" || exit # so that it is found when all of this was killed
+unshare -m -p -i -u -f sh -c '
+set -e
+read -r pid _ </proc/self/stat
+root=$1 from=$2 place=$3
+mount --rbind "${from:-/}" "$root"
+mkdir -p "$root/dev" "$root/proc" "$root/sys" "$root/tmp"
+if [ -n "$from" ]; then mount --rbind /dev "$root/dev"; mount --rbind /sys "$root/sys"; fi
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/tmp"
+if [ -d "$place" ]; then mkdir -p "$root$place"; mount --rbind "$place" "$root$place"; fi
+echo "$pid $root"
+read -r x || true
+' sh "$b" "$1" "$2"
+`
+
+// namespaces is the command line that makes a container without an engine.
+func (c *container) namespaces(ctx context.Context, p iotax.Place, cfg Config) []string {
+	if id, err := iotax.Output(ctx, c.on, "id", "-u"); err == nil && strings.TrimSpace(string(id)) != "0" {
+		c.prefix = []string{"sudo", "-n"}
+	}
+	return slices.Concat(c.prefix, []string{"sh", "-c", unshare, "sh", cfg.Image, p.Path})
+}
+
+// enter sets how the namespaces are entered: told is the number of the first process, and the root.
+func (c *container) enter(told string, cfg Config) {
+	pid, root, _ := strings.Cut(strings.TrimSpace(told), " ")
+	c.facts["container.root"] = cfg.Image
+	if cfg.Image == "" {
+		c.facts["container.root"] = "/ of the machine"
+	}
+	c.facts["container.limits"] = "none: namespaces have no control group"
+	c.prefix = append(c.prefix, "nsenter", "-t", pid, "-m", "-p", "-i", "-u", "chroot", root)
+}
+
+// exec is an execx.Exec.
+func (c *container) exec(ctx context.Context, args []string, s execx.Streams) (int, error) {
+	// A command that a signal ends may have no exit status for what carries it: a shell between gives it one.
+	words := slices.Concat(c.prefix, []string{"sh", "-c", `"$@"; exit $?`, "sh"}, args)
+	err := c.on.Run(ctx, &iotax.Cmd{Args: words, Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
+	var exit *iotax.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case !errors.As(err, &exit):
+		return 0, err
+	}
+	pause := time.Duration(0)
+	if exit.Signal != "" || exit.Code > 128 { // the container's end is the command's, and is told a moment later
+		pause = time.Second / 2
+	}
+	select {
+	case <-c.done:
+		return 0, fmt.Errorf("the container ended: %w", c.why())
+	case <-time.After(pause):
+	}
+	if exit.Signal != "" {
+		return 0, fmt.Errorf("%s was ended by signal %s", c.prefix[0], exit.Signal)
+	}
+	return exit.Code, nil
+}
+
+// why says what ended the container.
+func (c *container) why() error {
+	if said := strings.TrimSpace(c.said.String()); said != "" {
+		return errors.New(said)
+	}
+	if c.end != nil {
+		return c.end
+	}
+	return errors.New("its first process is gone")
+}
+
+// Close ends the container, and with it everything in it.
+func (c *container) Close(ctx context.Context) error {
+	err := c.Machine.Close(ctx)
+	return errors.Join(err, c.stop(ctx))
+}
+
+func (c *container) stop(ctx context.Context) error {
+	defer c.leave()
+	c.hold.Close()
+	select {
+	case <-c.done:
+		return nil
+	case <-time.After(endTime):
+	case <-ctx.Done():
+	}
+	// What does not go by itself is removed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	var err error
+	if c.remove != nil {
+		_, err = iotax.Output(ctx, c.on, c.remove...)
+	}
+	c.leave()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		err = errors.Join(err, errors.New("its first process does not end"))
+	}
+	if err != nil {
+		return &iotax.Error{Op: "remove container", On: "on " + c.on.String(), Err: err, Mend: "remove it by hand: " + iotax.QuoteAll(c.remove)}
+	}
+	return nil
+}
+
+// A line is a writer that knows when its first line is whole.
+type line struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	whole chan struct{}
+}
+
+// lineLimit is how much is kept of the line, in bytes.
+const lineLimit = 64 << 10
+
+func newLine() *line { return &line{whole: make(chan struct{})} }
+
+func (l *line) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	had := bytes.ContainsRune(l.buf.Bytes(), '\n')
+	if !had {
+		l.buf.Write(p[:min(len(p), max(0, lineLimit-l.buf.Len()))])
+		if bytes.ContainsRune(l.buf.Bytes(), '\n') {
+			close(l.whole)
+		}
+	}
+	return len(p), nil
+}
+
+func (l *line) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

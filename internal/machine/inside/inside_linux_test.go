@@ -1,0 +1,201 @@
+package inside
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/vm"
+	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/machinetest"
+)
+
+// onHost starts a container on this host, around a directory of the test.
+func onHost(t *testing.T, c Config) (iotax.Machine, string) {
+	t.Helper()
+	dir := t.TempDir()
+	c.Name = "box"
+	m, err := Open(t.Context(), host.Local(), iotax.Place{Kind: iotax.PlaceDir, Path: dir}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, dir
+}
+
+func needRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make namespaces")
+	}
+}
+
+func output(t *testing.T, m iotax.Machine, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := iotax.Output(ctx, m, "sh", "-c", script)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func end(t *testing.T, m iotax.Machine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := m.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// The suite of all machines, in namespaces of this host; the crash is the end of their first process.
+func TestNamespaces(t *testing.T) {
+	needRoot(t)
+	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+		m, _ := onHost(t, Config{Engine: []string{Namespaces}})
+		return m
+	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*reached).hold.Close(); return nil }})
+}
+
+// The same through the command lines of real engines.
+func TestEngines(t *testing.T) {
+	const image = "localhost/iotax-test:1"
+	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
+		t.Run(name, func(t *testing.T) {
+			e := start(t)
+			e.Load(t, image, false)
+			words := e.Words()
+			t.Run("suite", func(t *testing.T) {
+				machinetest.Run(t, func(t *testing.T) iotax.Machine {
+					m, _ := onHost(t, Config{Engine: words, Image: image})
+					return m
+				}, machinetest.Options{Brief: true, Patience: 30 * time.Second, UnreadInput: true})
+			})
+
+			m, dir := onHost(t, Config{Engine: words, Image: image})
+			output(t, m, "echo inside >"+dir+"/file")
+			if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(b) != "inside\n" {
+				t.Errorf("the place has %q, %v", b, err)
+			}
+			if f := m.(iotax.Describer).Facts(); f["container.version"] == "" || f["container.image"] != image {
+				t.Errorf("facts %v", f)
+			}
+			if _, ok := m.(iotax.Forwarder); ok {
+				t.Error("ports are reached in a network of its own")
+			}
+			end(t, m)
+			if left := e.CLI(t, "ps", "-aq"); strings.TrimSpace(left) != "" {
+				t.Errorf("left: %s", left)
+			}
+			_, err := Open(t.Context(), host.Local(), iotax.Place{Kind: iotax.PlaceDir, Path: dir}, Config{Engine: words, Image: "localhost/none:1", Args: []string{"--pull=never"}})
+			if err == nil || !strings.Contains(err.Error(), "none:1") {
+				t.Errorf("an image that is nowhere: %v", err)
+			}
+		})
+	}
+}
+
+// A container in a guest: processes, mounts and host name are its own, the place is the guest's, and the processes that
+// serve it are QEMU's.
+func TestInAGuest(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	s := vm.Kind.New().(*vm.Spec)
+	s.Memory, s.Accel = 256<<20, "tcg"
+	shared := t.TempDir()
+	g, err := vm.Kind.Open(ctx, s, kind.Options{Name: "guest", CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Init: guesttest.Init(t),
+		Devices: []iotax.Device{{ID: "share", Share: &iotax.Share{Path: shared, Type: "9p", Security: "none"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, g)
+	output(t, g, "mkdir -p /mnt/share && mount -t 9p -o trans=virtio,version=9p2000.L share /mnt/share && hostname outside")
+	m, err := Open(ctx, g, iotax.Place{Kind: iotax.PlaceDir, Path: "/mnt/share"}, Config{Name: "box", Engine: []string{Namespaces}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if iotax.Outside(m) != g {
+		t.Error("it is not on the guest")
+	}
+	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["container.limits"], "no control group") {
+		t.Errorf("facts %v", f)
+	}
+	if len(m.(iotax.Accountant).Processes()["qemu"]) == 0 {
+		t.Errorf("served by %v", m.(iotax.Accountant).Processes())
+	}
+	output(t, m, "echo inside >/mnt/share/file; hostname inside; mkdir /tmp/m; mount -t tmpfs tmpfs /tmp/m")
+	if b, err := os.ReadFile(filepath.Join(shared, "file")); err != nil || string(b) != "inside\n" {
+		t.Errorf("the place has %q, %v", b, err)
+	}
+	if name := output(t, g, "hostname"); name != "outside" {
+		t.Errorf("the guest is called %s", name)
+	}
+	if n := output(t, m, "ls -d /proc/[0-9]* | wc -l"); len(n) > 1 {
+		t.Errorf("%s processes in the container", n)
+	}
+	if in, out := output(t, m, "readlink /proc/self/ns/pid /proc/self/ns/mnt"), output(t, g, "readlink /proc/self/ns/pid /proc/self/ns/mnt"); in == out {
+		t.Errorf("the namespaces are the guest's: %s", in)
+	}
+	var fio bytes.Buffer
+	if err := m.Run(ctx, &iotax.Cmd{Args: []string{"fio", "--name=x", "--directory=/mnt/share", "--size=64k", "--rw=write", "--ioengine=psync"}, Stdout: &fio}); err != nil || !strings.Contains(fio.String(), "WRITE:") {
+		t.Errorf("fio: %v, %s", err, &fio)
+	}
+	end(t, m)
+	if left := output(t, g, "ls -d /tmp/iotax-* 2>/dev/null; grep -c iotax- /proc/mounts; true"); left != "0" {
+		t.Errorf("left in the guest: %s", left)
+	}
+}
+
+// A container has the ports of its machine where it has its network.
+func TestNetworkShared(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   bool
+	}{
+		{Config{Engine: []string{Namespaces}}, true},
+		{Config{Engine: []string{"podman"}}, false},
+		{Config{Engine: []string{"podman"}, Args: []string{"--cpus=1", "--network=host"}}, true},
+		{Config{Engine: []string{"sudo", "nerdctl"}, Args: []string{"--net", "host"}}, true},
+		{Config{Engine: []string{"docker"}, Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
+		{Config{Engine: []string{"docker"}, Args: []string{"--network"}}, false},
+	} {
+		f, got := (&container{}).as(host.Local(), c.config).(iotax.Forwarder)
+		if got != c.want {
+			t.Errorf("%v %v: %v", c.config.Engine, c.config.Args, got)
+		}
+		if got {
+			if addr, err := f.Forward(t.Context(), 80); err != nil || addr != "127.0.0.1:80" {
+				t.Errorf("%v: %s, %v", c.config.Args, addr, err)
+			}
+		}
+	}
+}
+
+// What cannot be had is said with what the other side says, and with the command to try.
+func TestRefused(t *testing.T) {
+	place := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
+	for what, c := range map[string]struct {
+		place  iotax.Place
+		config Config
+		want   string
+	}{
+		"no engine":  {place, Config{Engine: []string{"/nonexistent/engine"}, Image: "x"}, "/nonexistent/engine"},
+		"not a path": {iotax.Place{Kind: iotax.PlaceURL, Path: "nbd://x"}, Config{Engine: []string{Namespaces}}, "nbd://x"},
+		"no root":    {place, Config{Engine: []string{Namespaces}, Image: "/nonexistent/root"}, "/nonexistent/root"},
+	} {
+		_, err := Open(t.Context(), host.Local(), c.place, c.config)
+		var e *iotax.Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Mend == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+// Package proc holds what every machine does alike around a command: judging it before it runs,
+// keeping the end of its standard error, and passing its streams so that a failing reader or writer
+// of the caller ends the command.
+package proc
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/secret"
+)
+
+const (
+	// Grace is how long a command that was asked to end (SIGTERM) may take before it is killed.
+	// fio needs a moment to stop its jobs and write its results.
+	Grace = 2 * time.Second
+
+	// Patience is how long a killed command may take to vanish. Only a process that waits in the
+	// kernel, for a disk or a server that does not answer, takes longer.
+	Patience = 10 * time.Second
+
+	// TagName is the environment variable that marks the processes of one command. A process
+	// group is not enough to find them all: fio's jobs each start a session of their own.
+	TagName = "IOTAX_COMMAND"
+
+	// TailSize is how much of standard error an ExitError keeps.
+	TailSize = 4 << 10
+)
+
+// LabelNames are the environment variables by which a run's processes are found after it died. Local
+// commands inherit them; over SSH they are passed on.
+var LabelNames = []string{leftover.RunVariable, leftover.RunnerVariable}
+
+// NewTag returns a fresh random value for TagName.
+func NewTag() string {
+	var b [12]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Check finds what no machine can run.
+func Check(c *iotax.Cmd, on string) error {
+	bad := func(format string, args ...any) error {
+		return &iotax.Error{Op: "run a command", On: "on " + on, Err: fmt.Errorf(format, args...)}
+	}
+	if c == nil || len(c.Args) == 0 {
+		return bad("there is no command")
+	}
+	if c.Args[0] == "" {
+		return bad("the program has an empty name")
+	}
+	for i, a := range c.Args {
+		if strings.ContainsRune(a, 0) {
+			return bad("argument %d holds a NUL byte: %q", i, a)
+		}
+	}
+	for _, e := range c.Env {
+		name, _, ok := strings.Cut(e, "=")
+		switch {
+		case !ok || name == "":
+			// The value may be a secret, so only the name is shown.
+			return bad("environment entry %q is not NAME=value", name)
+		case strings.ContainsRune(e, 0):
+			return bad("environment variable %q holds a NUL byte", strings.ReplaceAll(name, "\x00", ""))
+		}
+	}
+	if strings.ContainsRune(c.Dir, 0) {
+		return bad("the directory %q holds a NUL byte", c.Dir)
+	}
+	return nil
+}
+
+// Name is the word for c in errors.
+func Name(c *iotax.Cmd) string { return iotax.Quote(c.Args[0]) }
+
+// A Tail is a writer that keeps the last TailSize bytes.
+type Tail struct {
+	mu  sync.Mutex
+	buf []byte
+	cut bool
+}
+
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	if n > TailSize {
+		p, t.cut = p[n-TailSize:], true
+	}
+	if over := len(t.buf) + len(p) - TailSize; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+		t.cut = true
+	}
+	t.buf = append(t.buf, p...)
+	return n, nil
+}
+
+// String returns what was kept, without secrets; when the beginning was lost, it starts at a whole character.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.buf
+	if t.cut {
+		for i := 0; i < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); i++ {
+			b = b[1:]
+		}
+	}
+	return secret.Text(string(b))
+}
+
+// A Gate passes writes to a writer of the caller, until it is shut: what arrives later, from a
+// process that outlived its command, must not touch a buffer that the caller reads again.
+type Gate struct {
+	mu   *sync.Mutex
+	w    io.Writer
+	shut bool
+	fail func(error)
+}
+
+func (g *Gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut || g.w == nil {
+		return len(p), nil
+	}
+	n, err := g.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		g.shut = true
+		g.fail(err)
+	}
+	return n, err
+}
+
+// Shut ends the passing. It does not wait for ever for a caller's writer that is stuck in Write.
+func (g *Gate) Shut() {
+	done := make(chan struct{})
+	go func() {
+		g.mu.Lock()
+		g.shut = true
+		g.mu.Unlock()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+}
+
+// A StreamError says that the caller's own reader or writer failed under a command.
+type StreamError struct {
+	Stream string // "standard input", "standard output", "standard error"
+	Err    error
+}
+
+func (e *StreamError) Error() string { return e.Stream + ": " + e.Err.Error() }
+func (e *StreamError) Unwrap() error { return e.Err }
+
+// Gates returns the gates in front of c's two outputs. When both are the same writer, only one of
+// the two calls it at a time, as with os/exec. fail is called with a *StreamError.
+func Gates(c *iotax.Cmd, fail func(error)) (out, err *Gate) {
+	gate := func(w io.Writer, name string, mu *sync.Mutex) *Gate {
+		return &Gate{mu: mu, w: w, fail: func(e error) { fail(&StreamError{name, e}) }}
+	}
+	mu := new(sync.Mutex)
+	out = gate(c.Stdout, "standard output", mu)
+	if !same(c.Stdout, c.Stderr) {
+		mu = new(sync.Mutex)
+	}
+	return out, gate(c.Stderr, "standard error", mu)
+}
+
+func same(a, b io.Writer) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	t := reflect.TypeOf(a)
+	return t == reflect.TypeOf(b) && t.Comparable() && a == b
+}
+
+// Feed copies r to w and closes w. A failing reader calls fail, and fail must have ended the
+// command by the time it returns: otherwise the command would take the broken input for a whole
+// one. That a command does not read its input is no failure.
+func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
+	if r != nil {
+		src := &source{r: r}
+		_, _ = io.Copy(w, src) // src keeps the error that counts
+		if src.err != nil {
+			fail(&StreamError{"standard input", src.err})
+		}
+	}
+	w.Close()
+}
+
+// A source remembers that it was the reader that failed, not the writer behind io.Copy. It hides
+// the reader's WriterTo for the same reason.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// Reason strips the operation and the path that the os package puts before a cause.
+func Reason(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return err.Error()
+}
+
+// Survivors is the error of a command that could not be ended.
+func Survivors(c *iotax.Cmd, on, who string, cause error) error {
+	return &iotax.Error{
+		Op: "end " + Name(c), On: "on " + on,
+		Err:  fmt.Errorf("still alive %v after it was killed: %s (wanted because: %v)", Patience, who, cause),
+		Mend: "a process that cannot be killed waits for a device or a server that does not answer; look at its state with ps",
+	}
+}

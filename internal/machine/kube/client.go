@@ -1,0 +1,268 @@
+// Package kube talks to a Kubernetes cluster as its own command would: the same configuration, contexts and
+// credentials. It runs commands in pods, waits for pods and says why they do not come, and finds what
+// runs have left.
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+	clientexec "k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
+
+	"iotax"
+	"iotax/internal/machine/execx"
+)
+
+// Config says which cluster is meant, and as whom.
+type Config struct {
+	File      string // kubeconfig; "" is KUBECONFIG, then ~/.kube/config, then the pod that this process runs in
+	Context   string // of that file; "" is the current one
+	Namespace string // "" is the context's
+}
+
+// A Client is a connection to one cluster.
+type Client struct {
+	Core      Core
+	REST      *rest.Config
+	Namespace string // of the configuration
+	Server    string // where it is
+}
+
+// answerTime is how long an answer of the cluster may take that should be prompt.
+const answerTime = 30 * time.Second
+
+// Connect reads the configuration. It asks the cluster nothing.
+func Connect(c Config) (*Client, error) {
+	// What the library would say of connections goes to standard error, where the progress stands; what
+	// matters of it comes back as an error.
+	klog.SetLogger(logr.Discard())
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.File
+	over := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	over.Context.Namespace = c.Namespace
+	load := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, over)
+	fail := func(err error) (*Client, error) {
+		on := cmp.Or(c.File, os.Getenv("KUBECONFIG"), "~/.kube/config")
+		if c.Context != "" {
+			on += ", context " + c.Context
+		}
+		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Mend: "set KUBECONFIG, or kubeconfig: and context: in the plan; kubectl config get-contexts lists those there are"}
+	}
+	for _, file := range rules.GetLoadingPrecedence() {
+		if err := iotax.CheckSize(file, iotax.MaxOutput); err != nil {
+			return fail(fmt.Errorf("%s: %w", file, err))
+		}
+	}
+	conf, err := load.ClientConfig()
+	if err != nil {
+		return fail(err)
+	}
+	conf.QPS, conf.Burst, conf.UserAgent = 50, 100, "iotax"
+	ns, _, err := load.Namespace()
+	if err != nil {
+		return fail(err)
+	}
+	core, err := newCore(conf)
+	if err != nil {
+		return fail(err)
+	}
+	return &Client{Core: core, REST: conf, Namespace: ns, Server: conf.Host}, nil
+}
+
+// Exec returns what runs commands in a container of a pod. gone says why the pod is not what it was, or
+// nil: the news of its end come in many forms, and this is the one that explains them.
+func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) execx.Exec {
+	return execx.Told(func(ctx context.Context, args []string, s execx.Streams) (int, error) {
+		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
+			VersionedParams(&corev1.PodExecOptions{Container: container, Command: args, Stdin: true, Stdout: true, Stderr: true}, parameters)
+		run, err := c.executor(req)
+		if err != nil {
+			return 0, err
+		}
+		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case err == nil:
+			return 0, nil
+		}
+		// The pod's end explains whatever else is said, and the cluster takes a moment to notice it.
+		if why := noticed(ctx, gone); why != nil {
+			return 0, why
+		}
+		var exit clientexec.CodeExitError
+		if errors.As(err, &exit) {
+			return exit.Code, nil
+		}
+		if lost(err) {
+			return 0, fmt.Errorf("%w (%w)", execx.ErrBroke, err)
+		}
+		return 0, Plain(err)
+	})
+}
+
+// lost reports whether a connection that there was is no more, in one of the forms that this takes.
+func lost(err error) bool {
+	var network net.Error
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return false // there was none
+	}
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "websocket: close ")
+}
+
+// noticeTime is how long the end of a pod may take to show.
+const noticeTime = 3 * time.Second
+
+func noticed(ctx context.Context, gone func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, noticeTime)
+	defer cancel()
+	for {
+		if err := gone(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// executor prefers WebSockets and falls back to SPDY, for clusters and proxies that know no better.
+func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
+	ws, err := remotecommand.NewWebSocketExecutor(c.REST, "GET", req.URL().String())
+	if err != nil {
+		return nil, err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.REST, "POST", req.URL())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(ws, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+// Manifest is where the rights that iotax needs are written down.
+const Manifest = "packaging/kubernetes/rbac.yaml"
+
+// Refused is the error of something that the cluster refused, with the mend that fits.
+func Refused(op, on string, err error) error {
+	e := &iotax.Error{Op: op, On: on, Err: Plain(err)}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "exceeded quota"):
+		e.Mend = "ask for less (cpus:, memory:, the size of claims), use another namespace:, or have the quota raised: kubectl describe quota"
+	case strings.Contains(text, "must specify limits") || strings.Contains(text, "must specify requests") || strings.Contains(text, "failed quota"):
+		e.Mend = "the namespace's quota wants cpus: and memory: given"
+	case strings.Contains(text, "violates PodSecurity"):
+		e.Mend = "user: 1000 makes the pod one that restricted namespaces take; a privileged one needs another namespace:"
+	case apierrors.IsForbidden(err):
+		e.Mend = "this user lacks the right; the least that iotax needs: kubectl apply -f " + Manifest
+	case apierrors.IsUnauthorized(err):
+		e.Mend = "log in to the cluster again, or use another context:"
+	case apierrors.IsNotFound(err):
+		e.Err = iotax.Gone(e.Err)
+		e.Mend = "kubectl get pods --all-namespaces lists those there are"
+	default:
+		e.Mend = "check that kubectl reaches the cluster: kubectl version"
+	}
+	return e
+}
+
+// Plain is err without the words of the library around it.
+func Plain(err error) error {
+	var s *apierrors.StatusError
+	if errors.As(err, &s) && s.ErrStatus.Message != "" {
+		return errors.New(s.ErrStatus.Message)
+	}
+	return err
+}
+
+// Nodes lists the names of the nodes that take new pods.
+func (c *Client) Nodes(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	list, err := c.Core.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, Refused("list nodes", c.Server, err)
+	}
+	var names []string
+	for _, n := range list.Items {
+		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		barred := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+		if ready && !barred && !n.Spec.Unschedulable {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, &iotax.Error{Op: "list nodes", On: c.Server, Err: fmt.Errorf("none of the %d nodes is ready and takes pods", len(list.Items)), Mend: "kubectl get nodes"}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// An event is a warning of the cluster.
+type event struct{ of, reason, message string } // of: what it is about, where that is not plain
+
+// withEvents adds to why what events tell beyond it: a message once, however often and of whatever it was said.
+func withEvents(why string, events []event) string {
+	told, said := why, ""
+	for _, e := range events {
+		if e.message != "" && strings.Contains(told, e.message) {
+			continue
+		}
+		line := strings.TrimSuffix(e.reason+": "+e.message, ": ")
+		if e.of != "" {
+			line = e.of + ": " + line
+		}
+		said += "; " + line
+		told += "; " + line
+	}
+	if said == "" {
+		return why
+	}
+	return why + " (events: " + strings.TrimPrefix(said, "; ") + ")"
+}
+
+// events are the last warnings of the cluster about an object, the newest last; none where they may not be read.
+func (c *Client) events(ctx context.Context, ns, name string) []event {
+	list, err := c.Core.Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	if err != nil {
+		return nil
+	}
+	at := func(e corev1.Event) time.Time {
+		if !e.LastTimestamp.IsZero() {
+			return e.LastTimestamp.Time
+		}
+		return e.EventTime.Time
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return at(a).Compare(at(b)) })
+	var said []event
+	for _, e := range list.Items {
+		x := event{reason: e.Reason, message: strings.Join(strings.Fields(e.Message), " ")}
+		if e.Type == corev1.EventTypeWarning && !slices.Contains(said, x) {
+			said = append(said, x)
+		}
+	}
+	return said[max(0, len(said)-3):]
+}

@@ -1,0 +1,174 @@
+package kube
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"iotax/internal/leftover"
+)
+
+// What everything that a run makes carries: labels to find it by, and the run's own label as an annotation,
+// because the name of its runner has more in it than Kubernetes takes for a label.
+const (
+	label      = "iotax"
+	runLabel   = "iotax.run"
+	annotation = "iotax/label"
+	selector   = label + "=machine"
+)
+
+var noLabel = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
+// Labelled is the metadata of what a run makes.
+func Labelled(l leftover.Label) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Labels: map[string]string{label: "machine", "app.kubernetes.io/managed-by": "iotax"}, Annotations: map[string]string{}}
+	if l.Run != "" {
+		m.Labels[runLabel] = noLabel.ReplaceAllString(l.Run[:min(len(l.Run), 63)], "-")
+		m.Annotations[annotation] = l.String()
+	}
+	return m
+}
+
+// NotMade reports whether an error of a creation means for certain that nothing was made.
+func NotMade(err error) bool {
+	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
+}
+
+// Left finds the pods, Jobs and claims of runs in a namespace. A Job goes with its pod, and claims that belong to a pod
+// which is there go with it. Who may not list Jobs (most who make none) is not told of them.
+func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	where := "k8s://" + strings.TrimPrefix(strings.TrimPrefix(c.Server, "https://"), "http://") + "/" + ns
+	pods, err := c.Core.Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, Refused("look for leftovers", where, err)
+	}
+	unborn, err := c.jobs(ctx, ns)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, Refused("look for leftovers", where, err)
+	}
+	labels := map[string]string{}
+	for _, j := range unborn {
+		labels[j.Name] = j.Annotations[annotation]
+	}
+	names, jobs := map[string]bool{}, map[string]bool{}
+	for _, p := range pods.Items {
+		l, ok := leftover.ParseLabel(p.Annotations[annotation])
+		if !ok {
+			continue
+		}
+		names[p.Name] = true
+		remove, name := c.Remove, p.Name
+		// A Job would make another pod, and goes if it is of the same run: a pod can name any Job as its owner.
+		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
+			remove, name = c.RemoveJob, o.Name
+			jobs[name] = true
+		}
+		items = append(items, leftover.Found("pod", p.Name, p.Spec.NodeName+" "+p.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
+			return remove(ctx, ns, name)
+		}))
+	}
+	for _, j := range unborn {
+		l, ok := leftover.ParseLabel(j.Annotations[annotation])
+		if !ok || jobs[j.Name] {
+			continue
+		}
+		items = append(items, leftover.Found("job", j.Name, j.Spec.Template.Spec.Containers[0].Image, where, l, func(ctx context.Context) error {
+			return c.RemoveJob(ctx, ns, j.Name)
+		}))
+	}
+	claims, err := c.Core.PersistentVolumeClaims(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return items, Refused("look for leftovers", where, err)
+	}
+	for _, v := range claims.Items {
+		l, ok := leftover.ParseLabel(v.Annotations[annotation])
+		if !ok || len(v.OwnerReferences) > 0 && names[v.OwnerReferences[0].Name] {
+			continue
+		}
+		items = append(items, leftover.Found("claim", v.Name, v.Spec.VolumeName, where, l, func(ctx context.Context) error {
+			return c.RemoveClaim(ctx, ns, v.Name)
+		}))
+	}
+	return items, nil
+}
+
+// Around tells of the node and the cluster what explains a result, as far as this user may know it.
+func (c *Client) Around(ctx context.Context, node string) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	f := map[string]string{}
+	n, err := c.Core.Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		f["node.version"] = untold(err)
+		return f
+	}
+	f["node.version"], f["node.runtime"] = n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.ContainerRuntimeVersion
+	f["node.kernel"] = n.Status.NodeInfo.KernelVersion
+	for _, key := range []string{"node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"} {
+		if v := n.Labels[key]; v != "" {
+			f["node."+key[strings.LastIndexByte(key, '/')+1:]] = v
+		}
+	}
+	return f
+}
+
+// untold is the value of a fact that could not be read.
+func untold(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "not told: this user may not read it"
+	}
+	return "not told: " + Plain(err).Error()
+}
+
+// ClaimFacts tells what a claim was bound to.
+func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	f := map[string]string{}
+	claim, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		f["claim"] = untold(err)
+		return f
+	}
+	if s := claim.Spec.StorageClassName; s != nil {
+		f["claim.class"] = *s
+	}
+	if q, ok := claim.Status.Capacity[corev1.ResourceStorage]; ok {
+		f["claim.size"] = q.String()
+	}
+	f["claim.volume"] = claim.Spec.VolumeName
+	if by := claim.Annotations["volume.kubernetes.io/storage-provisioner"]; by != "" {
+		f["claim.provisioner"] = by
+	}
+	v, err := c.Core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		f["claim.type"] = untold(err)
+		return f
+	}
+	switch s := v.Spec.PersistentVolumeSource; {
+	case s.CSI != nil:
+		f["claim.type"], f["claim.provisioner"] = "csi", s.CSI.Driver
+		if a := s.CSI.VolumeAttributes; a["server"] != "" { // csi-driver-nfs, and others of its kind
+			f["claim.server"] = a["server"] + ":" + a["share"]
+		}
+	case s.NFS != nil:
+		f["claim.type"], f["claim.server"] = "nfs", s.NFS.Server+":"+s.NFS.Path
+	case s.Local != nil:
+		f["claim.type"], f["claim.path"] = "local", s.Local.Path
+	case s.HostPath != nil:
+		f["claim.type"], f["claim.path"] = "hostPath", s.HostPath.Path
+	default:
+		f["claim.type"] = "another"
+	}
+	if len(v.Spec.MountOptions) > 0 {
+		f["claim.options"] = strings.Join(v.Spec.MountOptions, ",")
+	}
+	return f
+}

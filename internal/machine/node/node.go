@@ -1,0 +1,208 @@
+// Package node is the nodes of labs: network namespaces of this host.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"iotax"
+	"iotax/internal/lab"
+	"iotax/internal/leftover"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+)
+
+// Spec is that of kind node: a node of a lab on this host. On real machines `ssh:` stands in its place.
+type Spec struct {
+	Name string   `yaml:"name" doc:"node of the lab, as in node04"`
+	Lab  string   `yaml:"lab" doc:"lab that is up (iotax lab up); when there is none of this name, one is made for the run and removed after it"`
+	Rate lab.Rate `yaml:"rate" doc:"rate of the links of a lab that is made for the run, as in 384mbit; none does not shape them"`
+}
+
+// SetScalar fills the spec from `node: node04`.
+func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
+
+// Tools makes it a plan.Tooler.
+func (s *Spec) Tools() []string { return []string{"ip", "tc", "nsenter"} }
+
+// defaultRate is that of the published study: 43.8 MiB/s of payload.
+const defaultRate = 384e6
+
+// Kind is kind node.
+var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with a link and a directory of its own; needs root",
+	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
+
+// index is the number in the node's name, or 0.
+func (s *Spec) index() int {
+	n, err := strconv.Atoi(strings.TrimPrefix(s.Name, "node"))
+	if err != nil || n < 1 || lab.NodeName(n) != s.Name {
+		return 0
+	}
+	return n
+}
+
+// Validate finds what no lab can have.
+func (s *Spec) Validate() error {
+	if s.index() == 0 {
+		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is no name of a node", s.Name), Mend: "node01, node02, … node99"}
+	}
+	return nil
+}
+
+// borrowed are the labs that this process made for its runs, with the number of machines that stand on each.
+var borrowed = struct {
+	sync.Mutex
+	users map[string]int
+}{users: map[string]int{}}
+
+// findLab returns the lab that stands under the spec's name, or makes one for the run.
+func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
+	l, err = lab.Get(s.Lab)
+	if err == nil {
+		return l, false, lab.Look(l)
+	}
+	if !errors.Is(err, lab.ErrDown) {
+		return nil, false, err
+	}
+	// All nodes of a run meet in one lab. Its name is that of the run's working directory, which no other run has.
+	name := "r" + strings.TrimPrefix(filepath.Base(o.WorkDir), "iotax-")
+	if borrowed.users[name] > 0 {
+		l, err = lab.Get(name)
+		return l, err == nil, err
+	}
+	o.Logf("making a lab for the run (%s)", name)
+	l, err = lab.Up(ctx, lab.Config{Name: name, Nodes: max(lab.DefaultNodes, s.index()), Rate: s.Rate, Label: leftover.Current()})
+	return l, true, err
+}
+
+func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "open machine", On: o.Name, Err: err, Mend: mend}
+	}
+	borrowed.Lock()
+	defer borrowed.Unlock()
+	l, ours, err := findLab(ctx, s, o)
+	if err != nil {
+		var e *iotax.Error
+		if errors.As(err, &e) {
+			return nil, err
+		}
+		return nil, fail(fmt.Errorf("the lab %s is broken: %w", s.Lab, err), "iotax lab down; iotax lab up")
+	}
+	if ours {
+		borrowed.users[l.Name]++
+	}
+	m := &node{lab: l, ours: ours, name: o.Name}
+	var there bool
+	if m.node, there = l.Node(s.Name); !there {
+		err = fail(fmt.Errorf("the lab %s has no %s: it has %s", l.Name, s.Name, strings.Join(l.Names(), ", ")), "iotax lab up --nodes "+strconv.Itoa(s.index()))
+	} else if _, eerr := lab.Enter(m.node, nil); eerr != nil {
+		err = eerr
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.leave(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+// A node runs commands in the network of a node. Their files are those of this host.
+type node struct {
+	node lab.Node
+	lab  *lab.Lab
+	ours bool
+	name string
+}
+
+var (
+	_ iotax.Machine   = (*node)(nil)
+	_ iotax.Describer = (*node)(nil)
+)
+
+func (n *node) String() string {
+	if n.name == "" {
+		return n.node.Name
+	}
+	return n.name
+}
+
+// Local is what iotax.IsLocal asks: what a node writes lies on this host.
+func (n *node) Local() bool { return true }
+
+// Address is where the other nodes reach this one.
+func (n *node) Address() string { return n.node.Address }
+
+// Link is what the node's link carries, headers included, in bytes per second; 0 is not known.
+func (n *node) Link() float64 { return n.lab.Rate.BytesPerSecond() }
+
+// Home is the directory for what is kept on the node.
+func (n *node) Home() string { return n.node.Dir }
+
+// Facts are those of the node and its link.
+func (n *node) Facts() map[string]string {
+	f := map[string]string{"node": n.node.Name, "node.namespace": n.node.Namespace, "node.address": n.node.Address, "node.link": n.lab.Rate.String()}
+	return f
+}
+
+// Run puts nsenter(1) before the command, which becomes that command: exit statuses, signals and the process group
+// are the command's own.
+func (n *node) Run(ctx context.Context, cmd *iotax.Cmd) error {
+	if cmd == nil || len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return host.Local().Run(ctx, cmd) // this host knows how to refuse it
+	}
+	args, err := lab.Enter(n.node, cmd.Args)
+	if err != nil {
+		return err
+	}
+	c := *cmd
+	c.Args = args
+	err = host.Local().Run(ctx, &c)
+	var exit *iotax.ExitError
+	if errors.As(err, &exit) {
+		exit.Args = cmd.Args
+	}
+	return err
+}
+
+func (n *node) Close(ctx context.Context) error {
+	borrowed.Lock()
+	defer borrowed.Unlock()
+	return n.leave(ctx)
+}
+
+// leave removes a lab that was made for the run with its last node.
+func (n *node) leave(ctx context.Context) error {
+	if !n.ours {
+		return nil
+	}
+	if borrowed.users[n.lab.Name]--; borrowed.users[n.lab.Name] > 0 {
+		return nil
+	}
+	delete(borrowed.users, n.lab.Name)
+	return lab.Down(ctx, n.lab.Name)
+}
+
+// Leftovers finds the labs of died runs: their namespaces, links, mounts and directories go together.
+func Leftovers() []leftover.Finder {
+	return []leftover.Finder{{Kind: "lab", Plural: "labs", Find: findLabs}}
+}
+
+func findLabs(_ context.Context, p leftover.Place) ([]leftover.Item, error) {
+	if !iotax.IsLocal(p.Machine) {
+		return nil, nil
+	}
+	labs, err := lab.List()
+	var items []leftover.Item
+	for _, l := range labs {
+		if label, ok := leftover.ParseLabel(l.Label); ok {
+			items = append(items, leftover.Item{Name: l.Name, Detail: fmt.Sprintf("%d network namespaces, %s", len(l.Nodes)+1, l.Dir), Label: label,
+				End: func(ctx context.Context) error { return lab.Down(ctx, l.Name) }})
+		}
+	}
+	return items, err
+}

@@ -1,0 +1,443 @@
+// Package pod is the pods of Kubernetes that commands run in.
+package pod
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/machine/execx"
+	"iotax/internal/machine/internal/made"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/kube"
+	"iotax/internal/plan"
+)
+
+// Spec is that of kind k8s: a pod of Kubernetes that runs, or one that is made for the run and removed
+// after it, with the claims that its targets need.
+type Spec struct {
+	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a pod that runs; it is left as it is"`
+	Container string `yaml:"container" doc:"container of that pod; empty is its first"`
+
+	Image string `yaml:"image" doc:"image of the pod that is made; it needs a POSIX sh"`
+	Pull  string `yaml:"pull" doc:"when the node fetches the image: missing, never or always" enum:"missing,never,always"`
+
+	File      string `yaml:"kubeconfig" doc:"configuration file; empty is KUBECONFIG, then ~/.kube/config, then the pod that iotax runs in"`
+	Context   string `yaml:"context" doc:"context of that file to use instead of the current one"`
+	Namespace string `yaml:"namespace" doc:"namespace of the pod that is made; empty is the context's"`
+
+	Job      bool          `yaml:"job" doc:"let a Job of the cluster make the pod, where only Jobs are let in or queued"`
+	Node     string        `yaml:"node" doc:"node to run on; all makes one target a node; empty leaves it to the scheduler"`
+	CPUs     float64       `yaml:"cpus" doc:"CPUs that it asks for, and may use at most; 0 is no limit"`
+	Memory   plan.Size     `yaml:"memory" doc:"memory that it asks for, and may use at most; 0 is no limit"`
+	User     int64         `yaml:"user" doc:"user id to run as, without privileges, as restricted namespaces want it; 0 is the image's"`
+	Account  string        `yaml:"service_account" doc:"service account of the pod; empty is the namespace's default"`
+	Seccomp  string        `yaml:"seccomp" doc:"seccomp profile: RuntimeDefault, Unconfined, or empty for what the node does" enum:",RuntimeDefault,Unconfined"`
+	HostNet  bool          `yaml:"host_network" doc:"use the node's network, as for a pod network that is not to be measured"`
+	Wide     bool          `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
+	Patience plan.Duration `yaml:"start_timeout" doc:"how long it may take until it runs"`
+}
+
+// Stays says that it is a pod that iotax finds and leaves as it is.
+func (s *Spec) Stays() bool { return s.Pod != "" }
+
+// HostFiles makes it a plan.Filer.
+func (s *Spec) HostFiles() []*string { return []*string{&s.File} }
+
+// Validate finds what is wrong without asking the cluster.
+func (s *Spec) Validate() error {
+	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	switch ns, name, ok := strings.Cut(s.Pod, "/"); {
+	case s.Pod != "" && (!ok || ns == "" || name == "" || strings.Contains(name, "/")):
+		return bad("pod", fmt.Sprintf("%q is not NAMESPACE/NAME", s.Pod), "write it as in default/web-0")
+	case s.Pod == "" && s.Image == "":
+		return bad("image", "is missing", "name an image that has a POSIX sh, or a pod that runs (pod:)")
+	case s.Pod == "" && s.Container != "":
+		return bad("container", "is for a pod that exists", "leave it out")
+	case s.CPUs < 0:
+		return bad("cpus", "must not be negative", "")
+	case s.Memory < 0 || s.Memory > 0 && s.Memory < 16<<20:
+		return bad("memory", "is too little for a container", "give at least 64MiB, which fio wants")
+	case s.User < 0:
+		return bad("user", "must not be negative", "")
+	case s.User > 0 && s.Wide:
+		return bad("privileged", "and user: exclude each other", "leave one out")
+	case s.Patience <= 0:
+		return bad("start_timeout", "must be positive", "as in 2m")
+	case s.Pod == "":
+		return nil
+	}
+	for field, set := range map[string]bool{"namespace": s.Namespace != "", "node": s.Node != "", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "user": s.User != 0,
+		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "job": s.Job, "privileged": s.Wide} {
+		if set {
+			return bad(field, "is for a pod that iotax makes", "leave it out, or leave pod: out")
+		}
+	}
+	return nil
+}
+
+// Cluster is the configuration that s names.
+func (s *Spec) Cluster() kube.Config {
+	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
+}
+
+// AllNodes is the node of a spec that stands for one machine on each node.
+const AllNodes = "all"
+
+// Kind is kind k8s.
+var Kind = kind.Of("k8s", "a pod of Kubernetes: one that runs, or one that is made for the run, with the claims of its targets",
+	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
+
+// Spread is a plan.Kind's Spread, for plans that are to be run: it takes the nodes apart that are written with commas
+// between, and asks the cluster what `node: all` stands for. Pods that are made and name no node get the given ones.
+func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
+	return func(fields map[string]string) (string, []string, error) {
+		node := fields["node"]
+		if node == "" && fields["pod"] == "" {
+			node = given
+		}
+		switch {
+		case node == AllNodes:
+			nodes, err := allNodes(kube.Config{File: fields["kubeconfig"], Context: fields["context"]})
+			if e := (*iotax.Error)(nil); errors.As(err, &e) {
+				bare := *e
+				bare.Mend = ""
+				err = &plan.FieldError{Field: "node", Msg: bare.Error(), Mend: e.Mend}
+			}
+			return "node", nodes, err
+		case node != fields["node"] || strings.Contains(node, ","):
+			return "node", strings.Split(node, ","), nil
+		}
+		return "", nil, nil
+	}
+}
+
+// allNodes are those of a cluster that take pods.
+func allNodes(c kube.Config) ([]string, error) {
+	api, err := kube.Connect(c)
+	if err != nil {
+		return nil, err
+	}
+	return api.Nodes(context.Background())
+}
+
+// A pod is a container in a pod that commands run in.
+type pod struct {
+	*execx.Machine
+	api       *kube.Client
+	ns, name  string
+	job       string // that the pod is of; "" is none
+	container string
+	began     string
+	ours      bool
+	claims    []string // that it owns
+	exports   bool     // it mounts directories of NFS servers
+	facts     map[string]string
+	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
+}
+
+// podTime bounds the removal of a pod, when nothing else does.
+const podTime = time.Minute
+
+func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
+	if s.Node == AllNodes {
+		return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: errors.New("node: all was not taken apart"), Mend: "name one node"}
+	}
+	api, err := kube.Connect(s.Cluster())
+	if err != nil {
+		return nil, err
+	}
+	p := &pod{api: api, volumes: map[string]map[string]string{}}
+	defer func() {
+		if err != nil {
+			cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), podTime)
+			defer cancel()
+			err = errors.Join(err, p.remove(cctx))
+		}
+	}()
+	if s.Pod != "" {
+		if len(o.Devices) > 0 {
+			return nil, &iotax.Error{Op: "open pod", On: s.Pod, Err: errors.New("a pod that exists cannot be given volumes"),
+				Mend: "use dir: for a path in it, or let iotax make a pod"}
+		}
+		p.ns, p.name, _ = strings.Cut(s.Pod, "/")
+	} else if err := p.create(ctx, s, o); err != nil {
+		return nil, err
+	}
+	limit := time.Duration(s.Patience)
+	if !p.ours {
+		limit = 0
+	}
+	if p.job != "" {
+		if p.name, err = api.OfJob(ctx, p.ns, p.job, limit); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range o.Devices {
+		p.exports = p.exports || d.Claim != nil && d.Claim.NFS != ""
+		if d.Claim != nil && d.Claim.NFS == "" {
+			p.claims = append(p.claims, p.name+"-"+d.ID)
+		}
+	}
+	found, err := api.Await(ctx, p.ns, p.name, limit, o.Logf)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.inspect(ctx, s, found, o); err != nil {
+		return nil, err
+	}
+	p.Machine = execx.New("k8s://pod/"+p.ns+"/"+p.name, api.Exec(p.ns, p.name, p.container, p.gone))
+	return p, nil
+}
+
+func (p *pod) gone(ctx context.Context) error {
+	return p.api.Gone(ctx, p.ns, p.name, p.container, p.began)
+}
+
+// create makes the pod. Its claims are its own: Kubernetes makes them with it and removes them after it,
+// also when nobody else can.
+func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
+	spec, err := s.pod(o)
+	if err != nil {
+		return err
+	}
+	p.ns, p.name = p.api.Namespace, made.Name()
+	meta := kube.Labelled(leftover.Current())
+	meta.Name = p.name
+	p.ours = true // also when the answer is lost
+	if s.Job {
+		p.job = p.name
+		o.Logf("Kubernetes starts the job %s/%s of %s", p.ns, p.job, s.Image)
+		err = p.api.MakeJob(ctx, p.ns, meta, spec)
+	} else {
+		o.Logf("Kubernetes starts the pod %s/%s of %s", p.ns, p.name, s.Image)
+		_, err = p.api.Core.Pods(p.ns).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		p.ours = !kube.NotMade(err)
+		return kube.Refused("make pod", "in namespace "+p.ns, err)
+	}
+	return nil
+}
+
+// pod is what the cluster is asked for.
+func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
+	pull := map[string]corev1.PullPolicy{"missing": corev1.PullIfNotPresent, "never": corev1.PullNever, "always": corev1.PullAlways}[s.Pull]
+	no, grace := false, int64(1)
+	c := corev1.Container{
+		Name: "iotax", Image: s.Image, ImagePullPolicy: pull,
+		Command: made.Sleep(), Resources: resources(s), SecurityContext: security(s),
+	}
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+		ServiceAccountName: s.Account, AutomountServiceAccountToken: &no, HostNetwork: s.HostNet}
+	if s.User > 0 {
+		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &s.User}
+	}
+	if s.Node != "" {
+		// By a rule and not by name: the scheduler must still look for room and for volumes.
+		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.Node}}}}}}}}
+	}
+	for _, d := range o.Devices {
+		v := corev1.Volume{Name: d.ID}
+		switch {
+		case d.Claim != nil:
+			v.VolumeSource = claimSource(d.Claim)
+		case d.Share != nil && d.Share.Type == "volume":
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		case d.Share != nil && d.Share.Type == "tmpfs":
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+		default:
+			return spec, &iotax.Error{Op: "make pod", On: o.Name, Err: errors.New("a pod has neither virtual disks nor directories of this host"),
+				Mend: "use claim: with a storage class, or mount: with type volume or tmpfs"}
+		}
+		spec.Volumes = append(spec.Volumes, v)
+		if d.Claim != nil && d.Claim.Device != "" {
+			c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: d.ID, DevicePath: d.Claim.Device})
+		} else {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: d.ID, MountPath: made.Mount(d.ID)})
+		}
+	}
+	spec.Containers = []corev1.Container{c}
+	return spec, nil
+}
+
+// resources are what the pod asks for, which is also its limit: what may differ from trial to trial is no
+// part of a comparison.
+func resources(s *Spec) (r corev1.ResourceRequirements) {
+	list := corev1.ResourceList{}
+	if s.CPUs > 0 {
+		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(s.CPUs*1000), resource.DecimalSI)
+	}
+	if s.Memory > 0 {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(int64(s.Memory), resource.BinarySI)
+	}
+	if len(list) > 0 {
+		r.Requests, r.Limits = list, list
+	}
+	return r
+}
+
+func security(s *Spec) *corev1.SecurityContext {
+	c := &corev1.SecurityContext{}
+	profile := s.Seccomp
+	if s.User > 0 {
+		yes, no := true, false
+		c.RunAsUser, c.RunAsGroup, c.RunAsNonRoot, c.AllowPrivilegeEscalation = &s.User, &s.User, &yes, &no
+		c.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+		profile = cmp.Or(profile, string(corev1.SeccompProfileTypeRuntimeDefault))
+	}
+	if profile != "" {
+		c.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileType(profile)}
+	}
+	if s.Wide {
+		c.Privileged = &s.Wide
+	}
+	return c
+}
+
+func claimSource(c *iotax.Claim) corev1.VolumeSource {
+	if server, path, ok := cutExport(c.NFS); ok {
+		return corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}}
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	if c.Device != "" {
+		mode = corev1.PersistentVolumeBlock
+	}
+	meta := kube.Labelled(leftover.Current())
+	spec := corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: &mode,
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(c.Size, resource.BinarySI)}},
+	}
+	if c.Class != "" {
+		spec.StorageClassName = &c.Class
+	}
+	return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{ObjectMeta: meta, Spec: spec}}}
+}
+
+// cutExport takes SERVER:/PATH apart; the server may be an address of IPv6 in brackets.
+func cutExport(text string) (server, path string, ok bool) {
+	server, path, ok = strings.Cut(text, ":/")
+	return strings.Trim(server, "[]"), "/" + path, ok
+}
+
+// inspect reads what the cluster tells of the running pod. What it does not tell this user is left out.
+func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Options) error {
+	c := found.Spec.Containers[0]
+	if s.Container != "" {
+		i := slices.IndexFunc(found.Spec.Containers, func(c corev1.Container) bool { return c.Name == s.Container })
+		if i < 0 {
+			var names []string
+			for _, c := range found.Spec.Containers {
+				names = append(names, c.Name)
+			}
+			return &iotax.Error{Op: "open pod", On: s.Pod, Err: fmt.Errorf("it has no container %q", s.Container), Mend: "use one of " + strings.Join(names, ", ")}
+		}
+		c = found.Spec.Containers[i]
+	}
+	p.container = c.Name
+	f := map[string]string{"engine": "kubernetes", "namespace": p.ns, "node": found.Spec.NodeName, "image": c.Image, "qos": string(found.Status.QOSClass)}
+	set := func(k, v string) {
+		if v != "" {
+			f[k] = v
+		}
+	}
+	for _, st := range found.Status.ContainerStatuses {
+		if st.Name == c.Name {
+			p.began = kube.Began(st)
+			runtime, _, _ := strings.Cut(st.ContainerID, "://")
+			set("runtime", runtime)
+			set("image.id", made.ShortID(st.ImageID[strings.LastIndexAny(st.ImageID, ":@")+1:]))
+		}
+	}
+	for name, q := range c.Resources.Limits {
+		switch name {
+		case corev1.ResourceCPU:
+			f["limit.cpus"] = q.String()
+		case corev1.ResourceMemory:
+			f["limit.memory"] = fmt.Sprint(q.Value())
+		}
+	}
+	f["seccomp"] = "the node's default"
+	if sc := found.Spec.SecurityContext; sc != nil && sc.SeccompProfile != nil {
+		f["seccomp"] = seccompFact(sc.SeccompProfile)
+	}
+	if sc := c.SecurityContext; sc != nil {
+		if sc.SeccompProfile != nil {
+			f["seccomp"] = seccompFact(sc.SeccompProfile)
+		}
+		if sc.Privileged != nil && *sc.Privileged {
+			f["privileged"], f["seccomp"] = "yes", "unconfined"
+		}
+	}
+	if found.Spec.HostNetwork {
+		f["network"] = "host"
+	}
+	maps.Copy(f, p.api.Around(ctx, found.Spec.NodeName))
+	p.facts = f
+	for _, d := range o.Devices {
+		switch {
+		case d.Claim != nil && d.Claim.NFS != "":
+			p.volumes[d.ID] = map[string]string{"claim.type": "nfs", "claim.server": d.Claim.NFS}
+		case d.Claim != nil:
+			p.volumes[d.ID] = p.api.ClaimFacts(ctx, p.ns, p.name+"-"+d.ID)
+		}
+	}
+	return nil
+}
+
+func seccompFact(s *corev1.SeccompProfile) string {
+	switch s.Type {
+	case corev1.SeccompProfileTypeUnconfined:
+		return "unconfined"
+	case corev1.SeccompProfileTypeLocalhost:
+		if s.LocalhostProfile != nil {
+			return *s.LocalhostProfile
+		}
+	}
+	return string(s.Type)
+}
+
+// Facts tells what was found of the cluster and the pod.
+func (p *pod) Facts() map[string]string { return p.facts }
+
+// Perishes is false with an export of NFS, whose files outlive the pod.
+func (p *pod) Perishes() bool { return p.ours && !p.exports }
+
+// VolumeFacts tells what was found of the volume that the device with that id became.
+func (p *pod) VolumeFacts(id string) map[string]string { return p.volumes[id] }
+
+// Close removes the pod and its claims if they were made for the run.
+func (p *pod) Close(ctx context.Context) error {
+	err := p.Machine.Close(ctx)
+	return errors.Join(err, p.remove(ctx))
+}
+
+func (p *pod) remove(ctx context.Context) error {
+	if !p.ours {
+		return nil
+	}
+	remove, name := p.api.Remove, p.name
+	if p.job != "" {
+		remove, name = p.api.RemoveJob, p.job
+	}
+	if err := remove(ctx, p.ns, name); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range p.claims {
+		errs = append(errs, p.api.RemoveClaim(ctx, p.ns, c))
+	}
+	return errors.Join(errs...)
+}

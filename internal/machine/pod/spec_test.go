@@ -1,0 +1,52 @@
+package pod
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"iotax"
+	"iotax/internal/machine/kind"
+)
+
+// What the targets of a pod need becomes its volumes.
+func TestVolumes(t *testing.T) {
+	s := &Spec{Image: "busybox", Pull: "never", Node: "n1", User: 1000}
+	spec, err := s.pod(kind.Options{Devices: []iotax.Device{
+		{ID: "a", Claim: &iotax.Claim{Class: "fast", Size: 1 << 30}},
+		{ID: "b", Claim: &iotax.Claim{Class: "fast", Size: 1 << 30, Device: "/dev/claim-fast"}},
+		{ID: "c", Claim: &iotax.Claim{NFS: "nas.example:/srv/bench"}},
+		{ID: "d", Claim: &iotax.Claim{NFS: "[fd00::5]:/"}},
+		{ID: "e", Share: &iotax.Share{Type: "tmpfs"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := map[string]corev1.Volume{}
+	for _, x := range spec.Volumes {
+		v[x.Name] = x
+	}
+	if c := v["a"].Ephemeral.VolumeClaimTemplate.Spec; *c.StorageClassName != "fast" || *c.VolumeMode != corev1.PersistentVolumeFilesystem || c.Resources.Requests.Storage().Value() != 1<<30 {
+		t.Errorf("a claim: %+v", c)
+	}
+	if c := v["b"].Ephemeral.VolumeClaimTemplate.Spec; *c.VolumeMode != corev1.PersistentVolumeBlock {
+		t.Errorf("a device: %+v", c)
+	}
+	if n := v["c"].NFS; n == nil || n.Server != "nas.example" || n.Path != "/srv/bench" || n.ReadOnly {
+		t.Errorf("an export: %+v", n)
+	}
+	if n := v["d"].NFS; n == nil || n.Server != "fd00::5" || n.Path != "/" {
+		t.Errorf("an export: %+v", n)
+	}
+	if v["e"].EmptyDir.Medium != corev1.StorageMediumMemory {
+		t.Errorf("memory: %+v", v["e"])
+	}
+	c := spec.Containers[0]
+	if len(c.VolumeDevices) != 1 || c.VolumeDevices[0].DevicePath != "/dev/claim-fast" || len(c.VolumeMounts) != 4 || c.ImagePullPolicy != corev1.PullNever || !*c.SecurityContext.RunAsNonRoot {
+		t.Errorf("%+v", c)
+	}
+	if _, err := s.pod(kind.Options{Devices: []iotax.Device{{ID: "x", Disk: &iotax.Disk{}}}}); err == nil || !strings.Contains(err.Error(), "neither virtual disks") {
+		t.Errorf("a virtual disk: %v", err)
+	}
+}

@@ -1,0 +1,406 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/leftover"
+)
+
+// tailLines is how much of a console an error quotes.
+const tailLines = 15
+
+// A VM is a running QEMU with the daemons that serve it. Its methods may be called from several
+// goroutines.
+type VM struct {
+	Config  Config
+	Monitor *Monitor
+	Started time.Time // when QEMU was spawned
+	Daemons string    // version of virtiofsd; "" without virtio-fs
+	Plugged time.Time // when QEMU confirmed the last hot disk; zero without one
+
+	console, stderr *Log
+	qemu            *process
+	daemons         map[string]*process // virtiofsd, by share
+	logs            map[string]*Log
+	files           []string // what Close removes
+
+	mu    sync.Mutex
+	why   string // the event that ended the guest
+	close sync.Once
+}
+
+// Binary is the name of the QEMU that runs guests of this host's architecture natively.
+func Binary() string {
+	if runtime.GOARCH == "arm64" {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
+}
+
+func (c Config) arch() string { return or(c.Arch, runtime.GOARCH) }
+
+func (c Config) binary() string { return or(c.Binary, Binary()) }
+
+// Look finds QEMU. The error is an *iotax.Error that says how to get it.
+func (c Config) Look() (string, error) {
+	p, err := exec.LookPath(c.binary())
+	if err != nil {
+		pkg := "qemu-system-x86"
+		if c.arch() == "arm64" {
+			pkg = "qemu-system-arm"
+		}
+		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
+	}
+	return p, nil
+}
+
+// Start checks c, starts the daemons of its shares and QEMU, and returns once QEMU answers. The
+// guest may not have booted then. line, if not nil, is called for each line of the console, from one
+// goroutine. Sockets that c names are made, and removed by Close.
+//
+// When this process ends, however that comes about, the guest does too (on Linux).
+func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: mendOf(err)}
+	}
+	path, err := c.Look()
+	if err != nil {
+		return nil, err
+	}
+	if c.QMP == "" {
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: errors.New("no path for its control socket")}
+	}
+	v := &VM{Config: c, console: &Log{line: line}, stderr: &Log{}, daemons: map[string]*process{}, logs: map[string]*Log{}}
+	defer func() {
+		if err != nil {
+			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = v.Close(c)
+		}
+	}()
+	for _, s := range c.Shares {
+		if s.fill().Type != "virtiofs" {
+			continue
+		}
+		d, err := FindVirtiofsd(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.Daemons = d.Version
+		if d.Rust {
+			v.Daemons += " (rust)"
+		}
+		v.files = append(v.files, s.Socket, d.pidFile(s.Socket), s.Socket+".pid")
+		p, log, err := d.serve(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		v.daemons[s.ID], v.logs[s.ID] = p, log
+	}
+	cmd := exec.Command(path, c.Args()...)
+	cmd.Stdout, cmd.Stderr = v.console, v.stderr
+	v.files = append(v.files, c.QMP)
+	v.Started = time.Now()
+	if v.qemu, err = spawn(cmd); err != nil {
+		return nil, &iotax.Error{Op: "start machine", On: path, Err: err}
+	}
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	go func() {
+		select {
+		case <-v.qemu.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if v.Monitor, err = Dial(ctx, c.QMP, v.event); err != nil {
+		cause := fmt.Errorf("QEMU does not answer: %w", err)
+		select {
+		case <-v.qemu.done:
+			cause = v.Err()
+		case <-time.After(200 * time.Millisecond): // its socket is gone before it is
+			select {
+			case <-parent.Done():
+				cause = context.Cause(parent)
+			default:
+			}
+		}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: cause}
+	}
+	for _, d := range c.Disks {
+		if !d.Hot {
+			continue
+		}
+		if err := v.plug(ctx, d.fill()); err != nil {
+			return nil, &iotax.Error{Op: "plug disk " + d.ID + " into", On: c.Name, Err: err}
+		}
+	}
+	return v, nil
+}
+
+// plug gives the running machine a disk.
+func (v *VM) plug(ctx context.Context, d Disk) error {
+	said, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
+	if err == nil && strings.TrimSpace(said) != "OK" {
+		err = errors.New(strings.TrimSpace(said))
+	}
+	if err == nil {
+		err = v.Monitor.Do(ctx, "device_add", map[string]string{"driver": "virtio-blk-pci", "id": "v-" + d.ID, "bus": d.port(), "drive": "d-" + d.ID, "serial": d.ID}, nil)
+	}
+	v.Plugged = time.Now()
+	return err
+}
+
+// mendOf finds the mend that a device error among err's carries.
+func mendOf(err error) string {
+	var d *DeviceError
+	if errors.As(err, &d) {
+		return d.Mend
+	}
+	return ""
+}
+
+func (v *VM) event(e Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch e.Name {
+	case "GUEST_PANICKED":
+		v.why = panicked
+	case "SHUTDOWN":
+		if v.why == "" {
+			v.why = "the guest shut down"
+			if strings.Contains(string(e.Data), "guest-reset") {
+				v.why = "the guest reset itself"
+			}
+		}
+	}
+}
+
+// Pid is QEMU's process id.
+func (v *VM) Pid() int { return v.qemu.cmd.Process.Pid }
+
+// CPU is what QEMU has used in all, once it has ended; 0 before.
+func (v *VM) CPU() time.Duration {
+	select {
+	case <-v.qemu.done:
+		return v.qemu.cmd.ProcessState.UserTime() + v.qemu.cmd.ProcessState.SystemTime()
+	default:
+		return 0
+	}
+}
+
+// Done is closed when QEMU has ended.
+func (v *VM) Done() <-chan struct{} { return v.qemu.done }
+
+// Tail returns the last n lines of the guest's console.
+func (v *VM) Tail(n int) string { return v.console.Tail(n) }
+
+// Err says why the guest is no more, with the last lines of its console and of what QEMU had to say.
+// It is nil while QEMU runs.
+func (v *VM) Err() error {
+	select {
+	case <-v.qemu.done:
+	default:
+		return nil
+	}
+	v.mu.Lock()
+	why := v.why
+	v.mu.Unlock()
+	// The panic's own line is often further up than what is quoted below.
+	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
+		why = panicked + ": " + p
+	}
+	if v.qemu.err != nil {
+		why = strings.TrimPrefix(why+"; ", "; ") + "QEMU ended: " + v.qemu.err.Error()
+	} else if why == "" {
+		why = "QEMU ended"
+	}
+	return errors.New(why + v.quote())
+}
+
+// Mend is what can be done about the guest's end, as far as its console tells; "" while QEMU runs, and
+// where nothing is known.
+func (v *VM) Mend() string {
+	select {
+	case <-v.qemu.done:
+	default:
+		return ""
+	}
+	p := lastWith(v.Tail(keepLines), "Kernel panic - ")
+	switch {
+	case strings.Contains(p, "memory"):
+		return "give the guest more memory, as in {qemu: {memory: 1GiB}}"
+	case p != "" || v.panicked():
+		return "read the console above; without an append: of yours, try another kernel ({qemu: {kernel: /path/to/vmlinuz}}) or more memory"
+	}
+	return ""
+}
+
+func (v *VM) panicked() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.why == panicked
+}
+
+const panicked = "the guest's kernel panicked"
+
+// lastWith returns what follows mark on the last line that has it.
+func lastWith(text, mark string) string {
+	i := strings.LastIndex(text, mark)
+	if i < 0 {
+		return ""
+	}
+	line, _, _ := strings.Cut(text[i+len(mark):], "\n")
+	return strings.TrimPrefix(line, "not syncing: ")
+}
+
+// quote is what the guest and those that serve it said last, to follow an error.
+func (v *VM) quote() string {
+	var b strings.Builder
+	part := func(who, text string) {
+		if text != "" {
+			b.WriteString("\n" + who + ":\n  " + strings.ReplaceAll(text, "\n", "\n  "))
+		}
+	}
+	part("QEMU said", v.stderr.Tail(5))
+	for id, p := range v.daemons {
+		select {
+		case <-p.done:
+			part("virtiofsd of "+id+" has ended and said", v.logs[id].Tail(5))
+		default:
+		}
+	}
+	part("last lines of its console", v.Tail(tailLines))
+	return b.String()
+}
+
+// Fail wraps cause, with which using the guest failed, in an error that quotes its console.
+func (v *VM) Fail(cause error) error {
+	// A connection often breaks a moment before QEMU is known to have ended.
+	select {
+	case <-v.qemu.done:
+		return fmt.Errorf("%w: %w", cause, v.Err())
+	case <-time.After(200 * time.Millisecond):
+	}
+	return fmt.Errorf("%w%s", cause, v.quote())
+}
+
+var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
+
+// hostPort finds the port of 127.0.0.1 that QEMU chose for one of the guest in what `info usernet` prints.
+func hostPort(usernet string, guest int) (int, error) {
+	for _, m := range forward.FindAllStringSubmatch(usernet, -1) {
+		if m[2] == strconv.Itoa(guest) {
+			return strconv.Atoi(m[1])
+		}
+	}
+	return 0, fmt.Errorf("QEMU forwards no port to port %d of the guest:\n%s", guest, usernet)
+}
+
+// HostPort is the port of 127.0.0.1 that leads to the guest's port 22.
+func (v *VM) HostPort(ctx context.Context) (int, error) { return v.forwarded(ctx, 22) }
+
+func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
+	out, err := v.Monitor.Human(ctx, "info usernet")
+	if err != nil {
+		return 0, err
+	}
+	return hostPort(out, guest)
+}
+
+// Forward returns the port of 127.0.0.1 that leads to a port of the guest, which it makes QEMU forward
+// if it does not yet.
+func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
+	if port, err := v.forwarded(ctx, guest); err == nil {
+		return port, nil
+	}
+	out, err := v.Monitor.Human(ctx, fmt.Sprintf("hostfwd_add net tcp:127.0.0.1:0-:%d", guest))
+	if err == nil && strings.TrimSpace(out) != "" {
+		err = errors.New(strings.TrimSpace(out))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return v.forwarded(ctx, guest)
+}
+
+// Processes lists QEMU and the virtio-fs daemons with their children.
+func (v *VM) Processes() map[string][]int {
+	all := map[string][]int{}
+	add := func(name string, p *process) {
+		select {
+		case <-p.done:
+		default:
+			all[name] = append(all[name], tree(p.cmd.Process.Pid)...)
+		}
+	}
+	add("qemu", v.qemu)
+	for _, p := range v.daemons {
+		add("virtiofsd", p)
+	}
+	return all
+}
+
+// Close ends the guest: as a power cut to it, but QEMU writes out what it holds. It then ends the
+// daemons and removes the sockets. It may be called again.
+func (v *VM) Close(ctx context.Context) error {
+	v.close.Do(func() {
+		if v.qemu != nil {
+			if v.Monitor != nil {
+				q, cancel := context.WithTimeout(ctx, 5*time.Second)
+				if v.Monitor.Do(q, "quit", nil, nil) == nil {
+					select {
+					case <-v.qemu.done:
+					case <-q.Done():
+					}
+				}
+				cancel()
+				v.Monitor.Close()
+			}
+			v.qemu.end(2 * time.Second)
+		}
+		var wg sync.WaitGroup
+		for _, p := range v.daemons {
+			wg.Go(func() {
+				// The daemon goes by itself when QEMU hangs up.
+				select {
+				case <-p.done:
+				case <-time.After(500 * time.Millisecond):
+				}
+				p.end(time.Second)
+			})
+		}
+		wg.Wait()
+		for _, f := range v.files {
+			if f != "" {
+				_ = os.Remove(f)
+			}
+		}
+	})
+	return nil
+}
+
+// SocketPath is a path for a socket called name that is short enough for one, in dir if it is, else in
+// a fresh directory of the system's own, which is then returned too for the caller to remove.
+func SocketPath(dir, name string) (path, made string, err error) {
+	if path = filepath.Join(dir, name); len(path) <= maxSocket {
+		return path, "", nil
+	}
+	if made, err = leftover.MkdirTemp("/tmp"); err != nil {
+		return "", "", err
+	}
+	return filepath.Join(made, name), made, nil
+}

@@ -1,0 +1,907 @@
+//go:build linux
+
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/machinetest"
+	"iotax/internal/testenv/sshtest"
+)
+
+// An sshd is a real OpenSSH server on the loopback, run by the user who runs the tests.
+type sshd struct {
+	port int
+	pid  int
+	dir  string
+	key  string // private key that may log in
+	home string // its .ssh is what a test lets be found
+	host ssh.PublicKey
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// newKey writes a private key, with a passphrase if there is one, and returns its public half.
+func newKey(t testing.TB, file, passphrase string) ssh.PublicKey {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if passphrase == "" {
+		block, err = ssh.MarshalPrivateKey(key, "test")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "test", []byte(passphrase))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, string(pem.EncodeToMemory(block)))
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer.PublicKey()
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startSSHD starts a server with more lines in its configuration. It and every process that it
+// started are gone when the test ends.
+func startSSHD(t testing.TB, lines ...string) *sshd {
+	t.Helper()
+	bin := "/usr/sbin/sshd"
+	if _, err := os.Stat(bin); err != nil {
+		if bin, err = exec.LookPath("sshd"); err != nil {
+			t.Skip("needs sshd")
+		}
+	}
+	if os.Getuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // it refuses to start without
+			t.Fatal(err)
+		}
+	}
+	s := &sshd{dir: t.TempDir(), home: t.TempDir()}
+	s.key = filepath.Join(s.dir, "user")
+	authorized := filepath.Join(s.dir, "authorized")
+	write(t, authorized, string(ssh.MarshalAuthorizedKey(newKey(t, s.key, ""))))
+	s.host = newKey(t, filepath.Join(s.dir, "host"), "")
+	for try := 0; ; try++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.port = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		write(t, filepath.Join(s.dir, "config"), strings.Join(append([]string{
+			fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.port), "HostKey " + s.dir + "/host", "AuthorizedKeysFile " + authorized,
+			"PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "MaxStartups 100", "UseDNS no",
+			// bash then takes itself for a nested shell and leaves the tester's .bashrc alone, which may
+			// take its time, and print.
+			"SetEnv SHLVL=1",
+		}, lines...), "\n")+"\n")
+		if s.run(t, bin) {
+			return s
+		}
+		if try == 3 {
+			t.Fatalf("sshd does not start: %s", s.logged())
+		}
+	}
+}
+
+func (s *sshd) run(t testing.TB, bin string) bool {
+	cmd := exec.Command(bin, "-D", "-e", "-f", s.dir+"/config")
+	cmd.Stderr = s
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.pid = cmd.Process.Pid
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		for _, p := range descendants(s.pid) {
+			syscall.Kill(p, syscall.SIGKILL)
+		}
+		cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("sshd says: %s", s.logged())
+		}
+	})
+	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-ended:
+			return false
+		default:
+		}
+		// It says that it listens; that something answers at the port may be somebody else.
+		if strings.Contains(s.logged(), "Server listening on 127.0.0.1 port "+strconv.Itoa(s.port)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Write takes what the server logs.
+func (s *sshd) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+func (s *sshd) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+func (s *sshd) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// known writes the server's host key, or another, to a file of known hosts and returns its path.
+func (s *sshd) known(t testing.TB, key ssh.PublicKey) string {
+	t.Helper()
+	file := filepath.Join(s.dir, "known_hosts")
+	write(t, file, knownhosts.Line([]string{s.addr()}, key)+"\n")
+	return file
+}
+
+// spec is what reaches the server without any configuration of the user's.
+func (s *sshd) spec(t testing.TB) *Spec {
+	t.Helper()
+	return &Spec{Host: "127.0.0.1", Port: s.port, Identity: s.key, KnownHosts: s.known(t, s.host), Config: "none"}
+}
+
+// config writes ~/.ssh/config in a home of the test's own and returns the specs's view of it.
+func (s *sshd) config(t *testing.T, text string) {
+	t.Helper()
+	t.Setenv("HOME", s.home)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	text = strings.NewReplacer("PORT", strconv.Itoa(s.port), "KEY", s.key, "KNOWN", s.known(t, s.host)).Replace(text)
+	write(t, s.home+"/.ssh/config", text)
+}
+
+// descendants returns the processes below pid, those of other sessions too.
+func descendants(pid int) []int {
+	up := map[int]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, f := range stats {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		p, _ := strconv.Atoi(strings.Fields(string(b))[0])
+		up[p], _ = strconv.Atoi(f[1])
+	}
+	var all []int
+	for p := range up {
+		for q := up[p]; q > 1; q = up[q] {
+			if q == pid {
+				all = append(all, p)
+				break
+			}
+		}
+	}
+	return all
+}
+
+func openSSH(t testing.TB, spec *Spec) (iotax.Machine, error) {
+	t.Helper()
+	m, err := Kind.Open(context.Background(), spec, kind.Options{Name: "remote", Log: t.Logf})
+	if err == nil {
+		t.Cleanup(func() {
+			if err := m.Close(context.Background()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	return m, err
+}
+
+// works opens the machine and runs something on it.
+func works(t *testing.T, spec *Spec) iotax.Machine {
+	t.Helper()
+	m, err := openSSH(t, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := iotax.Output(t.Context(), m, "echo", "hello"); err != nil || string(out) != "hello\n" {
+		t.Fatalf("got %q and %v", out, err)
+	}
+	return m
+}
+
+// fails opens the machine and checks that the error says what and how it is mended.
+func fails(t *testing.T, spec *Spec, says, mend string) {
+	t.Helper()
+	begin := time.Now()
+	_, err := openSSH(t, spec)
+	var e *iotax.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v (%T), want an *iotax.Error", err, err)
+	}
+	t.Log(err)
+	if !strings.Contains(e.Error(), says) {
+		t.Errorf("the error does not say %q", says)
+	}
+	if !strings.Contains(e.Mend, mend) {
+		t.Errorf("the mend does not say %q", mend)
+	}
+	if d := time.Since(begin); d > 45*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	servers := map[iotax.Machine]*sshd{}
+	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+		s := startSSHD(t)
+		m, err := Kind.Open(t.Context(), s.spec(t), kind.Options{Name: "remote"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers[m] = s
+		return m
+	}, machinetest.Options{Lasts: true, Kill: func(m iotax.Machine) error {
+		// The server's process for this connection dies, and then what it leaves behind.
+		all := descendants(servers[m].pid)
+		servers[m].dropSessions()
+		for _, p := range all {
+			syscall.Kill(p, syscall.SIGKILL)
+		}
+		return nil
+	}})
+}
+
+// dropSessions kills the server's processes for connections, and not the one that listens.
+func (s *sshd) dropSessions() {
+	for _, p := range descendants(s.pid) {
+		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); strings.HasPrefix(string(comm), "sshd") {
+			syscall.Kill(p, syscall.SIGKILL)
+		}
+	}
+}
+
+// A connection that broke is made again for the next command, and what is checked at first is checked again.
+func TestSSHAgain(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t)
+	spec := s.spec(t)
+	m := works(t, spec)
+	// broke kills the connection under a command, which must fail of it.
+	broke := func() {
+		t.Helper()
+		up, out := io.Pipe()
+		cmd := iotax.Command("sh", "-c", "echo up; exec sleep 1008")
+		cmd.Stdout = out
+		done := make(chan error, 1)
+		go func() {
+			err := m.Run(t.Context(), cmd)
+			out.Close()
+			done <- err
+		}()
+		if _, err := io.ReadFull(up, make([]byte, len("up\n"))); err != nil {
+			t.Fatal(err, <-done)
+		}
+		s.dropSessions()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "connection lost") {
+			t.Errorf("under a command: %v", err)
+		}
+	}
+	broke()
+	if out, err := iotax.Output(t.Context(), m, "echo", "again"); err != nil || string(out) != "again\n" {
+		t.Errorf("after it: %q, %v", out, err)
+	}
+	r := m.(iotax.Reconnecter)
+	if told := r.Reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
+		t.Errorf("told: %q", told)
+	}
+	if told := r.Reconnected(); len(told) > 0 {
+		t.Errorf("told twice: %q", told)
+	}
+	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["ssh.server"], "OpenSSH") {
+		t.Errorf("facts are %v", f)
+	}
+
+	write(t, spec.KnownHosts, knownhosts.Line([]string{fmt.Sprintf("[127.0.0.1]:%d", s.port)}, newKey(t, filepath.Join(t.TempDir(), "other"), ""))+"\n")
+	broke()
+	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "host key has changed") || !strings.Contains(err.Error(), "connection lost") {
+		t.Errorf("with another host key: %v", err)
+	}
+}
+
+// A connection that is dead without having been closed, as over a link that is down, is noticed when ssh would.
+func TestSSHDeadLink(t *testing.T) {
+	s := startSSHD(t)
+	const host = "Host db1\n\tHostName 127.0.0.1\n\tPort PORT\n\tIdentityFile KEY\n\tUserKnownHostsFile KNOWN\n"
+	s.config(t, host+"\tServerAliveInterval 1\n\tServerAliveCountMax 1\n")
+	m := works(t, &Spec{Host: "db1"})
+	frozen := descendants(s.pid)
+	signal := func(sig syscall.Signal) {
+		for _, p := range frozen {
+			syscall.Kill(p, sig)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	begin := time.Now()
+	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "no sign of life for 1s") {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begin); took > 15*time.Second { // 25 s, if it were as usual
+		t.Errorf("it took %v", took)
+	}
+	signal(syscall.SIGCONT)
+	s.config(t, host+"\tServerAliveInterval 1d\n\tServerAliveCountMax 0\n")
+	works(t, &Spec{Host: "db1"})
+	for _, wrong := range []string{"ServerAliveInterval often", "ServerAliveInterval 1\n\tServerAliveCountMax -1"} {
+		s.config(t, host+"\t"+wrong+"\n")
+		fails(t, &Spec{Host: "db1"}, wrong[strings.LastIndex(wrong, "Server"):strings.LastIndex(wrong, " ")], "")
+	}
+}
+
+func TestSSHFacts(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t)
+	m := works(t, s.spec(t))
+	if m.String() != "ssh://127.0.0.1" {
+		t.Errorf("it is called %s", m)
+	}
+	f := m.(iotax.Describer).Facts()
+	if !strings.Contains(f["ssh.server"], "OpenSSH") || f["ssh.jump"] != "" {
+		t.Errorf("facts are %v", f)
+	}
+}
+
+func TestSSHFewSessions(t *testing.T) {
+	t.Parallel()
+	m := works(t, startSSHDWithSpec(t, "MaxSessions 2"))
+	errs := make(chan error)
+	for range 6 {
+		go func() { errs <- m.Run(t.Context(), iotax.Command("sleep", "0.05")) }()
+	}
+	for range 6 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := m.Run(ctx, iotax.Command("sleep", "1000")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+// Commands that run on, as servers do, are more than the sessions of a connection: further ones hold them, and none is closed for another.
+func TestSSHManyAtOnce(t *testing.T) {
+	t.Parallel()
+	m := works(t, startSSHDWithSpec(t)) // ten sessions, as sshd has them
+	const n = 23
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			errs <- m.Run(ctx, iotax.Command("sh", "-c", `: >"$1/$2"; exec sleep 1009`, "sh", dir, strconv.Itoa(i)))
+		}()
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		begun, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(begun) == n {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d commands have begun", len(begun), n)
+		}
+	}
+	if err := m.Run(t.Context(), iotax.Command("true")); err != nil {
+		t.Error(err)
+	}
+	if len(errs) > 0 {
+		t.Errorf("a command ended: %v", <-errs)
+	}
+	cancel()
+	for range cap(errs) {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+func startSSHDWithSpec(t *testing.T, lines ...string) *Spec {
+	s := startSSHD(t, lines...)
+	return s.spec(t)
+}
+
+func TestSSHNoSessions(t *testing.T) {
+	t.Parallel()
+	fails(t, startSSHDWithSpec(t, "MaxSessions 0"), "no session to be had", "MaxSessions")
+}
+
+func TestSSHForcedCommand(t *testing.T) {
+	t.Parallel()
+	fails(t, startSSHDWithSpec(t, "ForceCommand echo go away >&2; exit 1"), "go away", "must be allowed to run commands")
+}
+
+// A login that prints without end, or never runs a command, ends the opening. A cancelled opening ends at once. A login that
+// takes longer than connecting may take is not refused. The test is not parallel: it sets greetTime.
+func TestSSHEndlessLogin(t *testing.T) {
+	open := func(shell string) *Spec {
+		srv := &sshtest.Server{Shell: []string{"sh", "-c", shell}}
+		addr, key := srv.Start(t)
+		known := filepath.Join(t.TempDir(), "known")
+		write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
+		return &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known, ConnectTimeout: plan.Duration(time.Second)}
+	}
+	if _, err := openSSH(t, open(`sleep 1.3; exec sh -c "$0"`)); err != nil {
+		t.Errorf("a slow login: %v", err)
+	}
+	defer func(least time.Duration) { greetTime = least }(greetTime)
+	greetTime = time.Second
+	for shell, says := range map[string]string{"exec yes": `prints on its own: "y\ny\n`, "exec sleep 1000": "it did not run a command within 1s"} {
+		begin := time.Now()
+		fails(t, open(shell), says, "start-up files")
+		if d := time.Since(begin); d > 8*time.Second {
+			t.Errorf("%s: it took %v", shell, d)
+		}
+	}
+	spec := open("exec sleep 1000")
+	spec.ConnectTimeout = plan.Duration(time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	begin := time.Now()
+	_, err := Kind.Open(ctx, spec, kind.Options{Name: "remote"})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled opening ended with %v", err)
+	}
+	if d := time.Since(begin); d > 4*time.Second {
+		t.Errorf("a cancelled opening took %v", d)
+	}
+}
+
+func TestSSHNoisyLogin(t *testing.T) {
+	t.Parallel()
+	fails(t, startSSHDWithSpec(t, `ForceCommand echo welcome; eval "$SSH_ORIGINAL_COMMAND"`), "welcome", "start-up files")
+}
+
+func TestSSHHostKeys(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t)
+	spec := s.spec(t)
+	other := newKey(t, s.dir+"/other", "")
+
+	spec.KnownHosts = s.known(t, other)
+	fails(t, spec, "its host key has changed", "ssh-keygen -R '[127.0.0.1]:"+strconv.Itoa(s.port)+"' -f "+spec.KnownHosts)
+	spec.AcceptNew = true // a changed key is not a new one
+	fails(t, spec, "its host key has changed", "ssh-keygen -R")
+
+	// The mend is one: do what it says.
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("needs ssh-keygen")
+	}
+	if out, err := exec.Command("ssh-keygen", "-R", fmt.Sprintf("[127.0.0.1]:%d", s.port), "-f", spec.KnownHosts).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	spec.AcceptNew = false
+	fails(t, spec, "its host key is not known: ssh-ed25519 "+ssh.FingerprintSHA256(s.host), "accept_new: true")
+	spec.AcceptNew = true
+	works(t, spec)
+	spec.AcceptNew = false // remembered
+	works(t, spec)
+
+	// A file that does not exist, nor its directory.
+	spec.KnownHosts = s.dir + "/new/known"
+	fails(t, spec, "is not known", "accept_new")
+	spec.AcceptNew = true
+	works(t, spec)
+	if b, err := os.ReadFile(spec.KnownHosts); err != nil || bytes.Count(b, []byte("\n")) != 1 {
+		t.Errorf("%q was remembered (%v), want one line", b, err)
+	}
+
+	// A file that cannot be read as one.
+	write(t, s.dir+"/broken", "127.0.0.1 ssh-ed25519 %%%\n")
+	spec.KnownHosts = s.dir + "/broken"
+	fails(t, spec, "broken", "correct or remove the line")
+}
+
+// TestSSHSeveralHostKeys has a server with two kinds of key of which the client knows the one that
+// it would not ask for first, and one whose key changed its kind.
+func TestSSHSeveralHostKeys(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("needs ssh-keygen")
+	}
+	file := t.TempDir() + "/rsa"
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	src, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsa, _, _, _, err := ssh.ParseAuthorizedKey(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startSSHD(t, "HostKey "+file)
+	spec := s.spec(t)
+	spec.KnownHosts = s.known(t, rsa)
+	works(t, spec)
+
+	s = startSSHD(t)
+	spec = s.spec(t)
+	spec.KnownHosts = s.known(t, rsa)
+	fails(t, spec, "its host key has changed", "ssh-keygen -R")
+}
+
+func TestSSHConfig(t *testing.T) {
+	s := startSSHD(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.config(t, `
+# a comment
+Host db1 db2
+	HostName 127.0.0.1
+	Port PORT
+	User `+me.Username+`
+	IdentityFile "KEY"
+	IdentitiesOnly yes
+	UserKnownHostsFile KNOWN
+	ConnectTimeout 5
+
+Host strict
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile /dev/null
+	GlobalKnownHostsFile /dev/null
+
+Host careless
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile /dev/null
+	StrictHostKeyChecking no
+
+Host wrongport
+	HostName 127.0.0.1
+	Port many
+`)
+	m := works(t, &Spec{Host: "db2"})
+	if m.String() != "ssh://db2" {
+		t.Errorf("it is called %s, want it by its alias", m)
+	}
+	works(t, &Spec{Host: "ssh://" + me.Username + "@db1"})
+	works(t, &Spec{Host: "careless"})
+	fails(t, &Spec{Host: "strict"}, "is not known", "accept_new")
+	fails(t, &Spec{Host: "wrongport"}, `Port "many"`, "")
+	fails(t, &Spec{Host: "db1", Config: s.dir + "/missing"}, "missing", "existing file")
+	fails(t, &Spec{Host: "db1", User: "nobody-of-iotax"}, "the login was refused", "ssh -p")
+	fails(t, &Spec{Host: "db1", Port: 1}, "refused", "")
+}
+
+// TestSSHConfigMatch has a Match that only ssh itself understands.
+func TestSSHConfigMatch(t *testing.T) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip("needs ssh")
+	}
+	s := startSSHD(t)
+	s.config(t, `
+Match originalhost db1 exec "true"
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile KNOWN
+`)
+	works(t, &Spec{Host: "db1", Config: "~/.ssh/config"})
+	s.config(t, "Match bogus x\n\tPort 1\n")
+	fails(t, &Spec{Host: "db1", Config: "~/.ssh/config"}, "bogus", "ssh -G")
+}
+
+func TestSSHJump(t *testing.T) {
+	s := startSSHD(t)
+	s.config(t, `
+Host inner
+	ProxyJump outer
+Host deep
+	ProxyJump outer,middle
+Host around
+	ProxyJump inner
+Host circle
+	ProxyJump back
+Host back
+	ProxyJump circle
+Host lost
+	HostName 127.0.0.1
+	Port 1
+	ProxyJump outer
+Host everyone
+	ProxyJump everyone
+Host *
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile KNOWN
+`)
+	for host, hops := range map[string]int{"inner": 1, "deep": 2, "around": 2, "outer": 0, "everyone": 0} {
+		m := works(t, &Spec{Host: host})
+		via := m.(iotax.Describer).Facts()["ssh.jump"]
+		if n := strings.Count(via, s.addr()); n != hops {
+			t.Errorf("%s is reached over %q, want %d hops", host, via, hops)
+		}
+	}
+	if via := works(t, &Spec{Host: "outer", Jump: "a,b"}).(iotax.Describer).Facts()["ssh.jump"]; strings.Count(via, ",") != 1 {
+		t.Errorf("the spec's jumps lead over %q", via)
+	}
+	if via := works(t, &Spec{Host: "inner", Jump: "none"}).(iotax.Describer).Facts()["ssh.jump"]; via != "" {
+		t.Errorf("jump: none leads over %q", via)
+	}
+	fails(t, &Spec{Host: "circle"}, "its jumps do not end", "ProxyJump")
+	fails(t, &Spec{Host: "lost"}, "127.0.0.1:1", "jump host")
+
+	// The machine works whole, not only for a word.
+	m := works(t, &Spec{Host: "deep"})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := m.Run(ctx, iotax.Command("sleep", "1000")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestSSHProxyCommand(t *testing.T) {
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		t.Skip("needs ssh")
+	}
+	s := startSSHD(t)
+	s.config(t, `
+Host inner
+	ProxyCommand `+ssh+` -F ~/.ssh/config -W %h:%p outer
+Host broken
+	ProxyCommand echo "no way" >&2; exit 1
+Host *
+	HostName 127.0.0.1
+	Port PORT
+	IdentityFile KEY
+	UserKnownHostsFile KNOWN
+`)
+	works(t, &Spec{Host: "inner"})
+	fails(t, &Spec{Host: "broken"}, "no way", "by hand")
+}
+
+func TestSSHAgent(t *testing.T) {
+	bin, err := exec.LookPath("ssh-agent")
+	if err != nil {
+		t.Skip("needs ssh-agent")
+	}
+	s := startSSHD(t)
+	s.config(t, "")
+	sock := filepath.Join(t.TempDir(), "agent")
+	cmd := exec.Command(bin, "-D", "-a", sock)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	var conn net.Conn
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if conn, err = net.Dial("unix", sock); err == nil {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	defer conn.Close()
+	t.Setenv("SSH_AUTH_SOCK", sock)
+	spec := s.spec(t)
+	spec.Identity = ""
+	fails(t, spec, "there was no key to try", "without a question")
+
+	src, err := os.ReadFile(s.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.ParseRawPrivateKey(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyring := agent.NewClient(conn)
+	var public ssh.PublicKey
+	{
+		signer, err := ssh.NewSignerFromKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public = signer.PublicKey()
+	}
+	for range 8 { // more than a server lets be tried
+		_, k, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keyring.Add(agent.AddedKey{PrivateKey: &k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := keyring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, spec, "9 of the agent's keys; the server lets no more be tried", "IdentitiesOnly")
+	// Naming the key puts it first, with only its public half there.
+	spec.Identity = s.dir + "/named"
+	write(t, spec.Identity+".pub", string(ssh.MarshalAuthorizedKey(public)))
+	works(t, spec)
+
+	// An encrypted key that the agent holds needs no passphrase.
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("passphrase"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Identity = s.dir + "/encrypted"
+	write(t, spec.Identity, string(pem.EncodeToMemory(block)))
+	works(t, spec)
+	if err := keyring.RemoveAll(); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, spec, "encrypted and not in the agent", "ssh-add "+spec.Identity)
+
+	t.Setenv("SSH_AUTH_SOCK", sock+".gone")
+	fails(t, spec, "does not answer", "ssh-agent")
+}
+
+func TestSSHBadKey(t *testing.T) {
+	s := startSSHD(t)
+	s.config(t, "")
+	spec := s.spec(t)
+	spec.Identity = s.dir + "/missing"
+	fails(t, spec, "missing does not exist", "")
+	spec.Identity = s.dir + "/config"
+	fails(t, spec, "ssh: no key found", "")
+}
+
+func TestSSHPassword(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SSH_AUTH_SOCK", "")
+	const secret = "open sesame"
+	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Password: secret}
+	addr, key := srv.Start(t)
+	known := filepath.Join(t.TempDir(), "known")
+	write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
+	spec := &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known}
+
+	fails(t, spec, "there was no key to try", "IOTAX_SSH_PASSWORD")
+	t.Setenv("IOTAX_SSH_PASSWORD", secret)
+	works(t, spec)
+	t.Setenv("IOTAX_SSH_PASSWORD", "wrong "+secret)
+	_, err := openSSH(t, spec)
+	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "tried a password") {
+		t.Errorf("got %v, want a refusal that does not tell the password", err)
+	}
+	spec.PasswordFile = filepath.Join(t.TempDir(), "password")
+	fails(t, spec, "no such file", "first line")
+	write(t, spec.PasswordFile, "\n")
+	fails(t, spec, "empty", "")
+	write(t, spec.PasswordFile, secret+"\r\nmore\n")
+	works(t, spec)
+}
+
+// A host that shows another key than the known one is let through by StrictHostKeyChecking no, and does not get the
+// password, in neither of the two ways in which it may ask.
+func TestSSHPasswordIsNotForImpostors(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SSH_AUTH_SOCK", "")
+	const secret = "open sesame"
+	t.Setenv("IOTAX_SSH_PASSWORD", secret)
+	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Password: secret}
+	addr, key := srv.Start(t)
+	dir := t.TempDir()
+	write(t, dir+"/config", "Host *\n  StrictHostKeyChecking no\n")
+	write(t, dir+"/known", knownhosts.Line([]string{addr}, key)+"\n")
+	spec := &Spec{Host: "test@" + addr, Config: dir + "/config", KnownHosts: dir + "/known"}
+	works(t, spec)
+	write(t, dir+"/known", knownhosts.Line([]string{addr}, newKey(t, dir+"/other", ""))+"\n")
+	fails(t, spec, "the password was not given, for the host shows another key", "ssh-keygen -R")
+}
+
+func TestSSHUnreachable(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	spec := func(s Spec) *Spec {
+		s.Config = "none"
+		return &s
+	}
+	// It listens and says nothing.
+	fails(t, spec(Spec{Host: "127.0.0.1", Port: port, ConnectTimeout: plan.Duration(300 * time.Millisecond)}), "no answer within 300ms", "check the network")
+	fails(t, spec(Spec{Host: "127.0.0.1", Port: 1}), "connection refused", "start the SSH server")
+	fails(t, spec(Spec{Host: "no-such-host.invalid"}), "no-such-host.invalid", "")
+	for _, s := range []Spec{{}, {Host: "a b"}, {Host: "-oProxyCommand=x"}, {Host: "a:99999"}, {Host: "a", Port: -1}, {Host: "a:1", Port: 2}, {Host: "a", Jump: "b,,c"}, {Host: "@"}} {
+		var e *plan.FieldError
+		if err := s.Validate(); !errors.As(err, &e) {
+			t.Errorf("%+v: got %v, want a *plan.FieldError", s, err)
+		}
+	}
+	for _, s := range []Spec{{Host: "a"}, {Host: "u@a"}, {Host: "u@a:22"}, {Host: "[::1]:22"}, {Host: "::1"}, {Host: "ssh://u@a:22"}, {Host: "a", Jump: "none"}, {Host: "a:22", Port: 22}} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+
+	// A cancel during the handshake is heard.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	_, err = Kind.Open(ctx, spec(Spec{Host: "127.0.0.1", Port: port}), kind.Options{})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 45*time.Second {
+		t.Errorf("got %v after %v", err, time.Since(begin))
+	}
+}
+
+// BenchmarkSSHTrue is the cost of a command on an open connection.
+func BenchmarkSSHTrue(b *testing.B) {
+	s := startSSHD(b)
+	m, err := openSSH(b, s.spec(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := m.Run(b.Context(), iotax.Command("true")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLocalTrue is the same here.
+func BenchmarkLocalTrue(b *testing.B) {
+	for b.Loop() {
+		if err := host.Local().Run(b.Context(), iotax.Command("true")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

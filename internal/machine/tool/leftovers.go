@@ -1,0 +1,92 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/leftover"
+)
+
+// A keeper is a program that keeps machines in a directory, and no label on them: each is noted in the run's working directory
+// before it is made, with the program and the directory. Another one that is asked later would know nothing of it.
+type keeper struct {
+	kind     string   // of its notes
+	variable string   // of the environment, which names the directory
+	home     string   // which it is without that, in the user's own
+	remove   []string // how a machine is removed
+}
+
+var (
+	limas = keeper{"lima", "LIMA_HOME", ".lima", []string{"delete", "--force"}}
+	tarts = keeper{"tart", "TART_HOME", ".tart", []string{"delete"}}
+)
+
+// note writes down in dir that t is about to make the machine name.
+func (k keeper) note(dir string, t tool, name string) (forget func() error, err error) {
+	program, err := exec.LookPath(t.program)
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	home := os.Getenv(k.variable)
+	if err == nil && home == "" {
+		home, err = os.UserHomeDir()
+		home = filepath.Join(home, k.home)
+	}
+	if err == nil {
+		home, err = filepath.Abs(home)
+	}
+	if err != nil {
+		return nil, &iotax.Error{Op: "note " + name, On: t.program, Err: err}
+	}
+	return leftover.Note(dir, k.kind, name, program, home)
+}
+
+// Leftovers finds the machines that died runs have made with Lima and Tart.
+func Leftovers() []leftover.Finder {
+	return []leftover.Finder{
+		{Kind: "Lima instance", Plural: "Lima instances", Find: limas.find},
+		{Kind: "Tart machine", Plural: "Tart machines", Find: tarts.find},
+	}
+}
+
+func (k keeper) find(ctx context.Context, p leftover.Place) (items []leftover.Item, err error) {
+	if !iotax.IsLocal(p.Machine) {
+		return nil, nil
+	}
+	notes, err := leftover.Notes(ctx, p, k.kind)
+	for _, n := range notes {
+		items = append(items, leftover.Item{Name: n.Name, Label: n.Label, End: func(ctx context.Context) error { return k.end(ctx, n) }})
+	}
+	return items, err
+}
+
+// end removes what is noted. The note is forgotten when the program that was to make it has removed it, or does not list it.
+func (k keeper) end(ctx context.Context, n leftover.Noted) error {
+	if len(n.How) != 2 {
+		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not say which program was to make it, and where"),
+			Mend: fmt.Sprintf("remove %s by hand, if it is there, and then %s", n.Name, n.File)}
+	}
+	program, home := n.How[0], n.How[1]
+	t := tool{program: program, env: []string{k.variable + "=" + home}}
+	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
+	for _, needed := range n.How {
+		if _, err := os.Stat(needed); err != nil { // an empty directory in place of one that is not mounted would list nothing
+			return &iotax.Error{Op: "find", On: n.Name, Err: err, Mend: hand}
+		}
+	}
+	names, err := t.run(ctx, toolQuick, "list", "--quiet")
+	if err == nil && slices.Contains(strings.Fields(names), n.Name) {
+		_, err = t.run(ctx, toolSlow, append(slices.Clone(k.remove), n.Name)...)
+	}
+	if err != nil {
+		return &iotax.Error{Op: "remove", On: n.Name, Err: err, Mend: hand}
+	}
+	return n.Forget()
+}

@@ -1,0 +1,233 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/execx"
+	"iotax/internal/machine/internal/made"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+)
+
+// Lima is the spec of kind lima: an instance of Lima, made for the run or one that is there.
+type Lima struct {
+	Instance  string    `yaml:"instance" doc:"an instance that runs; without it one is created, and deleted after the run"`
+	Template  string    `yaml:"template" doc:"what a new instance is made from: a template of Lima, as in template://debian, or a file"`
+	VMType    string    `yaml:"vm_type" doc:"of a new instance: qemu, vz or wsl2; empty is Lima's choice" enum:"qemu,vz,wsl2"`
+	MountType string    `yaml:"mount_type" doc:"of a new instance: reverse-sshfs, 9p, virtiofs or wsl2; empty is Lima's choice" enum:"reverse-sshfs,9p,virtiofs,wsl2"`
+	Mounts    []string  `yaml:"mounts" doc:"directories of this host that a new instance mounts at the same path, writable; a target on it is then dir: with that path"`
+	CPUs      int       `yaml:"cpus" doc:"of a new instance; 0 is the template's"`
+	Memory    plan.Size `yaml:"memory" doc:"of a new instance; 0 is the template's"`
+	Program   string    `yaml:"program" doc:"path of limactl; empty looks in the PATH"`
+}
+
+// LimaKind is kind lima.
+var LimaKind = kind.Of("lima", "an instance of Lima (limactl), made for the run or one that runs already",
+	Lima{Template: "template://default"}, openLima).WithoutDevices()
+
+// SetScalar takes the name of an instance: `lima: default`.
+func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
+
+// Stays says that it is an instance that iotax finds and leaves as it is.
+func (s *Lima) Stays() bool { return s.Instance != "" }
+
+// HostFiles makes it a plan.Filer: a template is a file unless it is a URL or a mere name, as limactl sees it.
+func (s *Lima) HostFiles() (files []*string) {
+	if !strings.Contains(s.Template, ":") && (plan.IsPath(s.Template) || strings.HasSuffix(s.Template, ".yaml") || strings.HasSuffix(s.Template, ".yml")) {
+		files = append(files, &s.Template)
+	}
+	return append(files, programFile(&s.Program)...)
+}
+
+// Validate finds what is wrong without asking Lima.
+func (s *Lima) Validate() error {
+	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	switch {
+	case s.Instance != "" && (s.VMType != "" || s.MountType != "" || len(s.Mounts) > 0 || s.CPUs != 0 || s.Memory != 0):
+		return fail("instance", "an instance that is there has its own settings", "leave out vm_type, mount_type, mounts, cpus and memory, or leave out instance")
+	case strings.HasPrefix(s.Instance, "-") || strings.ContainsAny(s.Instance, " \t\n/"):
+		return fail("instance", fmt.Sprintf("%q is no name of an instance", s.Instance), "limactl list shows them")
+	case s.Instance == "" && (s.Template == "" || strings.HasPrefix(s.Template, "-")):
+		return fail("template", fmt.Sprintf("%q is no template", s.Template), "as in template://debian; limactl create --list-templates shows them")
+	case s.CPUs < 0 || s.Memory < 0:
+		return fail("cpus", "must not be negative", "")
+	}
+	for _, m := range s.Mounts {
+		if !strings.HasPrefix(m, "/") || strings.HasSuffix(m, ":w") || strings.ContainsAny(m, "\n,") {
+			return fail("mounts", fmt.Sprintf("%q is no directory", m), "write a path in full, without :w")
+		}
+	}
+	return nil
+}
+
+// create writes the arguments of limactl create.
+func (s *Lima) create(name string) []string {
+	a := []string{"create", "--tty=false", "--name=" + name}
+	if s.VMType != "" {
+		a = append(a, "--vm-type="+s.VMType)
+	}
+	if s.MountType != "" {
+		a = append(a, "--mount-type="+s.MountType)
+	}
+	for _, m := range s.Mounts {
+		a = append(a, "--mount="+m+":w")
+	}
+	if s.CPUs > 0 {
+		a = append(a, "--cpus="+strconv.Itoa(s.CPUs))
+	}
+	if s.Memory > 0 {
+		a = append(a, "--memory="+strconv.FormatFloat(float64(s.Memory)/(1<<30), 'f', -1, 64)) // in GiB
+	}
+	return append(a, s.Template)
+}
+
+// A limaInstance runs commands through limactl shell.
+type limaInstance struct {
+	*execx.Machine
+	lima  tool
+	name  string
+	home  string // where Lima keeps the disks of its instances
+	facts map[string]string
+}
+
+// A limaMade is one that was made for the run.
+type limaMade struct {
+	*limaInstance
+	boot   []iotax.Phase
+	mounts bool         // it has directories of this host
+	forget func() error // that it was noted
+}
+
+var (
+	_ iotax.Booter   = (*limaMade)(nil)
+	_ iotax.Perisher = (*limaMade)(nil)
+	_ iotax.Weakener = (*limaMade)(nil)
+)
+
+// Weakens is the class of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
+// On macOS neither QEMU nor Virtualization.framework, as Lima starts it, asks the drive to flush its cache.
+func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
+	switch fs {
+	case "virtiofs", "9p", "fuse.sshfs":
+		return probe.Durability(path)
+	}
+	return probe.Durability(m.home)
+}
+
+func (m *limaInstance) Facts() map[string]string { return m.facts }
+func (m *limaMade) Boot() []iotax.Phase          { return m.boot }
+
+// Perishes is false with mounts: what a target has in one is on this host.
+func (m *limaMade) Perishes() bool { return !m.mounts }
+
+// Close deletes the instance.
+func (m *limaMade) Close(ctx context.Context) error {
+	err := m.limaInstance.Close(ctx)
+	return errors.Join(err, m.remove(ctx))
+}
+
+func (m *limaMade) remove(ctx context.Context) error {
+	ctx, cancel := stillCtx(ctx)
+	defer cancel()
+	if _, err := m.lima.run(ctx, toolSlow, "delete", "--force", m.name); err != nil {
+		return &iotax.Error{Op: "delete Lima instance", On: m.name, Err: err, Mend: "limactl delete --force " + m.name}
+	}
+	if m.forget != nil {
+		return m.forget()
+	}
+	return nil
+}
+
+func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, err error) {
+	lima := tool{program: cmp.Or(s.Program, "limactl"), mend: "install Lima: https://lima-vm.io/docs/installation/"}
+	version, err := lima.look(ctx, o.Name, "--version")
+	if err != nil {
+		return nil, err
+	}
+	m := &limaInstance{lima: lima, name: s.Instance, home: limaHome(), facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
+	open := func() error {
+		// Without a directory of its own, limactl would try to enter the one that this process is in.
+		m.Machine = execx.New(cmp.Or(o.Name, m.name), lima.into(m.alive, "shell", "--workdir", "/", m.name))
+		_, err := iotax.Output(ctx, m, "true")
+		return err
+	}
+	if s.Instance != "" {
+		if err := m.alive(ctx); err != nil {
+			return nil, err
+		}
+		return m, open()
+	}
+	m.name = made.Name()
+	m.facts["lima.instance"], m.facts["lima.template"] = m.name, s.Template
+	m.facts["lima.vm_type"], m.facts["lima.mount_type"] = s.VMType, s.MountType
+	made := &limaMade{limaInstance: m, mounts: len(s.Mounts) > 0}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.remove(context.WithoutCancel(ctx)))
+		}
+	}()
+	if made.forget, err = limas.note(o.WorkDir, lima, m.name); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	phase := func(name string) {
+		made.boot = append(made.boot, iotax.Phase{Name: name, At: time.Since(began)})
+	}
+	o.Logf("creating a Lima instance from %s", s.Template)
+	if _, err := lima.run(ctx, toolFetch, s.create(m.name)...); err != nil {
+		return nil, err
+	}
+	phase("start")
+	if _, err := lima.run(ctx, toolFetch, "start", "--tty=false", "--timeout=10m", m.name); err != nil {
+		var e *iotax.Error
+		if errors.As(err, &e) {
+			e.Mend = "look at its log: ~/.lima/" + m.name + "/ha.stderr.log"
+		}
+		return nil, err
+	}
+	if err := open(); err != nil {
+		return nil, err
+	}
+	phase("ready")
+	return made, nil
+}
+
+// limaHome is where limactl keeps its instances.
+func limaHome() string {
+	if dir := os.Getenv("LIMA_HOME"); dir != "" {
+		return dir
+	}
+	home, _ := os.UserHomeDir()
+	return filepath.Join(home, ".lima")
+}
+
+// alive says why the instance cannot be used.
+func (m *limaInstance) alive(ctx context.Context) error {
+	out, err := m.lima.run(ctx, toolQuick, "list", "--format", "{{.Status}}", m.name)
+	if err != nil {
+		// A name that it does not know is an error like any other.
+		names, lerr := m.lima.run(ctx, toolQuick, "list", "--quiet")
+		if lerr != nil || slices.Contains(strings.Fields(names), m.name) {
+			return err
+		}
+	}
+	if out != "Running" {
+		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Mend: "limactl start " + m.name}
+		if out == "" {
+			e.Err, e.Mend = iotax.Gone(errors.New("there is none of this name")), "limactl list shows them"
+		}
+		return e
+	}
+	return nil
+}

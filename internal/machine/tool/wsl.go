@@ -1,0 +1,83 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"iotax"
+	"iotax/internal/machine/execx"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+)
+
+// WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on the Windows
+// side, or inside another distribution, where wsl.exe is found as well.
+type WSL struct {
+	Distribution string `yaml:"distribution" doc:"name of the distribution; empty is the default one"`
+	User         string `yaml:"user" doc:"user to run as; empty is the distribution's default"`
+	Program      string `yaml:"program" doc:"path of wsl.exe; empty looks in the PATH"`
+}
+
+// WSLKind is kind wsl.
+var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux (wsl.exe)", WSL{}, openWSL).WithoutDevices()
+
+// SetScalar takes the name of a distribution: `wsl: Debian`.
+func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
+
+// Stays says that it was there before the run, as any distribution.
+func (s *WSL) Stays() bool { return true }
+
+// HostFiles makes it a plan.Filer.
+func (s *WSL) HostFiles() []*string { return programFile(&s.Program) }
+
+// Validate finds names that wsl.exe would take for options.
+func (s *WSL) Validate() error {
+	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
+		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
+			return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is no name", v), Mend: "wsl.exe --list shows the distributions"}
+		}
+	}
+	return nil
+}
+
+// prefix is what stands before a command: --exec keeps the shell of the distribution out of it.
+func (s *WSL) prefix() (a []string) {
+	if s.Distribution != "" {
+		a = append(a, "-d", s.Distribution)
+	}
+	if s.User != "" {
+		a = append(a, "-u", s.User)
+	}
+	return append(a, "--cd", "/", "--exec")
+}
+
+type wslMachine struct {
+	*execx.Machine
+	facts map[string]string
+}
+
+func (m *wslMachine) Facts() map[string]string { return m.facts }
+
+func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error) {
+	wsl := tool{program: cmp.Or(s.Program, "wsl.exe"), mend: "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}
+	if _, err := wsl.look(ctx, o.Name); err != nil {
+		return nil, err
+	}
+	m := &wslMachine{Machine: execx.New(cmp.Or(o.Name, s.Distribution, "wsl"), wsl.into(nil, s.prefix()...)), facts: map[string]string{"wsl.distribution": s.Distribution}}
+	out, err := wsl.run(ctx, toolSlow, append(s.prefix(), "uname", "-r")...)
+	if err != nil {
+		var exit *iotax.ExitError
+		if errors.As(err, &exit) && exit.Stderr != "" {
+			err = errors.New(narrow(exit.Stderr))
+		}
+		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Mend: "wsl.exe --list --verbose shows the distributions"}
+	}
+	m.facts["wsl.kernel"] = strings.TrimSpace(out)
+	return m, nil
+}
+
+// narrow reads what wsl.exe itself says, which is UTF-16 unless WSL_UTF8 is set.
+func narrow(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\x00", "")) }

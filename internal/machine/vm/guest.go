@@ -1,0 +1,174 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/guest"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/machine/sshx"
+	"iotax/internal/plan"
+)
+
+// A machine is a guest that runs.
+type machine struct {
+	*sshx.Client
+	name    string
+	vm      *qemu.VM
+	dirs    []string         // everything it has on the host; one directory may be there twice
+	storage iotax.Durability // of disks that no volume gives
+	facts   map[string]string
+	boot    []iotax.Phase
+	again   func(ctx context.Context, beside again) (iotax.Machine, error)
+
+	pinned *pinning
+
+	mu     sync.Mutex
+	beside []*qemu.VM // booted once more, and not known to be gone
+}
+
+var (
+	_ iotax.Machine    = (*machine)(nil)
+	_ iotax.Booter     = (*machine)(nil)
+	_ iotax.Accountant = (*machine)(nil)
+	_ iotax.Describer  = (*machine)(nil)
+	_ iotax.Reacher    = (*machine)(nil)
+	_ iotax.Forwarder  = (*machine)(nil)
+	_ iotax.Restarter  = (*machine)(nil)
+	_ iotax.Perisher   = (*machine)(nil)
+	_ iotax.Weakener   = (*machine)(nil)
+)
+
+func (g *machine) Boot() []iotax.Phase      { return g.boot }
+func (g *machine) Started() time.Time       { return g.vm.Started } // what Boot counts from
+func (g *machine) Facts() map[string]string { return g.facts }
+
+// Weakens is the class of the disks that no volume gives: an image's overlay, and what args: adds.
+func (g *machine) Weakens(_, fs string) iotax.Durability {
+	if fs == "9p" || fs == "virtiofs" {
+		return iotax.Durable // of this host's directories
+	}
+	return g.storage
+}
+
+func (g *machine) Perishes() bool      { return true } // the files of shares are removed on this host
+func (g *machine) HostAddress() string { return guest.Gateway }
+
+// Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
+// end: whoever samples sees how their memory grows while they boot.
+func (g *machine) Processes() map[string][]int {
+	all := g.vm.Processes()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.beside = slices.DeleteFunc(g.beside, func(v *qemu.VM) bool {
+		for label, pids := range v.Processes() {
+			all[label] = append(all[label], pids...)
+		}
+		select {
+		case <-v.Done():
+			return true
+		default:
+			return false
+		}
+	})
+	return all
+}
+
+// Restart boots the same guest once more, without the disks of volumes but that of root.
+func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
+	return g.again(ctx, again{name: "again", root: root, begun: func(v *qemu.VM) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.beside = append(g.beside, v)
+	}})
+}
+
+// BootFiles are the kernel, the initial RAM disk, and the disks that iotax itself gave the guest.
+func (g *machine) BootFiles() []string {
+	var files []string
+	for _, f := range []string{g.vm.Config.Kernel, g.vm.Config.Initrd, g.facts["image"]} {
+		if f != "" {
+			files = append(files, f)
+		}
+	}
+	for _, d := range g.vm.Config.Disks {
+		if d.ID == guest.ToolsSerial {
+			files = append(files, d.Path)
+		}
+	}
+	return files
+}
+
+// Forward lets QEMU's user network forward a port that the system chooses.
+func (g *machine) Forward(ctx context.Context, port int) (string, error) {
+	host, err := g.vm.Forward(ctx, port)
+	if err != nil {
+		return "", &iotax.Error{Op: fmt.Sprintf("forward port %d", port), On: "of " + g.name, Err: err}
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
+}
+
+// Run runs cmd in the guest. When the guest dies under it, the error quotes the guest's console.
+func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
+	err := g.Client.Run(ctx, cmd)
+	var exit *iotax.ExitError
+	if err == nil || errors.As(err, &exit) || ctx.Err() != nil {
+		return err
+	}
+	select {
+	case <-g.vm.Done():
+	case <-time.After(200 * time.Millisecond): // the connection often breaks first
+		return err
+	}
+	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Mend: g.vm.Mend()}
+}
+
+func (g *machine) Close(ctx context.Context) error {
+	// A connection that broke is no error: the guest is ended either way.
+	_ = g.Client.Close(ctx)
+	err := g.vm.Close(ctx)
+	if g.pinned != nil {
+		err = errors.Join(err, g.pinned.undo())
+	}
+	for _, d := range g.dirs {
+		err = errors.Join(err, os.RemoveAll(d))
+	}
+	return err
+}
+
+// describe collects the facts that only a running guest can tell.
+func (b *booting) describe(ctx context.Context, g *machine) {
+	f := b.facts
+	f["qemu"] = b.vm.Monitor.Version
+	c := b.config
+	f["cpus"] = fmt.Sprint(c.CPUs)
+	f["memory"] = plan.Size(c.Memory).String()
+	args := c.Args()
+	for i := 0; i+1 < len(args); i++ {
+		switch args[i] {
+		case "-machine":
+			f["machine"] = args[i+1]
+		case "-cpu":
+			f["cpu"] = args[i+1]
+		}
+	}
+	if b.vm.Daemons != "" {
+		f["virtiofsd"] = b.vm.Daemons
+	}
+	// A guest that cannot tell is still a guest.
+	out, err := iotax.Output(ctx, g, "sh", "-c", "uname -r; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if err == nil {
+		if l := strings.Fields(string(out)); len(l) == 2 {
+			f["kernel"], f["clocksource"] = l[0], l[1]
+		}
+	}
+	f["boot"] = time.Since(b.vm.Started).Round(time.Millisecond).String()
+}

@@ -1,0 +1,181 @@
+package vm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kdomanski/iso9660"
+	"golang.org/x/crypto/ssh"
+
+	"iotax"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/probe"
+)
+
+// image makes ready to boot an image of the user's.
+func (b *booting) image(ctx context.Context) error {
+	s := b.spec
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+	}
+	format, err := imageFormat(s.Image)
+	if err != nil {
+		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
+	}
+	// The image stays as it is: writes go to an overlay of this boot.
+	file := filepath.Join(b.dir, "overlay.qcow2")
+	if mend, err := overlay(ctx, s.Image, format, file); err != nil {
+		return fail(err, mend)
+	}
+	b.storage = iotax.Weakest(b.storage, probe.Durability(b.dir))
+	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: file, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
+	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
+	b.facts["image"] = s.Image
+	b.facts["device.iotax-root"] = root.Line()
+	if s.Identity != "" {
+		pem, err := iotax.ReadFile(s.Identity, iotax.MaxOutput)
+		if err == nil {
+			b.signer, err = ssh.ParsePrivateKey(pem)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("%s: %w", s.Identity, err), "identity: must be a private key without a passphrase")
+		}
+	} else {
+		if err := b.key(); err != nil {
+			return fail(err, "")
+		}
+		seed := filepath.Join(b.dir, "seed.iso")
+		if err := writeSeed(seed, s.User, b.signer.PublicKey()); err != nil {
+			return fail(err, "")
+		}
+		b.config.Disks = append(b.config.Disks, qemu.Disk{ID: "iotax-seed",
+			Disk: iotax.Disk{Path: seed, Format: "raw", Cache: "writeback", AIO: "threads", ReadOnly: true}})
+	}
+	if s.Kernel != "" {
+		if err := firstErr(os.Stat(s.Kernel)); err != nil {
+			return fail(err, "kernel: must be the path of a kernel on this host")
+		}
+		b.config.Kernel, b.config.Initrd = s.Kernel, s.Initrd
+		b.config.Append = cmp.Or(s.Append, "root=/dev/vda console=ttyS0")
+		b.facts["cmdline"] = b.config.Append
+	}
+	b.config.Accel = s.Accel
+	b.facts["accel.why"] = "asked for"
+	if s.Accel == "auto" {
+		// The image itself cannot tell quickly whether an accelerator works; the micro-guest can.
+		a, err := b.probeForImage(ctx)
+		if err != nil {
+			return err
+		}
+		b.config.Accel, b.facts["accel.why"] = a.Name, a.Why
+	}
+	b.facts["accel"] = b.config.Accel
+	return nil
+}
+
+// overlay makes file, which takes what is written to the image in base. Another guest may be using the image. With an error
+// comes what to do about it, where that is known. QEMU's own snapshot=on would ignore flushes.
+func overlay(ctx context.Context, base, format, file string) (mend string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	run := func(args ...string) ([]byte, error) {
+		out, err := iotax.ExecOutput(exec.CommandContext(ctx, "qemu-img", args...))
+		if err != nil {
+			err = fmt.Errorf("qemu-img %s: %w: %s", args[0], err, bytes.TrimSpace(out))
+		}
+		return out, err
+	}
+	if _, err := exec.LookPath("qemu-img"); err != nil {
+		return "install it: apt install qemu-utils", err
+	}
+	if base, err = filepath.Abs(base); err != nil {
+		return "", err
+	}
+	out, err := run("info", "--force-share", "--output=json", "-f", format, base)
+	if err != nil {
+		return "", err
+	}
+	var info struct {
+		Size int64 `json:"virtual-size"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return "", fmt.Errorf("qemu-img info: %w", err)
+	}
+	_, err = run("create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
+	return "", err
+}
+
+// imageFormat tells qcow2 from raw by its first bytes.
+func imageFormat(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if string(magic) == "QFI\xfb" {
+		return "qcow2", nil
+	}
+	return "raw", nil
+}
+
+// writeSeed writes the disk from which cloud-init (data source NoCloud) takes its orders.
+func writeSeed(path, user string, key ssh.PublicKey) error {
+	w, err := iso9660.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Cleanup() }()
+	id := make([]byte, 8)
+	_, _ = rand.Read(id)
+	for name, text := range seedFiles(user, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), hex.EncodeToString(id)) {
+		if err := w.AddFile(strings.NewReader(text), name); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.WriteTo(f, "cidata"), f.Close())
+}
+
+// seedFiles are the files of the seed disk. The instance is a new one at each boot, so that
+// cloud-init does its work again.
+func seedFiles(user, key, instance string) map[string]string {
+	var u strings.Builder
+	u.WriteString("#cloud-config\n")
+	if user == "root" {
+		u.WriteString("disable_root: false\nssh_authorized_keys:\n  - " + key + "\n")
+	} else {
+		fmt.Fprintf(&u, "users:\n  - name: %q\n    sudo: \"ALL=(ALL) NOPASSWD:ALL\"\n    shell: /bin/sh\n    lock_passwd: true\n    ssh_authorized_keys:\n      - %s\n", user, key)
+	}
+	u.WriteString("ssh_pwauth: false\npackage_update: false\npackage_upgrade: false\n")
+	return map[string]string{
+		"user-data":      u.String(),
+		"meta-data":      "instance-id: iotax-" + instance + "\nlocal-hostname: guest\n",
+		"network-config": "version: 2\nethernets:\n  all:\n    match: {name: \"e*\"}\n    dhcp4: true\n",
+	}
+}
+
+// settled waits until a user's image has booted, where it can tell. Whether all went well there is the
+// image's own matter.
+const settled = `if command -v cloud-init >/dev/null; then cloud-init status --wait; fi >/dev/null 2>&1
+if command -v systemctl >/dev/null; then systemctl is-system-running --wait; fi >/dev/null 2>&1
+true`

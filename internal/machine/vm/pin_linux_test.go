@@ -1,0 +1,120 @@
+package vm
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/machinetest"
+)
+
+// affinity is the CPUs of a process, as taskset would tell them.
+func affinity(t *testing.T, pid int) string {
+	t.Helper()
+	var s unix.CPUSet
+	if err := unix.SchedGetaffinity(pid, &s); err != nil {
+		t.Fatal(err)
+	}
+	return cpuList(&s)
+}
+
+// A pinned guest has its CPUs, what runs beside it the others, and afterwards all is as it was.
+func TestPin(t *testing.T) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Count() < 2 {
+		t.Skip("needs two CPUs")
+	}
+	before := cpuList(&all)
+	last := ""
+	for c := range 1024 {
+		if all.IsSet(c) {
+			last = cpuList(func() *unix.CPUSet { var s unix.CPUSet; s.Set(c); return &s }())
+		}
+	}
+	server := exec.Command("sleep", "600") // as a share's server would be
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { server.Process.Kill(); server.Wait() }()
+	g := openGuest(t, func(s *Spec) { emulated(s); s.Pin = last; s.PinMemory = "0" }, iotax.Device{ID: "s", Share: &iotax.Share{Path: t.TempDir(), Type: "9p"}})
+	if got := affinity(t, g.vm.Pid()); got != last {
+		t.Errorf("QEMU is on CPUs %s, not %s", got, last)
+	}
+	rest := g.Facts()["pin.others"]
+	for _, pid := range []int{os.Getpid(), server.Process.Pid} {
+		if got := affinity(t, pid); got != rest || got == before {
+			t.Errorf("process %d is on CPUs %s, not %s", pid, got, rest)
+		}
+	}
+	// A second guest like it leaves the first where it is, and the rest pinned when it goes.
+	again, err := g.Restart(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if guest, self := affinity(t, g.vm.Pid()), affinity(t, os.Getpid()); guest != last || self != rest {
+		t.Errorf("after another guest, QEMU is on CPUs %s and this process on %s", guest, self)
+	}
+	closeGuest(t, g)
+	for _, pid := range []int{os.Getpid(), server.Process.Pid} {
+		if got := affinity(t, pid); got != before {
+			t.Errorf("afterwards process %d is on CPUs %s, not %s", pid, got, before)
+		}
+	}
+	for _, c := range []struct{ pin, cause string }{{before, "no CPU is left"}, {"1023", "is not one that may be used"}} {
+		_, _, err := tryGuest(t, t.Context(), func(s *Spec) { s.Pin = c.pin })
+		machinetest.WantMend(t, err, c.cause, "pin:")
+	}
+}
+
+func TestParseCPUs(t *testing.T) {
+	if got, err := parseCPUs("0-2,4"); err != nil || len(got) != 4 || got[3] != 4 {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, bad := range []string{"", "a", "2-1", "1-", "-1", "1,,2", "99999"} {
+		if got, err := parseCPUs(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+		if err := (&Spec{Memory: 1 << 30, CPUs: 1, Accel: "tcg", User: "root", Pin: bad}).Validate(); bad != "" {
+			if _, ok := err.(*plan.FieldError); !ok {
+				t.Errorf("%q: %v", bad, err)
+			}
+		}
+	}
+}
+
+// auto takes the last CPUs, and none where all would be the guest's: that is no error, but told.
+func TestPinAuto(t *testing.T) {
+	all, err := atStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := all.Count()
+	if p, err := lastCPUs(n); err == nil || !strings.Contains(err.Error(), "CPUs") {
+		t.Errorf("all of %d CPUs are taken: %v", n, p)
+	}
+	if n < 2 {
+		return
+	}
+	p, err := lastCPUs(1)
+	if err != nil || p.guest.Count() != 1 || p.rest.Count() != n-1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	list := strings.Split(cpuList(&all), ",")
+	if got := p.facts()["pin.guest"]; got != list[n-1] {
+		t.Errorf("CPU %s of %v", got, list)
+	}
+	if err := (&Spec{Memory: 1 << 30, CPUs: 1, Accel: "tcg", User: "root", Pin: autoPin}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

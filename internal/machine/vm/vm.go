@@ -1,0 +1,132 @@
+// Package vm is the guests of QEMU that are started for a run: the built-in micro-guest, an image of the user's, a
+// guest without a shell.
+package vm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/plan"
+)
+
+// Spec is that of kind qemu: a guest that is started for the run and gone after it. Without an
+// image it is the built-in micro-guest.
+type Spec struct {
+	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
+	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
+	Accel       string        `yaml:"accel" doc:"auto takes kvm or hvf where a guest really boots with it, else tcg (emulation); kvm, hvf or tcg insist"`
+	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`
+	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty is max under emulation, host otherwise"`
+	Image       string        `yaml:"image" doc:"disk image of your own (qcow2 or raw) to boot instead of the micro-guest; it is never written to"`
+	User        string        `yaml:"user" doc:"login name in the image; cloud-init gives it a key made for the boot. Disks and shares need root"`
+	Identity    string        `yaml:"identity" doc:"private key file that the image lets in, for images without cloud-init"`
+	Kernel      string        `yaml:"kernel" doc:"kernel to boot instead of the host's own (micro-guest) or the image's"`
+	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
+	Append      string        `yaml:"append" doc:"words to add to the kernel's command line"`
+	Args        []string      `yaml:"args" doc:"arguments to add to QEMU's command line"`
+	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3, or auto: as many as it has, from the last on; the load generator and the servers of shares get the others"`
+	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
+	Fresh       bool          `yaml:"fresh" doc:"boot the guest anew for each trial, with its places made and its files written anew; else one guest serves the whole run"`
+	Console     Console       `yaml:"console" doc:"of a guest without a shell: how it is given its command and tells its results"`
+	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
+}
+
+// Tools makes it a plan.Tooler.
+func (s *Spec) Tools() []string {
+	if s.Image != "" {
+		return []string{qemu.Binary(), "qemu-img"}
+	}
+	return []string{qemu.Binary()}
+}
+
+// Kind is kind qemu.
+var Kind = kind.Of("qemu", "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",
+	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open)
+
+// How long a guest may take to boot where boot_timeout is 0; the schema names both.
+const (
+	microTimeout = time.Minute
+	imageTimeout = 5 * time.Minute
+)
+
+// minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
+const minMemory = 256 << 20
+
+// HostFiles makes it a plan.Filer.
+func (s *Spec) HostFiles() []*string { return []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd} }
+
+// Validate finds what is wrong without starting anything.
+func (s *Spec) Validate() error {
+	switch {
+	case s.Memory%(1<<20) != 0:
+		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
+	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(minMemory))}
+	case s.Memory <= 0:
+		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
+	case slices.Contains(s.Args, "-snapshot") || slices.Contains(s.Args, "--snapshot"):
+		return &plan.FieldError{Field: "args", Msg: "with -snapshot the writes to every disk go elsewhere, and flushes are ignored", Mend: "leave it out: an image is never written to"}
+	case s.CPUs < 1 || s.CPUs > 255:
+		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
+	case s.Accel != "auto" && s.Accel != "kvm" && s.Accel != "hvf" && s.Accel != "tcg":
+		return &plan.FieldError{Field: "accel", Msg: fmt.Sprintf("%q is not one of auto, kvm, hvf, tcg", s.Accel)}
+	case s.Console != (Console{}):
+		return s.validateConsole()
+	case s.Initrd != "" && (s.Image == "" || s.Kernel == ""):
+		return &plan.FieldError{Field: "initrd", Msg: "goes with an image and a kernel", Mend: "the micro-guest brings its own"}
+	case s.Append != "" && s.Image != "" && s.Kernel == "":
+		return &plan.FieldError{Field: "append", Msg: "needs a kernel: that of the image has its own command line", Mend: "name kernel: too"}
+	case s.Identity != "" && s.Image == "":
+		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Mend: "the micro-guest gets a key made for the boot"}
+	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
+		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
+	case s.Pin != "" && s.Pin != autoPin && firstErr(parseCPUs(s.Pin)) != nil:
+		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Mend: "as in 2-3"}
+	case s.PinMemory != "" && firstErr(parseCPUs(s.PinMemory)) != nil:
+		return &plan.FieldError{Field: "pin_memory", Msg: firstErr(parseCPUs(s.PinMemory)).Error(), Mend: "as in 0"}
+	case s.BootTimeout < 0:
+		return &plan.FieldError{Field: "boot_timeout", Msg: "must not be negative"}
+	}
+	return nil
+}
+
+// dropsFlushes matches arguments of QEMU that have it acknowledge flushes without doing them.
+var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
+
+// extraDurability is the most that a flush means on the disks that args adds.
+func extraDurability(args []string) iotax.Durability {
+	if slices.ContainsFunc(args, dropsFlushes.MatchString) {
+		return iotax.FlushIgnored
+	}
+	return iotax.Durable
+}
+
+// SetImage is what a plan.Imaged does: the command line names a file from the working directory, whatever folder the plan is in.
+func (s *Spec) SetImage(path string) {
+	s.Image = path
+	if abs, err := filepath.Abs(path); err == nil && path != "" {
+		s.Image = abs
+	}
+}
+
+// EachTrial is what a plan.Renewer tells.
+func (s *Spec) EachTrial() bool { return s.Fresh }
+
+func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
+	if s.Console.Command != "" {
+		o.Name = cmp.Or(o.Name, "guest")
+		return openConsole(ctx, s, o)
+	}
+	return boot(ctx, s, o, again{})
+}
+
+func firstErr[T any](_ T, err error) error { return err }

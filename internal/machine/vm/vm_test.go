@@ -1,0 +1,785 @@
+//go:build linux
+
+package vm
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"iotax"
+	"iotax/internal/guest"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/machinetest"
+)
+
+// tryGuest boots a guest for t and returns what came of it.
+func tryGuest(t *testing.T, ctx context.Context, change func(*Spec), devices ...iotax.Device) (iotax.Machine, string, error) {
+	t.Helper()
+	s := Kind.New().(*Spec)
+	if change != nil {
+		change(s)
+	}
+	work := t.TempDir()
+	m, err := Kind.Open(ctx, s, kind.Options{Name: "guest", Devices: devices, CacheDir: guesttest.CacheDir(t), WorkDir: work, Log: t.Logf, Init: guesttest.Init(t)})
+	return m, work, err
+}
+
+// openGuest boots a guest for t.
+func openGuest(t *testing.T, change func(*Spec), devices ...iotax.Device) *machine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	m, _, err := tryGuest(t, ctx, change, devices...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.(*machine)
+}
+
+// emulated keeps the probe of accelerators out of tests that are about something else.
+func emulated(s *Spec) { s.Accel = "tcg" }
+
+func closeGuest(t *testing.T, g *machine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := g.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func guestOut(t *testing.T, m iotax.Machine, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := iotax.Output(ctx, m, "sh", "-c", script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range left {
+		t.Errorf("left behind: %s", e.Name())
+	}
+}
+
+func TestQEMUSuite(t *testing.T) {
+	machinetest.Run(t, func(t *testing.T) iotax.Machine { return openGuest(t, emulated) }, machinetest.Options{
+		Kill:     func(m iotax.Machine) error { return syscall.Kill(m.(*machine).vm.Pid(), syscall.SIGKILL) },
+		Patience: 30 * time.Second,
+	})
+}
+
+// reach goes from the guest to a port of this host, and back.
+func reach(t *testing.T, g *machine) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			fmt.Fprintln(c, "from the host")
+			c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if got := guestOut(t, g, "busybox nc "+g.HostAddress()+" "+port+" </dev/null"); got != "from the host" {
+		t.Errorf("the guest read %q", got)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go iotax.Output(ctx, g, "busybox", "nc", "-l", "-p", "8080", "-e", "busybox", "echo", "from the guest")
+	first, err := g.Forward(ctx, 8080)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := g.Forward(ctx, 8080); err != nil || again != first {
+		t.Errorf("forwarded to %s, then to %s (%v)", first, again, err)
+	}
+	var got []byte
+	for len(got) == 0 && ctx.Err() == nil { // until it listens
+		if c, err := net.Dial("tcp", first); err == nil {
+			got, _ = io.ReadAll(c)
+			c.Close()
+		}
+	}
+	if string(got) != "from the guest\n" {
+		t.Errorf("the host read %q", got)
+	}
+}
+
+// keysMade returns a function that returns the keys that have been made since. Tests that boot are not parallel.
+func keysMade(t *testing.T) func() []ed25519.PrivateKey {
+	var made []ed25519.PrivateKey
+	real := newKey
+	t.Cleanup(func() { newKey = real })
+	newKey = func() (ed25519.PrivateKey, error) {
+		k, err := real()
+		made = append(made, k)
+		return k, err
+	}
+	return func() []ed25519.PrivateKey { return made }
+}
+
+// letsIn reports whether the guest lets the owner of key in.
+func letsIn(t *testing.T, g *machine, key ed25519.PrivateKey) bool {
+	t.Helper()
+	port, err := g.vm.HostPort(t.Context())
+	signer, kerr := ssh.NewSignerFromKey(key)
+	if err = errors.Join(err, kerr); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute})
+	if err != nil {
+		if !strings.Contains(err.Error(), "unable to authenticate") {
+			t.Error(err)
+		}
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// restart boots the guest once more, beside itself, with another key.
+func restart(t *testing.T, g *machine, keys func() []ed25519.PrivateKey) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	type restarted struct {
+		m   iotax.Machine
+		err error
+	}
+	done := make(chan restarted, 1)
+	go func() {
+		m, err := g.Restart(ctx, nil)
+		done <- restarted{m, err}
+	}()
+	// Its QEMU is seen while it boots, and is no more once it has gone.
+	early := 0
+	var r restarted
+	for booting := true; booting; {
+		select {
+		case r = <-done:
+			booting = false
+		case <-time.After(10 * time.Millisecond):
+			early = max(early, len(g.Processes()["qemu"]))
+		}
+	}
+	m, err := r.m, r.err
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early < 2 || !slices.Contains(g.Processes()["qemu"], m.(*machine).vm.Pid()) {
+		t.Errorf("%d processes while it boots, and then %v", early, g.Processes())
+	}
+	again := m.(*machine)
+	if again.vm.Pid() == g.vm.Pid() || len(again.Boot()) != len(g.Boot()) || again.String() == g.String() {
+		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.Boot())
+	}
+	if keys := keys(); len(keys) != 2 {
+		t.Errorf("%d keys were made for two boots", len(keys))
+	} else if own, other := letsIn(t, g, keys[0]), letsIn(t, g, keys[1]); !own || other {
+		t.Errorf("its own key opens the first boot: %v; that of the second: %v", own, other)
+	} else if own, other := letsIn(t, again, keys[1]), letsIn(t, again, keys[0]); !own || other {
+		t.Errorf("its own key opens the second boot: %v; that of the first: %v", own, other)
+	}
+	// No key lies in a file of either boot, as it is or as OpenSSH writes it; binaries have that form's first line for reading it.
+	for _, dir := range slices.Concat(g.dirs, again.dirs) {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			if bytes.Contains(b, []byte("PRIVATE KEY")) && !bytes.ContainsRune(b, 0) ||
+				slices.ContainsFunc(keys(), func(k ed25519.PrivateKey) bool { return bytes.Contains(b, k.Seed()) }) {
+				t.Errorf("a key lies in %s", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if guestOut(t, again, "cat /proc/sys/kernel/random/boot_id") == guestOut(t, g, "cat /proc/sys/kernel/random/boot_id") {
+		t.Error("it is the same boot")
+	}
+	if err := again.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if all := g.Processes()["qemu"]; slices.Contains(all, again.vm.Pid()) || !slices.Contains(all, g.vm.Pid()) {
+		t.Errorf("processes are %v once %d has gone", all, again.vm.Pid())
+	}
+	if guestOut(t, g, "echo alive") != "alive" {
+		t.Error("the first one did not survive")
+	}
+	files := g.BootFiles()
+	if len(files) != 3 {
+		t.Errorf("it boots from %v", files)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The smallest guest, with whatever accelerator there is, tells all about itself.
+func TestQEMUSmall(t *testing.T) {
+	keys := keysMade(t)
+	s := Kind.New().(*Spec)
+	s.Memory = 256 << 20
+	work := t.TempDir()
+	m, err := Kind.Open(context.Background(), s, kind.Options{Name: "little", CacheDir: guesttest.CacheDir(t), WorkDir: work, Log: t.Logf, Init: guesttest.Init(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := m.(*machine)
+	if m.String() != "little" {
+		t.Errorf("its name is %q", m)
+	}
+	f := g.Facts()
+	for _, k := range []string{"accel", "accel.why", "qemu", "kernel", "kernel.file", "machine", "cpu", "cpus", "memory", "clocksource", "cmdline", "boot"} {
+		if f[k] == "" {
+			t.Errorf("no fact %s", k)
+		}
+	}
+	if f["memory"] != "256MiB" {
+		t.Errorf("memory is %q", f["memory"])
+	}
+	t.Logf("%v, because %s; boot %v", f["accel"], f["accel.why"], g.Boot())
+	var names []string
+	last := time.Duration(-1)
+	for _, p := range g.Boot() {
+		names = append(names, p.Name)
+		if p.At < last {
+			t.Errorf("phase %s at %v comes before %v", p.Name, p.At, last)
+		}
+		last = p.At
+	}
+	if !slices.Equal(names, []string{"start", "kernel", "init", "network", "ready"}) {
+		t.Errorf("phases are %v", names)
+	}
+	ps := g.Processes()
+	if len(ps["qemu"]) == 0 || len(ps) != 1 {
+		t.Errorf("processes are %v", ps)
+	}
+	// A workload's file beside the tools, in what memory is left.
+	out := guestOut(t, g, "cd /tmp && fio --name=x --size=4m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=1 --output-format=json")
+	if iops := fioIOPS(t, out); iops <= 0 {
+		t.Errorf("fio did %v IOPS", iops)
+	}
+	if got := guestOut(t, g, "command -v mkfs.ext4 mount cat && cat /run/iotax/boot"); !strings.Contains(got, "ready") {
+		t.Errorf("got %s", got)
+	}
+	reach(t, g)
+	restart(t, g, keys)
+	if got := guestOut(t, g, "modprobe loop && modprobe -q fs-overlay && grep -c -e ^loop -e ^overlay /proc/modules"); got != "2" {
+		t.Errorf("modprobe: %s", got)
+	}
+	if err := g.Run(context.Background(), iotax.Command("modprobe", "no-such-thing")); err == nil {
+		t.Error("modprobe of nothing succeeded")
+	}
+	closeGuest(t, g)
+	empty(t, work)
+}
+
+// fioIOPS reads the IOPS of the first job of fio's JSON.
+func fioIOPS(t *testing.T, out string) float64 {
+	t.Helper()
+	var r struct {
+		Jobs []struct {
+			Error int
+			Read  struct{ IOPS float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &r); err != nil || len(r.Jobs) == 0 {
+		t.Fatalf("fio: %v\n%s", err, out)
+	}
+	if r.Jobs[0].Error != 0 {
+		t.Fatalf("fio: error %d\n%s", r.Jobs[0].Error, out)
+	}
+	return r.Jobs[0].Read.IOPS
+}
+
+// Every bus, format and share, in one guest.
+func TestQEMUDevices(t *testing.T) {
+	dir := t.TempDir()
+	raw := func(name string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, bytes.Repeat([]byte(name+"\n"), 8<<20/(len(name)+1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(p, 8<<20); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	qcow := filepath.Join(dir, "q,w.qcow2") // a comma is special to QEMU
+	if out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", qcow, "8M").CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img: %v: %s", err, out)
+	}
+	share := filepath.Join(dir, "share")
+	if err := os.Mkdir(share, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := openGuest(t, emulated,
+		iotax.Device{ID: "blk", Disk: &iotax.Disk{Path: raw("blk"), Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "native", IOThread: true}},
+		iotax.Device{ID: "scsi", Disk: &iotax.Disk{Path: raw("scsi"), Format: "raw", Bus: "virtio-scsi", Cache: "writeback", AIO: "threads", IOThread: true}},
+		iotax.Device{ID: "nvme", Disk: &iotax.Disk{Path: raw("nvme"), Format: "raw", Bus: "nvme", Cache: "unsafe", AIO: "io_uring"}},
+		iotax.Device{ID: "qcow", Disk: &iotax.Disk{Path: qcow, Format: "qcow2", Bus: "virtio-blk", Cache: "directsync", AIO: "threads"}},
+		iotax.Device{ID: "a-serial-of-20-bytes", Disk: &iotax.Disk{Path: raw("long"), Format: "raw", ReadOnly: true}},
+		iotax.Device{ID: "fs", Share: &iotax.Share{Path: share, Type: "virtiofs", Cache: "auto"}},
+		iotax.Device{ID: "plan9", Share: &iotax.Share{Path: share, Type: "9p", Security: "mapped-xattr"}},
+	)
+	defer closeGuest(t, g)
+	for _, id := range []string{"virtio-blk", "scsi-scsi", "nvme-nvme", "virtio-qcow", "virtio-a-serial-of-20-bytes"} {
+		p := "/dev/disk/by-id/" + id
+		bus, serial, _ := strings.Cut(id, "-")
+		_ = bus
+		if got := guestOut(t, g, "for i in 1 2 3 4 5 6 7 8 9; do [ -b "+p+" ] && break; sleep 0.2; done; blockdev --getsize64 "+p); got != fmt.Sprint(8<<20) {
+			t.Errorf("%s has %s bytes", id, got)
+		}
+		if serial != "qcow" && serial != "a-serial-of-20-bytes" {
+			if got := guestOut(t, g, "head -n 1 "+p); got != serial {
+				t.Errorf("%s begins with %q", id, got)
+			}
+		}
+		out := guestOut(t, g, "fio --name=x --filename="+p+" --readonly --rw=randread --bs=4k --direct=1 --ioengine=psync --time_based --runtime=0.3 --output-format=json")
+		if iops := fioIOPS(t, out); iops <= 0 {
+			t.Errorf("%s: %v IOPS", id, iops)
+		}
+	}
+	if err := g.Run(context.Background(), iotax.Command("sh", "-c", "echo x >/dev/disk/by-id/virtio-a-serial-of-20-bytes")); err == nil {
+		t.Error("a read-only disk was written to")
+	}
+	guestOut(t, g, "mkfs.ext4 -q /dev/disk/by-id/virtio-qcow && mkdir /mnt/q && mount -t ext4 /dev/disk/by-id/virtio-qcow /mnt/q && echo hello >/mnt/q/f && umount /mnt/q")
+	guestOut(t, g, "mkdir /mnt/fs /mnt/9 && mount -t virtiofs fs /mnt/fs && mount -t 9p -o trans=virtio,version=9p2000.L,msize=131072 plan9 /mnt/9")
+	guestOut(t, g, "echo from the guest >/mnt/fs/f && cmp /mnt/fs/f /mnt/9/f")
+	if b, err := os.ReadFile(filepath.Join(share, "f")); err != nil || string(b) != "from the guest\n" {
+		t.Errorf("the host sees %q, %v", b, err)
+	}
+	for _, d := range []string{"/mnt/fs", "/mnt/9"} {
+		out := guestOut(t, g, "fio --name=x --directory="+d+" --size=1m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=0.3 --output-format=json")
+		if iops := fioIOPS(t, out); iops <= 0 {
+			t.Errorf("%s: %v IOPS", d, iops)
+		}
+	}
+	ps := g.Processes()
+	if len(ps["virtiofsd"]) < 1 || len(ps["qemu"]) < 1 {
+		t.Errorf("processes are %v", ps)
+	}
+	f := g.Facts()
+	if f["virtiofsd"] == "" || !strings.Contains(f["device.blk"], "aio=native") || !strings.Contains(f["device.plan9"], "mapped-xattr") || !strings.Contains(f["device.fs"], "vhost-user-fs") {
+		t.Errorf("facts are %v", f)
+	}
+	all := slices.Concat(ps["virtiofsd"], ps["qemu"])
+	closeGuest(t, g)
+	gonePids(t, all)
+}
+
+// A guest whose root is a disk keeps what it wrote there over a power cut, has its modules and tools, and sees a disk
+// that was plugged in while it started.
+func TestQEMURoot(t *testing.T) {
+	const rootSize, dataSize = 256 << 20, 32 << 20
+	made, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), rootSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "volume")
+	if out, err := exec.Command("cp", "--", made, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, make([]byte, 2*dataSize), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	part := func(path string, offset, size int64, hot bool) *iotax.Disk {
+		return &iotax.Disk{Path: path, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads", Offset: offset, Size: size, Hot: hot}
+	}
+	boot := func() *machine {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		s := Kind.New().(*Spec)
+		emulated(s)
+		m, err := Kind.Open(ctx, s, kind.Options{Name: "guest", CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Log: t.Logf, Init: guesttest.Init(t),
+			RootDisk: part(file, 0, rootSize, false), Devices: []iotax.Device{{ID: "data", Disk: part(other, dataSize, dataSize, true)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.(*machine)
+	}
+	const disk = "/dev/disk/by-id/virtio-data"
+	g := boot()
+	if got := guestOut(t, g, `awk '$2 == "/" && $3 == "ext4" { print $1 }' /proc/mounts | tail -n 1`); !strings.HasPrefix(got, "/dev/vd") {
+		t.Errorf("the root is %q", got)
+	}
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "blockdev --getsize64 "+disk); got != fmt.Sprint(dataSize) {
+		t.Errorf("the plugged disk has %s bytes", got)
+	}
+	guestOut(t, g, "modprobe nbd && echo kept >/var/tmp/kept && sync && fio --version && mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && echo there >/mnt/f && sync")
+	var plugged, ready bool
+	for _, p := range g.Boot() {
+		plugged = plugged || p.Name == "plugged" && p.At > 0 && !ready
+		ready = ready || p.Name == "ready"
+	}
+	if !plugged || g.Started().IsZero() {
+		t.Errorf("phases are %v since %v", g.Boot(), g.Started())
+	}
+	closeGuest(t, g)
+
+	g = boot()
+	defer closeGuest(t, g)
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "mount "+disk+" /mnt && cat /var/tmp/kept /mnt/f"); got != "kept\nthere" {
+		t.Errorf("after a power cut: %q", got)
+	}
+	if _, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), 16<<20); err == nil || !strings.Contains(err.Error(), "a larger root:") {
+		t.Errorf("a root too small: %v", err)
+	}
+}
+
+// A guest that is booted from another one's disk has a copy of it that is lost, that lies where the disk does, and whose
+// flushes QEMU carries out.
+func TestQEMUBesideDisk(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "disk, raw")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	patient := func(s *Spec) { emulated(s); s.BootTimeout = plan.Duration(5 * time.Minute) }
+	g := openGuest(t, patient, iotax.Device{ID: "data", Disk: &iotax.Disk{Path: file, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads"}})
+	defer closeGuest(t, g)
+	const disk = "/dev/disk/by-id/virtio-data"
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && break; sleep 0.2; done; mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && mkdir -p /mnt/r/bin /mnt/r/dev /mnt/r/proc /mnt/r/sys /mnt/r/tmp /mnt/r/run /mnt/r/root && "+
+		"b=$(readlink -f $(command -v busybox)) && cp $b /mnt/r/bin/busybox && ln -s busybox /mnt/r/bin/sh && umount /mnt && sync")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	m, err := g.Restart(ctx, &iotax.Root{Type: "ext4", Source: "serial:data", Path: "r", Port: 8000,
+		Run: []string{"/bin/sh", "-c", `/bin/busybox touch /made; /bin/busybox sync; exec /bin/busybox nc -ll -p 8000 -e /bin/sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := m.(*machine)
+	type block struct {
+		Device   string
+		Inserted struct {
+			File  string
+			Cache map[string]bool
+		}
+	}
+	var blocks []block
+	if err := second.vm.Monitor.Do(ctx, "query-block", nil, &blocks); err != nil {
+		t.Error(err)
+	}
+	i := slices.IndexFunc(blocks, func(b block) bool { return b.Device == "d-data" })
+	if i < 0 || filepath.Dir(blocks[i].Inserted.File) != dir || blocks[i].Inserted.File == file {
+		t.Errorf("its disk is %+v", blocks)
+	} else if no, told := blocks[i].Inserted.Cache["no-flush"]; no || !told {
+		t.Errorf("flushes of its disk are ignored: %+v", blocks[i])
+	}
+	closeGuest(t, second)
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the disk was written to: %v", err)
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// What is on a machine's own disks promises no more than what they are made of.
+func TestQEMUWeakens(t *testing.T) {
+	memory, err := os.MkdirTemp("/dev/shm", "iotax-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(memory)
+	file := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, image, work string
+		args              []string
+		want              iotax.Durability
+	}{
+		{"an image", file, t.TempDir(), nil, probe.Durability(t.TempDir())},
+		{"an overlay in memory", file, memory, nil, iotax.Volatile},
+		{"an initial RAM disk alone", "", t.TempDir(), []string{"-device", "virtio-rng-pci"}, iotax.Volatile},
+		{"a drive", "", t.TempDir(), []string{"-drive", "file=x"}, iotax.Durable},
+		{"a drive without flushes", "", t.TempDir(), []string{"-drive", "file=x,cache=unsafe"}, iotax.FlushIgnored},
+		{"a node without flushes", "", t.TempDir(), []string{"-blockdev", `{"driver": "file", "cache": {"no-flush": true}}`}, iotax.FlushIgnored},
+	} {
+		s := Kind.New().(*Spec)
+		emulated(s)
+		s.Kernel, s.Image, s.Args, s.Console.Command = file, c.image, c.args, "{command}"
+		m, err := Kind.Open(t.Context(), s, kind.Options{Name: "guest", WorkDir: c.work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.(iotax.Weakener).Weakens("/", ""); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		empty(t, c.work)
+	}
+	if d := (&machine{storage: iotax.Volatile}); d.Weakens("/mnt", "9p") != iotax.Durable || d.Weakens("/", "ext4") != iotax.Volatile {
+		t.Error("a share is as weak as the disk")
+	}
+}
+
+// gonePids waits until none of the processes runs.
+func gonePids(t *testing.T, pids []int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var left []int
+		for _, p := range pids {
+			if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p)); err == nil && !strings.Contains(string(b), ") Z ") {
+				left = append(left, p)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("processes %v still run", left)
+		}
+	}
+}
+
+// What keeps a guest from coming up is said, with the mend where there is one, and nothing is left.
+func TestQEMUNoBoot(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*Spec)
+		device []iotax.Device
+		want   []string
+	}{
+		{"panic", func(s *Spec) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "mend: read the console above"}},
+		{"init gives up", func(s *Spec) { s.Append = "iotax.key=%" }, nil, []string{"init gave up", "iotax.key"}},
+		{"hang", func(s *Spec) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "mend: leave out append: and args:"}},
+		{"wrong argument", func(s *Spec) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU said", "-no-such-thing"}},
+		{"no kernel there", func(s *Spec) { s.Kernel = "/nonexistent/vmlinuz" }, nil, []string{"/nonexistent/vmlinuz", "mend:"}},
+		{"accelerator that is not there", func(s *Spec) { s.Accel = "hvf" }, nil, []string{"QEMU said", "hvf"}},
+		{"no image there", func(s *Spec) { s.Image = "/nonexistent/disk.qcow2" }, nil, []string{"/nonexistent/disk.qcow2", "mend:"}},
+		{"disk that is not there", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/nonexistent/disk"}}}, []string{"QEMU said", "/nonexistent/disk"}},
+		{"directory that is not there", nil, []iotax.Device{{ID: "d", Share: &iotax.Share{Path: "/nonexistent/dir", Type: "virtiofs"}}}, []string{"virtiofsd", "/nonexistent/dir"}},
+		{"combination", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/dev/null", Cache: "writeback", AIO: "native"}}}, []string{"aio", "native", "mend: cache: none"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			start := time.Now()
+			m, work, err := tryGuest(t, context.Background(), func(s *Spec) {
+				emulated(s)
+				if c.change != nil {
+					c.change(s)
+				}
+			}, c.device...)
+			if err == nil {
+				m.Close(context.Background())
+				t.Fatal("it came up")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("no %q in: %v", w, err)
+				}
+			}
+			var ie *iotax.Error
+			if !errors.As(err, &ie) {
+				t.Errorf("%T is no *iotax.Error", err)
+			}
+			if d := time.Since(start); d > 50*time.Second {
+				t.Errorf("that took %v", d)
+			}
+			empty(t, work)
+			t.Log(err)
+		})
+	}
+}
+
+func TestQEMUCancelBoot(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(700*time.Millisecond, cancel)
+	m, work, err := tryGuest(t, ctx, emulated, iotax.Device{ID: "d", Share: &iotax.Share{Path: t.TempDir(), Type: "virtiofs"}})
+	if err == nil {
+		m.Close(context.Background())
+		t.Fatal("it came up within 0.7 s")
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not say that it was cancelled", err)
+	}
+	empty(t, work)
+}
+
+// A guest that dies under a command says so with its console.
+func TestQEMUDeath(t *testing.T) {
+	g := openGuest(t, emulated)
+	defer closeGuest(t, g)
+	err := g.Run(context.Background(), iotax.Command("sh", "-c", "echo c >/proc/sysrq-trigger; sleep 20"))
+	var exit *iotax.ExitError
+	if err == nil || errors.As(err, &exit) {
+		t.Fatalf("got %v", err)
+	}
+	for _, w := range []string{"on guest", "kernel panicked: sysrq triggered crash", "last lines of its console"} {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("no %q in: %v", w, err)
+		}
+	}
+}
+
+// A runner that is killed leaves no guest behind. The test runs itself once more, and kills that.
+func TestQEMURunnerKilled(t *testing.T) {
+	if os.Getenv("IOTAX_TEST_RUNNER") != "" {
+		g := openGuest(t, emulated, iotax.Device{ID: "d", Share: &iotax.Share{Path: t.TempDir(), Type: "virtiofs"}})
+		b, _ := json.Marshal(g.Processes())
+		fmt.Printf("PROCESSES %s\n", b)
+		time.Sleep(time.Minute)
+		closeGuest(t, g)
+		return
+	}
+	guesttest.Init(t) // not to be killed while it builds
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Short, so that the sockets are in there too: what is killed cleans nothing up.
+	tmp, err := os.MkdirTemp("/tmp", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
+	cmd := exec.Command(exe, "-test.run=^TestQEMURunnerKilled$")
+	cmd.Env = append(os.Environ(), "IOTAX_TEST_RUNNER=1", "TMPDIR="+tmp)
+	out := &firstLine{want: "PROCESSES ", found: make(chan string, 1)}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	select {
+	case l := <-out.found:
+		var ps map[string][]int
+		if err := json.Unmarshal([]byte(l), &ps); err != nil {
+			t.Error(err)
+		}
+		pids = slices.Concat(ps["qemu"], ps["virtiofsd"])
+	case <-time.After(time.Minute):
+		t.Error("no guest came up")
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if len(pids) < 2 {
+		t.Fatalf("processes %v: %s", pids, out.all.String())
+	}
+	gonePids(t, pids)
+}
+
+// firstLine sends what follows want on its line.
+type firstLine struct {
+	want  string
+	all   bytes.Buffer
+	found chan string
+}
+
+func (f *firstLine) Write(b []byte) (int, error) {
+	f.all.Write(b)
+	if _, l, ok := strings.Cut(f.all.String(), f.want); ok {
+		if l, _, ok := strings.Cut(l, "\n"); ok {
+			select {
+			case f.found <- l:
+			default:
+			}
+		}
+	}
+	return len(b), nil
+}
+
+// What the schema claims of a number is what the code does.
+func TestQEMUClaims(t *testing.T) {
+	claims := map[string]string{
+		"Memory":      "the micro-guest needs " + plan.Size(minMemory).String(),
+		"BootTimeout": fmt.Sprintf("0 is %v, or %v with an image", plan.Duration(microTimeout), plan.Duration(imageTimeout)),
+	}
+	for name, want := range claims {
+		f, _ := reflect.TypeFor[Spec]().FieldByName(name)
+		if doc := f.Tag.Get("doc"); !strings.Contains(doc, want) {
+			t.Errorf("%s: the schema has %q, the code has %q", name, doc, want)
+		}
+	}
+	text, err := os.ReadFile("../../doctor/host.go")
+	if want := fmt.Sprintf("a guest takes %v GiB unless told otherwise (memory: %v)", int64(Kind.New().(*Spec).Memory)>>30, plan.Size(minMemory)); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("doctor does not have %q: %v", want, err)
+	}
+	for memory, ok := range map[int64]bool{minMemory: true, minMemory - 1<<20: false} {
+		s := Kind.New().(*Spec)
+		s.Memory = plan.Size(memory)
+		if err := s.Validate(); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", memory, err)
+		}
+	}
+}
+
+func TestQEMUValidate(t *testing.T) {
+	good := func() *Spec { return Kind.New().(*Spec) }
+	if err := good().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	for field, change := range map[string]func(*Spec){
+		"memory":       func(s *Spec) { s.Memory = 100 << 20 },
+		"cpus":         func(s *Spec) { s.CPUs = 0 },
+		"accel":        func(s *Spec) { s.Accel = "xen" },
+		"initrd":       func(s *Spec) { s.Initrd = "x" },
+		"append":       func(s *Spec) { s.Image = "x"; s.Append = "y" },
+		"identity":     func(s *Spec) { s.Identity = "x" },
+		"user":         func(s *Spec) { s.Image = "x"; s.User = "a b" },
+		"boot_timeout": func(s *Spec) { s.BootTimeout = -1 },
+	} {
+		s := good()
+		change(s)
+		var fe *plan.FieldError
+		if err := s.Validate(); !errors.As(err, &fe) || fe.Field != field {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/machine"
+	"iotax/internal/plan"
+	"iotax/internal/published"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
+)
+
+func realKinds() plan.Kinds {
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
+}
+
+// Each kind of machine has a page that says how to start, what is measured, what was run for real and what it cannot do,
+// and shows a plan that parses; the table of all kinds leads there.
+func TestMachinePages(t *testing.T) {
+	index, err := os.ReadFile("../../docs/machines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []string{"windows", "inside"}
+	for _, k := range machine.Kinds() {
+		if k.Name != "fake" { // for tests
+			pages = append(pages, k.Name)
+		}
+	}
+	for _, name := range pages {
+		text, err := os.ReadFile("../../docs/machines/" + name + ".md")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !strings.Contains(string(index), "(machines/"+name+".md") {
+			t.Errorf("docs/machines.md does not lead to the page of %s", name)
+		}
+		for _, row := range []string{"Start", "Measured", "Run for real", "Limits"} {
+			if !regexp.MustCompile(`(?m)^\| \*\*` + row + `\*\* \| .{20,} \|$`).Match(text) {
+				t.Errorf("the page of %s does not say: %s", name, row)
+			}
+		}
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
+			t.Errorf("the page of %s shows no plan", name)
+		}
+		for _, b := range blocks {
+			if _, err := plan.Parse(name+".md", []byte(b[1]), realKinds()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// What docs/plan.md shows is what the program does, with the kinds that ship.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	seen := map[string]int{}
+	wrong := ""
+	for _, b := range blocks {
+		seen[b[1]]++
+		name := fmt.Sprintf("%s %d", b[1], seen[b[1]])
+		switch b[1] {
+		case "yaml":
+			p, err := plan.Parse("plan.yaml", []byte(b[2]), realKinds())
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if strings.Contains(b[2], "memory: [512MiB, 2GiB]") && (len(p.Machines) != 3 || len(p.Targets) != 6 || len(p.Workloads) != 4) {
+				t.Errorf("%s: %d machines with the host, %d targets, %d workloads", name, len(p.Machines), len(p.Targets), len(p.Workloads))
+			}
+			sameAgain(t, name, p)
+		case "yaml wrong":
+			if _, err := plan.Parse("plan.yaml", []byte(b[2]), realKinds()); err != nil {
+				wrong = err.Error() + "\n"
+			}
+		case "text":
+			if wrong != b[2] {
+				t.Errorf("%s: the error is\n%s\nnot\n%s", name, wrong, b[2])
+			}
+		case "words":
+			for line := range strings.Lines(b[2]) {
+				targets, works, _ := strings.Cut(strings.TrimSpace(line), " -w ")
+				p, err := plan.FromWords(strings.Fields(targets), strings.Split(works, ","), plan.Defaults(), realKinds())
+				if err != nil {
+					t.Errorf("%s: %v", line, err)
+					continue
+				}
+				sameAgain(t, line, p)
+			}
+		default:
+			t.Errorf("the block %q is not tested", b[1])
+		}
+	}
+	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
+		t.Errorf("blocks %v", seen)
+	}
+	// The table of defaults.
+	m := plan.Defaults()
+	for key, want := range map[string]string{
+		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(), "overrun": m.Overrun.String(),
+		"blocks": m.Blocks.String(), "budget": m.Budget.String(), "protocol": m.Protocol, "cold": fmt.Sprint(m.Cold), "seed": fmt.Sprint(m.Seed),
+	} {
+		if row := "| `" + key + "` | " + want + " |"; !strings.Contains(string(text), row) {
+			t.Errorf("no row %q", row)
+		}
+	}
+	if want := "`" + strings.Join(plan.DefaultWorkloads[:2], "`,\n`") + "`"; !strings.Contains(string(text), want) {
+		t.Errorf("the default workloads are not %s", want)
+	}
+}
+
+func sameAgain(t *testing.T, name string, p *plan.Plan) {
+	t.Helper()
+	y, err := p.YAML()
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	again, err := plan.Parse("plan.yaml", y, realKinds())
+	if err != nil {
+		t.Errorf("%s: the resolved plan does not read back: %v\n%s", name, err, y)
+		return
+	}
+	if z, err := again.YAML(); err != nil || string(z) != string(y) {
+		t.Errorf("%s: reads back as\n%s\nnot\n%s\n%v", name, z, y, err)
+	}
+}
+
+// The hint about a word that only a plan file can say is a plan.
+func TestWordsOfPlans(t *testing.T) {
+	for _, word := range []string{"s3://host/bucket", "http://host:9000/bucket", "https://host/bucket", "nbd://host:10809/x"} {
+		_, err := plan.FromWords([]string{"/var/tmp", word}, nil, plan.Defaults(), realKinds())
+		_, text, found := strings.Cut(fmt.Sprint(err), "mend: write a plan with ")
+		if !found {
+			t.Errorf("%s: no hint in: %v", word, err)
+			continue
+		}
+		work := "\nworkloads: {w: {object: {}}}\n"
+		if strings.HasPrefix(word, "nbd") {
+			work = "\nworkloads: {w: {fio: {rw: read}}}\n"
+		}
+		if _, err := plan.Parse("plan.yaml", []byte(text+work), realKinds()); err != nil {
+			t.Errorf("%s: the hint is no plan: %v", word, err)
+		}
+	}
+}
+
+// Every field of every kind that ships can be bound and is documented.
+func TestRealKinds(t *testing.T) {
+	k := realKinds()
+	text, err := plan.Schema(k)
+	if err != nil || len(text) < 1000 {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	for _, kinds := range [][]plan.Kind{k.Machines, k.Volumes, k.Workloads} {
+		for _, kind := range kinds {
+			if kind.Doc == "" || !strings.Contains(string(text), "."+kind.Name+`"`) {
+				t.Errorf("%s has no doc, or is not in the schema", kind.Name)
+			}
+		}
+	}
+}
+
+// The plans of the pages on containers and pods are plans, and so are their command lines.
+func TestPagesOfContainers(t *testing.T) {
+	for _, page := range []string{"docker.md", "kubernetes.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		lines := regexp.MustCompile(`(?m)^    iotax run (.*?)(?: +#.*)?$`).FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 || len(lines) == 0 {
+			t.Errorf("%s: %d plans, %d lines", page, len(blocks), len(lines))
+		}
+		for _, b := range blocks {
+			if _, err := plan.Parse(page, []byte(b[1]), realKinds()); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, l := range lines {
+			words, rest, _ := strings.Cut(l[1], " -")
+			work, ok := strings.CutPrefix(rest, "w ")
+			var works []string
+			if ok {
+				works = strings.Split(work, ",")
+			}
+			if _, err := plan.FromWords(strings.Fields(words), works, plan.Defaults(), realKinds()); err != nil {
+				t.Errorf("%s: iotax run %s: %v", page, l[1], err)
+			}
+		}
+	}
+}
+
+// No secret of a plan is in an error, and none that is told by its form is in a plan.
+func TestSecretsOfPlans(t *testing.T) {
+	const mark = "MARKéD-9"
+	for text, want := range map[string]string{
+		"targets: {a: {bucket: 'http://k:" + mark + "@h/b'}}":                                                                        "a password does not belong into a plan",
+		"targets: {a: {url: \"nbd://u:" + mark + "@h/x\"}}":                                                                          "a password does not belong into a plan",
+		"machines: {m: {docker: {host: tcp://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                   "a password does not belong into a plan",
+		"machines: {m: {ssh: {host: ssh://me:" + mark + "@h}}}\ntargets: {a: {on: m, dir: /x}}":                                      "a password does not belong into a plan",
+		"targets: {a: {dir: /x}}\nworkloads:\n  w:\n    command:\n      run: |\n        x\n        curl http://me:" + mark + "@h/\n": "a password does not belong into a plan",
+		"machines: {m: {ssh: {host: h, password: " + mark + "}}}\ntargets: {a: {on: m, dir: /x}}":                                    "unknown key",
+		"targets: {a: {bucket: {secret: '" + mark + "', path: /x}}}":                                                                 "unknown key",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {http_s3_key: " + mark + "}}}":                                                "a secret would stand in fio's command line",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # http://me:" + mark + "@h\nnonsense: 1":                         "unknown key",
+	} {
+		p, err := plan.Parse("plan.yaml", []byte(text), realKinds())
+		if err == nil {
+			t.Errorf("%s: no error, %v", text, p)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), mark) || strings.Contains(fmt.Sprintf("%+v %q", err, err), mark) {
+			t.Errorf("%s\n%v", text, err)
+		}
+		// Nor how long it is.
+		if _, longer := plan.Parse("plan.yaml", []byte(strings.ReplaceAll(text, mark, mark+mark+"é")), realKinds()); longer == nil || longer.Error() != err.Error() {
+			t.Errorf("%s: one secret is told as\n%v\nand a longer one as\n%v", text, err, longer)
+		}
+	}
+	for _, harmless := range []string{
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # as http://me:secret@h\n",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}}\nmeasure: {prepare: 'redis-cli -u redis://127.0.0.1:6379 flushall; ssh root@storage sync'}\n",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {command: {run: 'load {\"url\":\"redis://db:6379\",\"mail\":\"me@db\"}'}}}\n",
+	} {
+		if _, err := plan.Parse("plan.yaml", []byte(harmless), realKinds()); err != nil {
+			t.Error(err)
+		}
+	}
+}

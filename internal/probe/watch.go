@@ -1,0 +1,575 @@
+package probe
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/prometheus/procfs/blockdevice"
+
+	"iotax"
+	"iotax/internal/probe/pause"
+)
+
+// A Watch observes one trial. It reads counters when it starts and when it stops, outside of what is
+// measured. In between it only samples the memory and CPU of the processes that serve the target, and tells
+// what that cost.
+type Watch struct {
+	t       *iotax.Target
+	fs      system
+	devices []string // names in /sys/block of what carries Place.Backing
+	served  bool     // this host does work for the target
+	begin   snapshot
+	inside  snapshot // of the target's machine, when it is not this host
+	clock   reading
+	last    map[string]reading // of a Watcher, or nil
+	pauses  pauses             // of a Watcher, or nil
+	memory  *sampler           // nil where nothing serves the target
+	facts   map[string]string
+}
+
+// system is where the counters of this host are read; tests have their own.
+type system struct{ proc, sys string }
+
+// thisHost has neither directory on systems other than Linux: then there is nothing to read.
+var thisHost = system{"/proc", "/sys"}
+
+// A snapshot is the state of the counters at one moment. What could not be read is absent.
+type snapshot struct {
+	at        time.Time
+	disks     map[string]diskStat
+	cpu       procfs.CPUStat
+	cpuOK     bool
+	processes map[int]usage
+	own       ioBytes
+	ownOK     bool
+}
+
+// ioBytes is what processes have asked block devices for (read_bytes and write_bytes of
+// proc_pid_io(5)); what a page cache answered is not in it, and what it took is counted when it was
+// made dirty.
+type ioBytes struct{ read, written uint64 }
+
+// diskStat is the counters of a device; flushes are counted since Linux 5.5.
+type diskStat struct {
+	blockdevice.IOStats
+	flushes bool
+}
+
+// usage is what one process has used since it began.
+type usage struct {
+	own    float64 // s of CPU, in threads that live or lived
+	waited float64 // s of CPU of its children that ended and were waited for
+	peak   uint64  // B, the most that was resident
+	shmem  uint64  // B of that which is shared with other processes, now
+	io     ioBytes
+	ioOK   bool
+}
+
+// Start begins to watch what happens besides a trial on t:
+//
+//   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
+//     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
+//     with I/O under way, of the busiest one),
+//   - the part of that which this trial asked for itself: own.read.bytes and own.write.bytes (B), of
+//     the commands that iotax runs here, or of the processes that serve a guest; not of targets that work together,
+//   - the same counters as the target's own machine has them, when it is not this host:
+//     machine.device.read.bytes and so on, of the device that the place is on there, and
+//     cpu.machine.steal (share of its CPUs' time),
+//   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
+//     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
+//   - of the processes that serve the target (iotax.Accountant): cpu.serving (s), and memory.serving (B), the
+//     most that was resident since Start, memory shared between them counted once,
+//   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second, and the series
+//     of that name, sampled each 100 ms, in which the kernel's ticks of 10 ms are seen; the most that was
+//     resident at one time, memory.host.peak, sampled as often, and its series memory.host.rss;
+//     memory.host.uss and memory.host.pss, the largest unique and proportional set sizes, as often as
+//     reading them costs half a percent of a core at most; watch.cost is what the sampling cost, as a
+//     share of a core,
+//   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
+//     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
+//     of the readings.
+//
+// Counters of this host are left out for a machine that has nothing to do with this host. What
+// cannot be read is left out; Start fails only when ctx is done.
+func Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
+	return start(ctx, t, thisHost, nil, nil)
+}
+
+// A Watcher starts watches as Start does, and reads each machine's clock once a trial instead of
+// twice: where a trial follows another within recently, the reading that ended that one begins it.
+// From its first watch on, until the context of that is done, it also tells when iotax itself did not run: the
+// value paused (s) and a fact of that name are of the time between Start and Stop, the fact paused.before is of the
+// time between the watch before and this one. It is used from one goroutine.
+type Watcher struct {
+	last   map[string]reading // by the name of the machine
+	pauses pauses
+}
+
+// pauses is a pause.Watcher; tests have their own.
+type pauses interface{ Take() []pause.Pause }
+
+// recently bounds how much more than the trial a clock ratio spans.
+const recently = 5 * time.Second
+
+// Start is the function Start.
+func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
+	if k.last == nil {
+		k.last = map[string]reading{}
+	}
+	if k.pauses == nil {
+		p := pause.Watch()
+		context.AfterFunc(ctx, p.Close)
+		k.pauses = p
+	}
+	return start(ctx, t, thisHost, k.last, k.pauses)
+}
+
+func start(ctx context.Context, t *iotax.Target, fs system, last map[string]reading, pauses pauses) (*Watch, error) {
+	w := &Watch{t: t, fs: fs, last: last, pauses: pauses, facts: map[string]string{}}
+	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
+		w.devices = fs.devices(t.Place.Backing)
+		if len(w.devices) > 0 {
+			w.facts["watch.device"] = strings.Join(w.devices, " ")
+		}
+	}
+	_, accountant := t.Machine.(iotax.Accountant)
+	w.served = iotax.IsLocal(t.Machine) || accountant || len(t.Serving) > 0 || t.Place.Backing != ""
+	if !iotax.IsLocal(t.Machine) {
+		if r := last[t.Machine.String()]; r.ok && time.Since(r.at) < recently {
+			w.clock = r
+		} else {
+			w.clock = readClock(ctx, t.Machine)
+		}
+		if w.clock.ok { // else it has no /proc, or does not answer
+			w.inside = inside(ctx, t)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for pid := range w.pids() {
+		w.fs.resetPeak(pid)
+	}
+	w.begin = w.snapshot()
+	if accountant || len(t.Serving) > 0 || len(t.Together) > 0 {
+		w.memory = fs.sample(ctx, t.Processes)
+	}
+	w.paused("paused.before") // the last thing: nothing of the trial is under way yet
+	return w, nil
+}
+
+// paused takes the pauses until now, names them in a fact and returns how long they were, in seconds.
+func (w *Watch) paused(fact string) (sum float64) {
+	if w.pauses == nil {
+		return 0
+	}
+	var said []string
+	for _, p := range w.pauses.Take() {
+		sum += p.Length.Seconds()
+		said = append(said, p.String())
+	}
+	set(w.facts, fact, strings.Join(said, "; "))
+	return sum
+}
+
+// Stop ends the watch and returns what was seen since Start, also when the trial failed. The facts
+// name the devices that were watched. It fails only when ctx is done.
+func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
+	seen := iotax.Seen{Facts: w.facts}
+	if s := w.paused("paused"); s > 0 {
+		seen.Values = append(seen.Values, iotax.Value{Name: "paused", Value: s, Unit: iotax.Seconds})
+	}
+	if w.memory != nil {
+		w.memory.end(&seen)
+	}
+	end := w.snapshot()
+	values := append(difference(w.begin, end), perProcess(w.t.Processes(), w.begin, end)...)
+	if w.inside.cpuOK {
+		values = append(values, insideValues(w.inside, inside(ctx, w.t))...)
+	}
+	if w.clock.ok {
+		now := readClock(ctx, w.t.Machine)
+		values = append(values, w.clock.compare(now)...)
+		if w.last != nil {
+			w.last[w.t.Machine.String()] = now
+		}
+	}
+	seen.Values = append(values, seen.Values...)
+	return seen, context.Cause(ctx)
+}
+
+// perProcess is the CPU that the processes behind each label used, and all of them, in seconds a second.
+func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
+	s := b.at.Sub(a.at).Seconds()
+	if s <= 0 || len(a.processes) == 0 || len(b.processes) == 0 {
+		return nil
+	}
+	add := func(name string, used float64) iotax.Value {
+		return iotax.Value{Name: name, Value: used / s, Unit: iotax.RatioUnit, Better: iotax.Down}
+	}
+	values := []iotax.Value{add("cpu.host", cpuSeconds(a.processes, b.processes))}
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		x, y := map[int]usage{}, map[int]usage{}
+		for _, pid := range labels[label] {
+			if u, ok := a.processes[pid]; ok {
+				x[pid] = u
+			}
+			if u, ok := b.processes[pid]; ok {
+				y[pid] = u
+			}
+		}
+		values = append(values, add("cpu.host."+label, cpuSeconds(x, y)))
+	}
+	return values
+}
+
+func (w *Watch) pids() map[int]bool {
+	pids := map[int]bool{}
+	for _, list := range w.t.Processes() {
+		for _, pid := range list {
+			pids[pid] = true
+		}
+	}
+	return pids
+}
+
+func (w *Watch) snapshot() snapshot {
+	s := snapshot{disks: map[string]diskStat{}, processes: map[int]usage{}}
+	for pid := range w.pids() {
+		if u, ok := w.fs.usage(pid); ok {
+			s.processes[pid] = u
+		}
+	}
+	s.own, s.ownOK = w.own(s.processes)
+	if w.served {
+		if proc, err := procfs.NewFS(w.fs.proc); err == nil {
+			if st, err := proc.Stat(); err == nil {
+				s.cpu, s.cpuOK = st.CPUTotal, true
+			}
+		}
+	}
+	if disks, err := blockdevice.NewFS(w.fs.proc, w.fs.sys); err == nil {
+		for _, d := range w.devices {
+			if st, err := w.fs.diskStat(disks, d); err == nil {
+				s.disks[d] = st
+			}
+		}
+	}
+	s.at = time.Now()
+	return s
+}
+
+// own is what the trial's own processes have asked for until now. Commands that ran here and ended are
+// in the account of this process, which waited for them. Targets that work together have none: fio's servers
+// outlive the trial, and there is no one machine.
+func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
+	var sum ioBytes
+	if len(w.t.Together) > 0 {
+		return sum, false
+	}
+	if m, ok := w.t.Machine.(iotax.Meter); ok {
+		read, written, ok := m.DeviceBytes()
+		return ioBytes{read, written}, ok
+	}
+	if iotax.IsLocal(w.t.Machine) {
+		u, ok := w.fs.usage(os.Getpid())
+		if sum = u.io; !ok || !u.ioOK || len(serving) == 0 {
+			return sum, ok && u.ioOK
+		}
+	}
+	for _, u := range serving {
+		if !u.ioOK {
+			return ioBytes{}, false
+		}
+		sum.read += u.io.read
+		sum.written += u.io.written
+	}
+	return sum, len(serving) > 0
+}
+
+// diskStat reads the counters of a disk or a partition.
+func (fs system) diskStat(disks blockdevice.FS, name string) (diskStat, error) {
+	st, n, err := disks.SysBlockDeviceStat(fs.inBlock(name))
+	return diskStat{st, n >= 17}, err
+}
+
+// inBlock is where the device stands under /sys/block: a partition stands under its disk.
+func (fs system) inBlock(name string) string {
+	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name)); err == nil {
+		if _, err := os.Stat(filepath.Join(real, "partition")); err == nil {
+			return filepath.Base(filepath.Dir(real)) + "/" + name
+		}
+	}
+	return name
+}
+
+// difference turns two snapshots into values. A counter that went backwards (a device that was
+// replaced) yields no value.
+func difference(a, b snapshot) []iotax.Value {
+	var values []iotax.Value
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		values = append(values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+	}
+	var read, written, reads, writes, flushes, busy float64
+	known, knowFlushes := len(a.disks) > 0, true
+	for d, x := range a.disks {
+		y, ok := b.disks[d]
+		// No I/O since boot, not even of the mount: this driver does not count.
+		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
+			known = false
+			break
+		}
+		// Sectors are of 512 bytes here, whatever the device's blocks are (Documentation/block/stat.rst).
+		read += 512 * float64(y.ReadSectors-x.ReadSectors)
+		written += 512 * float64(y.WriteSectors-x.WriteSectors)
+		reads += float64(y.ReadIOs - x.ReadIOs)
+		writes += float64(y.WriteIOs - x.WriteIOs)
+		flushes += float64(y.FlushRequestsCompleted - x.FlushRequestsCompleted)
+		knowFlushes = knowFlushes && x.flushes
+		busy = max(busy, float64(y.IOsTotalTicks-x.IOsTotalTicks)/1e3)
+	}
+	if known {
+		add("device.read.bytes", read, iotax.Bytes, iotax.Neither)
+		add("device.write.bytes", written, iotax.Bytes, iotax.Neither)
+		add("device.read.ios", reads, iotax.Count, iotax.Neither)
+		add("device.write.ios", writes, iotax.Count, iotax.Neither)
+		if knowFlushes {
+			add("device.flushes", flushes, iotax.Count, iotax.Neither)
+		}
+		if s := b.at.Sub(a.at).Seconds(); s > 0 {
+			add("device.busy", min(1, busy/s), iotax.RatioUnit, iotax.Neither)
+		}
+	}
+	// A serving process that ended took its account along.
+	if a.ownOK && b.ownOK && b.own.read >= a.own.read && b.own.written >= a.own.written {
+		add("own.read.bytes", float64(b.own.read-a.own.read), iotax.Bytes, iotax.Neither)
+		add("own.write.bytes", float64(b.own.written-a.own.written), iotax.Bytes, iotax.Neither)
+	}
+	if a.cpuOK && b.cpuOK {
+		values = append(values, cpuShares(a.cpu, b.cpu)...)
+	}
+	if len(a.processes) > 0 && len(b.processes) > 0 {
+		add("cpu.serving", cpuSeconds(a.processes, b.processes), iotax.Seconds, iotax.Down)
+		add("memory.serving", resident(b.processes), iotax.Bytes, iotax.Down)
+	}
+	return values
+}
+
+// cpuShares says where the CPU time of this host went. Guests' time is in user and nice already
+// (proc_stat(5)), and is not added again.
+func cpuShares(a, b procfs.CPUStat) []iotax.Value {
+	// The kernel lets idle and iowait go backwards a little.
+	d := func(x, y float64) float64 { return max(0, y-x) }
+	user := d(a.User, b.User) + d(a.Nice, b.Nice)
+	system := d(a.System, b.System) + d(a.IRQ, b.IRQ) + d(a.SoftIRQ, b.SoftIRQ)
+	idle, iowait, steal := d(a.Idle, b.Idle), d(a.Iowait, b.Iowait), d(a.Steal, b.Steal)
+	total := user + system + idle + iowait + steal
+	if total <= 0 {
+		return nil // shorter than one tick of the counters
+	}
+	var values []iotax.Value
+	for _, x := range []struct {
+		name string
+		v    float64
+	}{
+		{"cpu.host.busy", user + system + steal}, {"cpu.host.user", user}, {"cpu.host.system", system},
+		{"cpu.host.iowait", iowait}, {"cpu.host.steal", steal},
+	} {
+		values = append(values, iotax.Value{Name: x.name, Value: x.v / total, Unit: iotax.RatioUnit})
+	}
+	return values
+}
+
+// cpuSeconds is the CPU time between two readings of a family of processes. Of one that ended
+// meanwhile the time is in its parent, once that has waited for it.
+func cpuSeconds(a, b map[int]usage) float64 {
+	var all, still float64
+	for pid, y := range b {
+		x := a[pid] // one that began meanwhile counts from zero
+		all += y.own + y.waited
+		still += max(0, y.own-x.own)
+	}
+	for _, x := range a {
+		all -= x.own + x.waited
+	}
+	// When the parent of one that ended is not in the family, its time is lost to the sum, which
+	// would then take away what the others used.
+	return max(all, still)
+}
+
+// resident is the memory of a family: what each has for itself, and once what they share, the
+// memory of a guest that QEMU shares with a file server.
+func resident(p map[int]usage) float64 {
+	var private, shared uint64
+	for _, u := range p {
+		private += u.peak - min(u.peak, u.shmem)
+		shared = max(shared, min(u.peak, u.shmem))
+	}
+	return float64(private + shared)
+}
+
+// userHZ is USER_HZ, a constant of the kernel's interface: the ticks of a second in which it tells CPU time.
+const userHZ = 100
+
+// usage reads the counters of a process. The time in stat is that of all threads, also of those
+// that ended, which the finer clocks under task/ forget; QEMU starts and ends threads for its I/O.
+func (fs system) usage(pid int) (usage, bool) {
+	proc, err := procfs.NewFS(fs.proc)
+	if err != nil {
+		return usage{}, false
+	}
+	p, err := proc.Proc(pid)
+	if err != nil {
+		return usage{}, false
+	}
+	st, err := p.Stat()
+	if err != nil {
+		return usage{}, false
+	}
+	u := usage{own: st.CPUTime(), waited: float64(st.CUTime+st.CSTime) / userHZ}
+	if status, err := p.NewStatus(); err == nil {
+		u.peak, u.shmem = status.VmHWM, status.RssShmem
+	}
+	if io, err := p.IO(); err == nil {
+		u.io, u.ioOK = ioBytes{io.ReadBytes, io.WriteBytes}, true
+	}
+	return u, true
+}
+
+// resetPeak makes the peak of resident memory begin anew (proc_pid_clear_refs(5)); without the
+// right to do so the peak is that of the process's life.
+func (fs system) resetPeak(pid int) {
+	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
+}
+
+// devices returns the names of the block devices whose counters see the I/O on path: the partition
+// or disk under its file system, or path itself when it is a block device. Device mappers and RAIDs
+// are counted at the top, where other volumes on the same disks do not add to them; a loop device
+// is followed to the disk under its file, if there is one, because it has a cache of its own in between.
+// The result is empty for a file system without a block device, and where it is not known.
+func (fs system) devices(path string) []string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil
+	}
+	// The mount of a path may change during a run, and a mount made by a volume is new: read it now.
+	text, err := os.ReadFile(filepath.Join(fs.proc, "self/mountinfo"))
+	if err != nil {
+		return nil
+	}
+	return fs.carriers(ParseMounts(string(text)), real, 0)
+}
+
+func (fs system) carriers(ms []Mount, path string, depth int) []string {
+	if depth > 8 { // a loop device on a loop device … that leads back to itself
+		return nil
+	}
+	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
+		return fs.under(ms, fs.byNode(path), depth)
+	}
+	m, ok := MountOf(ms, path)
+	if !ok {
+		return nil
+	}
+	switch {
+	case m.Type == "overlay":
+		if m, ok = upper(ms, m); !ok {
+			return nil
+		}
+		return fs.carriers(ms, m.Point, depth+1)
+	case !strings.HasPrefix(m.Device, "0:"):
+		link, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", m.Device))
+		if err != nil {
+			return nil
+		}
+		return fs.under(ms, filepath.Base(link), depth)
+	case filepath.IsAbs(m.Source):
+		// btrfs numbers its own devices; it may be spread over several.
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return nil
+		}
+		name := fs.byNode(source)
+		var all []string
+		for _, n := range fs.siblings(name) {
+			all = append(all, fs.under(ms, n, depth)...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return nil
+}
+
+// byNode is the name of the device whose node is path, as the kernel knows it, or "".
+func (fs system) byNode(path string) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(path, "/dev/"), "/", "!")
+	if _, err := os.Stat(filepath.Join(fs.sys, "class/block", name)); err != nil {
+		return ""
+	}
+	return name
+}
+
+// under replaces a loop device by what carries its file.
+func (fs system) under(ms []Mount, name string, depth int) []string {
+	if name == "" {
+		return nil
+	}
+	disk, _, _ := strings.Cut(fs.inBlock(name), "/")
+	backing, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "loop/backing_file"))
+	if err == nil {
+		if below := fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1); len(below) > 0 {
+			return below
+		}
+		// Its file lies in memory, or where nothing counts: then the loop device is the last that does.
+	}
+	return fs.counting(name, disk)
+}
+
+// nvmeHead is the name of an NVMe namespace, which may be reached over several paths.
+var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
+
+// counting returns the devices that count the I/O of name, which is disk or a partition of it.
+func (fs system) counting(name, disk string) []string {
+	// With queue/iostats at 0 the counters stand still.
+	if on, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
+		return nil
+	}
+	// Before Linux 6.4 an NVMe namespace with paths (nvme0c1n1) counted on the paths only.
+	if m := nvmeHead.FindStringSubmatch(disk); m != nil {
+		stat, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "stat"))
+		if err == nil && strings.Trim(string(stat), "0 \n") == "" {
+			paths, _ := filepath.Glob(filepath.Join(fs.sys, "block", "nvme"+m[1]+"c*n"+m[2]))
+			for i := range paths {
+				paths[i] = filepath.Base(paths[i])
+			}
+			return paths
+		}
+	}
+	return []string{name}
+}
+
+// siblings are the devices of the btrfs that name belongs to.
+func (fs system) siblings(name string) []string {
+	if name == "" {
+		return nil
+	}
+	found, _ := filepath.Glob(filepath.Join(fs.sys, "fs/btrfs/*/devices", name))
+	for _, f := range found {
+		if entries, err := os.ReadDir(filepath.Dir(f)); err == nil {
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names
+		}
+	}
+	return []string{name}
+}

@@ -1,0 +1,473 @@
+package assess
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// Shares of a line's rate: from here on the network is called the limit, up to here it is called none, and
+// above the last the number is not a number of the line.
+const (
+	lineIsLimit   = 0.85
+	lineIsNoLimit = 0.50
+	lineAtMost    = 1.05
+)
+
+// depthShort is the share of the depth asked for from which on a queue is as deep as asked, as check's depth-not-reached
+// has it.
+const depthShort = 0.80
+
+// A reason is a cause with its figure in one cell; those of several cells are told as a range.
+type reason struct {
+	rule   string
+	figure float64 // NaN where it has none
+	tell   func(figure string) string
+	format func(float64) string
+	notes  []int
+}
+
+// causes tells the reasons of cells that have the same ones.
+func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
+	var out []Cause
+	var notes []int
+	for _, r := range a.why(cells[0]) {
+		notes = append(notes, r.notes...)
+		lo, hi := r.figure, r.figure
+		for _, c := range cells {
+			for _, x := range a.why(c) {
+				if x.rule == r.rule {
+					lo, hi = math.Min(lo, x.figure), math.Max(hi, x.figure)
+					notes = append(notes, x.notes...)
+				}
+			}
+		}
+		figure := ""
+		if r.format != nil && !math.IsNaN(lo) {
+			figure = r.format(lo)
+			if s := r.format(hi); s != figure {
+				figure += " to " + s
+			}
+		}
+		out = append(out, Cause{r.rule, r.tell(figure)})
+	}
+	slices.Sort(notes)
+	return out, slices.Compact(notes)
+}
+
+// why finds the reasons of a cell that checks support. What was found in no more than half of its trials,
+// or on the other side of the comparison too, is no reason.
+func (a *assessing) why(c assessed) []reason {
+	if known, ok := a.reasons[c.r]; ok {
+		return known
+	}
+	out := a.findReasons(c)
+	a.reasons[c.r] = out
+	return out
+}
+
+func (a *assessing) findReasons(c assessed) []reason {
+	var out []reason
+	add := func(rule string, figure float64, format func(float64) string, tell func(string) string) {
+		out = append(out, reason{rule, figure, tell, format, a.notes(c.r, rule)})
+	}
+	plain := func(rule, text string) { add(rule, math.NaN(), nil, func(string) string { return text }) }
+	here := func(rule string) bool { return a.found(c.r, c.s, rule) }
+	there := func(rule string) bool {
+		base := c.s.Row(c.r.Against)
+		return base != nil && a.found(base, c.s, rule)
+	}
+	share := func(x float64) string { return format.Number(format.Lone(x), iotax.RatioUnit) }
+	worse := c.r.Ratio != nil && c.r.Ratio.Estimate < 1
+
+	if name, x, ok := a.lineShare(c); ok && worse {
+		x, copies := a.withCopies(c, x)
+		switch text, sure := ofLine(x); {
+		case !sure || text == "" || x.Lo > lineAtMost: // the last is no reason of a loss
+		default:
+			rule, with := "line-rate", ""
+			if x.Estimate <= lineIsNoLimit {
+				rule = "line-rate-unused"
+			}
+			if copies > 0 {
+				rule, with = rule+"-copies", "with the "+copiesText(copies)+" that the server sends on "
+			}
+			add(rule, x.Estimate, share, func(f string) string { return with + "it is at " + f + " of " + name + ", so " + text })
+		}
+	}
+	if !worse {
+		for rule, text := range map[string]string{"cache-served": "a cache answered a part", "write-absorbed": "a cache took a part of the writes", "device-did-less": "the host's cache did a part of it"} {
+			if here(rule) && !there(rule) {
+				plain(rule, text)
+			}
+		}
+		slices.SortFunc(out, func(x, y reason) int { return cmp.Compare(x.rule, y.rule) })
+		if there("generator-bound") && !here("generator-bound") {
+			plain("generator-bound", c.r.Against+" was limited by the CPU of its load generator")
+		}
+		return out
+	}
+	blocking := here("blocking-submit") && !there("blocking-submit")
+	short := here("depth-not-reached") && !there("depth-not-reached")
+	var depth, asked float64
+	if blocking || short {
+		depth, asked = a.depth(c)
+	}
+	switch {
+	case depth >= depthShort*asked && asked > 1: // whatever blocked, the queue was as deep as asked
+	case blocking && depth > 0 && asked > 1:
+		add("blocking-submit", depth, depthText, func(f string) string {
+			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
+		})
+	case blocking:
+		plain("blocking-submit", "submission blocks there, whatever the queue depth")
+	case short && depth > 0 && asked > 1:
+		add("depth-not-reached", depth, depthText, func(f string) string {
+			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
+		})
+	}
+	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.
+	for _, x := range []struct{ rule, text string }{
+		{"generator-bound", "its load generator had no more CPU, so the CPU is the limit"},
+		{"cpu-bound", "it is near to what the CPU can do at all"},
+	} {
+		if here(x.rule) == there(x.rule) {
+			continue
+		}
+		if here(x.rule) {
+			plain(x.rule, x.text)
+		} else {
+			plain(x.rule, c.r.Against+" was itself limited by its CPU, so that the loss may be larger")
+		}
+		break
+	}
+	// A share of the time explains a loss that is not many times as large.
+	lost := 1 - c.r.Ratio.Estimate
+	if stolen := max(a.median(c, "cpu.host.steal"), a.median(c, "cpu.machine.steal")); here("steal") && !there("steal") && stolen >= lost/2 {
+		add("steal", stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
+	}
+	if here("throttle-step") && !there("throttle-step") {
+		plain("throttle-step", "a limit set in during its trials")
+	}
+	// The bytes of those I/Os are counted, and only their number is not.
+	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") && over >= lost/2 {
+		add("drain-counted", over, share, func(f string) string {
+			return "the end of its queue was counted as time, so that it looks " + f + " slower than it is"
+		})
+	}
+	return out
+}
+
+func depthText(x float64) string {
+	if x >= 9.95 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
+}
+
+// found reports whether more than half of a row's trials that count have a finding of that rule, or a note
+// of the report is about the row.
+func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
+	n, with := 0, 0
+	for _, t := range a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload}) {
+		if !a.Counts(t) {
+			continue
+		}
+		n++
+		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule }) {
+			with++
+		}
+	}
+	if 2*with > n {
+		return true
+	}
+	if slices.ContainsFunc(a.Target(r.Target).Findings, func(f iotax.Finding) bool {
+		return f.Rule == rule && (f.Workload == "" || f.Workload == s.Workload)
+	}) {
+		return true
+	}
+	return rule == "cpu-bound" && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })
+}
+
+// depth is the number of I/Os in flight by Little's law, the median over the trials, and what the job
+// asked for; 0 where it is not known.
+func (a *assessing) depth(c assessed) (got, asked float64) {
+	var depths []float64
+	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
+		if !a.Counts(t) {
+			continue
+		}
+		var flows []stat.Flow
+		for _, d := range []string{"read", "write", "trim"} {
+			rate, ok := t.Value(d + ".iops")
+			latency, known := t.Value(d + ".latency.mean")
+			if ok && known {
+				flows = append(flows, stat.Flow{Rate: rate.Value, Latency: latency.Value})
+			}
+		}
+		d := stat.Little(flows...)
+		if n, err := strconv.Atoi(t.Facts["clients"]); err == nil && n > 1 {
+			d /= float64(n) // each has a queue of its own
+		}
+		if d > 0 {
+			depths = append(depths, d)
+		}
+		if d, err := strconv.ParseFloat(t.Facts["iodepth"], 64); err == nil && d > 0 {
+			asked = d
+			if n, err := strconv.ParseFloat(t.Facts["numjobs"], 64); err == nil && n > 0 {
+				asked *= n
+			}
+		}
+	}
+	if len(depths) == 0 {
+		return 0, asked
+	}
+	return stat.Median(depths).Estimate, asked
+}
+
+// median is that of a value over the cell's trials that count; 0 where none has it.
+func (a *assessing) median(c assessed, name string) float64 {
+	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
+		v, ok := t.Value(name)
+		return v.Value, ok
+	})
+}
+
+// overrun is the share of a trial's time that passed after its window.
+func (a *assessing) overrun(c assessed) float64 {
+	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
+		v, ok := t.Value("duration")
+		return 1 - t.Length.Seconds()/v.Value, ok && v.Value > 0 && t.Length > 0
+	})
+}
+
+func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool)) float64 {
+	var xs []float64
+	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
+		if x, ok := of(t); ok && a.Counts(t) {
+			xs = append(xs, x)
+		}
+	}
+	if len(xs) == 0 {
+		return 0
+	}
+	return stat.Median(xs).Estimate
+}
+
+// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
+const factLineRate = "line.rate"
+
+// lineShare is what a cell reaches of the network to its storage: by a target that the plan holds it
+// against and that measured a network, else by the line rate that its trials or its target know.
+func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
+	for _, sh := range c.r.Shares {
+		if a.Workload(sh.Workload).Kind == "network" {
+			return "the measured line rate (" + sh.Against + ")", sh.Ratio, true
+		}
+	}
+	var xs []float64
+	of, bandwidth := a.Target(c.r.Target).Facts[factLineRate], report.BandwidthOf(c.s.Metric)
+	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
+		text := cmp.Or(t.Facts[factLineRate], of)
+		if text == "" {
+			continue
+		}
+		line, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(line > 0) || !a.Counts(t) {
+			continue
+		}
+		if v, ok := t.Value(bandwidth); ok && v.Unit == iotax.BytesPerSecond {
+			xs = append(xs, v.Value/line)
+		}
+	}
+	if len(xs) == 0 {
+		return "", stat.Interval{}, false
+	}
+	return "the line rate", stat.Median(xs), true
+}
+
+// factCopies is of a store that keeps each block on several machines: how many, and which.
+const factCopies = "s3.copies"
+
+// withCopies is the share of its line that a server needs for what is written to it, when it sends every byte on to others that
+// keep a copy: the line carries them the other way, each anew. What it is given comes in once.
+func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
+	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[factCopies], ",")
+	n, err := strconv.Atoi(kept)
+	of, _, _ := strings.Cut(c.s.Metric, ".")
+	if err != nil || n < 2 || !slices.Contains([]string{"upload", "put", "write"}, of) {
+		return share, 0
+	}
+	by := float64(n - 1)
+	share.Estimate, share.Lo, share.Hi = by*share.Estimate, by*share.Lo, by*share.Hi
+	return share, n - 1
+}
+
+func copiesText(n int) string {
+	if n == 1 {
+		return "copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
+// lines tells the shares that no loss has told.
+func (a *assessing) lines(cells []assessed) {
+	open := Sentence{Kind: SaysUnsure}
+	var parts []string
+	// The cells of a target that reach shares of the same thing, with the same conclusion, share a sentence.
+	type group struct {
+		target, of, limit string
+		sure              bool
+		cells             []assessed
+		shares            []report.Share
+		notes             []int
+	}
+	var groups []*group
+	for _, c := range cells {
+		if len(c.r.Values()) == 0 || a.Condemned(c.r) {
+			continue
+		}
+		for _, sh := range c.r.Shares {
+			network := a.Workload(sh.Workload).Kind == "network"
+			used, copies := a.withCopies(c, sh.Ratio)
+			if text, sure := ofLine(used); c.r.Verdict == stat.Worse && network && text != "" && sure {
+				continue
+			}
+			if format.Vague(sh.Ratio) {
+				open.Figures = append(open.Figures, Figure{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio})
+				open.Notes = append(open.Notes, a.notes(c.r, "compared-with-another")...)
+				parts = append(parts, fmt.Sprintf("%s / %s of %s", c.r.Target, c.s.Workload, sh.Against))
+				continue
+			}
+			g := &group{target: c.r.Target, of: sh.Against + "'s " + format.Subject(sh.Workload, format.Label(sh.Metric)), sure: true}
+			if network {
+				g.limit, g.sure = ofLine(used)
+			}
+			if network && copies > 0 {
+				g.limit = strings.TrimSuffix(format.Share(used)+" with the "+copiesText(copies)+" that the server sends on: "+g.limit, ": ")
+			}
+			if i := slices.IndexFunc(groups, func(o *group) bool { return o.target == g.target && o.of == g.of && o.limit == g.limit }); i >= 0 {
+				g = groups[i]
+			} else {
+				groups = append(groups, g)
+			}
+			g.cells, g.shares, g.notes = append(g.cells, c), append(g.shares, sh), append(g.notes, a.notes(c.r, "compared-with-another")...)
+		}
+	}
+	for _, g := range groups {
+		s := Sentence{Kind: SaysShare, Notes: g.notes}
+		var names, shares []string
+		for i, c := range g.cells {
+			s.Figures = append(s.Figures, Figure{c.r.Target, c.s.Workload, c.s.Metric, g.shares[i].Against, &g.shares[i].Ratio})
+			name := c.s.Workload
+			if strings.Contains(name, ",") && len(g.cells) > 1 {
+				name = strconv.Quote(name) // its comma is none of the list's
+			}
+			names = append(names, name)
+		}
+		if len(g.cells) == 1 {
+			s.Text = fmt.Sprintf("%s / %s reaches %s of %s", g.target, names[0], format.Share(g.shares[0].Ratio), g.of)
+		} else {
+			least := slices.MinFunc(g.shares, func(x, y report.Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
+			most := slices.MaxFunc(g.shares, func(x, y report.Share) int { return cmp.Compare(x.Ratio.Estimate, y.Ratio.Estimate) })
+			shares = append(shares, format.Share(least.Ratio))
+			if s := format.Share(most.Ratio); s != shares[0] {
+				shares = append(shares, s)
+			}
+			s.Text = fmt.Sprintf("%s reaches %s of %s (%s)", g.target, strings.Join(shares, " to "), g.of, format.Enumerate(names, format.Listed, "workload"))
+		}
+		if g.limit != "" {
+			if g.sure {
+				s.Causes = []Cause{{"line-rate", g.limit}}
+			}
+			s.Text += ": " + g.limit
+		}
+		s.Text += "."
+		a.say(s)
+	}
+	if len(parts) > 0 {
+		open.Text = fmt.Sprintf("Not decided, what share is reached, more %ss would tell: %s.", a.Counted(), format.Enumerate(parts, format.Listed, "share"))
+		a.say(open)
+	}
+}
+
+// ofLine says what a share of a line's rate means for the limit, "" when it means neither. sure is false
+// when the interval reaches into what would contradict it.
+func ofLine(i stat.Interval) (text string, sure bool) {
+	switch {
+	case i.Lo > lineAtMost:
+		return "more than the line carries: a cache answered, or the line was slower when it was measured", true
+	case i.Hi < lineIsLimit:
+		if i.Estimate <= lineIsNoLimit {
+			return "the network is not the limit", true
+		}
+		return "", true
+	case i.Lo > lineIsNoLimit && i.Estimate >= lineIsLimit:
+		return "the network is the limit", true
+	}
+	return "whether the network is the limit is not decided", false
+}
+
+// The values of a trial that did the same thing twice, the second time with what the first one left:
+// a volume made from an image, and another one.
+const (
+	valueFirst  = "first.duration"
+	valueSecond = "second.duration"
+	fastPath    = 10 // times faster at least
+)
+
+// paths tells whether the second of two like things took a fast path.
+func (a *assessing) paths() {
+	for _, w := range a.Workloads() {
+		for _, t := range a.Targets() {
+			var first, second []float64
+			for _, x := range a.TrialsOf(report.Cell{Target: t.Name, Workload: w.Name}) {
+				if !a.Counts(x) {
+					continue
+				}
+				f, ok := pathValue(x, valueFirst)
+				s, both := pathValue(x, valueSecond)
+				if !ok || !both {
+					break // the trials of a cell have the same values
+				}
+				first, second = append(first, f), append(second, s)
+			}
+			if len(first) == 0 {
+				continue
+			}
+			i, err := stat.Ratio(first, second, iotax.Down, a.Alpha)
+			if err != nil {
+				continue
+			}
+			s := Sentence{Kind: SaysPath, Figures: []Figure{{t.Name, w.Name, valueSecond, "", &i}}}
+			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, format.Times(i))
+			switch sure := i.Bounded(); {
+			case sure && i.Lo >= fastPath:
+				s.Text += ", so the fast path is taken."
+			case sure && i.Hi < fastPath:
+				s.Text += fmt.Sprintf(", and not %d times: the fast path is missed.", fastPath)
+			default:
+				s.Text += fmt.Sprintf("; whether that is %d times is not decided.", fastPath)
+			}
+			a.say(s)
+		}
+	}
+}
+
+// pathValue is the value of that name, or of one that ends in it ("volume.first.duration").
+func pathValue(t *report.Trial, name string) (float64, bool) {
+	for v := range t.All() {
+		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {
+			return v.Value, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,389 @@
+package assess
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// answer is the report in a sentence: the largest loss that is sure, else the largest gain, else that
+// nothing differs, else that nothing can be said; and how many comparisons could not be judged. head is
+// the cell that it tells, if it tells one.
+func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
+	var worst, best *assessed
+	counts := map[stat.Verdict]int{}
+	judged, unsure := 0, 0
+	lone := len(cells) > 0
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return c.r.Verdict == stat.NoVerdict })
+	for _, c := range cells {
+		counts[c.r.Verdict]++
+		if report.Conclusive(c.r.Verdict) {
+			judged++
+		} else if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
+			judged++
+			unsure++
+		}
+		switch c.r.Verdict {
+		case stat.Worse:
+			if worst == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate {
+				worst = &c
+			}
+		case stat.Better:
+			if best == nil || c.r.Ratio.Estimate > best.r.Ratio.Estimate {
+				best = &c
+			}
+		}
+	}
+	base, why := a.Baseline, ""
+	out.Kind = SaysNothing
+	tell := func(c *assessed, kind SentenceKind) string {
+		head, out.Kind, out.Figures = c, kind, []Figure{c.figure()}
+		out.Causes, out.Notes = a.causes([]assessed{*c})
+		for _, cause := range out.Causes {
+			why += "; " + cause.Text
+		}
+		return sentence(*c.s, *c.r, c.r.Against)
+	}
+	var s string
+	switch {
+	case len(a.Trials) == 0:
+		s = "Nothing was measured"
+		if i := slices.IndexFunc(a.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
+			s += ": " + a.Targets()[i].Name + " could not be opened"
+		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" }); i >= 0 {
+			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
+			s += ": " + why
+		}
+		out.Text = s + "."
+		return nil, out
+	case len(cells) == 0 && lone:
+		out.Text = "No workload was done at two targets that are compared: values stand alone."
+		return nil, out
+	case len(cells) == 0:
+		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with.", base)
+		return nil, out
+	case worst != nil:
+		s = tell(worst, SaysLoss)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest loss of %d comparisons", judged)
+		}
+	case best != nil:
+		s = tell(best, SaysGain)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+		}
+	case judged > 0 && unsure == 0:
+		out.Kind = SaysSame
+		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
+		if judged == 1 {
+			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
+		}
+	case judged > 0:
+		out.Kind = SaysUnsure
+		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", unsure, judged, base, a.Counted())
+		if judged == 1 {
+			s = fmt.Sprintf("No loss is sure: the one comparison with %s needs more %ss", base, a.Counted())
+		}
+	case counts[stat.NotRanked] > 0:
+		s = fmt.Sprintf("No target can be ranked against %s", base)
+	default:
+		s = fmt.Sprintf("No target could be compared with %s", base)
+	}
+	s += why
+	if n := len(cells) - judged; n > 0 && judged > 0 {
+		s += fmt.Sprintf(" (%d more cannot be judged, see the notes)", n)
+	} else if n > 0 {
+		s += ": see the notes"
+	}
+	out.Text = s + "."
+	return head, out
+}
+
+// sentence says what one row came to: "guest keeps 31 % [29–33] of host disk's 4k random read IOPS".
+func sentence(s report.Section, r report.Row, base string) string {
+	what, i := format.Subject(s.Workload, s.Label), r.Ratio.Interval
+	switch {
+	case s.Better == iotax.Down:
+		// A time: said as how many times as long it takes, not as what share of a speed is kept.
+		return fmt.Sprintf("%s: %s is %s that of %s", r.Target, what, format.Times(format.Inverse(i)), base)
+	case i.Estimate >= 1:
+		return fmt.Sprintf("%s reaches %s %s's %s", r.Target, format.Times(i), base, what)
+	}
+	return fmt.Sprintf("%s keeps %s of %s's %s", r.Target, format.Share(i), base, what)
+}
+
+// compared tells losses and gains. The cells of one target that have the same causes share a sentence.
+func (a *assessing) compared(cells []assessed, head *assessed) {
+	type group struct {
+		kind  SentenceKind
+		cells []assessed
+	}
+	var groups []*group
+	byKey := map[string]*group{}
+	pick := slices.Clone(cells)
+	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
+	for _, c := range pick {
+		kind := SaysLoss
+		switch {
+		case head != nil && c == *head:
+			continue
+		case c.r.Verdict == stat.Better:
+			kind = SaysGain
+		case c.r.Verdict != stat.Worse:
+			continue
+		}
+		key := fmt.Sprintf("%s\x00%s\x00%s\x00%v", kind, c.r.Target, c.r.Against, c.s.Better)
+		for _, w := range a.why(c) {
+			key += "\x00" + w.rule
+		}
+		g := byKey[key]
+		if g == nil {
+			g = &group{kind: kind}
+			byKey[key] = g
+			groups = append(groups, g)
+		}
+		g.cells = append(g.cells, c)
+	}
+	for _, g := range groups {
+		c := g.cells[0]
+		s := Sentence{Kind: g.kind}
+		var parts []string
+		for i, x := range g.cells {
+			s.Figures = append(s.Figures, x.figure())
+			if i == 0 {
+				parts = append(parts, sentence(*x.s, *x.r, x.r.Against))
+				continue
+			}
+			what, ratio := format.Subject(x.s.Workload, x.s.Label), x.r.Ratio.Interval
+			switch {
+			case x.s.Better == iotax.Down:
+				parts = append(parts, fmt.Sprintf("%s is %s", what, format.Times(format.Inverse(ratio))))
+			case ratio.Estimate >= 1:
+				parts = append(parts, fmt.Sprintf("%s its %s", format.Times(ratio), what))
+			default:
+				parts = append(parts, fmt.Sprintf("%s of its %s", format.Share(ratio), what))
+			}
+		}
+		s.Text = format.Enumerate(parts, format.Listed, "workload")
+		if head != nil && head.r.Target == c.r.Target {
+			s.Text = strings.Replace(s.Text, c.r.Target+" keeps ", c.r.Target+" also keeps ", 1)
+		}
+		s.Causes, s.Notes = a.causes(g.cells)
+		for _, cause := range s.Causes {
+			s.Text += "; " + cause.Text
+		}
+		s.Text += "."
+		a.say(s)
+	}
+}
+
+// distance is how far a ratio lies from 1, as a factor above 1; 0 without one.
+func distance(r *report.Row) float64 {
+	if r.Ratio == nil || !(r.Ratio.Estimate > 0) {
+		return 0
+	}
+	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
+}
+
+// invalid tells what must not be quoted, by what condemned it.
+func (a *assessing) invalid(cells []assessed) {
+	var order []*report.Note
+	by := map[*report.Note][]assessed{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyVoid {
+			continue
+		}
+		for _, n := range a.Found() {
+			if n.Severity == iotax.Invalid && a.Concerns(n, c.r) {
+				if by[n] == nil {
+					order = append(order, n)
+				}
+				by[n] = append(by[n], c)
+				break
+			}
+		}
+	}
+	for _, n := range order {
+		a.told[n] = true
+		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule}}}
+		var names []string
+		for _, c := range by[n] {
+			names = append(names, c.name())
+			s.Figures = append(s.Figures, c.figure())
+		}
+		if n.Number > 0 {
+			s.Notes = []int{n.Number}
+		}
+		evidence := n.Rule
+		if cause := conditions[n.Rule]; cause != "" {
+			evidence = cause
+		}
+		s.Causes[0].Text = evidence
+		s.Text = fmt.Sprintf("Not to be quoted: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
+		a.say(s)
+	}
+}
+
+// conditions say in a sentence what a rule has found against a number.
+var conditions = map[string]string{
+	"cache-served":       "a cache answered, not the device",
+	"write-absorbed":     "a cache took the writes, not the device",
+	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
+	"too-many-void":      "more than 20 % of the trials are void",
+	"no-ratio":           "a value has no logarithm",
+}
+
+const notMeasured = "cell-not-measured"
+
+// failed tells of targets without a number.
+func (a *assessing) failed(cells []assessed) {
+	opened := map[string]bool{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NoResult {
+			continue
+		}
+		s := Sentence{Kind: SaysFailed, Figures: []Figure{c.figure()}}
+		if c.r.Err != "" {
+			if opened[c.r.Target] {
+				continue
+			}
+			opened[c.r.Target] = true
+			why, _, _ := strings.Cut(c.r.Err, "\n")
+			if op, rest, ok := strings.Cut(why, ": "); ok && strings.HasPrefix(op, "open ") {
+				why = rest
+			}
+			s.Notes = a.notes(c.r, "target-not-opened")
+			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
+		} else if ns := a.unmeasured(c.r); c.r.Ran == 0 && len(ns) > 0 {
+			s.Notes = a.notes(c.r, notMeasured)
+			why := ""
+			for _, it := range ns[0].Items {
+				if it.About(c.r.Target, c.s.Workload) {
+					why, _, _ = strings.Cut(it.Evidence, "\n")
+				}
+			}
+			s.Text = fmt.Sprintf("%s could not be measured: %s.", c.name(), strings.TrimSuffix(why, "."))
+		} else {
+			s.Notes = a.notes(c.r, "trial-failed", "trial-void")
+			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))
+		}
+		a.say(s)
+	}
+}
+
+// unsure tells what needs more blocks, the widest first.
+func (a *assessing) unsure(cells []assessed) {
+	var open []assessed
+	for _, c := range cells {
+		if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
+			open = append(open, c)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	width := func(c assessed) float64 {
+		if w := c.r.Ratio.HalfWidth(); !math.IsNaN(w) {
+			return w
+		}
+		return math.Inf(1)
+	}
+	slices.SortStableFunc(open, func(x, y assessed) int { return cmp.Compare(width(y), width(x)) })
+	s := Sentence{Kind: SaysUnsure}
+	var parts, dark, few []string
+	for _, c := range open {
+		s.Figures = append(s.Figures, c.figure())
+		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many", "few-trials")...)
+		if c.r.Verdict == stat.TooFew {
+			few = append(few, fmt.Sprintf("%s (%d of %d)", c.name(), c.r.Ratio.N, stat.LeastTrials))
+		} else if format.Vague(c.r.Ratio.Interval) {
+			dark = append(dark, c.name())
+		} else {
+			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.Extent(c.r.Ratio.Interval)))
+		}
+	}
+	said := format.Cut(parts, format.Listed, "cell")
+	if len(dark) > 0 {
+		said = append(said, format.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
+	}
+	if len(few) > 0 {
+		said = append(said, fmt.Sprintf("too few %ss: ", a.Counted())+format.Enumerate(few, format.Listed, "cell"))
+	}
+	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.Counted(), strings.Join(said, "; "))
+	a.say(s)
+}
+
+// unlike tells what is not ranked because a flush does not promise the same.
+func (a *assessing) unlike(cells []assessed) {
+	type kind struct {
+		durability iotax.Durability
+		against    string
+	}
+	var order []kind
+	names, figures, notes := map[kind][]string{}, map[kind][]Figure{}, map[kind][]int{}
+	for _, c := range cells {
+		if c.r.Verdict != stat.NotRanked || c.r.Against == "" {
+			continue
+		}
+		k := kind{a.Target(c.r.Target).Durability, c.r.Against}
+		if a.Target(c.r.Against).Durability == k.durability {
+			continue
+		}
+		if names[k] == nil {
+			order = append(order, k)
+		}
+		if !slices.Contains(names[k], c.r.Target) {
+			names[k] = append(names[k], c.r.Target)
+		}
+		figures[k] = append(figures[k], c.figure())
+		notes[k] = append(notes[k], a.notes(c.r, "durability-differs")...)
+	}
+	for _, k := range order {
+		what := map[iotax.Durability]string{iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
+		if what == "" {
+			what = "a flush promises something else there"
+		}
+		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{"durability-differs", what}},
+			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(names[k], format.Listed, "target"))})
+	}
+}
+
+// unevenBelow is the share of the fastest client's rate below which the slowest one's is told.
+const unevenBelow = 0.8
+
+// uneven tells of clients that surely do not share alike, at the largest number of them.
+func (a *assessing) uneven() {
+	for _, c := range a.Scalings {
+		p := c.Points[len(c.Points)-1]
+		if !format.Finite(p.MinMax) || p.MinMax.Hi >= unevenBelow {
+			continue
+		}
+		s := Sentence{Kind: SaysUneven, Figures: []Figure{{Target: p.Target, Workload: c.Workload, Metric: "fairness.min-max", Ratio: &p.MinMax}}}
+		s.Text = fmt.Sprintf("The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", p.Clients, c.Target, c.Workload, format.Share(p.MinMax))
+		a.say(s)
+	}
+}
+
+// same tells what lies inside the margin.
+func (a *assessing) same(cells []assessed) {
+	s := Sentence{Kind: SaysSame}
+	var names []string
+	for _, c := range cells {
+		if c.r.Verdict == stat.Equivalent || c.r.Verdict == stat.BelowMargin {
+			s.Figures = append(s.Figures, c.figure())
+			names = append(names, c.name())
+		}
+	}
+	if len(names) == 0 || len(names) == len(cells) { // the answer says so of all
+		return
+	}
+	s.Text = fmt.Sprintf("Nothing lost, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))
+	a.say(s)
+}

@@ -1,0 +1,211 @@
+package assess
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// noisySpread is the standard deviation of the logarithm above which a figure is called noisy, as check's
+// noisy-baseline does; below four trials it says too little.
+const noisySpread = 0.10
+
+// noise tells which figures vary from trial to trial.
+func (a *assessing) noise() {
+	type noisy struct {
+		c  assessed
+		sd float64
+	}
+	var all []noisy
+	for i := range a.Sections {
+		s := &a.Sections[i]
+		for j := range s.Rows {
+			if sd := spreadOf(s.Rows[j].Values()); s.First && sd > noisySpread {
+				all = append(all, noisy{assessed{s, &s.Rows[j]}, sd})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(x, y noisy) int { return cmp.Compare(y.sd, x.sd) })
+	s := Sentence{Kind: SaysNoise}
+	var parts []string
+	for _, n := range all {
+		s.Figures = append(s.Figures, Figure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
+		name := n.c.name()
+		// The figures of a job of fio are one figure in other units; those of other work are not.
+		if w := a.Workload(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
+			name = n.c.r.Target + " / " + format.Subject(n.c.s.Workload, n.c.s.Label)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, format.Percent(n.sd)))
+	}
+	s.Text = fmt.Sprintf("Noisy, trials vary by %s or more: %s.", format.Percent(noisySpread), format.Enumerate(parts, format.Listed, "cell"))
+	a.say(s)
+}
+
+// spreadOf is the standard deviation of the logarithms; NaN for fewer than four positive values.
+func spreadOf(xs []float64) float64 {
+	if len(xs) < 4 {
+		return math.NaN()
+	}
+	var m, ss float64
+	for _, x := range xs {
+		m += math.Log(x) / float64(len(xs))
+	}
+	for _, x := range xs {
+		ss += (math.Log(x) - m) * (math.Log(x) - m)
+	}
+	return math.Sqrt(ss / float64(len(xs)-1))
+}
+
+// sum tells in one sentence how the comparisons ended, and in another whether it was fair: what a reader
+// wants to know before any detail.
+func (a *assessing) sum(cells []assessed) {
+	if len(a.Trials) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "not decided", "without a verdict"}
+	n := 0
+	for _, c := range cells {
+		i := 4
+		switch c.r.Verdict {
+		case stat.NoVerdict:
+			continue
+		case stat.Worse:
+			i = 0
+		case stat.Better:
+			i = 1
+		case stat.Equivalent, stat.BelowMargin:
+			i = 2
+		case stat.Inconclusive, stat.TooFew:
+			i = 3
+		}
+		counts[order[i]]++
+		n++
+	}
+	var parts []string
+	for _, word := range order {
+		if counts[word] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
+		}
+	}
+	text := ""
+	if n > 1 {
+		text = fmt.Sprintf("Of %d comparisons: %s. ", n, strings.Join(parts, ", "))
+	}
+	var errors, warnings []string
+	for _, note := range slices.Concat(a.General, a.notesInOrder()) {
+		switch note.Severity {
+		case iotax.Invalid:
+			errors = append(errors, note.Rule)
+		case iotax.Warning:
+			warnings = append(warnings, note.Rule)
+		}
+	}
+	errors, warnings = uniq(errors), uniq(warnings)
+	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
+	switch {
+	case a.Run.Imported():
+		text += "Whether it was fair cannot be told: it was measured elsewhere, and not in turns."
+	case len(errors)+len(warnings) == 0:
+		text += "Fair, as far as checks can tell: none has a word against these figures."
+	case len(errors) == 0:
+		text += "Checks warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
+	case len(warnings) == 0:
+		text += "Checks condemn some figures: " + format.Enumerate(errors, format.Listed, "rule") + "."
+	default:
+		text += "Checks condemn some figures (" + format.Enumerate(errors, format.Listed, "rule") + ") and warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
+	}
+	a.say(Sentence{Kind: SaysSum, Text: text})
+}
+
+// memory tells that a target which others are held against is the memory of the machine below, and no device.
+func (a *assessing) memory(cells []assessed) {
+	var told []string
+	for _, c := range cells {
+		base := c.s.Row(c.r.Against)
+		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, "host-memory") {
+			continue
+		}
+		told = append(told, base.Target)
+		var took []float64
+		for _, t := range a.TrialsOf(report.Cell{Target: base.Target, Workload: c.s.Workload}) {
+			if v, ok := t.Value("read.latency.mean"); ok && a.Counts(t) {
+				took = append(took, v.Value)
+			}
+		}
+		by := ""
+		if len(took) > 0 {
+			by = fmt.Sprintf(" (%s: one at a time takes %s)", c.s.Workload, format.Number(format.Lone(stat.Median(took).Estimate), iotax.Seconds))
+		}
+		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
+		a.say(Sentence{Kind: SaysMemory, Figures: []Figure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
+			Causes: []Cause{{"host-memory", text}}, Notes: a.notes(base, "host-memory"), Text: text})
+	}
+}
+
+func (a *assessing) notesInOrder() []report.Note {
+	var out []report.Note
+	for _, n := range a.Found() {
+		out = append(out, *n)
+	}
+	return out
+}
+
+// doubts tells the warnings that no other sentence has told.
+func (a *assessing) doubts() {
+	var parts []string
+	var numbers []int
+	for _, n := range a.General {
+		if n.Severity == iotax.Warning || n.Severity == iotax.Invalid {
+			parts = append(parts, n.Rule)
+		}
+	}
+	for _, n := range a.Found() {
+		if n.Severity == iotax.Info {
+			continue
+		}
+		if a.told[n] || slices.Contains(tellsItself, n.Rule) {
+			continue
+		}
+		var cells []string
+		for _, it := range n.Items {
+			for _, c := range it.Cells {
+				if !slices.Contains(cells, c.String()) {
+					cells = append(cells, c.String())
+				}
+			}
+		}
+		if n.Number > 0 {
+			numbers = append(numbers, n.Number)
+			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(format.Cut(cells, 1, "cell"), ", ")))
+		} else {
+			parts = append(parts, n.Rule+" (all)")
+		}
+	}
+	if len(parts) > 0 {
+		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("Checks that warn, see the notes: %s.", strings.Join(uniq(parts), ", "))})
+	}
+}
+
+// tellsItself are warnings about trials that count for nothing any more, which the table shows.
+var tellsItself = []string{"trial-void", "trial-failed", "target-not-opened", "durability-differs"}
+
+func uniq(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}

@@ -1,0 +1,233 @@
+package assess
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/testenv/reporttest"
+)
+
+// answerCases are about the first sentence.
+func answerCases() map[string]assessCase {
+	disk, loss := reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil)
+	noisy := reporttest.Reads("a", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })
+	condemned := reporttest.Reads("b", 5000, func(c *reporttest.CellSpec) {
+		c.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+	})
+	took := func(target string, seconds float64) reporttest.CellSpec {
+		return reporttest.CellSpec{Target: target, Workload: "clone", Values: map[string]float64{"first.duration": seconds}}
+	}
+	targets := func(change func(ts []iotax.TargetInfo) []iotax.TargetInfo) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
+	}
+	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
+	return map[string]assessCase{
+		"loss":       {cells: []reporttest.CellSpec{disk, loss}, want: "a keeps 50.1 % [49.8–50.4] of disk's 4k read IOPS."},
+		"time lost":  {cells: []reporttest.CellSpec{took("disk", 1), took("a", 2)}, want: "a: clone first duration is 2.002× [1.991–2.016] that of disk."},
+		"losses":     {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, want: "b keeps 20.0 % [19.7–20.3] of disk's 4k read IOPS, the largest loss of 2 comparisons."},
+		"gain":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil)}, want: "a reaches 2.002× [1.991–2.016] disk's 4k read IOPS."},
+		"gains":      {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: ", the largest gain of 2 comparisons, and nothing is lost for sure."},
+		"same":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "Nothing is lost: the comparison with disk is within ± 5 %."},
+		"all same":   {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "Nothing is lost: all 2 comparisons with disk are within ± 5 %."},
+		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No loss is sure: the one comparison with disk needs more blocks."},
+		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No loss is sure: 2 of 2 comparisons with disk need more blocks."},
+		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				if t.Target == "b" && t.Block > 0 || t.Target == "disk" && t.Block == 0 {
+					t.Err = "gone"
+				}
+			}
+		}, want: "No loss is sure: the one comparison with disk needs more blocks (1 more cannot be judged, see the notes)."},
+		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: see the notes."},
+		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
+			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
+		}), want: "No target could be compared with disk: see the notes."},
+		"one of two":  {cells: []reporttest.CellSpec{disk, loss, condemned}, want: "(1 more cannot be judged, see the notes)"},
+		"alone":       {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
+		"other work":  {cells: []reporttest.CellSpec{disk, {Target: "a", Workload: "put", Values: map[string]float64{"upload.bandwidth": 1}}}, change: func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "a", "nobody") }, want: "No workload was done at two targets that are compared: values stand alone."},
+		"never ran":   {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
+		"no trials":   {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
+		"loss of all": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, nil), took("disk", 1), took("a", 3)}, want: "a: clone first duration is 2.99×"},
+	}
+}
+
+func TestEveryAnswer(t *testing.T) {
+	for name, c := range answerCases() {
+		if got := Of(c.report()).Answer(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// everySentence lists what the assessment can say, as its source has it, with a case in which it is said and one, much like
+// it, in which it must not be: answers, causes and sentences of the tables above.
+var everySentence = []struct{ says, stands, silent string }{
+	{"Nothing was measured", "answer/no trials", "answer/alone"},
+	{" could not be opened", "answer/never ran", "answer/no trials"},
+	{"No workload was done at two targets that are compared: values stand alone.", "answer/other work", "answer/loss"},
+	{"Only %s was measured: there is nothing to compare it with.", "answer/alone", "answer/not opened"},
+	{", the largest loss of %d comparisons", "answer/losses", "answer/loss"},
+	{", the largest gain of %d comparisons, and nothing is lost for sure", "answer/gains", "answer/gain"},
+	{"Nothing is lost: all %d comparisons with %s are within ± %s", "answer/all same", "answer/same"},
+	{"Nothing is lost: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
+	{"No loss is sure: %d of %d comparisons with %s need more %ss", "answer/all unsure", "answer/unsure"},
+	{"No loss is sure: the one comparison with %s needs more %ss", "answer/unsure", "answer/all unsure"},
+	{"No target can be ranked against %s", "answer/not ranked", "answer/loss"},
+	{"No target could be compared with %s", "answer/not opened", "answer/alone"},
+	{" (%d more cannot be judged, see the notes)", "answer/one of two", "answer/losses"},
+	{": see the notes", "answer/not opened", "answer/loss"},
+	{"%s: %s is %s that of %s", "answer/time lost", "answer/loss"},
+	{"%s reaches %s %s's %s", "answer/gain", "answer/loss"},
+	{"%s keeps %s of %s's %s", "answer/loss", "answer/gain"},
+	{" also keeps ", "sentence/the answer's target", "sentence/loss beside the answer"},
+
+	{"Not to be quoted: %s: %s.", "sentence/invalid", "sentence/only a warning"},
+	{"a cache answered, not the device", "sentence/invalid", "sentence/only a warning"},
+	{"a cache took the writes, not the device", "sentence/writes absorbed", "sentence/invalid"},
+	{"it is faster than the line to the storage, so a cache answered", "sentence/above the line", "sentence/invalid"},
+	{"more than 20 % of the trials are void", "sentence/many void", "sentence/no loss"},
+	{"a value has no logarithm", "sentence/no logarithm", "sentence/no loss"},
+	{"%s could not be opened: %s.", "sentence/not opened", "sentence/takes no part"},
+	{"%s could not be measured: %s.", "sentence/never measured", "sentence/failed"},
+	{"%s has no result: none of its %s counts.", "sentence/failed", "sentence/nothing failed"},
+	{" to tell: ", "sentence/nothing known", "sentence/unsure"},
+	{"too few %ss: ", "sentence/too few", "sentence/unsure"},
+	{"%s (%d of %d)", "sentence/too few", "sentence/unsure"},
+	{"Not decided, more %ss would tell: %s.", "sentence/unsure", "sentence/sure"},
+	{"between %s× and %s×", "sentence/unsure", "sentence/nothing known"},
+	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},
+	{"its flushes may end in the cache of the drive", "sentence/drive cache", "sentence/unlike"},
+	{"it is memory", "sentence/memory", "sentence/unlike"},
+	{"its flushes reach the device", "sentence/durable", "sentence/alike"},
+	{"a flush promises something else there", "sentence/another promise", "sentence/alike"},
+	{"Not ranked against %s, since %s: %s.", "sentence/unlike", "sentence/alike"},
+	{"The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", "clients/uneven", "clients/even"},
+	{"Nothing lost, within ± %s: %s.", "sentence/same", "sentence/not the same"},
+
+	{" that the server sends on ", "cause/copies on the line", "cause/reads are not sent on"},
+	{"it is at ", "cause/line rate", "cause/no line"},
+	{"a cache answered a part", "cause/cache, gain", "cause/a loss is no work of a cache"},
+	{"a cache took a part of the writes", "cause/writes, gain", "cause/cache, gain"},
+	{"the host's cache did a part of it", "cause/host, gain", "cause/cache, gain"},
+	{" was limited by the CPU of its load generator", "cause/baseline held", "cause/both held"},
+	{"submission blocks there, with %s in flight where %s were asked for", "cause/blocking", "cause/blocking, depth unknown"},
+	{"submission blocks there, whatever the queue depth", "cause/blocking, depth unknown", "cause/blocking on both"},
+	{"by Little's law %s were in flight where %s were asked for", "cause/depth", "cause/depth, no finding"},
+	{" was itself limited by its CPU, so that the loss may be larger", "cause/generator of the baseline", "cause/generator of both"},
+	{"its load generator had no more CPU, so the CPU is the limit", "cause/generator", "cause/generator of both"},
+	{"it is near to what the CPU can do at all", "cause/at the ceiling itself", "cause/both at the ceiling"},
+	{" of its CPU time was stolen", "cause/steal", "cause/steal of little"},
+	{"a limit set in during its trials", "cause/throttle", "cause/silence"},
+	{"the end of its queue was counted as time, so that it looks ", "cause/drain", "cause/drain of little"},
+	{" slower than it is", "cause/drain", "cause/drain, bandwidth"},
+	{"the measured line rate (", "cause/measured network", "cause/other work of no network"},
+	{"the line rate", "cause/line rate", "cause/no line"},
+	{" that the server sends on: ", "sentence/copies sent on", "sentence/no copies"},
+	{"%d copies", "sentence/copies sent on", "sentence/no copies"},
+	{"%s / %s reaches %s of %s", "sentence/share", "sentence/no share"},
+	{"%s reaches %s of %s (%s)", "sentence/shares of a line", "sentence/no share"},
+	{"Not decided, what share is reached, more %ss would tell: %s.", "sentence/share of unknown size", "sentence/share"},
+	{"more than the line carries: a cache answered, or the line was slower when it was measured", "sentence/share, too large", "sentence/share"},
+	{"the network is not the limit", "sentence/share, small", "sentence/share"},
+	{"the network is the limit", "sentence/share", "sentence/share, small"},
+	{"whether the network is the limit is not decided", "sentence/share undecided", "sentence/share"},
+	{"%s / %s: the second is %s as fast as the first", "sentence/fast path", "sentence/no two things"},
+	{", so the fast path is taken.", "sentence/fast path", "sentence/fast path missed"},
+	{", and not %d times: the fast path is missed.", "sentence/fast path missed", "sentence/fast path"},
+	{"; whether that is %d times is not decided.", "sentence/fast path unsure", "sentence/fast path"},
+
+	{"Noisy, trials vary by %s or more: %s.", "sentence/noise", "sentence/quiet"},
+	{"the same within ± ", "sentence/the sum of all", "sentence/not fair"},
+	{"not decided", "sentence/the sum of all", "sentence/not fair"},
+	{"without a verdict", "sentence/condemned", "sentence/not fair"},
+	{"Of %d comparisons: %s. ", "sentence/not fair", "answer/alone"},
+	{"Whether it was fair cannot be told: it was measured elsewhere, and not in turns.", "sentence/imported is not fair", "sentence/fair"},
+	{"Fair, as far as checks can tell: none has a word against these figures.", "sentence/fair", "sentence/not fair"},
+	{"Checks warn of ", "sentence/not fair", "sentence/fair"},
+	{"Checks condemn some figures: ", "sentence/condemned", "sentence/fair"},
+	{"Checks condemn some figures (", "sentence/condemned and doubted", "sentence/condemned"},
+	{") and warn of ", "sentence/condemned and doubted", "sentence/condemned"},
+	{" (%s: one at a time takes %s)", "sentence/memory below", "sentence/a device"},
+	{"%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", "sentence/memory below", "sentence/memory of the others"},
+	{" (all)", "sentence/doubt of all", "sentence/doubt"},
+	{"Checks that warn, see the notes: %s.", "sentence/doubt", "sentence/no doubt"},
+
+	{"%s: of %d ways to upload %s in parts, %s uploads fastest, %s", "sentence/best parts", "sentence/one part size"},
+	{"; it makes no difference: all are within %s of it.", "sentence/parts the same", "sentence/parts alike"},
+	{"; the next, %s, reaches %s of that.", "sentence/best parts", "sentence/parts the same"},
+	{"; that it is the fastest is not sure: %s.", "sentence/parts alike", "sentence/best parts"},
+	{"its first I/O comes in %s of the time that a copy takes", "sentence/lazy", "sentence/another volume"},
+	{"all of it is there in %s of that time", "sentence/lazy", "sentence/no volume"},
+	{"reads then reach %s of a copy's", "sentence/lazy", "sentence/no volume"},
+	{"%s, used lazily: %s.", "sentence/lazy", "sentence/no volume"},
+}
+
+// joints are strings of the assessment's source that say nothing by themselves: they stand between figures and names.
+var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", " keeps ", "with the ", " with the ", "%s / %s of %s",
+	"%s is %s", "%s its %s", "%s of its %s", "of unknown size"}
+
+// Whatever the assessment can say is said by a case of the tests, and there is one that must not have it: a new sentence
+// without its cases fails here.
+func TestEverySentence(t *testing.T) {
+	cases := map[string]func() *report.Report{
+		"clients/uneven": func() *report.Report { return report.New(reporttest.Clients(.005)) },
+		"clients/even":   func() *report.Report { return report.New(reporttest.Clients(1)) },
+	}
+	for kind, table := range map[string]map[string]assessCase{"answer": answerCases(), "cause": causeCases(), "sentence": sentenceCases()} {
+		for name, c := range table {
+			cases[kind+"/"+name] = c.report
+		}
+	}
+	verb := regexp.MustCompile(`%[sdq]`)
+	said := func(name, says string) bool {
+		build, ok := cases[name]
+		if !ok {
+			t.Fatalf("%q: there is no case %q", says, name)
+		}
+		var parts []string
+		for _, p := range verb.Split(strings.ReplaceAll(says, "%%", "%"), -1) {
+			parts = append(parts, regexp.QuoteMeta(p))
+		}
+		pattern := regexp.MustCompile(strings.Join(parts, ".*"))
+		return slices.ContainsFunc(Of(build()).Sentences, func(s Sentence) bool { return pattern.MatchString(s.Text) })
+	}
+	listed := map[string]bool{}
+	for _, e := range everySentence {
+		listed[e.says] = true
+		if !said(e.stands, e.says) {
+			t.Errorf("%q is not said in %q", e.says, e.stands)
+		}
+		if said(e.silent, e.says) {
+			t.Errorf("%q is said in %q", e.says, e.silent)
+		}
+	}
+	words := regexp.MustCompile(`[a-z]{2}`)
+	for _, file := range []string{"assess.go", "cells.go", "causes.go", "doubts.go", "ways.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != token.STRING {
+				return true
+			}
+			s, err := strconv.Unquote(l.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(s, " ") && words.MatchString(s) && !listed[s] && !slices.Contains(joints, s) {
+				t.Errorf("%s: %q has no case in which it stands, and none in which it must not", file, s)
+			}
+			return true
+		})
+	}
+}

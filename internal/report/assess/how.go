@@ -1,0 +1,268 @@
+package assess
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// Environment names what a reader asks first: kernel, CPU, load generator, accelerator.
+func Environment(r *report.Report) string {
+	var parts []string
+	add := func(label string, m map[string]string, keys ...string) bool {
+		for _, k := range keys {
+			if v := strings.TrimSpace(m[k]); v != "" {
+				if label != "" && !strings.HasPrefix(strings.ToLower(v), strings.ToLower(label)) {
+					v = label + " " + v
+				}
+				if !slices.Contains(parts, v) {
+					parts = append(parts, v)
+				}
+				return true
+			}
+		}
+		return false
+	}
+	env := r.Run.Environment
+	add("Linux", env, "kernel", "kernel.release", "os.kernel", "uname")
+	if cpu := cmpOr(env, "cpu", "cpu.model", "processor"); cpu != "" {
+		if n := cmpOr(env, "cpus", "cpu.count", "cpu.cores"); n != "" {
+			cpu += " × " + n
+		}
+		parts = append(parts, cpu)
+	}
+	add("", env, "memory")
+	if !add("fio", env, "fio", "fio.version") {
+		fio := false
+		for _, t := range r.Trials {
+			if fio = add("fio", t.Facts, "fio", "fio.version", "generator"); fio {
+				break
+			}
+		}
+		for _, t := range r.Run.Targets {
+			if fio {
+				break
+			}
+			fio = add("fio", t.Facts, "fio", "fio.version", "generator", "machine.fio")
+		}
+	}
+	for _, t := range r.Run.Targets {
+		version, accel := cmpOr(t.Facts, "qemu.version", "qemu", "machine.qemu"), cmpOr(t.Facts, "qemu.accel", "accel", "acceleration", "qemu.acceleration", "machine.accel")
+		if version == "" && accel == "" {
+			continue
+		}
+		s := version
+		if !strings.HasPrefix(strings.ToUpper(s), "QEMU") {
+			s = strings.TrimSpace("QEMU " + s)
+		}
+		if accel != "" {
+			s += " (" + accel + ")"
+		}
+		if !slices.Contains(parts, s) {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Targets names the file system and the device of each target; "" where none is known.
+func Targets(r *report.Report) string {
+	var out []string
+	for _, t := range r.Targets() {
+		if on := t.Storage(); on != "" {
+			out = append(out, format.Clean(t.Name)+" ("+format.Clean(on)+")")
+		}
+	}
+	if out == nil {
+		return ""
+	}
+	return "Targets: " + strings.Join(out, ", ") + "."
+}
+
+func cmpOr(m map[string]string, keys ...string) string {
+	for _, k := range keys {
+		if v := strings.TrimSpace(m[k]); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// Protocol says how it was measured.
+func Protocol(r *report.Report) string {
+	p := r.Protocol
+	if r.Run.Imported() {
+		return format.Plural(len(r.Trials), "imported trial") + ", not measured in turns"
+	}
+	var parts []string
+	switch {
+	case p.LeastBlocks == p.MostBlocks:
+		parts = append(parts, format.Plural(p.MostBlocks, "block")+" per workload")
+	default:
+		parts = append(parts, fmt.Sprintf("%d–%d blocks per workload", p.LeastBlocks, p.MostBlocks))
+	}
+	if p.Trial > 0 {
+		s := "trials of " + p.Trial.String()
+		if p.Ramp > 0 {
+			s += " after " + p.Ramp.String() + " ramp"
+		}
+		parts = append(parts, s)
+	}
+	switch {
+	case p.Cold && p.Warm:
+		parts = append(parts, "cold and warm caches")
+	case p.Cold:
+		parts = append(parts, "cold caches")
+	case p.Warm:
+		parts = append(parts, "warm caches")
+	}
+	return strings.Join(append(parts, fmt.Sprintf("seed %d", p.Seed)), ", ")
+}
+
+// Method says what the brackets mean.
+func Method(r *report.Report) string {
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", format.Percent(r.Margin))
+	if n := r.Protocol.Comparisons; n > 1 {
+		s += fmt.Sprintf(" Of %d ratio intervals about %.1f may miss; worse and better allow for that (Holm).", n, float64(n)*(1-stat.Confidence))
+	}
+	return s
+}
+
+// Generated says when, with what and on what a report by sections was made.
+func Generated(r *report.Report) string {
+	s := "Generated"
+	if !r.Run.Start.IsZero() {
+		s += " on " + r.Run.Start.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	s += " with iotax " + format.Clean(r.Run.Version)
+	if env := Environment(r); env != "" {
+		s += ", " + format.Clean(env)
+	}
+	return s + "."
+}
+
+// Noise says what the rig shows when nothing differs, or, where it was not calibrated, how much
+// single trials of the baseline vary.
+func Noise(r *report.Report) string {
+	if c := r.Run.Calibration; c.Floor() > 0 {
+		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Blocks, "block"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
+		if phi := c.Autocorrelation(); phi > 0 {
+			s += fmt.Sprintf("; intervals are widened by %.2f, because successive blocks resemble each other (φ = %.2f)", stat.Widening(phi), phi)
+		}
+		return s + "."
+	}
+	lo, hi := baselineVariation(r)
+	s := "Noise floor: not calibrated (`iotax calibrate`)"
+	if r.Run.Imported() {
+		s = "Noise floor: not known of imported trials"
+	}
+	switch base := format.Clean(r.Baseline); {
+	case math.IsNaN(lo):
+		return s + "."
+	case format.Percent(lo) == format.Percent(hi):
+		return s + fmt.Sprintf("; single trials of %s vary by %s.", base, format.Percent(lo))
+	default:
+		return s + fmt.Sprintf("; single trials of %s vary by %s–%s.", base, strings.TrimSuffix(format.Percent(lo), " %"), format.Percent(hi))
+	}
+}
+
+// baselineVariation is the least and the largest coefficient of variation of the baseline's trials
+// under one workload; NaN where no workload has two.
+func baselineVariation(r *report.Report) (lo, hi float64) {
+	lo, hi = math.NaN(), math.NaN()
+	for i := range r.Sections {
+		s := &r.Sections[i]
+		base := s.Baseline()
+		if !s.First || base == nil {
+			continue
+		}
+		xs := base.Values()
+		if len(xs) < 2 {
+			continue
+		}
+		var sum, ss float64
+		for _, x := range xs {
+			sum += x
+		}
+		m := sum / float64(len(xs))
+		for _, x := range xs {
+			ss += (x - m) * (x - m)
+		}
+		cv := math.Sqrt(ss/float64(len(xs)-1)) / m
+		if math.IsNaN(cv) || math.IsInf(cv, 0) {
+			continue
+		}
+		if math.IsNaN(lo) {
+			lo, hi = cv, cv
+		}
+		lo, hi = math.Min(lo, cv), math.Max(hi, cv)
+	}
+	return lo, hi
+}
+
+// Objects tells them; where all targets had the same, without the targets. "" without objects.
+func Objects(r *report.Report) string {
+	said := map[string][]string{}
+	facts := r.ObjectFacts()
+	for _, f := range facts {
+		words := format.Clean(f.Value)
+		if f.Fact == report.FactVerified {
+			words = "compared by " + words
+			if f.Value == "no" {
+				words = "not compared"
+			}
+		}
+		if slices.ContainsFunc(facts, func(o report.ObjectFact) bool { return o.Fact == f.Fact && o.Value != f.Value }) {
+			var names []string
+			for _, t := range f.Targets {
+				names = append(names, format.Clean(t))
+			}
+			words += " (" + format.Enumerate(names, format.Listed, "target") + ")"
+		}
+		said[f.Fact] = append(said[f.Fact], words)
+	}
+	var parts []string
+	if s := said[report.FactPayload]; s != nil {
+		parts = append(parts, "Payloads of objects: "+strings.Join(s, "; ")+".")
+	}
+	if s := said[report.FactVerified]; s != nil {
+		parts = append(parts, "What was downloaded: "+strings.Join(s, "; ")+".")
+	}
+	return strings.Join(parts, " ")
+}
+
+// Heading names a workload, whether its caches were cold, and how many blocks it has.
+func Heading(r *report.Report, s report.Section) string {
+	h := s.Workload + " · " + format.Plural(r.Protocol.Blocks[s.Workload], r.Counted())
+	if s.Open != "" {
+		h += " · " + s.Open
+	}
+	if r.Protocol.Cold && r.Protocol.Warm {
+		if s.Cold {
+			h += " · cold"
+		} else {
+			h += " · warm"
+		}
+	}
+	if v := r.Protocol.Void[s.Workload]; v > 0 {
+		h += fmt.Sprintf(" + %d void", v)
+	}
+	return h
+}
+
+// Next are commands that show more of this run.
+func Next(r *report.Report) []string {
+	id := iotax.Quote(format.Clean(r.Run.ID))
+	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
+	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
+	if !divided && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
+		n = append(n, "iotax run --resume="+id)
+	}
+	return n
+}

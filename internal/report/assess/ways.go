@@ -1,0 +1,153 @@
+package assess
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// The facts of a trial that tell one way of doing the same work from another.
+const (
+	factPart, factConcurrency = "part", "concurrency" // of a multipart upload
+	factLazy                  = "lazy"                // of a volume: yes where it is used before all of it is there
+)
+
+// A way is a cell that does what other cells of its target do, in another way.
+type way struct {
+	assessed
+	facts map[string]string
+}
+
+// ways finds the cells of a metric at a target whose work is of a kind and has the fact.
+func (a *assessing) ways(kind, metric, fact string) map[string][]way {
+	out := map[string][]way{}
+	for i := range a.Sections {
+		s := &a.Sections[i]
+		if s.Metric != metric || a.Workload(s.Workload).Kind != kind {
+			continue
+		}
+		for j := range s.Rows {
+			r := &s.Rows[j]
+			trials := a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload})
+			if len(r.Values()) == 0 || a.Condemned(r) || len(trials) == 0 || trials[0].Facts[fact] == "" {
+				continue
+			}
+			out[r.Target] = append(out[r.Target], way{assessed{s, r}, trials[0].Facts})
+		}
+	}
+	return out
+}
+
+// of is the ratio of x to y, paired by block; alpha is the chance to miss.
+func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
+	ys, xs := report.PairDots(y.r.Dots, x.r.Dots, false)
+	i, err := stat.Ratio(ys, xs, x.s.Better, alpha)
+	return i, err == nil
+}
+
+// fastestParts tells which part size and concurrency of those that were tried uploads fastest, and which of the
+// others may be as fast. Each is held against the fastest, so that the intervals allow for their number
+// (Bonferroni): all of them hold at once with 1-α.
+func (a *assessing) fastestParts() {
+	all := a.ways("object", "upload.bandwidth", factPart)
+	for _, t := range a.Targets() {
+		groups := map[string][]way{} // of objects of the same size and number
+		var order []string
+		for _, w := range all[t.Name] {
+			key := w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts["clients"] + w.facts["payload"]
+			if groups[key] == nil {
+				order = append(order, key)
+			}
+			groups[key] = append(groups[key], w)
+		}
+		for _, key := range order {
+			a.fastest(groups[key])
+		}
+	}
+}
+
+func (a *assessing) fastest(ways []way) {
+	if len(ways) < 2 {
+		return
+	}
+	pair := func(w way) string {
+		return format.Clean(w.facts[factPart]) + " × " + format.Clean(w.facts[factConcurrency])
+	}
+	best := slices.MaxFunc(ways, func(x, y way) int { return cmp.Compare(x.r.Value.Estimate, y.r.Value.Estimate) })
+	s := Sentence{Kind: SaysBest, Figures: []Figure{best.figure()}}
+	var next string
+	var nearest stat.Interval
+	var maybe []string
+	alike := true // the fastest is no faster than any other by more than the margin
+	for _, w := range ways {
+		if w.r == best.r {
+			continue
+		}
+		i, ok := a.of(w, best, a.Alpha/float64(len(ways)-1))
+		if !ok {
+			return
+		}
+		s.Figures = append(s.Figures, Figure{w.r.Target, w.s.Workload, w.s.Metric, best.r.Target, &i})
+		if next == "" || i.Estimate > nearest.Estimate {
+			next, nearest = pair(w), i
+		}
+		alike = alike && i.Bounded() && i.Lo >= 1/(1+a.Margin)
+		if !i.Bounded() || i.Hi >= 1 {
+			maybe = append(maybe, fmt.Sprintf("%s (%s)", pair(w), format.Share(i)))
+		}
+	}
+	s.Text = fmt.Sprintf("%s: of %d ways to upload %s in parts, %s uploads fastest, %s", best.r.Target, len(ways), format.Clean(best.facts["size"]), pair(best), format.Value(best.r.Value, best.s.Unit))
+	switch {
+	case alike && a.Margin > 0:
+		s.Text += fmt.Sprintf("; it makes no difference: all are within %s of it.", format.Percent(a.Margin))
+	case len(maybe) == 0:
+		s.Text += fmt.Sprintf("; the next, %s, reaches %s of that.", next, format.Share(nearest))
+	default:
+		s.Text += fmt.Sprintf("; that it is the fastest is not sure: %s.", format.Enumerate(maybe, format.Listed, "way"))
+	}
+	a.say(s)
+}
+
+// materialised tells what using a volume at once costs and gains beside copying it first.
+func (a *assessing) materialised() {
+	for _, t := range a.Targets() {
+		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {
+			var eager *way
+			for _, w := range a.ways("materialise", metric, factLazy)[t.Name] {
+				if w.facts[factLazy] == "yes" {
+					lazy, ok = w, true
+				} else {
+					eager = &w
+				}
+			}
+			if !ok || eager == nil || eager.facts["size"] != lazy.facts["size"] {
+				return i, lazy, false
+			}
+			i, ok = a.of(lazy, *eager, a.Alpha)
+			return i, lazy, ok
+		}
+		first, w, ok := pair("first.io")
+		if !ok {
+			continue
+		}
+		s := Sentence{Kind: SaysLazy, Figures: []Figure{{t.Name, w.s.Workload, "first.io", t.Name, &first}}}
+		parts := []string{fmt.Sprintf("its first I/O comes in %s of the time that a copy takes", format.Share(format.Inverse(first)))}
+		for _, x := range []struct{ metric, text string }{{"duration", "all of it is there in %s of that time"}, {report.SteadyReads + "read.bandwidth", "reads then reach %s of a copy's"}} {
+			if i, w, ok := pair(x.metric); ok {
+				s.Figures = append(s.Figures, Figure{t.Name, w.s.Workload, x.metric, t.Name, &i})
+				if w.s.Better == iotax.Down {
+					i = format.Inverse(i)
+				}
+				parts = append(parts, fmt.Sprintf(x.text, format.Share(i)))
+			}
+		}
+		s.Text = fmt.Sprintf("%s, used lazily: %s.", t.Name, strings.Join(parts, "; "))
+		a.say(s)
+	}
+}

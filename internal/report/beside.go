@@ -1,0 +1,335 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/published"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// A Beside holds a run against published figures. Machines differ, so that ratios stand beside ratios;
+// values are given for the record.
+type Beside struct {
+	Name      string // of the data set: "lima-mounts"
+	Source    string // where the figures are from
+	Reference string // this run's target that the ratios on both sides are to; "" where no two targets match
+	Theirs    string // what the publication calls it
+	Rows      []BesideRow
+	Unmatched []string // cells of this run that the publication has nothing for
+	Unused    []string // published cells that this run has nothing for
+	Notes     []string // what cannot be said, and why
+}
+
+// A BesideRow is one metric of one cell with its published counterpart.
+type BesideRow struct {
+	Workload, Target, Metric string // of this run
+	Label, Unit              string
+	Better                   iotax.Better
+	TheirWorkload            string
+	TheirTarget              string
+	Value, TheirValue        stat.Interval  // medians over trials and over repetitions
+	Ratio, TheirRatio        *stat.Interval // to the reference, higher is better; nil for the reference itself and where there is none
+	Agree                    Agreement
+}
+
+// An Agreement says how a ratio and a published one lie to each other.
+type Agreement string
+
+const (
+	Overlap   Agreement = "agrees"     // the published ratio, or its interval, meets this run's interval
+	Above     Agreement = "loses less" // this run's ratio is surely the better one
+	Below     Agreement = "loses more" // this run's ratio is surely the worse one
+	Undecided Agreement = ""           // one of the two has no ratio, or this run's has no interval
+)
+
+// holdPlanned fills in what the plan wants beside the run, if that is at hand.
+func (r *Report) holdPlanned() {
+	p := r.Run.Presentation
+	if p == nil || p.Beside == nil {
+		return
+	}
+	if fs, ok := published.Figures(p.Beside.Published); ok {
+		r.HoldBeside(fs, *p.Beside, published.Caveat(p.Beside.Published))
+	}
+}
+
+// HoldBeside sets the run beside published figures, in place of any others. What is called what is told
+// by names; what is in no map is looked for as it is, whatever its case, hyphens and spaces. caveat is what
+// must be known of the figures.
+func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat string) {
+	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, void: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
+	b.index(fs)
+	b.Beside = &Beside{Name: names.Published}
+	var sources []string
+	for _, f := range fs {
+		if !slices.ContainsFunc(sources, func(s string) bool { return strings.HasPrefix(s, f.Source) }) {
+			sources = append(sources, f.Source)
+		}
+	}
+	b.Beside.Source = strings.Join(format.Cut(sources, 2, "source"), "; ")
+	b.pairs()
+	b.reference()
+	b.rows()
+	b.singles()
+	b.leftOver()
+	b.notes(caveat)
+}
+
+type besideKey struct{ workload, target, metric string }
+
+// A besidePair is a cell of the run and its published counterpart.
+type besidePair struct {
+	cell  Cell
+	their Cell
+}
+
+type besider struct {
+	*Report
+	names     iotax.Beside
+	theirs    map[besideKey][]float64 // by published names
+	order     []besideKey             // as published
+	cells     []Cell                  // published, in order
+	ours      map[Cell][]*Trial
+	void      map[string]map[int]bool
+	pair      []besidePair
+	single    map[Cell]bool // published cells of which single figures were named
+	unmatched []string
+}
+
+func (b *besider) index(fs []published.Figure) {
+	for _, f := range fs {
+		if !figures(f.Value, f.Unit) {
+			continue
+		}
+		k := besideKey{f.Workload, f.Target, f.Metric}
+		if b.theirs[k] == nil {
+			b.order = append(b.order, k)
+		}
+		b.theirs[k] = append(b.theirs[k], f.Value)
+		if c := (Cell{f.Target, f.Workload}); !slices.Contains(b.cells, c) {
+			b.cells = append(b.cells, c)
+		}
+	}
+	for _, t := range b.Trials {
+		c := Cell{t.Target, t.Workload}
+		b.ours[c] = append(b.ours[c], t)
+		if t.Void != "" {
+			if b.void[t.Workload] == nil {
+				b.void[t.Workload] = map[int]bool{}
+			}
+			b.void[t.Workload][t.Block] = true
+		}
+	}
+}
+
+// figures tells a measured value from one that stands for nothing: a direction that was not measured is printed as 0. That there was
+// none of what is counted, as of retransmits, is a figure.
+func figures(v float64, unit string) bool {
+	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
+}
+
+func calls(names map[string]string, ours, theirs string) bool {
+	if name, ok := names[ours]; ok {
+		return name == theirs
+	}
+	return format.Fold(ours) == format.Fold(theirs)
+}
+
+// pairs finds the published counterpart of each cell. Sections that differ in their metric are one cell.
+func (b *besider) pairs() {
+	seen := map[Cell]bool{}
+	for _, s := range b.Sections {
+		for _, r := range s.Rows {
+			c := Cell{r.Target, s.Workload}
+			if seen[c] || r.Ran == 0 {
+				continue
+			}
+			seen[c] = true
+			i := slices.IndexFunc(b.cells, func(their Cell) bool {
+				return calls(b.names.Workloads, c.Workload, their.Workload) && calls(b.names.Targets, c.Target, their.Target)
+			})
+			if i < 0 {
+				b.unmatched = append(b.unmatched, c.String())
+				continue
+			}
+			b.pair = append(b.pair, besidePair{c, b.cells[i]})
+		}
+	}
+}
+
+// reference is the baseline where the publication has it, else the first target that it has.
+func (b *besider) reference() {
+	for _, p := range b.pair {
+		if p.cell.Target == b.Baseline || b.Beside.Reference == "" {
+			b.Beside.Reference, b.Beside.Theirs = p.cell.Target, p.their.Target
+		}
+		if p.cell.Target == b.Baseline {
+			return
+		}
+	}
+}
+
+// values are those of a cell's trials that count, by block.
+func (b *besider) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
+	for _, t := range b.ours[c] {
+		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
+			unit, better = v.Unit, v.Better
+			dots = append(dots, Dot{Block: t.Block, Value: v.Value, Void: b.void[c.Workload][t.Block]})
+		}
+	}
+	slices.SortStableFunc(dots, func(x, y Dot) int { return x.Block - y.Block })
+	return dots, unit, better
+}
+
+func counted(dots []Dot) []float64 {
+	r := Row{Dots: dots}
+	return r.Values()
+}
+
+// metricsOf are the published metrics of a cell with what this run calls them.
+func (b *besider) metricsOf(their Cell) (ours, theirs []string) {
+	for _, k := range b.order {
+		if k.workload != their.Workload || k.target != their.Target {
+			continue
+		}
+		name := strings.Replace(k.metric, ".stddev", ".sd", 1)
+		for mine, published := range b.names.Metrics {
+			if published == k.metric {
+				name = mine
+			}
+		}
+		ours, theirs = append(ours, name), append(theirs, k.metric)
+	}
+	return ours, theirs
+}
+
+func (b *besider) rows() {
+	for _, p := range b.pair {
+		ours, theirs := b.metricsOf(p.their)
+		found := false
+		for i, metric := range ours {
+			dots, unit, better := b.values(p.cell, metric)
+			if len(counted(dots)) == 0 {
+				continue
+			}
+			found = true
+			published := b.theirs[besideKey{p.their.Workload, p.their.Target, theirs[i]}]
+			row := BesideRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
+				TheirWorkload: p.their.Workload, TheirTarget: p.their.Target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(published)}
+			if p.cell.Target != b.Beside.Reference && better != iotax.Neither {
+				base, _, _ := b.values(Cell{b.Beside.Reference, p.cell.Workload}, metric)
+				row.Ratio = b.ratio(base, dots, better)
+				row.TheirRatio = theirRatio(b.theirs[besideKey{p.their.Workload, b.Beside.Theirs, theirs[i]}], published, better)
+				row.Agree = agree(row.Ratio, row.TheirRatio)
+			}
+			b.Beside.Rows = append(b.Beside.Rows, row)
+		}
+		if !found {
+			b.unmatched = append(b.unmatched, p.cell.String())
+		}
+	}
+}
+
+// singles are the figures that are named one by one, as published. They have no counterpart of the reference's, and so
+// no ratio.
+func (b *besider) singles() {
+	b.single = map[Cell]bool{}
+	for _, k := range b.order {
+		for _, ours := range slices.Sorted(maps.Keys(b.names.Values)) {
+			o := strings.Split(ours, " / ")
+			if len(o) != 3 || b.names.Values[ours] != k.target+" / "+k.workload+" / "+k.metric {
+				continue
+			}
+			cell := Cell{o[0], o[1]}
+			dots, unit, better := b.values(cell, o[2])
+			if len(counted(dots)) == 0 {
+				continue
+			}
+			b.single[Cell{k.target, k.workload}] = true
+			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
+			b.Beside.Rows = append(b.Beside.Rows, BesideRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
+				TheirWorkload: k.workload, TheirTarget: k.target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(b.theirs[k])})
+		}
+	}
+}
+
+func (b *besider) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
+	if b.Run.Imported() {
+		c, err := stat.Unpaired(counted(base), counted(dots), better, stat.Options{Alpha: b.Alpha})
+		if err != nil {
+			return nil
+		}
+		return &c.Interval
+	}
+	bs, xs := PairDots(base, dots, false)
+	d, err := stat.Pair(bs, xs, better)
+	if err != nil {
+		return nil
+	}
+	i, err := stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	if err != nil {
+		return nil
+	}
+	return &i
+}
+
+// theirRatio is the ratio of two published samples. Its interval, where both have two repetitions, is that
+// of samples which were not taken in turns.
+func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
+	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})
+	if err != nil {
+		return nil
+	}
+	return &c.Interval
+}
+
+func agree(ours, theirs *stat.Interval) Agreement {
+	if ours == nil || theirs == nil || !ours.Bounded() || math.IsNaN(theirs.Estimate) {
+		return Undecided
+	}
+	lo, hi := theirs.Estimate, theirs.Estimate
+	if theirs.Bounded() {
+		lo, hi = theirs.Lo, theirs.Hi
+	}
+	switch {
+	case ours.Lo > hi:
+		return Above
+	case ours.Hi < lo:
+		return Below
+	}
+	return Overlap
+}
+
+func (b *besider) leftOver() {
+	for _, c := range b.cells {
+		used := slices.ContainsFunc(b.pair, func(p besidePair) bool { return p.their == c })
+		if !used && !b.single[c] {
+			b.Beside.Unused = append(b.Beside.Unused, c.String())
+		}
+	}
+	b.Beside.Unmatched = b.unmatched
+}
+
+func (b *besider) notes(caveat string) {
+	say := func(format string, args ...any) {
+		b.Beside.Notes = append(b.Beside.Notes, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case len(b.Beside.Rows) == 0:
+		say("Nothing of this run is called as in %s; say what is what with beside: in the plan or --beside-map.", b.Beside.Name)
+	case b.Beside.Reference != b.Baseline:
+		say("The publication has nothing like %s, so that the ratios on both sides are to %s.", b.Baseline, b.Beside.Reference)
+	}
+	if len(b.Beside.Rows) > 0 {
+		say("Another machine, another time: only ratios may be compared.")
+	}
+	if caveat != "" {
+		say("Of the published figures: %s", caveat)
+	}
+}

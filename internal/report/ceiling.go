@@ -1,0 +1,65 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// cpuBound notes that a cell comes near to what the load generator can do at all: its median number of
+// I/Os is more than half of the null-engine ceiling, that of one thread times the job's threads, or times
+// this host's CPUs where these are fewer. The ceiling is this host's. A guest's own is lower, so that
+// the note comes late there; a machine elsewhere has another.
+func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
+	c := b.Run.Calibration
+	elsewhere := target.Facts["machine.kernel"] != "" && target.Facts["accel"] == ""
+	if c == nil || !(c.NullIOPS > 0) || elsewhere {
+		return
+	}
+	var rates []float64
+	threads := 1
+	for _, t := range trials {
+		if !b.Counts(t) {
+			continue
+		}
+		if rate := totalIOPS(t); rate > 0 {
+			rates = append(rates, rate)
+		}
+		if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil && n > threads {
+			threads = n
+		}
+	}
+	if n, err := strconv.Atoi(b.Run.Environment["cpu.count"]); err == nil && n > 0 {
+		threads = min(threads, n)
+	}
+	ceiling := c.NullIOPS * float64(threads)
+	got := stat.Median(rates).Estimate
+	if !(got > ceiling/2) {
+		return
+	}
+	exact := func(x float64) string {
+		return format.Number(stat.Interval{Estimate: x, Lo: x, Hi: x}, iotax.PerSecond)
+	}
+	b.note(r, iotax.Finding{Rule: "cpu-bound", Severity: iotax.Warning,
+		Mend: "use larger blocks or more `numjobs`, and read the number as one of this host's CPU"},
+		Item{Lead: fmt.Sprintf("more than half of the %s IOPS that the load generator reaches here with an engine that does nothing:", exact(ceiling)),
+			Detail: exact(got), Cells: []Cell{{r.Target, s.Workload}}})
+}
+
+// totalIOPS is the number of I/Os a second in all directions.
+func totalIOPS(t *Trial) float64 {
+	sum := 0.0
+	for v := range t.All() {
+		if kind, metric, ok := strings.Cut(v.Name, "."); ok && metric == "iops" && (kind == "read" || kind == "write" || kind == "trim") {
+			sum += v.Value
+		}
+	}
+	if v, ok := t.Value("mixed.iops"); ok && sum == 0 {
+		return v.Value
+	}
+	return sum
+}

@@ -1,0 +1,243 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// answer is the comparison in a sentence: the largest loss that is sure, else the largest gain, else that
+// nothing changed, else that nothing can be said; and what could not be judged.
+func (c *Comparison) answer() string {
+	var best *Change
+	worst := c.worst()
+	judged, unsure, unjudged := 0, 0, 0
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		switch {
+		case r.Verdict == stat.NoVerdict:
+			continue
+		case report.Conclusive(r.Verdict):
+			judged++
+		case report.Unsure(r.Verdict):
+			judged++
+			unsure++
+		default:
+			unjudged++
+		}
+		if r.Verdict == stat.Better && (best == nil || r.Judged(c.By).Estimate > best.Judged(c.By).Estimate) {
+			best = r
+		}
+	}
+	var s string
+	switch {
+	case len(c.Rows) == 0:
+		s = "The runs have no target and workload in common"
+	case worst != nil:
+		s = c.changeSentence(worst)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest loss of %d comparisons", judged)
+		}
+	case best != nil:
+		s = c.changeSentence(best)
+		if judged > 1 {
+			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+		}
+	case judged == 0:
+		s = "Nothing can be judged: see the notes"
+		unjudged = 0
+	case unsure == 0 && judged == 1:
+		s = fmt.Sprintf("Nothing changed: the one comparison is within ± %s", format.Percent(c.Margin))
+	case unsure == 0:
+		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, format.Percent(c.Margin))
+	default:
+		s = fmt.Sprintf("No change is sure: %d of %s need more blocks", unsure, format.Plural(judged, "comparison"))
+		if judged == 1 {
+			s = "No change is sure: the one comparison needs more blocks"
+		}
+	}
+	var rest []string
+	if unjudged > 0 {
+		rest = append(rest, fmt.Sprintf("%d more cannot be judged", unjudged))
+	}
+	if n := len(c.OnlyA); n > 0 {
+		rest = append(rest, fmt.Sprintf("%d only in A", n))
+	}
+	if n := len(c.OnlyB); n > 0 {
+		rest = append(rest, fmt.Sprintf("%d only in %s", n, c.Letter))
+	}
+	if len(rest) > 0 {
+		s += " (" + strings.Join(rest, ", ") + ")"
+	}
+	return s + "."
+}
+
+// worst is the row of the largest loss that is sure; nil where there is none.
+func (c *Comparison) worst() *Change {
+	var worst *Change
+	for i := range c.Rows {
+		if r := &c.Rows[i]; r.Verdict == stat.Worse && (worst == nil || r.Judged(c.By).Estimate < worst.Judged(c.By).Estimate) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// AnswerOfAll is the answer of several comparisons with the same A.
+func AnswerOfAll(all []*Comparison) string {
+	var of *Comparison
+	var worst *Change
+	for _, c := range all {
+		if r := c.worst(); r != nil && (worst == nil || r.Judged(c.By).Estimate < worst.Judged(c.By).Estimate) {
+			of, worst = c, r
+		}
+	}
+	if worst == nil {
+		return fmt.Sprintf("%s against A: nothing is lost for sure.", format.Plural(len(all), "run"))
+	}
+	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
+}
+
+// changeSentence says what one row came to: "guest: 4k random read IOPS fell to 82 % [80–84]". A time
+// that rises is told as one that rises, although its ratio, higher being better, falls.
+func (c *Comparison) changeSentence(r *Change) string {
+	what := r.Target + ": " + format.Subject(r.Workload, r.Label)
+	if c.By == ByLoss {
+		what += " against " + c.A.Baseline
+	}
+	i := r.Judged(c.By).Interval
+	if r.Better == iotax.Down {
+		i = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
+	}
+	if i.Estimate >= 1 {
+		p := format.Places(i.Estimate, format.Half(i))
+		return fmt.Sprintf("%s rose to %s× [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
+	}
+	i = stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
+	p := format.Places(i.Estimate, format.Half(i))
+	return fmt.Sprintf("%s fell to %s %% [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
+}
+
+// RunLine says which run a side is.
+func RunLine(r *report.Report) string {
+	parts := []string{}
+	for _, s := range []string{r.Run.ID, r.Run.Name} {
+		if s = format.Clean(s); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if !r.Run.Start.IsZero() {
+		parts = append(parts, r.Run.Start.UTC().Format("2006-01-02 15:04")+" UTC")
+	}
+	switch {
+	case r.Protocol.LeastBlocks == r.Protocol.MostBlocks:
+		parts = append(parts, format.Plural(r.Protocol.MostBlocks, "block"))
+	default:
+		parts = append(parts, fmt.Sprintf("%d–%d blocks", r.Protocol.LeastBlocks, r.Protocol.MostBlocks))
+	}
+	if r.Run.Status != iotax.Done && r.Run.Status != "" {
+		parts = append(parts, string(r.Run.Status))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Method says what the brackets mean, and what they do not know.
+func (c *Comparison) Method() string {
+	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, format.Percent(c.Margin))
+	if c.Family > 1 {
+		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, format.Percent(1-stat.Confidence))
+	}
+	return s + " The runs were not interleaved: the intervals know the noise inside each run, and not what drifted between them."
+}
+
+// Gate says how the gate ended; "" without one.
+func (c *Comparison) Gate() string {
+	switch {
+	case c.FailOn == FailOnNothing:
+		return ""
+	case !c.Failed:
+		return fmt.Sprintf("Gate (fail on %s): passed.", c.FailOn)
+	}
+	s := fmt.Sprintf("Gate (fail on %s): failed: ", c.FailOn)
+	const most = 3
+	if n := len(c.Reasons); n > most+1 {
+		return s + strings.Join(c.Reasons[:most], "; ") + fmt.Sprintf("; and %d more.", n-most)
+	}
+	return s + strings.Join(c.Reasons, "; ") + "."
+}
+
+// Notes are the findings of all rows, equal ones of several cells put together, in the order of the rows.
+func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
+	var notes []report.Note
+	refs := map[CellMetric][]int{}
+	for _, r := range c.Rows {
+		for _, f := range r.Findings {
+			i := -1
+			for k, n := range notes {
+				if n.Rule == f.Rule && n.Mend == f.Mend && n.Items[0].Evidence == f.Evidence {
+					i = k
+				}
+			}
+			if i < 0 {
+				i = len(notes)
+				notes = append(notes, report.Note{Number: i + 1, Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []report.Item{{Evidence: f.Evidence}}})
+			}
+			it := &notes[i].Items[0]
+			cell := report.Cell{Target: r.Target, Workload: r.Workload}
+			seen := false
+			for _, have := range it.Cells {
+				seen = seen || have == cell
+			}
+			if !seen {
+				it.Cells = append(it.Cells, cell)
+			}
+			refs[r.CellMetric] = append(refs[r.CellMetric], i+1)
+		}
+	}
+	cells := map[string][]report.Cell{}
+	for _, r := range c.Rows {
+		if cell := (report.Cell{Target: r.Target, Workload: r.Workload}); !slices.Contains(cells[r.Target], cell) {
+			cells[r.Target] = append(cells[r.Target], cell)
+		}
+	}
+	for i := range notes {
+		it := &notes[i].Items[0]
+		for target, all := range cells {
+			if len(all) > 1 && !slices.ContainsFunc(all, func(c report.Cell) bool { return !slices.Contains(it.Cells, c) }) {
+				at := slices.Index(it.Cells, all[0])
+				it.Cells[at].Workload = "" // all of its workloads: the target says enough
+				it.Cells = slices.DeleteFunc(it.Cells, func(c report.Cell) bool { return c.Target == target && c.Workload != "" })
+			}
+		}
+	}
+	return notes, refs
+}
+
+// Banner is what the banners of the two runs' reports say; "" where neither has one.
+func (c *Comparison) Banner() string { return BannerOfAll([]*Comparison{c}) }
+
+// BannerOfAll is the banner of several comparisons with the same A.
+func BannerOfAll(all []*Comparison) string {
+	var letters []string
+	text := ""
+	add := func(letter string, r *report.Report) {
+		if b := r.Banner(); b != "" {
+			letters, text = append(letters, letter), b
+		}
+	}
+	for i, c := range all {
+		if i == 0 {
+			add("A", c.A)
+		}
+		add(c.Letter, c.B)
+	}
+	if text == "" {
+		return ""
+	}
+	return "In " + strings.Join(letters, " and ") + ": " + text
+}

@@ -1,0 +1,473 @@
+// Package compare says what changed from one report to another, and whether that passes.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// A Comparison is what changed from one saved run, A, to another, B: a row for each target, workload
+// and headline metric that both have. The runs were not interleaved; see stat.Change for what its
+// intervals know.
+type Comparison struct {
+	A, B   *report.Report
+	Letter string // that B goes by: "B", unless several runs are held against A
+	By     By
+	Margin float64 // δ of the verdicts, a ratio
+	Alpha  float64 // of the intervals, and of all worse and better verdicts together
+	Answer string  // one sentence: what changed most
+
+	Rows         []Change // in A's order
+	OnlyA, OnlyB []CellMetric
+	Differences  []Difference // in the environment and the way of measuring
+	Findings     []iotax.Finding
+	Family       int // verdicts that Holm's adjustment counts
+
+	FailOn  FailOn
+	Failed  bool     // the gate failed
+	Reasons []string // why, worst first
+
+	called map[report.Cell]string // the workload of a cell of A in B; "" is none
+}
+
+// inB is what B calls a number of A.
+func (c *Comparison) inB(k CellMetric) CellMetric {
+	k.Workload = c.called[report.Cell{Target: k.Target, Workload: k.Workload}]
+	return k
+}
+
+// renamed adds the workloads that have another name in B, and are compared because they did the same.
+func (c *Comparison) renamed() {
+	for i, r := range c.Rows {
+		to := c.inB(r.CellMetric).Workload
+		if to != r.Workload && (i == 0 || c.Rows[i-1].Target != r.Target || c.Rows[i-1].Workload != r.Workload) {
+			c.Differences = append(c.Differences, Difference{Where: []string{r.Target}, Key: "name of the workload", A: r.Workload, B: to})
+		}
+	}
+}
+
+// By says what the verdicts are drawn from.
+type By string
+
+const (
+	ByValue By = "value" // B's value over A's
+	ByLoss  By = "loss"  // B's ratio to the baseline over A's: a change of the host cancels
+)
+
+// FailOn says which verdicts fail the gate.
+type FailOn string
+
+const (
+	FailOnNothing FailOn = ""
+	FailOnWorse   FailOn = "worse"   // worse by more than the margin, or no longer to be judged
+	FailOnDiffers FailOn = "differs" // worse or better, or no longer to be judged
+)
+
+// Options choose how Compare judges.
+type Options struct {
+	Margin float64 // negative: that of B
+	By     By      // "" is ByValue
+	FailOn FailOn
+	Letter string // of the run that is held against A; "" is B
+}
+
+// A Change is one cell and metric in both runs.
+type Change struct {
+	CellMetric
+	Label    string
+	Unit     string // base unit
+	Better   iotax.Better
+	Baseline bool          // the target is the baseline that both runs share
+	A, B     stat.Interval // median over the trials that count
+
+	Ratio *stat.Change // B to A, higher is better; nil where one has no values
+	Loss  *stat.Change // (B to its baseline) to (A to its baseline); nil for the baseline, and without a common one
+
+	Verdict  stat.Verdict
+	P        float64 // of the hypothesis that the change is within the margin; NaN where nothing is judged
+	Adjusted float64 // P after Holm
+	Holm     bool    // the interval alone would have been worse or better
+	Lost     bool    // A's number may be quoted, and B has none to hold against it
+	Findings []iotax.Finding
+}
+
+// A CellMetric names a number of a run.
+type CellMetric struct{ Target, Workload, Metric string }
+
+// String names the cell and what the metric is to people.
+func (c CellMetric) String() string {
+	return report.Cell{Target: c.Target, Workload: c.Workload}.String() + ": " + format.Label(c.Metric)
+}
+
+// Judged is the change that the verdict is about.
+func (c *Change) Judged(by By) *stat.Change {
+	if by == ByLoss {
+		return c.Loss
+	}
+	return c.Ratio
+}
+
+// Of compares two runs, paired by target, workload and metric.
+func Of(a, b *report.Report, o Options) *Comparison {
+	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Letter: cmp.Or(o.Letter, "B"), Alpha: min(a.Alpha, b.Alpha)}
+	if c.Margin < 0 || math.IsNaN(c.Margin) {
+		c.Margin = b.Margin
+	}
+	sides := [2]side{sideOf(a), sideOf(b)}
+	c.called = counterparts(sides[0], sides[1])
+	both := map[CellMetric]bool{}
+	for _, k := range sides[0].order {
+		kb := c.inB(k)
+		if sides[1].rows[kb].Row == nil {
+			c.OnlyA = append(c.OnlyA, k)
+			continue
+		}
+		both[kb] = true
+		c.Rows = append(c.Rows, c.change(k, sides))
+	}
+	for _, k := range sides[1].order {
+		if !both[k] {
+			c.OnlyB = append(c.OnlyB, k)
+		}
+	}
+	c.holm()
+	c.Differences = differencesOf(a, b)
+	c.tell()
+	c.renamed()
+	c.Answer = c.answer()
+	c.gate(sides[0])
+	return c
+}
+
+// A side is a report by cell and metric.
+type side struct {
+	*report.Report
+	rows  map[CellMetric]located
+	order []CellMetric
+	works map[report.Cell]work
+
+	emulated map[string]bool // targets
+}
+
+func (s side) work(k CellMetric) work {
+	return s.works[report.Cell{Target: k.Target, Workload: k.Workload}]
+}
+
+type located struct {
+	*report.Section
+	*report.Row
+}
+
+func sideOf(r *report.Report) side {
+	s := side{Report: r, rows: map[CellMetric]located{}, works: works(r.Trials), emulated: map[string]bool{}}
+	for _, name := range r.Emulated() {
+		s.emulated[name] = true
+	}
+	for i := range r.Sections {
+		sec := &r.Sections[i]
+		for j := range sec.Rows {
+			k := CellMetric{sec.Rows[j].Target, sec.Workload, sec.Metric}
+			if s.rows[k].Row == nil {
+				s.order = append(s.order, k)
+			}
+			s.rows[k] = located{sec, &sec.Rows[j]}
+		}
+	}
+	return s
+}
+
+// CellMetrics names the numbers of a report, in the order of its rows.
+func CellMetrics(r *report.Report) []CellMetric { return sideOf(r).order }
+
+// SideName is the letter of the first or the second run.
+func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i] }
+
+// unfit says why the number of a row must not be held against another, whatever the other is: the
+// verdict that stands for it, and the rule. Faults of the baseline do not count: a value has none.
+func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
+	row := s.rows[k].Row
+	if len(row.Values()) == 0 {
+		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number", Mend: "look at the run (`iotax report`)"}
+		if row.Err != "" {
+			why, mend, _ := strings.Cut(report.Brief(row.Err), "\n  mend: ")
+			f.Evidence, f.Mend = why, cmp.Or(mend, f.Mend)
+		}
+		for _, n := range row.Notes {
+			if note := s.Notes[n-1]; note.Rule == "cell-not-measured" {
+				i := slices.IndexFunc(note.Items, func(it report.Item) bool { return it.About(k.Target, k.Workload) })
+				f.Evidence, f.Mend = note.Items[max(i, 0)].Evidence, cmp.Or(note.Mend, f.Mend)
+			}
+		}
+		return stat.NoResult, f
+	}
+	for _, n := range row.Notes {
+		note := s.Notes[n-1]
+		if note.Severity != iotax.Invalid || note.Rule == "no-ratio" {
+			continue
+		}
+		for _, it := range note.Items {
+			if !it.About(k.Target, k.Workload) {
+				continue
+			}
+			v := stat.NotComparable
+			if note.Rule == "too-many-void" {
+				v = stat.TooManyVoid
+			}
+			return v, iotax.Finding{Rule: note.Rule, Severity: note.Severity, Evidence: it.Evidence, Mend: note.Mend}
+		}
+	}
+	return stat.NoVerdict, iotax.Finding{}
+}
+
+func (s side) durability(target string) iotax.Durability {
+	for _, t := range s.Run.Targets {
+		if t.Name == target {
+			return t.Durability
+		}
+	}
+	return ""
+}
+
+func (c *Comparison) change(k CellMetric, sides [2]side) Change {
+	keys := [2]CellMetric{k, c.inB(k)}
+	a, b := sides[0].rows[k], sides[1].rows[keys[1]]
+	ch := Change{CellMetric: k, Label: b.Label, Unit: cmp.Or(b.Unit, a.Unit), Better: cmp.Or(b.Better, a.Better),
+		Baseline: c.A.Baseline == k.Target && c.B.Baseline == k.Target, A: a.Value, B: b.Value, P: math.NaN(), Adjusted: math.NaN()}
+	refuse := func(v stat.Verdict, f iotax.Finding) {
+		ch.Verdict = cmp.Or(ch.Verdict, v)
+		ch.Findings = append(ch.Findings, f)
+	}
+	fit := [2]bool{}
+	for i, s := range sides {
+		v, f := s.unfit(keys[i])
+		fit[i] = v == stat.NoVerdict
+		if !fit[i] {
+			f.Evidence = "in " + c.SideName(i) + ": " + f.Evidence
+			refuse(v, f)
+		}
+	}
+	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
+		refuse(stat.NotRanked, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
+			Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
+	}
+	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
+		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
+		refuse(stat.NotRanked, iotax.Finding{Rule: "emulated", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Mend: "compare runs whose guests both had an accelerator"})
+	}
+	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
+		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
+			Mend: "compare runs that did the same"})
+	}
+	if ch.Better == iotax.Neither && ch.Verdict == "" {
+		ch.Verdict = stat.NotRanked
+	}
+	ch.Lost = fit[0] && ch.Verdict != "" && ch.Better != iotax.Neither
+
+	if len(a.Values()) > 0 && len(b.Values()) > 0 {
+		if r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha}); err == nil {
+			ch.Ratio = &r
+		} else {
+			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"})
+		}
+	}
+	x, y := c.losses(k, ch.Better, sides)
+	phi := c.autocorrelation()
+	if len(x) > 0 && len(y) > 0 {
+		if r, err := stat.EstimateChange(x, y, stat.Options{Alpha: c.Alpha, Autocorrelation: phi}); err == nil {
+			ch.Loss = &r
+		}
+	}
+	if ch.Verdict != "" {
+		return ch
+	}
+	if c.By == ByLoss {
+		switch {
+		case ch.Baseline: // what the others are held against
+			return ch
+		case ch.Loss == nil:
+			refuse(stat.NotRanked, iotax.Finding{Rule: "no-common-baseline", Severity: iotax.Warning,
+				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure both with the same baseline"})
+			ch.Lost = true
+			return ch
+		}
+		ch.judge(ch.Loss, c, x, y, phi)
+		return ch
+	}
+	xs, ys := report.Logs(a.Values()), report.Logs(b.Values())
+	if ch.Better == iotax.Down {
+		xs, ys = ys, xs
+	}
+	ch.judge(ch.Ratio, c, xs, ys, 0)
+	return ch
+}
+
+// judge draws the verdict of one interval and the p value that Holm adjusts: that of the margin on the
+// side where the estimate lies.
+func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
+	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
+		ch.Findings = append(ch.Findings, iotax.Finding{Rule: "few-trials", Severity: iotax.Info,
+			Evidence: fmt.Sprintf("an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter),
+			Mend:     fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`)", stat.LeastTrials)})
+		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
+	}
+	if !r.Bounded() {
+		return
+	}
+	ch.P = report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) })
+}
+
+// losses are the log ratios to the common baseline, one a block, of both runs; none where they share no
+// baseline that may be quoted and promises the same.
+func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
+	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
+	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {
+		return nil, nil
+	}
+	bases, keys := [2]CellMetric{base, c.inB(base)}, [2]CellMetric{k, c.inB(k)}
+	if sides[0].emulated[base.Target] != sides[1].emulated[base.Target] || unlike(sides[0].work(bases[0]), sides[1].work(bases[1]), c.Letter) != "" {
+		return nil, nil
+	}
+	var d [2][]float64
+	for i, s := range sides {
+		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, "imported") { // imported trials have no blocks
+			return nil, nil
+		}
+		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {
+			return nil, nil
+		}
+		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
+		var err error
+		if d[i], err = stat.Pair(bs, xs, better); err != nil {
+			return nil, nil // the row says no-ratio
+		}
+	}
+	return d[0], d[1]
+}
+
+func hasRule(fs []iotax.Finding, rule string) bool {
+	return slices.ContainsFunc(fs, func(f iotax.Finding) bool { return f.Rule == rule })
+}
+
+// autocorrelation is the larger of what the two rigs were found to have.
+func (c *Comparison) autocorrelation() float64 {
+	return max(c.A.Run.Calibration.Autocorrelation(), c.B.Run.Calibration.Autocorrelation())
+}
+
+// holm takes back verdicts that are no wonder among so many: all "worse" and "better" of the comparison
+// together are wrong with probability alpha at most.
+func (c *Comparison) holm() {
+	p := make([]float64, len(c.Rows))
+	for i, r := range c.Rows {
+		p[i] = r.P
+		if !math.IsNaN(r.P) {
+			c.Family++
+		}
+	}
+	for i, q := range stat.Holm(p) {
+		r := &c.Rows[i]
+		if r.Adjusted = q; (r.Verdict == stat.Worse || r.Verdict == stat.Better) && q > c.Alpha {
+			r.Verdict, r.Holm = stat.Inconclusive, true
+		}
+	}
+}
+
+// tell adds the findings about the comparison as a whole.
+func (c *Comparison) tell() {
+	if n := len(c.Differences); n > 0 {
+		var keys []string
+		for _, d := range c.Differences {
+			if !slices.Contains(keys, d.Key) {
+				keys = append(keys, d.Key)
+			}
+		}
+		if len(keys) > 6 {
+			keys = append(keys[:5], fmt.Sprintf("%d more", len(keys)-5))
+		}
+		f := iotax.Finding{Rule: "environment-differs", Severity: iotax.Warning,
+			Evidence: "the runs differ in " + strings.Join(keys, ", "),
+			Mend:     "change one thing at a time; compare the ratios to the same baseline (`--by loss`)"}
+		if c.By == ByLoss {
+			f.Mend, _, _ = strings.Cut(f.Mend, "; ")
+		}
+		c.Findings = append(c.Findings, f)
+	}
+	var moved []string
+	var by *Change
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if r.Baseline && c.By == ByValue && (r.Verdict == stat.Worse || r.Verdict == stat.Better) {
+			moved = append(moved, fmt.Sprintf("%s %s", format.Subject(r.Workload, r.Label), format.Ratio(r.Ratio.Interval)))
+			by = r
+		}
+	}
+	if by != nil && slices.ContainsFunc(c.Rows, func(r Change) bool { return r.Loss != nil }) {
+		c.Findings = append(c.Findings, iotax.Finding{Rule: "baseline-changed", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("%s itself changed (%s): the host is in every value", by.Target, strings.Join(moved, ", ")),
+			Mend:     "read the ratios against the baseline, or judge by them (`--by loss`)"})
+	}
+	var undone int
+	for _, r := range c.Rows {
+		if r.Holm {
+			undone++
+		}
+	}
+	if undone > 0 {
+		are := "are"
+		if undone == 1 {
+			are = "is"
+		}
+		c.Findings = append(c.Findings, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info,
+			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are),
+			Mend:     "measure that cell again, alone or more often"})
+	}
+}
+
+// gate decides, and says why. What A had and B cannot show fails as well: a target that does not start
+// any more is no success.
+func (c *Comparison) gate(a side) {
+	if c.FailOn == FailOnNothing {
+		return
+	}
+	type reason struct {
+		rank float64
+		text string
+	}
+	var reasons []reason
+	judged := 0
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if report.Conclusive(r.Verdict) || r.Verdict == stat.Inconclusive {
+			judged++
+		}
+		if v := r.Judged(c.By); r.Verdict == stat.Worse || r.Verdict == stat.Better && c.FailOn == FailOnDiffers {
+			reasons = append(reasons, reason{v.Estimate, fmt.Sprintf("%s is %s: %s", r.CellMetric, r.Verdict, format.Ratio(v.Interval))})
+		}
+		if r.Lost {
+			why := r.Findings[0]
+			reasons = append(reasons, reason{math.Inf(1), fmt.Sprintf("%s cannot be judged: %s: %s", r.CellMetric, why.Rule, why.Evidence)})
+		}
+	}
+	for _, k := range c.OnlyA {
+		if v, _ := a.unfit(k); v == stat.NoVerdict {
+			reasons = append(reasons, reason{math.Inf(1), k.String() + " is missing in " + c.Letter})
+		}
+	}
+	if judged == 0 && len(reasons) == 0 {
+		reasons = append(reasons, reason{0, "nothing could be compared"})
+	}
+	slices.SortStableFunc(reasons, func(x, y reason) int { return cmp.Compare(x.rank, y.rank) })
+	for _, r := range reasons {
+		c.Reasons = append(c.Reasons, r.text)
+	}
+	c.Failed = len(reasons) > 0
+}

@@ -1,0 +1,186 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+)
+
+// A work is what was done in a cell: the options of its job without those that have their default, as iotax.JobFact has them,
+// and its caches. A verdict across unlike work would be about the job, and not about what it ran on.
+type work struct {
+	options map[string]string // several values, of trials that did not do the same, are joined
+	partly  bool              // not all options are known
+}
+
+const notSet = "not set"
+
+// works are those of the cells that trials were measured in.
+func works(trials []*report.Trial) map[report.Cell]work {
+	jobs := map[string]map[string]string{} // by their text, which thousands of trials have in common
+	distinct := map[report.Cell][]map[string]string{}
+	seen := map[report.Cell]map[string]bool{}
+	for _, t := range trials {
+		if t.Err != "" {
+			continue
+		}
+		text := cmp.Or(t.Facts[iotax.JobFact], factsJob(t.Facts))
+		job := jobs[text]
+		if job == nil {
+			if err := json.Unmarshal([]byte(text), &job); err != nil {
+				job = map[string]string{iotax.JobFact: text} // not iotax's own: the same only where the text is
+			}
+			jobs[text] = job
+		}
+		caches := "warm"
+		if t.Cold {
+			caches = "cold"
+		}
+		c := report.Cell{Target: t.Target, Workload: t.Workload}
+		if seen[c] == nil {
+			seen[c] = map[string]bool{}
+		}
+		if key := text + caches; !seen[c][key] {
+			seen[c][key] = true
+			job = maps.Clone(job)
+			job["caches"] = caches
+			distinct[c] = append(distinct[c], job)
+		}
+	}
+	out := map[report.Cell]work{}
+	for c, jobs := range distinct {
+		w := work{options: map[string]string{}}
+		for _, k := range optionsOf(jobs...) {
+			var values []string
+			for _, job := range jobs {
+				v := job[k]
+				if v == "" {
+					v = notSet
+				}
+				if !slices.Contains(values, v) {
+					values = append(values, v)
+				}
+			}
+			slices.Sort(values)
+			w.options[k] = strings.Join(values, ", ")
+		}
+		w.partly = w.options[iotax.PartlyKnown] != ""
+		delete(w.options, iotax.PartlyKnown)
+		out[c] = w
+	}
+	return out
+}
+
+// factsJob is the job of a trial that has no iotax.JobFact, as far as its other facts have it.
+func factsJob(facts map[string]string) string {
+	job := map[string]string{iotax.PartlyKnown: "yes"}
+	for _, k := range []string{"bs", "direct", "iodepth", "ioengine", "numjobs", "rate", "rw", "size"} {
+		if v := facts[k]; v != "" {
+			job[k] = v
+		}
+	}
+	return iotax.JobText(job)
+}
+
+func optionsOf(jobs ...map[string]string) []string {
+	all := map[string]bool{}
+	for _, job := range jobs {
+		for k := range job {
+			all[k] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// workDifferences are the options in which two cells differ; "" is one that the results of a side do not show.
+func workDifferences(a, b work) []Difference {
+	if len(a.options) == 0 || len(b.options) == 0 {
+		return nil // nothing was measured
+	}
+	var out []Difference
+	value := func(w work, k string) string {
+		switch v := w.options[k]; {
+		case v != "":
+			return v
+		case w.partly:
+			return ""
+		}
+		return notSet
+	}
+	for _, k := range optionsOf(a.options, b.options) {
+		if x, y := value(a, k), value(b, k); x != y {
+			out = append(out, Difference{Key: k, A: x, B: y})
+		}
+	}
+	return out
+}
+
+// unlike says in what two cells did other work, or may have; "" where they did the same.
+func unlike(a, b work, letter string) string {
+	var said []string
+	for _, d := range workDifferences(a, b) {
+		d.A, d.B = shown(d.Key, d.A), shown(d.Key, d.B)
+		switch {
+		case d.A == "":
+			said = append(said, fmt.Sprintf("%s is %s and is not recorded in A", d.Key, d.B))
+		case d.B == "":
+			said = append(said, fmt.Sprintf("%s was %s and is not recorded in %s", d.Key, d.A, letter))
+		default:
+			said = append(said, fmt.Sprintf("%s was %s and is %s", d.Key, d.A, d.B))
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// shown gives a number of bytes its unit.
+func shown(key, v string) string {
+	if n, err := strconv.ParseFloat(v, 64); err == nil && slices.Contains([]string{"bs", "ba", "size", "io_size", "filesize", "offset", "offset_increment"}, key) {
+		return format.Value(format.Lone(n), "B")
+	}
+	return v
+}
+
+// counterparts are the names by which b has the workloads of a's cells: of the same work if it has that, under whatever name,
+// else the same name.
+func counterparts(a, b side) map[report.Cell]string {
+	out := map[report.Cell]string{}
+	taken := map[report.Cell]bool{}
+	cells := func(s side) (out []report.Cell) {
+		for _, k := range s.order {
+			if c := (report.Cell{Target: k.Target, Workload: k.Workload}); len(out) == 0 || out[len(out)-1] != c {
+				out = append(out, c)
+			}
+		}
+		return out
+	}
+	at := map[string][]report.Cell{}
+	for _, y := range cells(b) {
+		at[y.Target] = append(at[y.Target], y)
+	}
+	first := cells(a)
+	pair := func(fits func(x, y report.Cell) bool) {
+		for _, x := range first {
+			for _, y := range at[x.Target] {
+				if out[x] == "" && !taken[y] && fits(x, y) {
+					out[x], taken[y] = y.Workload, true
+				}
+			}
+		}
+	}
+	alike := func(x, y report.Cell) bool {
+		p, q := a.works[x], b.works[y]
+		return len(p.options) > 0 && len(q.options) > 0 && !p.partly && !q.partly && len(workDifferences(p, q)) == 0
+	}
+	pair(func(x, y report.Cell) bool { return x == y && alike(x, y) })
+	pair(func(x, y report.Cell) bool { return alike(x, y) })
+	pair(func(x, y report.Cell) bool { return x == y })
+	return out
+}

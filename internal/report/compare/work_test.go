@@ -1,0 +1,147 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/testenv/reporttest"
+	"iotax/stat"
+)
+
+// jobRun is a run of a baseline and one target whose trials did these jobs, in turns.
+func jobRun(workload string, values []float64, jobs ...string) *report.Report {
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
+	run.Workloads[0].Name = workload
+	for i, t := range trials {
+		t.Workload = workload
+		t.Facts = map[string]string{iotax.JobFact: jobs[i%len(jobs)]}
+		if facts, ok := strings.CutPrefix(jobs[i%len(jobs)], "facts:"); ok { // a trial without the fact
+			t.Facts = map[string]string{}
+			for _, f := range strings.Fields(facts) {
+				k, v, _ := strings.Cut(f, "=")
+				t.Facts[k] = v
+			}
+		}
+	}
+	return report.New(run, trials)
+}
+
+const (
+	plainJob = `{"bs":"4096","direct":"1","iodepth":"1","kind":"fio","numjobs":"1","rw":"randwrite"}`
+	syncJob  = `{"bs":"4096","direct":"1","fsync":"1","iodepth":"1","kind":"fio","numjobs":"1","rw":"randwrite"}`
+	textJob  = `{"bs":"4096","kind":"fio","partly known":"yes","rw":"randwrite"}`
+)
+
+func TestWorkDiffers(t *testing.T) {
+	job := func(key, value string) string {
+		return strings.Replace(plainJob, `"kind"`, `"`+key+`":"`+value+`","kind"`, 1)
+	}
+	for _, c := range []struct {
+		name string
+		a, b []string
+		want string // of the finding; "" is that the work is the same
+	}{
+		{"the same", []string{plainJob}, []string{plainJob}, ""},
+		{"a flush for each write", []string{plainJob}, []string{syncJob}, "fsync was not set and is 1"},
+		{"none any more", []string{syncJob}, []string{plainJob}, "fsync was 1 and is not set"},
+		{"buffered", []string{plainJob}, []string{strings.Replace(plainJob, `"direct":"1"`, `"direct":"0"`, 1)}, "direct was 1 and is 0"},
+		{"another mix", []string{job("rwmixread", "70")}, []string{job("rwmixread", "30")}, "rwmixread was 70 and is 30"},
+		{"another engine", []string{job("ioengine", "libaio")}, []string{job("ioengine", "io_uring")}, "ioengine was libaio and is io_uring"},
+		{"a job beside it", []string{plainJob}, []string{job("2.rw", "read")}, "2.rw was not set and is read"},
+		{"of another kind", []string{`{"command":"dd","kind":"command"}`}, []string{`{"command":"cp","kind":"command"}`}, "command was dd and is cp"},
+		{"not the same in all trials", []string{plainJob}, []string{plainJob, syncJob}, "fsync was not set and is 1, not set"},
+		{"options that a text does not show", []string{plainJob}, []string{textJob}, "direct was 1 and is not recorded in B"},
+		{"the other way round", []string{textJob}, []string{plainJob}, "direct is 1 and is not recorded in A"},
+		{"two texts", []string{textJob}, []string{textJob}, ""},
+		{"facts of another size", []string{"facts:bs=4k rw=randread"}, []string{"facts:bs=64k rw=randread"}, "bs was 4k and is 64k"},
+		{"the same facts", []string{"facts:bs=4k rw=randread"}, []string{"facts:bs=4k rw=randread"}, ""},
+		{"a job that is none", []string{"{"}, []string{plainJob}, "job was { and is not set"},
+	} {
+		cmp := Of(jobRun("w", reporttest.Flat100, c.a...), jobRun("w", reporttest.Flat50, c.b...), Options{FailOn: FailOnWorse})
+		r := cmp.row(t, "b", "w")
+		i := slices.IndexFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "work-differs" })
+		if c.want == "" {
+			if i >= 0 || r.Verdict != stat.Worse || r.Loss == nil {
+				t.Errorf("%s: %q, %v", c.name, r.Verdict, r.Findings)
+			}
+			continue
+		}
+		if r.Verdict != stat.NotRanked || r.Loss != nil || !cmp.Failed || i < 0 || !strings.Contains(r.Findings[i].Evidence, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.name, r.Verdict, r.Findings, c.want)
+		}
+		if a, b := Work(cmp.A, report.Cell{Target: "b", Workload: "w"}), Work(cmp.B, report.Cell{Target: "b", Workload: "w"}); a == b {
+			t.Errorf("%s: a trend has both: %s", c.name, a)
+		}
+	}
+}
+
+// Jobs that do the same are compared whatever they are called; a name alone does not make two jobs one.
+func TestRenamedWorkload(t *testing.T) {
+	c := Of(jobRun("4k write", reporttest.Flat100, plainJob), jobRun("randwrite-4k", reporttest.Flat50, plainJob), Options{})
+	if r := c.row(t, "b", "4k write"); r.Verdict != stat.Worse || r.Loss == nil || len(c.OnlyA)+len(c.OnlyB) > 0 {
+		t.Errorf("%q, loss %v, only in A %v, only in B %v", r.Verdict, r.Loss, c.OnlyA, c.OnlyB)
+	}
+	if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.A == "4k write" && d.B == "randwrite-4k" }) || len(c.Findings) > 0 {
+		t.Errorf("%+v, %v", c.Differences, c.Findings)
+	}
+	c = Of(jobRun("4k write", reporttest.Flat100, plainJob), jobRun("randwrite-4k", reporttest.Flat50, syncJob), Options{})
+	if len(c.Rows) > 0 || len(c.OnlyA) != 2 || len(c.OnlyB) != 2 {
+		t.Errorf("other work under another name: %+v", c.Rows)
+	}
+}
+
+func TestTooFewTrials(t *testing.T) {
+	five := reporttest.Flat50[:5]
+	run := func(n int, values []float64) *report.Report {
+		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100[:n], values)
+		return report.New(run, trials)
+	}
+	for _, by := range []By{ByValue, ByLoss} {
+		c := Of(run(6, reporttest.Flat100), run(5, five), Options{By: by, FailOn: FailOnWorse})
+		r := c.row(t, "b", "w")
+		if r.Verdict != stat.TooFew || r.Judged(by).Bounded() || !hasRule(r.Findings, "few-trials") || !r.Lost || !c.Failed {
+			t.Errorf("%s: %q %+v, %v, lost %v", by, r.Verdict, r.Judged(by), r.Findings, r.Lost)
+		}
+		// What A did not know is not lost, but a gate that could judge nothing does not pass.
+		c = Of(run(5, reporttest.Flat100[:5]), run(5, five), Options{By: by, FailOn: FailOnWorse})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.TooFew || r.Lost || !c.Failed || c.Reasons[0] != "nothing could be compared" {
+			t.Errorf("%s, both: %q, lost %v, %v", by, r.Verdict, r.Lost, c.Reasons)
+		}
+		if !strings.Contains(c.Answer, "more blocks") {
+			t.Errorf("%s: %s", by, c.Answer)
+		}
+	}
+}
+
+// An emulated guest is not held against an accelerated one.
+func TestEmulatedAgainstAccelerated(t *testing.T) {
+	guest := func(accel string, values []float64) *report.Report {
+		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
+		run.Targets[1].Facts = map[string]string{"accel": accel}
+		return report.New(run, trials)
+	}
+	tcg, kvm := guest("tcg", reporttest.Flat50), guest("kvm", reporttest.Flat100)
+	for _, by := range []By{ByValue, ByLoss} {
+		c := Of(tcg, kvm, Options{By: by, FailOn: FailOnWorse})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.NotRanked || !hasRule(r.Findings, "emulated") || !c.Failed {
+			t.Errorf("%s: %q, %v", by, r.Verdict, r.Findings)
+		}
+		if b := c.Banner(); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG): 1 of 2 targets.") {
+			t.Errorf("banner %q", b)
+		}
+		c = Of(tcg, guest("tcg", reporttest.Flat100), Options{By: by})
+		if r := c.row(t, "b", "w"); r.Verdict != stat.Better || !strings.HasPrefix(c.Banner(), "In A and B: ") {
+			t.Errorf("%s, both emulated: %q, %v, %s", by, r.Verdict, r.Findings, c.Banner())
+		}
+	}
+	if c := Of(kvm, kvm, Options{}); c.Banner() != "" || kvm.Banner() != "" {
+		t.Errorf("neither is emulated: %q", c.Banner())
+	}
+	cell := report.Cell{Target: "b", Workload: "w"}
+	if Work(tcg, cell) == Work(kvm, cell) {
+		t.Error("a trend has both")
+	}
+}

@@ -1,0 +1,316 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// What only pictures show is taken from the trials when it is asked for, since it costs more than the rest of
+// the report.
+
+// A Distribution is how latencies of one kind were spread on each target, from the merged histograms of all
+// trials that count.
+type Distribution struct {
+	Workload string
+	Name     string // of the histogram: "read.latency"
+	Label    string
+	Unit     string
+	Cells    []DistributionCell
+}
+
+// A DistributionCell is one target's part. Its quantiles end where fewer than 100 observations are beyond.
+type DistributionCell struct {
+	Target    string
+	Quantiles []Quantile // ascending
+}
+
+// At is the value that the share q of all observations is at most; NaN beyond the last quantile.
+func (c DistributionCell) At(q float64) float64 {
+	for _, x := range c.Quantiles {
+		if x.Q >= q {
+			return x.Value
+		}
+	}
+	return math.NaN()
+}
+
+// A Quantile says that the share Q of all observations is at most Value.
+type Quantile struct{ Q, Value float64 }
+
+// A Timeline is how the speed went during the trials of each target under one workload.
+type Timeline struct {
+	Workload string
+	Name     string // of the series: "read.iops"
+	Label    string
+	Unit     string
+	Cells    []TimelineCell
+	Cost     bool        // it is what the work took, and not how fast it went: nothing says that it should be steady
+	Serving  []*Timeline // the memory and the CPU of what serves the targets, during the same trials
+}
+
+// A TimelineCell is one target's part.
+type TimelineCell struct {
+	Target       string
+	Trials       []TimelineTrial // those that count, by block; of very many, as many as can be told apart, evenly chosen
+	Count        int             // of those that count
+	Mean         float64         // of all intervals of Trials
+	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough to tell
+}
+
+// A TimelineTrial is the series of one trial.
+type TimelineTrial struct {
+	Block  int
+	Length float64 // of the measured window, s
+	Series iotax.Series
+	Steady stat.Steady
+}
+
+// A Cost is what one workload took of this host on each target, beside its speed.
+type Cost struct {
+	Workload string
+	Metric   string // the headline that Speed is
+	Label    string
+	Unit     string
+	Cells    []CostCell
+}
+
+// A CostCell is one target's part. An estimate that could not be had is NaN.
+type CostCell struct {
+	Target string
+	Speed  stat.Interval // median over trials
+	CPU    stat.Interval // of this host, all its processes together, for one I/O, s
+	Memory stat.Interval // the most that the processes serving the target had resident, B
+}
+
+// Counting returns the trials that count by cell, in the order of blocks.
+func (r *Report) Counting() map[Cell][]*Trial {
+	out := make(map[Cell][]*Trial, len(r.byCell))
+	for c, all := range r.byCell {
+		var ts []*Trial
+		for _, t := range all {
+			if r.Counts(t) {
+				ts = append(ts, t)
+			}
+		}
+		if ts != nil {
+			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Block, b.Block) })
+			out[c] = ts
+		}
+	}
+	return out
+}
+
+// Distributions are those of a workload, one for each histogram that any of its trials has.
+func (s *Section) Distributions(r *Report) []Distribution {
+	var out []Distribution
+	for _, row := range s.Rows {
+		for _, h := range r.histograms[Cell{row.Target, s.Workload}] {
+			qs := quantileCurve(h.Histogram)
+			if len(qs) < 2 {
+				continue
+			}
+			i := slices.IndexFunc(out, func(d Distribution) bool { return d.Name == h.Name })
+			if i < 0 {
+				label := format.Label(h.Name)
+				for _, f := range row.Secondary {
+					if f.Name == h.Name+".p50" {
+						label = strings.TrimSpace(strings.Replace(f.Label, " p50", "", 1))
+					}
+				}
+				out = append(out, Distribution{Workload: s.Workload, Name: h.Name, Label: label, Unit: h.Unit})
+				i = len(out) - 1
+			}
+			out[i].Cells = append(out[i].Cells, DistributionCell{row.Target, qs})
+		}
+	}
+	return out
+}
+
+// quantileCurve is all that a histogram knows of its quantiles, up to the last that may be quoted.
+func quantileCurve(h iotax.Histogram) []Quantile {
+	total := 0.0
+	for _, b := range h.Bins {
+		total += float64(b.Count)
+	}
+	most := 1 - 100/total
+	if !(most > 0) {
+		return nil
+	}
+	var out []Quantile
+	sum := 0.0
+	for _, b := range h.Bins {
+		if !(b.Value > 0) || math.IsInf(b.Value, 0) {
+			sum += float64(b.Count)
+			continue
+		}
+		if len(out) == 0 {
+			out = append(out, Quantile{sum / total, b.Value})
+		}
+		sum += float64(b.Count)
+		q := min(sum/total, most)
+		out = append(out, Quantile{q, b.Value})
+		if q >= most {
+			break
+		}
+	}
+	return out
+}
+
+// Of more trials a picture shows a part: one can tell no more lines apart, and a page holds no more.
+const (
+	mostDrawn    = 60   // of a cell
+	mostDrawnAll = 6000 // of a run
+	leastDrawn   = 4    // of a cell, however many cells there are
+)
+
+// toDraw chooses the trials of each cell whose series are drawn, evenly over the run.
+func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
+	most := min(mostDrawn, max(leastDrawn, mostDrawnAll/max(1, len(trials))))
+	out := make(map[Cell][]*Trial, len(trials))
+	for c, ts := range trials {
+		if len(ts) <= most {
+			out[c] = ts
+			continue
+		}
+		for i := range most {
+			out[c] = append(out[c], ts[i*(len(ts)-1)/(most-1)])
+		}
+	}
+	return out
+}
+
+// series reads those of the trials, by Seq.
+func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error) {
+	var seqs []int
+	for _, ts := range trials {
+		for _, t := range ts {
+			seqs = append(seqs, t.Seq)
+		}
+	}
+	out := make(map[int][]iotax.Series, len(seqs))
+	for t, err := range r.source.Series(seqs) {
+		if err != nil {
+			return nil, err
+		}
+		out[t.Seq] = t.Series
+	}
+	return out, nil
+}
+
+// Timelines are those of each workload, of which there is none where no trial that counts has a series of two
+// intervals.
+func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
+	chosen := toDraw(trials)
+	series, err := r.series(chosen)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*Timeline{}
+	for i := range r.Sections {
+		if s := &r.Sections[i]; out[s.Workload] == nil {
+			tl, serving := s.timeline(chosen, series, trials), s.serving(chosen, series, trials)
+			if tl == nil && len(serving) > 0 {
+				tl = &Timeline{Workload: s.Workload}
+			}
+			if out[s.Workload] = tl; tl != nil {
+				tl.Serving = serving
+			}
+		}
+	}
+	return out, nil
+}
+
+func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) *Timeline {
+	direction, _, _ := strings.Cut(s.Metric, ".")
+	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", "mixed.iops"} {
+		if tl := s.during(name, trials, series, all); tl != nil {
+			return tl
+		}
+	}
+	return nil
+}
+
+// serving are the timelines of what serves the targets: a guest's QEMU, the servers of its shares.
+func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
+	for _, name := range []string{"memory.host.rss", "cpu.host"} {
+		if tl := s.during(name, trials, series, all); tl != nil {
+			tl.Cost = true
+			out = append(out, tl)
+		}
+	}
+	return out
+}
+
+// during is the timeline of one series; nil where no trial has it.
+func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (tl *Timeline) {
+	for _, row := range s.Rows {
+		c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
+		unit, sum, n := "", 0.0, 0
+		for _, t := range trials[Cell{row.Target, s.Workload}] {
+			i := slices.IndexFunc(series[t.Seq], func(x iotax.Series) bool { return x.Name == name && len(x.T) > 1 && len(x.T) == len(x.V) })
+			if i < 0 {
+				continue
+			}
+			x := series[t.Seq][i]
+			tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
+			for _, v := range x.V {
+				sum, n = sum+v, n+1
+			}
+			if tt.Steady.Enough {
+				c.Told++
+			}
+			if tt.Steady.Reached {
+				c.Steady++
+			}
+			unit, c.Trials = x.Unit, append(c.Trials, tt)
+		}
+		if len(c.Trials) == 0 {
+			continue
+		}
+		c.Mean = sum / float64(n)
+		if tl == nil {
+			tl = &Timeline{Workload: s.Workload, Name: name, Label: format.Label(name), Unit: unit}
+		}
+		tl.Cells = append(tl.Cells, c)
+	}
+	return tl
+}
+
+// Cost is the workload's, nil where neither CPU nor memory is known of any target.
+func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
+	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
+	cpus, err := strconv.ParseFloat(r.Run.Environment["cpu.count"], 64)
+	if err != nil || !(cpus > 0) {
+		cpus = math.NaN()
+	}
+	known := false
+	for _, row := range s.Rows {
+		if len(row.Dots) == 0 {
+			continue
+		}
+		var cpu, memory []float64
+		for _, t := range trials[Cell{row.Target, s.Workload}] {
+			if busy, ok := t.Value("cpu.host.busy"); ok {
+				if per := busy.Value * cpus / totalIOPS(t); per > 0 && !math.IsInf(per, 0) {
+					cpu = append(cpu, per)
+				}
+			}
+			if m, ok := t.Value("memory.serving"); ok && m.Value > 0 {
+				memory = append(memory, m.Value)
+			}
+		}
+		known = known || len(cpu)+len(memory) > 0
+		c.Cells = append(c.Cells, CostCell{row.Target, row.Value, stat.Median(cpu), stat.Median(memory)})
+	}
+	if !known {
+		return nil
+	}
+	return c
+}

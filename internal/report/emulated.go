@@ -1,0 +1,34 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax/internal/report/format"
+)
+
+// Emulated are the targets whose work was done in an emulated guest, in the run's order.
+func (r *Report) Emulated() []string {
+	var names []string
+	for _, t := range r.Run.Targets {
+		if t.Emulated() || slices.ContainsFunc(r.Trials, func(x *Trial) bool { return x.Target == t.Name && x.Emulated() }) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Banner is the caveat that stands under the first line of every report of emulated guests; "" where there are none.
+func (r *Report) Banner() string {
+	names := r.Emulated()
+	if len(names) == 0 {
+		return ""
+	}
+	how := "QEMU TCG"
+	if why := r.Target(names[0]).Facts["accel.why"]; strings.HasPrefix(why, "no KVM") {
+		how += ": no KVM on this host"
+	}
+	return fmt.Sprintf("Guests were EMULATED (%s): %d of %s. With KVM these losses are usually far smaller. Do not publish these numbers. → iotax doctor",
+		how, len(names), format.Plural(len(r.Run.Targets), "target"))
+}

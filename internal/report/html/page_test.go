@@ -1,0 +1,365 @@
+package html
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	gohtml "html"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	xhtml "golang.org/x/net/html"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/format"
+	"iotax/internal/report/table"
+	"iotax/internal/testenv/reporttest"
+	"iotax/stat"
+)
+
+func TestSVG(t *testing.T) {
+	r := report.New(reporttest.Fixture())
+	var b bytes.Buffer
+	if err := SVG(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.Contains(s, "var(") || strings.Contains(s, "@media") || !strings.Contains(s, "0.710×") || !strings.Contains(s, "#ad3a06") {
+		t.Error("the picture needs a browser, or shows no ratio")
+	}
+	d := xml.NewDecoder(&b)
+	shapes := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := tok.(xml.StartElement); ok && e.Name.Space == "http://www.w3.org/2000/svg" {
+			shapes++
+		}
+	}
+	if shapes < 50 {
+		t.Errorf("%d elements", shapes)
+	}
+	if err := SVG(new(bytes.Buffer), report.New(nil, nil)); err == nil {
+		t.Error("an empty report has a picture")
+	}
+}
+
+func comparedAsPage(o compare.Options) *compare.Comparison {
+	return compare.Of(report.New(reporttest.EarlierRun()), report.New(reporttest.Later()), o)
+}
+
+// Several runs stand on one page, each beside A and under its own letter, and notes are counted through.
+func TestComparePageOfSeveral(t *testing.T) {
+	b := comparedAsPage(compare.Options{Letter: "B"})
+	c := comparedAsPage(compare.Options{Letter: "C"})
+	page := ComparisonPage{All: []*compare.Comparison{b, c}, Other: "/other?by=loss",
+		Links: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }}
+	var out bytes.Buffer
+	if err := page.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	written := out.String()
+	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read IOPS fell to ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
+		if !strings.Contains(written, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(written, "B against A") {
+		t.Error("several runs are called one")
+	}
+	if got := compare.AnswerOfAll([]*compare.Comparison{{Letter: "B"}, {Letter: "C"}}); got != "2 runs against A: nothing is lost for sure." {
+		t.Error(got)
+	}
+	ids := regexp.MustCompile(`id="n(\d+)"`).FindAllStringSubmatch(written, -1)
+	seen := map[string]bool{}
+	for _, m := range ids {
+		if seen[m[1]] {
+			t.Errorf("note %s twice", m[1])
+		}
+		seen[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`href="#n(\d+)"`).FindAllStringSubmatch(written, -1) {
+		if !seen[m[1]] {
+			t.Errorf("note %s is referred to and not there", m[1])
+		}
+	}
+	if bn, _ := b.Notes(); len(bn) == 0 || len(seen) != 2*len(bn) {
+		t.Errorf("%d notes on the page, %d of B alone", len(seen), len(bn))
+	}
+}
+
+// whole is a report that has a drawing of each kind that there is in a report: also a waterfall, and published
+// figures, as those who compute them leave them.
+func whole() *report.Report {
+	r := report.New(reporttest.Curved(reporttest.Detailed()))
+	hop := func(from, to string, ratio float64, v stat.Verdict) report.Hop {
+		return report.Hop{From: from, To: to, Ratio: stat.Interval{Estimate: ratio, Lo: ratio * .93, Hi: ratio * 1.07, N: 6}, Verdict: v}
+	}
+	r.Waterfalls = []report.Waterfall{{Workload: "4k random read", Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, Blocks: 6,
+		Chain: []string{reporttest.HostDisk, reporttest.VirtioBlk, reporttest.VirtioFS, reporttest.Ninep}, Start: stat.Interval{Estimate: 48200, Lo: 47100, Hi: 49000, N: 6},
+		Hops:  []report.Hop{hop(reporttest.HostDisk, reporttest.VirtioBlk, .71, stat.Worse), hop(reporttest.VirtioBlk, reporttest.VirtioFS, .44, stat.Worse), hop(reporttest.VirtioFS, reporttest.Ninep, .17, stat.Worse)},
+		Total: hop(reporttest.HostDisk, reporttest.Ninep, .71*.44*.17, stat.Worse)}}
+	one := func(x float64) *stat.Interval { return &stat.Interval{Estimate: x, Lo: x * .9, Hi: x * 1.1, N: 5} }
+	r.Beside = &report.Beside{Name: "example", Source: "figures made up for a test", Reference: reporttest.HostDisk, Theirs: "host",
+		Rows: []report.BesideRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, TheirWorkload: "randread", TheirTarget: "guest disk",
+			Value: format.Lone(34000), TheirValue: format.Lone(61000), Ratio: one(.71), TheirRatio: one(.64), Agree: report.Overlap}},
+		Unmatched: []string{"1M sequential read on " + reporttest.VirtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
+	return r
+}
+
+// Of many points the least and the greatest stay.
+func TestThinnedSeries(t *testing.T) {
+	long := iotax.Series{}
+	for i := range 3600 {
+		v := 100.0
+		if i == 1234 {
+			v = 0
+		}
+		long.T, long.V = append(long.T, float64(i+1)), append(long.V, v)
+	}
+	pts := thinnedSeries(long, 100)
+	stalled := false
+	for i, p := range pts {
+		stalled = stalled || p.Y == 0
+		if i > 0 && p.X <= pts[i-1].X {
+			t.Fatal("time runs backwards")
+		}
+	}
+	if len(pts) > 102 || !stalled {
+		t.Errorf("%d points, the stalled second among them: %v", len(pts), stalled)
+	}
+}
+
+func TestCostIsDrawn(t *testing.T) {
+	known := stat.Interval{Estimate: 300 << 20, Lo: 300 << 20, Hi: 300 << 20, N: 6}
+	c := &report.Cost{Workload: "w", Label: "m", Cells: []report.CostCell{{Target: "b", Speed: known, CPU: format.Lone(math.NaN()), Memory: known}}}
+	if v := costChart(c, map[string]int{}); !strings.Contains(string(v.SVG), "serving memory 300.0 MiB") {
+		t.Errorf("the bars do not tell the memory:\n%s", v.SVG)
+	}
+}
+
+// The tiles count what the rows say, and link to notes that are there.
+func TestTiles(t *testing.T) {
+	r := report.New(reporttest.Fixture())
+	tiles := tilesOf(r)
+	if len(tiles) != 4 {
+		t.Fatalf("%d tiles", len(tiles))
+	}
+	counts, total := map[stat.Verdict]int{}, 0
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if s.First && !row.Baseline {
+				counts[row.Verdict]++
+				total++
+			}
+		}
+	}
+	if want := fmt.Sprintf("%d of %d worse", counts[stat.Worse], total); tiles[0].Big != want {
+		t.Errorf("lost: %q, want %q", tiles[0].Big, want)
+	}
+	sum, width := 0, 0.0
+	for _, p := range tiles[0].Parts {
+		sum, width = sum+p.N, width+p.W
+	}
+	if sum != total || math.Abs(width-100) > 1e-9 {
+		t.Errorf("the parts are %d of %d, %g %%", sum, total, width)
+	}
+	if tiles[1].Big != reporttest.Ninep {
+		t.Errorf("where: %q", tiles[1].Big)
+	}
+	if tiles[3].Big != "1 number not to be quoted" || tiles[3].Rules[0].Rule != "cache-served" {
+		t.Errorf("fair: %+v", tiles[3])
+	}
+	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
+	if tiles := tilesOf(report.New(clean, trials)); tiles[0].Big != "nothing" && tiles[0].Big != "nothing for sure" {
+		t.Errorf("two equal targets: lost %q", tiles[0].Big)
+	}
+	if tiles := tilesOf(report.New(nil, nil)); tiles != nil {
+		t.Errorf("tiles of nothing: %v", tiles)
+	}
+}
+
+func TestCode(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain <b>":                 "plain &lt;b&gt;",
+		"use `cache: none` or `-x`": "use <code>cache: none</code> or <code>-x</code>",
+		"one ` alone <":             "one ` alone &lt;",
+		"``":                        "<code></code>",
+	} {
+		if got := string(code(in)); got != want {
+			t.Errorf("code(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Every drawing is well-formed XML by itself and says what it shows.
+func TestDrawingsAreWellFormed(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, whole()); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	rest := b.String()
+	for {
+		_, after, ok := strings.Cut(rest, `data-save="`)
+		if !ok {
+			break
+		}
+		kind, _, _ := strings.Cut(after, `"`)
+		_, after, _ = strings.Cut(after, "<svg")
+		picture, tail, _ := strings.Cut(after, "</svg>")
+		rest = tail
+		kinds[kind]++
+		d := xml.NewDecoder(strings.NewReader("<svg" + picture + "</svg>"))
+		for {
+			tok, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "svg" {
+				named := false
+				for _, a := range e.Attr {
+					named = named || strings.HasPrefix(a.Name.Local, "aria-label") && len(a.Value) > 10
+				}
+				if !named {
+					t.Errorf("%s: no words for who cannot see it", kind)
+				}
+			}
+		}
+	}
+	for _, want := range drawings(t) {
+		if kinds[want] == 0 {
+			t.Errorf("no drawing %q among %v", want, kinds)
+		}
+	}
+}
+
+func TestSizeOfLargePage(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, report.New(reporttest.Hundred())); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 3<<20 {
+		t.Errorf("%d bytes for 100 cells of 30 trials of 10 s", b.Len())
+	}
+	t.Logf("%d bytes", b.Len())
+}
+
+// From trials to the page, which takes a second at most on a small machine: it fails where it takes more.
+func BenchmarkHTML100Cells(b *testing.B) {
+	run, trials := reporttest.Hundred()
+	for b.Loop() {
+		if err := Write(io.Discard, report.New(run, trials)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if each := b.Elapsed() / time.Duration(b.N); each > time.Second {
+		b.Errorf("%v a page, more than a second", each)
+	}
+}
+
+// The classic tables stand in the page too, word by word.
+func TestLayoutsInPage(t *testing.T) {
+	for _, name := range iotax.Layouts {
+		r := report.New(reporttest.LaidOut(name, reporttest.Fixture))
+		page := strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(gohtml.UnescapeString(string(written(t, r))))
+		tables := table.Layout(r)
+		if len(tables) == 0 {
+			t.Fatalf("%s: no table", name)
+		}
+		for _, table := range tables {
+			for _, row := range table.Rows {
+				for _, cell := range row {
+					if !strings.Contains(page, ">"+format.Clean(cell)+"</td>") {
+						t.Errorf("%s: the page lacks %q", name, cell)
+					}
+				}
+			}
+		}
+	}
+	if strings.Contains(string(written(t, report.New(reporttest.LaidOut("", reporttest.Fixture)))), "At a glance") {
+		t.Error("a report without a layout has its heading")
+	}
+}
+
+// The page asks nobody for anything, its ids are unique and its links lead somewhere.
+func TestPageIsSelfContained(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, report.New(reporttest.Detailed())); err != nil {
+		t.Fatal(err)
+	}
+	ids, links, svgs := map[string]bool{}, []string{}, 0
+	reporttest.Elements(t, b.String(), func(n *xhtml.Node) {
+		if n.Data == "iframe" || n.Data == "object" {
+			t.Errorf("<%s> in the page", n.Data)
+		}
+		if n.Data == "script" && (len(n.Attr) > 0 || n.FirstChild == nil || n.FirstChild.Data != PageJS) {
+			t.Errorf("a script that is not the page's own")
+		}
+		if n.Data == "svg" {
+			svgs++
+		}
+		for _, a := range n.Attr {
+			switch a.Key {
+			case "id":
+				if ids[a.Val] {
+					t.Errorf("id %q twice", a.Val)
+				}
+				ids[a.Val] = true
+			case "href", "src":
+				links = append(links, a.Val)
+			}
+		}
+	})
+	for _, l := range links {
+		if id, ok := strings.CutPrefix(l, "#"); ok && !ids[id] || !ok && !strings.HasPrefix(l, "data:") {
+			t.Errorf("link %q", l)
+		}
+	}
+	if svgs < 10 {
+		t.Errorf("%d charts", svgs)
+	}
+	for _, part := range []string{"NaN", "Inf", "ZgotmplZ", "&lt;nil"} {
+		if strings.Contains(strings.Replace(b.String(), PageJS, "", 1), part) {
+			t.Errorf("%s in the page", part)
+		}
+	}
+}
+
+// What serves the targets is drawn over time too, also where nothing else is, as in boots: without a word on whether it
+// was steady.
+func TestServingOverTime(t *testing.T) {
+	run, trials := reporttest.Small(iotax.Down, reporttest.Flat100, reporttest.Flat50)
+	for _, tr := range trials {
+		tr.Series = []iotax.Series{
+			{Name: "memory.host.rss", Unit: iotax.Bytes, T: []float64{0.1, 0.2, 0.3}, V: []float64{0, 100 << 20, 300 << 20}},
+			{Name: "cpu.host", Unit: iotax.RatioUnit, T: []float64{0.2, 0.3}, V: []float64{0.5, 1}},
+		}
+	}
+	var page strings.Builder
+	if err := Write(&page, report.New(run, trials)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"What serves the targets, over time", "Host memory during the trials", "at most 300 MiB", "Host CPU during the trials"} {
+		if !strings.Contains(page.String(), want) && !strings.Contains(page.String(), strings.ToLower(want[:1])+want[1:]) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page.String(), "second by second") || strings.Contains(page.String(), "too short to tell") {
+		t.Error("it judges whether memory was steady")
+	}
+}

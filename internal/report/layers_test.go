@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"iotax"
+	"iotax/internal/testenv/reporttest"
+	"iotax/stat"
+)
+
+func TestWaterfall(t *testing.T) {
+	r := New(reporttest.Layered())
+	if len(r.Waterfalls) != 3 {
+		t.Fatalf("%d waterfalls", len(r.Waterfalls))
+	}
+	w := r.Waterfalls[0]
+	if len(w.Hops) != 3 || w.Blocks != 8 || w.Missing != nil || !w.Hops[1].Ratio.Contains(19.0/48.5) || w.Hops[1].Verdict != stat.Worse ||
+		w.Hops[2].Verdict != stat.Equivalent || !w.Total.Ratio.Contains(.378) || w.Hops[1].Share < .9 || w.Total.Share != 1 {
+		t.Errorf("%+v", w)
+	}
+	if lat := r.Waterfalls[1]; lat.Metric != "read.latency.mean" || !lat.Hops[1].Ratio.Contains(.62/1.6) {
+		t.Errorf("a latency: %+v", lat)
+	}
+	if big := r.Waterfalls[2]; fmt.Sprint(big.Missing) != "[file system container in the guest]" || len(big.Hops) != 1 || big.Hops[0].Verdict != stat.Better {
+		t.Errorf("gaps: %+v", big)
+	}
+}
+
+// What condemns a target, or makes it unlike, stands at the hops that touch it.
+func TestWaterfallVerdicts(t *testing.T) {
+	run, trials := reporttest.Layered()
+	for _, x := range trials {
+		if x.Target == "file system" {
+			x.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
+		}
+	}
+	run.Targets[3].Durability = iotax.Volatile
+	w := New(run, trials).Waterfalls[0]
+	var got []stat.Verdict
+	for _, h := range append(w.Hops, w.Total) {
+		got = append(got, h.Verdict)
+	}
+	if want := []stat.Verdict{stat.NotComparable, stat.NotComparable, stat.NotRanked, stat.NotRanked}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(w.Hops[0].Notes) == 0 {
+		t.Error("no notes")
+	}
+}
+
+// The product of the hops is the total, whatever the values, failures and void blocks are, in either
+// direction; the interval of the total is that of the ratio of the ends over the same blocks.
+func TestWaterfallMultiplies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
+		run := &iotax.Run{Baseline: "t0", Margin: .05, Presentation: &iotax.Presentation{}}
+		run.Workloads = []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"m"}}}
+		var trials []*iotax.Trial
+		var chain []string
+		n := rapid.IntRange(2, 6).Draw(t, "layers")
+		for i := range n {
+			name := fmt.Sprintf("t%d", i)
+			chain = append(chain, name)
+			run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
+			for block := range rapid.IntRange(1, 9).Draw(t, "blocks") {
+				x := &iotax.Trial{Target: name, Workload: "w", Block: block, Seq: len(trials)}
+				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "void"}).Draw(t, "trial") {
+				case "failed":
+					x.Err = "exit status 1"
+				case "void":
+					x.Void = "clock-insane: 2 %"
+					fallthrough
+				default:
+					x.Values = []iotax.Value{{Name: "m", Value: rapid.Float64Range(1e-6, 1e9).Draw(t, "value"), Unit: iotax.PerSecond, Better: better}}
+				}
+				trials = append(trials, x)
+			}
+		}
+		run.Presentation.Layers = [][]string{chain}
+		for _, w := range New(run, trials).Waterfalls {
+			product, shares := 1.0, 0.0
+			for i, h := range w.Hops {
+				product *= h.Ratio.Estimate
+				shares += h.Share
+				if h.From != w.Chain[i] || h.To != w.Chain[i+1] || h.Ratio.N != w.Blocks {
+					t.Fatalf("hop %d: %+v", i, h)
+				}
+			}
+			if math.Abs(math.Log(product)-math.Log(w.Total.Ratio.Estimate)) > 1e-9 {
+				t.Fatalf("hops %v, total %v", product, w.Total.Ratio.Estimate)
+			}
+			if !math.IsNaN(w.Total.Share) && math.Abs(shares-1) > 1e-6 {
+				t.Fatalf("shares add up to %v", shares)
+			}
+			if len(w.Chain)+len(w.Missing) != n {
+				t.Fatalf("%v and %v of %v", w.Chain, w.Missing, chain)
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report/format"
+)
+
+// A Curve is what latency becomes as more is offered: the workloads of an open loop that differ in
+// their load alone.
+type Curve struct {
+	Job    string       // what was done, in fio's words
+	Points []CurvePoint // by offered load
+}
+
+// A CurvePoint is one offered load, the same on every target.
+type CurvePoint struct {
+	Workload string
+	Load     string  // share of the slowest target's capacity: "60 %"
+	Offered  float64 // 1/s
+	Cells    []CurveCell
+}
+
+// A CurveCell is one target at that load. What is not known is NaN; so is a quantile with fewer than 100
+// observations beyond it.
+type CurveCell struct {
+	Target          string
+	Done            float64 // 1/s
+	Latency         float64 // mean, s
+	P50, P99, P99d9 float64 // of the merged histograms, s
+	Late            float64 // share of the arrivals that found their source busy
+}
+
+// The facts that a trial of an open loop has.
+const (
+	factLoad    = "load"
+	factLoadJob = "load.job"
+)
+
+// curves gathers the workloads of open loops.
+func (b *builder) curves() {
+	for i := range b.Sections {
+		s := &b.Sections[i]
+		l := b.load(s.Workload)
+		job, load, offered := l.job, l.load, l.offered
+		if job == "" {
+			continue
+		}
+		s.Open = "open loop at " + load
+		if offered > 0 {
+			s.Open += ", " + format.Number(format.Lone(offered), iotax.PerSecond) + " IOPS offered"
+		}
+		if !s.First {
+			continue
+		}
+		direction, _, _ := strings.Cut(s.Metric, ".")
+		p := CurvePoint{Workload: s.Workload, Load: load, Offered: offered}
+		for _, r := range s.Rows {
+			c := CurveCell{Target: r.Target, Latency: r.Value.Estimate}
+			for name, to := range map[string]*float64{direction + ".iops": &c.Done, direction + ".latency.p50": &c.P50,
+				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, "load.late": &c.Late} {
+				*to = math.NaN()
+				for _, f := range r.Secondary {
+					if f.Name == name {
+						*to = f.Value.Estimate
+					}
+				}
+			}
+			p.Cells = append(p.Cells, c)
+		}
+		k := slices.IndexFunc(b.Curves, func(c Curve) bool { return c.Job == job })
+		if k < 0 {
+			b.Curves = append(b.Curves, Curve{Job: job})
+			k = len(b.Curves) - 1
+		}
+		b.Curves[k].Points = append(b.Curves[k].Points, p)
+	}
+	for i := range b.Curves {
+		slices.SortStableFunc(b.Curves[i].Points, func(x, y CurvePoint) int { return cmp.Compare(x.Offered, y.Offered) })
+	}
+}
+
+// An openLoad is what the trials of a workload say of its loop.
+type openLoad struct {
+	job, load string  // what an open loop did and how it was loaded; job is "" for a closed one
+	offered   float64 // 1/s
+	depth     int     // I/Os in flight that a closed one asks for; 0 where no trial says
+}
+
+// load asks all trials of a workload once.
+func (b *builder) load(workload string) openLoad {
+	if l, ok := b.loads[workload]; ok {
+		return l
+	}
+	var l openLoad
+	for _, t := range b.byWorkload[workload] {
+		if t.Facts[factLoadJob] != "" {
+			v, _ := t.Value("load.offered")
+			l = openLoad{job: t.Facts[factLoadJob], load: t.Facts[factLoad], offered: v.Value}
+			break
+		}
+		if l.depth > 0 {
+			continue
+		}
+		if depth, err := strconv.Atoi(t.Facts["iodepth"]); err == nil {
+			if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil {
+				depth *= n
+			}
+			l.depth = depth
+		}
+	}
+	if b.loads == nil {
+		b.loads = map[string]openLoad{}
+	}
+	b.loads[workload] = l
+	return l
+}
+
+// latencyLabel says of a latency what it is: in a closed loop the next I/O waits for the last one, so
+// it is the service latency at that depth, and says nothing of a queue in front.
+func (b *builder) latencyLabel(workload, metric string) string {
+	label := format.Label(metric)
+	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {
+		return label
+	}
+	l := b.load(workload)
+	if l.job != "" || l.depth == 0 {
+		return label
+	}
+	return strings.Replace(label, "latency", "service latency", 1) + fmt.Sprintf(" at QD %d", l.depth)
+}

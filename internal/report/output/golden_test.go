@@ -1,0 +1,121 @@
+package output
+
+import (
+	"bytes"
+	"html/template"
+	"io"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/export"
+	"iotax/internal/report/html"
+	"iotax/internal/report/text"
+	"iotax/internal/store"
+	"iotax/internal/testenv/reporttest"
+)
+
+func TestGoldenBeside(t *testing.T) {
+	r := report.New(reporttest.Mounts())
+	for name, write := range map[string]func(io.Writer) error{"beside-60.txt": inText(r, 60), "beside-80.txt": inText(r, 80), "beside-120.txt": inText(r, 120), "beside.md": func(w io.Writer) error { return text.Markdown(w, r) }, "beside.json": func(w io.Writer) error { return export.JSON(w, r) }} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
+func comparedForGolden(o compare.Options) *compare.Comparison {
+	return compare.Of(report.New(reporttest.EarlierRun()), report.New(reporttest.Later()), o)
+}
+
+func TestCompareGolden(t *testing.T) {
+	c := comparedForGolden(compare.Options{Margin: .05, FailOn: compare.FailOnWorse})
+	loss := comparedForGolden(compare.Options{Margin: -1, By: compare.ByLoss})
+	for name, write := range map[string]func(io.Writer) error{
+		"compare-80.txt":    func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 80}) },
+		"compare-120.txt":   func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 120}) },
+		"compare-50.txt":    func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 50}) },
+		"compare-color.txt": func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 100, Color: true}) },
+		"compare-loss.txt":  func(w io.Writer) error { return text.Comparison(w, loss, text.Options{Width: 120}) },
+		"compare.md":        func(w io.Writer) error { return text.MarkdownComparison(w, c) },
+		"compare.json":      func(w io.Writer) error { return export.JSONComparison(w, c) },
+	} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
+func TestGoldenLayouts(t *testing.T) {
+	for _, layout := range iotax.Layouts {
+		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))
+		for name, write := range map[string]func(io.Writer) error{"-80.txt": inText(r, 80), "-120.txt": inText(r, 120), "-60.txt": inText(r, 60), ".md": func(w io.Writer) error { return text.Markdown(w, r) }} {
+			t.Run(layout+name, func(t *testing.T) { reporttest.Golden(t, "layout-"+layout+name, write) })
+		}
+	}
+}
+
+func TestGoldenSections(t *testing.T) {
+	r := report.New(reporttest.ThroughALine())
+	r.HoldBeside(reporttest.ALab())
+	for name, write := range map[string]func(io.Writer) error{"sections-60.txt": inText(r, 60), "sections-100.txt": inText(r, 100), "sections-120.txt": inText(r, 120), "sections.md": func(w io.Writer) error { return text.Markdown(w, r) }} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
+// inText is the report at a width, for golden.
+func inText(r *report.Report, width int) func(io.Writer) error {
+	return func(w io.Writer) error { return text.Write(w, r, text.Options{Width: width}) }
+}
+
+func TestGoldenLayers(t *testing.T) {
+	r := report.New(reporttest.Layered())
+	for name, write := range map[string]func(io.Writer) error{"layers-60.txt": inText(r, 60), "layers-80.txt": inText(r, 80), "layers-100.txt": inText(r, 100), "layers.md": func(w io.Writer) error { return text.Markdown(w, r) }, "layers.json": func(w io.Writer) error { return export.JSON(w, r) }} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
+func TestGolden(t *testing.T) {
+	r := report.New(reporttest.Fixture())
+	for name, write := range map[string]func(io.Writer) error{
+		"report-80.txt":    inText(r, 80),
+		"report-120.txt":   inText(r, 120),
+		"report-100.txt":   inText(r, 100),
+		"report-60.txt":    inText(r, 60),
+		"report-50.txt":    inText(r, 50),
+		"report-color.txt": func(w io.Writer) error { return text.Write(w, r, text.Options{Width: 100, Color: true}) },
+		"report.md":        func(w io.Writer) error { return text.Markdown(w, r) },
+		"report.json":      func(w io.Writer) error { return export.JSON(w, r) },
+		"report.html":      bare(func(w io.Writer) error { return html.Write(w, r) }),
+		"report.svg":       func(w io.Writer) error { return html.SVG(w, r) },
+		"report.benchfmt":  func(w io.Writer) error { return export.Benchfmt(w, r) },
+		"report.csv":       twoBlocks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			reporttest.Golden(t, name, write)
+		})
+	}
+}
+
+// twoBlocks are the trials of two blocks, failed and void ones among them, as --format csv writes them.
+func twoBlocks(w io.Writer) error {
+	run, trials := reporttest.Fixture()
+	return store.WriteCSV(w, run, func(yield func(*iotax.Trial, error) bool) {
+		for _, t := range trials {
+			if (t.Block == 2 || t.Block == 3) && !yield(t, nil) {
+				return
+			}
+		}
+	})
+}
+
+// bare leaves out the page's style and script, which have files of their own.
+func bare(write func(io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			return err
+		}
+		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", template.HTMLEscapeString(html.PagePolicy), "policy").Replace(b.String())
+		_, err := io.WriteString(w, page)
+		return err
+	}
+}

@@ -1,0 +1,153 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/text"
+)
+
+// study is a run of that shape whose trials have what real ones have: a dozen values, a histogram, facts, and
+// a finding in one of twenty.
+func study(targets, workloads, blocks int) (*iotax.Run, []*iotax.Trial) {
+	r := rand.New(rand.NewPCG(1, 1))
+	run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05, Precision: .05, Alpha: .028}
+	for k := range targets {
+		run.Targets = append(run.Targets, iotax.TargetInfo{Name: fmt.Sprint("t", k), Durability: iotax.Durable})
+	}
+	facts := map[string]string{"fio": "fio-3.33", "iodepth": "32", "numjobs": "1", "rw": "randread", "bs": "4k"}
+	trials := make([]*iotax.Trial, 0, targets*workloads*blocks)
+	for w := range workloads {
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: fmt.Sprint("w", w), Metrics: []string{"read.iops"}, Cold: true})
+	}
+	for b := range blocks {
+		for w := range workloads {
+			for k := range targets {
+				rate := 50000 / float64(1+k%7) * (1 + .05*r.NormFloat64())
+				t := &iotax.Trial{Run: "r", Target: run.Targets[k].Name, Workload: run.Workloads[w].Name, Block: b, Seq: len(trials), Facts: facts,
+					Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
+					Values: []iotax.Value{{Name: "read.iops", Value: rate, Unit: iotax.PerSecond, Better: iotax.Up},
+						{Name: "read.bandwidth", Value: 4096 * rate, Unit: iotax.BytesPerSecond, Better: iotax.Up},
+						{Name: "read.bytes", Value: 40960 * rate, Unit: iotax.Bytes},
+						{Name: "read.latency.mean", Value: 32 / rate, Unit: iotax.Seconds, Better: iotax.Down}}}
+				t.Values = append(make([]iotax.Value, 0, len(t.Values)+len(beside)), t.Values...)
+				for i := range beside {
+					t.Values = append(t.Values, iotax.Value{Name: beside[i], Value: r.Float64(), Unit: iotax.Seconds, Better: iotax.Down})
+				}
+				h := iotax.Histogram{Name: "read.latency", Unit: iotax.Seconds, Bins: make([]iotax.Bin, 0, 24)}
+				for i := range 24 {
+					h.Bins = append(h.Bins, iotax.Bin{Value: grid(float64(i+1) / rate), Count: uint64(r.IntN(1000) + 1)})
+				}
+				t.Histograms = []iotax.Histogram{h}
+				if r.IntN(20) == 0 {
+					t.Findings = []iotax.Finding{{Rule: "not-steady", Severity: iotax.Warning, Evidence: fmt.Sprintf("five sub-windows range over %d %% of their mean", 20+r.IntN(20)), Mend: "longer trials"}}
+				}
+				trials = append(trials, t)
+			}
+		}
+	}
+	return run, trials
+}
+
+// grid puts a time on fio's grid of 64 bins an octave.
+func grid(x float64) float64 {
+	f, e := math.Frexp(x)
+	return math.Ldexp(math.Floor(f*128)/128, e)
+}
+
+var beside = []string{"cpu.client", "cpu.serving", "cpu.host.busy", "device.read.bytes", "device.read.ios", "own.read.bytes", "memory.serving", "clock.ratio"}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peak is the largest resident memory of this process since resetPeak, in MiB.
+func peak(tb testing.TB) float64 {
+	b, err := os.ReadFile("/proc/self/status")
+	m := peakLine.FindSubmatch(b)
+	if err != nil || m == nil {
+		tb.Fatalf("no peak in /proc/self/status: %v", err)
+	}
+	kib, _ := strconv.ParseFloat(string(m[1]), 64)
+	return kib / 1024
+}
+
+func resetPeak(tb testing.TB) {
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		tb.Skipf("the peak cannot be reset: %v", err)
+	}
+}
+
+// cpu is the CPU time of this process, its collector's included: what the clock shows on a quiet machine.
+func cpu(tb testing.TB) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var shapes = []struct {
+	name                       string
+	targets, workloads, blocks int
+}{
+	{"long", 2, 100, 500},
+	{"wide", 1000, 1, 100},
+	{"both", 50, 20, 100},
+}
+
+// BenchmarkNew100kTrials makes the report of 100,000 trials and its text. MiB is the peak memory of the
+// process, the trials included.
+func BenchmarkNew100kTrials(b *testing.B) {
+	for _, s := range shapes {
+		b.Run(s.name, func(b *testing.B) {
+			run, trials := study(s.targets, s.workloads, s.blocks)
+			runtime.GC()
+			resetPeak(b)
+			before := cpu(b)
+			for b.Loop() {
+				if err := text.Write(io.Discard, report.New(run, trials), text.Options{Width: 100}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(peak(b), "MiB")
+			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			runtime.KeepAlive(trials)
+			b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "trials-MiB")
+		})
+	}
+}
+
+// Ten times as many targets cost ten times as much, not a hundred times. It is CPU time, so that it holds on a busy
+// machine too, of the least of three, since collecting garbage falls to one and not to another.
+func TestCostGrowsWithTrials(t *testing.T) {
+	cost := func(targets int) time.Duration {
+		run, trials := study(targets, 1, 20)
+		least := time.Hour
+		for range 3 {
+			before := cpu(t)
+			report.New(run, trials)
+			least = min(least, cpu(t)-before)
+		}
+		return least
+	}
+	small, large := cost(100), cost(1000)
+	if large > 40*small {
+		t.Errorf("2,000 trials take %v, 20,000 take %v", small, large)
+	}
+}

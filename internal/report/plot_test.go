@@ -1,0 +1,31 @@
+package report
+
+import (
+	"testing"
+
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// A wide interval with a verdict is printed and is in the range of a plot, with a limit on how far it reaches.
+func TestRangeOfWideVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		lo, estimate, hi float64
+		verdict          stat.Verdict
+		ratio            string
+		least, most      float64 // of the range
+	}{
+		{.004, .01, .02, stat.Worse, "0.0100× [0.0040, 0.0200]", .003, 1.2},
+		{8, 20, 45, stat.Better, "20.0× [8.0, 45.0]", .9, 50},
+		{2, 10, 1e9, stat.Better, "10.0× [2.0, >1000]", .9, 110},
+		{.3, 1, 3, stat.Inconclusive, format.TooNoisy, .9, 1.1},
+	} {
+		i := stat.Interval{Estimate: c.estimate, Lo: c.lo, Hi: c.hi, N: 6}
+		if v := stat.Judge(i, .02); v != c.verdict || format.Ratio(i) != c.ratio {
+			t.Errorf("%v: %s, %s; want %s, %s", i, v, format.Ratio(i), c.verdict, c.ratio)
+		}
+		if lo, hi := RangeOf([]stat.Interval{i}, .02); lo < c.least || hi > c.most || c.verdict != stat.Inconclusive && (lo > c.estimate || hi < c.estimate) {
+			t.Errorf("%v: a plot from %g to %g", i, lo, hi)
+		}
+	}
+}

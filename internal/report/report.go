@@ -1,0 +1,579 @@
+// Package report turns a run and its trials into a Report, which is plain data. The packages below it say that in sentences and
+// tables, and draw it: no format computes.
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// Counted is what a workload was measured in. Imported trials are in no blocks.
+func (r *Report) Counted() string {
+	if r.Run.Imported() {
+		return "trial"
+	}
+	return "block"
+}
+
+// A Report is what a run found: a section for each workload and headline metric, a row in it for each
+// target, and numbered notes that the rows refer to.
+type Report struct {
+	Run      *iotax.Run
+	Baseline string
+	Margin   float64 // δ of the verdicts, a ratio
+	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
+	Sections []Section
+	Curves   []Curve // of workloads in an open loop, by load
+	Scalings []Scaling
+	Notes    []Note // Notes[i] has number i+1
+	General  []Note // about the run as a whole; no row refers to them
+	Common   []Note // about every row alike: told once, under the number 0
+	Protocol Protocol
+	Trials   []*Trial // in the order in which they ran
+
+	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
+	Beside     *Beside     // published figures beside this run's; nil where none were asked for
+	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
+
+	source     Source
+	histograms map[Cell][]*merged
+	index
+}
+
+// A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.
+type Section struct {
+	Workload string
+	Metric   string // "read.iops"
+	Label    string // "read IOPS"
+	Short    string // "IOPS", where the workload's name says the rest
+	Unit     string // base unit of the values
+	Better   iotax.Better
+	Cold     bool
+	Open     string // how an open loop was loaded: "open loop at 60 %, 12k/s offered"; "" for a closed one
+	First    bool   // the metric is the workload's most important one, which decided when to stop
+	Rows     []Row
+}
+
+// A Row is one target in a Section.
+type Row struct {
+	Target   string
+	Baseline bool
+	Value    stat.Interval // median over the trials that count, in the section's unit
+	Ratio    *stat.Effect  // to Against, paired by block, higher is better; nil where there is none
+	Against  string        // the target that Ratio and Verdict are about: the baseline, unless the plan names another; "" where there is none
+	Shares   []Share       // of what else the plan holds it against
+	Verdict  stat.Verdict
+	Err      string // why the target could not be opened
+	Notes    []int  // numbers of the notes that concern it, ascending
+
+	Ran, Failed, Voided int            // trials of this target under this workload; voided: those in void blocks
+	WithVoided          *stat.Interval // the ratio with void blocks included; nil where none is void
+	Holm                *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
+	Dots                []Dot
+	Secondary           []Figure // what else was measured, the same in each section of a workload
+}
+
+// A Dot is one trial's value.
+type Dot struct {
+	Block, Seq int
+	Value      float64
+	Void       bool
+	Tag        stat.Tag
+}
+
+// A Figure is a secondary value of a cell.
+type Figure struct {
+	Name   string
+	Label  string
+	Unit   string
+	Better iotax.Better
+	Value  stat.Interval // without bounds where Merged
+	Merged bool          // quantile of the histograms of all trials together, rather than a median over trials
+	Beyond int           // of a Merged figure: observations beyond it
+	Short  bool          // too few are beyond it for a quantile to be quoted: Value has no estimate
+}
+
+// A Note is a finding with where it was made. Findings of one rule share a note.
+type Note struct {
+	Number   int // 0 for a note about the run, or about every row
+	Rule     string
+	Severity iotax.Severity
+	Mend     string
+	Items    []Item
+
+	raw []rawItem
+}
+
+// An Item is one evidence of a note. Where Detail is set, Evidence is Lead and Detail joined, and items
+// of the same Lead may be told together.
+type Item struct {
+	Evidence, Lead, Detail string
+
+	All    bool   // every cell said so
+	Varies bool   // trials of the cell said the same with other figures
+	Cells  []Cell // where it was seen; none means the run
+	Trials int    // how many trials said so; 0 when it does not stem from trials
+}
+
+// A Cell names a target and, unless the item is about the target as such, a workload.
+type Cell struct{ Target, Workload string }
+
+// Protocol is how the run measured.
+type Protocol struct {
+	Fixed                   bool           // the number of blocks was fixed before the run
+	Blocks                  map[string]int // valid blocks by workload
+	Void                    map[string]int // void blocks by workload
+	Trial, Ramp             time.Duration  // zero when trials differ
+	Seed                    uint64
+	Cold, Warm              bool // both, when cells differ
+	Comparisons             int  // ratios with an interval
+	LeastBlocks, MostBlocks int  // valid blocks of any workload
+}
+
+// New makes the report of a run from its trials. It accepts runs that were cut short and trials in
+// any order; what is missing is left out or said in a note.
+func New(run *iotax.Run, trials []*iotax.Trial) *Report {
+	r, err := From(run, held(trials))
+	if err != nil {
+		panic(err) // trials in memory can be read
+	}
+	return r
+}
+
+// From is New for trials that need not be in memory. The error is the source's; so are those of the formats that
+// need its series later.
+func From(run *iotax.Run, src Source) (*Report, error) {
+	if run == nil {
+		run = &iotax.Run{}
+	}
+	b := builder{
+		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{},
+			index: index{byCell: map[Cell][]*Trial{}, void: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
+		byWorkload: map[string][]*Trial{},
+		notes:      map[noteKey]*Note{},
+	}
+	if err := b.read(src); err != nil {
+		return nil, err
+	}
+	b.targets, b.workloads = b.names()
+	if b.Baseline == "" && len(b.targets) > 0 {
+		b.Baseline = b.targets[0].Name
+	}
+	b.protocol()
+	for _, w := range b.workloads {
+		b.workload(w)
+	}
+	b.holm()
+	b.shares()
+	b.curves()
+	b.scalings()
+	b.general(run.Findings)
+	b.number()
+	b.waterfalls()
+	b.holdPlanned()
+	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
+		b.Layout = p.Layout
+	}
+	return b.Report, nil
+}
+
+type builder struct {
+	*Report
+	byWorkload map[string][]*Trial
+	notes      map[noteKey]*Note
+	loads      map[string]openLoad
+}
+
+type noteKey struct {
+	rule, mend string
+	severity   iotax.Severity
+}
+
+// names returns the targets and workloads of the run, and those that only trials know (a run that
+// was cut short may not have written them).
+func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
+	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
+	known, at := map[string]bool{}, map[string]int{}
+	for _, t := range targets {
+		known[t.Name] = true
+	}
+	for i, w := range slices.Backward(workloads) {
+		at[w.Name] = i
+	}
+	for _, t := range b.Trials {
+		if !known[t.Target] {
+			known[t.Target] = true
+			targets = append(targets, iotax.TargetInfo{Name: t.Target})
+		}
+		i, ok := at[t.Workload]
+		if !ok {
+			i = len(workloads)
+			at[t.Workload] = i
+			workloads = append(workloads, iotax.WorkloadInfo{Name: t.Workload, Cold: t.Cold})
+		}
+		if len(workloads[i].Metrics) == 0 && len(t.xs) > 0 {
+			workloads[i].Metrics = []string{t.value(0).Name}
+		}
+	}
+	slices.SortStableFunc(targets, func(x, y iotax.TargetInfo) int {
+		rank := func(t iotax.TargetInfo) int {
+			if t.Name == b.Baseline {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(rank(x), rank(y))
+	})
+	return targets, workloads
+}
+
+func (b *builder) protocol() {
+	p := &b.Protocol
+	p.Seed, p.Blocks, p.Void = b.Run.Seed, map[string]int{}, map[string]int{}
+	for i, t := range b.Trials {
+		if i == 0 {
+			p.Trial, p.Ramp = t.Length, t.Ramp
+		}
+		if t.Length != p.Trial {
+			p.Trial = 0
+		}
+		if t.Ramp != p.Ramp {
+			p.Ramp = 0
+		}
+		p.Cold, p.Warm = p.Cold || t.Cold, p.Warm || !t.Cold
+	}
+	for i, w := range b.workloads {
+		blocks := map[int]bool{}
+		for _, t := range b.byWorkload[w.Name] {
+			if !b.void[w.Name][t.Block] {
+				blocks[t.Block] = true
+			}
+		}
+		p.Blocks[w.Name], p.Void[w.Name] = len(blocks), len(b.void[w.Name])
+		if i == 0 || len(blocks) < p.LeastBlocks {
+			p.LeastBlocks = len(blocks)
+		}
+		p.MostBlocks = max(p.MostBlocks, len(blocks))
+	}
+	// A run that does not say gets the harsher level, which never claims too much.
+	b.Alpha = stat.AlphaPerLook
+	if a := b.Run.Alpha; a > 0 && a < 1 {
+		b.Alpha = a
+	}
+	p.Fixed = b.Alpha >= stat.AlphaFixed
+}
+
+func (b *builder) workload(w iotax.WorkloadInfo) {
+	secondary := map[string][]Figure{}
+	var targets []iotax.TargetInfo
+	for _, t := range b.targets {
+		if w.At != nil && !slices.Contains(w.At, t.Name) && len(b.byCell[Cell{t.Name, w.Name}]) == 0 {
+			continue
+		}
+		targets = append(targets, t)
+		secondary[t.Name] = b.secondary(w, t.Name)
+	}
+	for i, metric := range w.Metrics {
+		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
+		s.Short = format.Remainder(w.Name, s.Label)
+		s.Unit, s.Better = b.unit(w.Name, metric)
+		for _, t := range targets {
+			s.Rows = append(s.Rows, Row{Target: t.Name, Baseline: t.Name == b.Baseline, Err: t.Err, Secondary: secondary[t.Name]})
+		}
+		b.Sections = append(b.Sections, s)
+		sec := &b.Sections[len(b.Sections)-1]
+		failed := make([]failures, len(sec.Rows))
+		for j := range sec.Rows { // a row may be compared with one below it
+			failed[j] = b.values(sec, &sec.Rows[j])
+		}
+		for j := range sec.Rows {
+			b.row(sec, &sec.Rows[j], targets[j], failed[j])
+		}
+		b.spreadBaseline(sec)
+	}
+}
+
+// unit finds the unit and direction of a metric where any trial has it.
+func (b *builder) unit(workload, metric string) (string, iotax.Better) {
+	for _, t := range b.byWorkload[workload] {
+		if v, ok := t.Value(metric); ok {
+			return v.Unit, v.Better
+		}
+	}
+	return "", iotax.Neither
+}
+
+// failures counts what went wrong in a cell, by reason.
+type failures struct {
+	errs, voids map[string]int
+	ownVoid     int // trials that are void themselves, rather than by their block
+}
+
+// values fills in what r's own trials say.
+func (b *builder) values(s *Section, r *Row) failures {
+	f := failures{map[string]int{}, map[string]int{}, 0}
+	var xs []float64
+	for _, t := range b.byCell[Cell{r.Target, s.Workload}] {
+		r.Ran++
+		void := b.void[s.Workload][t.Block]
+		if void {
+			r.Voided++
+		}
+		if t.Void != "" {
+			f.ownVoid++
+			f.voids[t.Void]++
+		}
+		if t.Err != "" {
+			r.Failed++
+			f.errs[Brief(t.Err)]++
+			continue
+		}
+		if v, ok := t.Value(s.Metric); ok {
+			r.Dots = append(r.Dots, Dot{Block: t.Block, Seq: t.Seq, Value: v.Value, Void: void})
+			if !void {
+				xs = append(xs, v.Value)
+			}
+		}
+	}
+	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Block, y.Block) })
+	tags, k := stat.Tukey(r.Values()), 0
+	for i := range r.Dots {
+		if !r.Dots[i].Void {
+			r.Dots[i].Tag, k = tags[k], k+1
+		}
+	}
+	r.Value = stat.Median(xs)
+	return f
+}
+
+// row fills in what is said of r, except for what the row that it is compared with decides (see
+// spreadBaseline).
+func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
+	cell := Cell{r.Target, s.Workload}
+	trials := b.byCell[cell]
+	b.findings(r, s, trials, target)
+	b.cpuBound(r, s, trials, target)
+	if r.Err != "" {
+		r.Verdict = stat.NoResult
+		why, mend, _ := strings.Cut(r.Err, "\n  mend: ")
+		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Mend: mend}, Item{Cells: []Cell{{Target: r.Target}}})
+	}
+	for _, why := range slices.Sorted(maps.Keys(f.errs)) {
+		cause, mend, _ := strings.Cut(why, "\n  mend: ")
+		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Mend: mend}, Item{Cells: []Cell{cell}, Trials: f.errs[why]})
+	}
+	if !r.Baseline {
+		b.compare(s, r)
+	}
+	for _, why := range slices.Sorted(maps.Keys(f.voids)) {
+		b.note(r, iotax.Finding{Rule: "trial-void", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: f.voids[why]})
+	}
+	if b.tooManyVoid(cell) {
+		b.note(r, iotax.Finding{Rule: "too-many-void", Severity: iotax.Invalid,
+			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", f.ownVoid, r.Ran, 100*stat.MaxVoided),
+			Mend:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
+	}
+	n := r.Value.N
+	if r.Ratio != nil {
+		n = min(n, r.Ratio.N)
+	}
+	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
+		flags := fmt.Sprintf("--blocks %d", stat.LeastTrials)
+		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of blocks
+			flags += " --protocol adaptive"
+		}
+		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Mend: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`%s`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials, flags))},
+			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
+	}
+}
+
+// fixedProtocol matches the protocol of a resolved plan that fixes the number of blocks.
+var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
+
+// moreTrials is what to do where a workload has too few trials: what the run said when it stopped, else the part of hint
+// that is about measuring, or about importing.
+func (b *builder) moreTrials(workload, hint string) string {
+	for _, f := range b.Run.Findings {
+		if f.Rule == "stopped-early" && f.Workload == workload {
+			return f.Mend
+		}
+	}
+	measure, imported, _ := strings.Cut(hint, "; ")
+	if b.Run.Imported() {
+		return imported
+	}
+	return measure
+}
+
+func (b *builder) tooManyVoid(c Cell) bool {
+	void, trials := 0, b.byCell[c]
+	for _, t := range trials {
+		if t.Void != "" {
+			void++
+		}
+	}
+	return void > 0 && float64(void) > stat.MaxVoided*float64(len(trials))
+}
+
+// Values are those that count, in the order of Dots.
+func (r *Row) Values() []float64 {
+	var xs []float64
+	for _, d := range r.Dots {
+		if !d.Void {
+			xs = append(xs, d.Value)
+		}
+	}
+	return xs
+}
+
+// compare fills in r's ratio and a first verdict.
+func (b *builder) compare(s *Section, r *Row) {
+	base := b.reference(s, r)
+	if base == nil {
+		b.unrelated(s, r)
+		return
+	}
+	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
+	ratio := func(voided bool) (*stat.Effect, func(float64) float64, error) {
+		if b.Run.Imported() {
+			return b.change(base, r, s.Better)
+		}
+		bs, xs := PairDots(base.Dots, r.Dots, voided)
+		if len(xs) == 0 {
+			return nil, nil, nil
+		}
+		d, err := stat.Pair(bs, xs, s.Better)
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := stat.Estimate(d, o)
+		return &e, func(ratio float64) float64 { return stat.EffectP(d, ratio, o.Autocorrelation) }, err
+	}
+	cell := Cell{r.Target, s.Workload}
+	e, p, err := ratio(false)
+	switch {
+	case err != nil && s.Better == iotax.Neither: // nothing is lost with it: a count that is 0 is none the worse
+		e = nil
+		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
+	case err != nil:
+		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"}, Item{Cells: []Cell{cell}})
+		e = nil
+	}
+	r.Ratio = e
+	switch {
+	case r.Verdict != "":
+	case e == nil && len(r.Values()) == 0:
+		r.Verdict = stat.NoResult
+	case e == nil:
+		r.Verdict = stat.Inconclusive
+	case s.Better == iotax.Neither:
+		r.Verdict = stat.NotRanked
+	default:
+		r.Verdict = stat.Judge(e.Interval, b.Margin)
+		if e.Bounded() {
+			r.Holm = &Adjustment{P: MarginP(e.Estimate, b.Margin, p)}
+		}
+		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
+			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
+				Mend: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
+				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
+					Detail: format.PlusMinus(e.HalfWidth()), Cells: []Cell{cell}})
+		}
+	}
+	if n := len(b.void[s.Workload]); n > 0 {
+		with, _, err := ratio(true)
+		if err == nil && with != nil {
+			r.WithVoided = &with.Interval
+			b.note(r, iotax.Finding{Rule: "blocks-void", Severity: iotax.Info},
+				Item{Lead: fmt.Sprintf("%d of %s void; with void blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
+					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
+		}
+	}
+}
+
+// change is the ratio where the trials were not taken in turns (imported ones), and the p value of any
+// ratio: of two samples, by Welch's t and rank sums.
+func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
+	x, y := base.Values(), r.Values()
+	if len(x) == 0 || len(y) == 0 {
+		return nil, nil, nil
+	}
+	c, err := stat.Unpaired(x, y, better, stat.Options{Alpha: b.Alpha})
+	if err != nil {
+		return nil, nil, err
+	}
+	lx, ly := Logs(x), Logs(y)
+	if better == iotax.Down {
+		lx, ly = ly, lx
+	}
+	return &stat.Effect{Interval: c.Interval, HodgesLehmann: c.HodgesLehmann, T: c.T, SignedRank: c.RankSum, Exact: c.Exact, P: c.P, SD: math.NaN()},
+		func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
+}
+
+// Baseline is the row of the baseline, nil where there is none.
+func (s *Section) Baseline() *Row {
+	for i := range s.Rows {
+		if s.Rows[i].Baseline {
+			return &s.Rows[i]
+		}
+	}
+	return nil
+}
+
+// spreadBaseline overrules verdicts for reasons that lie in validity rather than in numbers, the
+// baseline's faults included: a ratio is no better than either side of it.
+func (b *builder) spreadBaseline(s *Section) {
+	info := func(name string) iotax.TargetInfo {
+		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
+		return b.targets[i]
+	}
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		base := s.Row(r.Against)
+		if base == nil || r.Verdict == stat.NoResult {
+			continue
+		}
+		bd := info(base.Target).Durability
+		baseBad, baseVoid := b.Condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
+		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
+			r.Verdict = stat.NotRanked
+			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
+				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
+				Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"}, Item{Cells: []Cell{{Target: r.Target}}})
+		}
+		if baseBad || b.Condemned(r) {
+			r.Verdict = stat.NotComparable
+			if baseBad {
+				b.blame(base, r)
+			}
+		}
+		if baseVoid || b.tooManyVoid(Cell{r.Target, s.Workload}) {
+			r.Verdict = stat.TooManyVoid
+			if baseVoid {
+				b.blame(base, r)
+			}
+		}
+	}
+}
+
+// Brief is the first line of an error and its mend: what lies between, the console of a guest, say,
+// differs from trial to trial and stays with the trial.
+func Brief(err string) string {
+	rest, mend, found := strings.Cut(err, "\n  mend: ")
+	line, _, _ := strings.Cut(rest, "\n")
+	if found {
+		line += "\n  mend: " + mend
+	}
+	return line
+}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// A Scaling is what becomes of a workload as more clients do it at the same moment.
+type Scaling struct {
+	Target                string // without its number of clients
+	Workload, Label, Unit string
+	Better                iotax.Better
+	Points                []ScalingPoint // by clients; two at least
+}
+
+// A ScalingPoint is one number of clients.
+type ScalingPoint struct {
+	Target  string
+	Clients int
+	Value   stat.Interval // of all together
+	Ratio   stat.Interval // to the first point, paired by block; the first point's is NaN
+	MinMax  stat.Interval // the slowest client's rate over the fastest one's; NaN for one client
+	Jain    stat.Interval // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
+}
+
+// The label and fact of a target that stands for several clients.
+const factClients = "clients"
+
+// scalings gathers the targets that differ in their number of clients alone.
+func (b *builder) scalings() {
+	for i := range b.Sections {
+		s := &b.Sections[i]
+		if !s.First {
+			continue
+		}
+		var order []string
+		by := map[string][]ScalingPoint{}
+		rows := map[string]*Row{}
+		for j := range s.Rows {
+			r := &s.Rows[j]
+			info := b.Target(r.Target)
+			n, err := strconv.Atoi(info.Facts[factClients])
+			if err != nil || info.Labels[factClients] == "" || len(r.Values()) == 0 || b.Condemned(r) {
+				continue
+			}
+			name := strings.Replace(r.Target, " "+factClients+"="+info.Labels[factClients], "", 1)
+			if by[name] == nil {
+				order = append(order, name)
+			}
+			rows[r.Target] = r
+			by[name] = append(by[name], ScalingPoint{Target: r.Target, Clients: n, Value: r.Value,
+				MinMax: b.Figure(s.Workload, r, "fairness.min-max"), Jain: b.Figure(s.Workload, r, "fairness.jain")})
+		}
+		for _, name := range order {
+			points := by[name]
+			if len(points) < 2 {
+				continue
+			}
+			slices.SortStableFunc(points, func(x, y ScalingPoint) int { return cmp.Compare(x.Clients, y.Clients) })
+			points[0].Ratio = format.Lone(math.NaN())
+			for k := 1; k < len(points); k++ {
+				bs, xs := PairDots(rows[points[0].Target].Dots, rows[points[k].Target].Dots, false)
+				var err error
+				if points[k].Ratio, err = stat.Ratio(bs, xs, s.Better, b.Alpha); err != nil {
+					points[k].Ratio = format.Lone(math.NaN())
+				}
+			}
+			b.Scalings = append(b.Scalings, Scaling{Target: name, Workload: s.Workload, Label: s.Label, Unit: s.Unit, Better: s.Better, Points: points})
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package table
+
+import (
+	"slices"
+	"strings"
+
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// BesideTitle names what is held against what.
+func BesideTitle(b *report.Beside) string {
+	s := "Beside " + b.Name + " · " + b.Source
+	if b.Reference != "" {
+		s += " · ratios to " + b.Reference
+		if format.Fold(b.Theirs) != format.Fold(b.Reference) {
+			s += " (" + b.Theirs + ")"
+		}
+	}
+	return s
+}
+
+// Beside are a table of what has ratios, and one of figures that were published one by one, with nothing to
+// hold them against. Grouped by workload they are narrower: a terminal has room for all columns then.
+func Beside(b *report.Beside, grouped bool) []Table {
+	g := Table{Head: []string{"workload", "target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3, 5, 6}, Least: 4}
+	if grouped {
+		g.Head, g.Wraps, g.Right = g.Head[1:], []int{0}, []int{1, 2, 4, 5}
+	}
+	alone := Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
+	ratio := func(row report.BesideRow, i *stat.Interval) string {
+		switch {
+		case i != nil:
+			return format.Ratio(*i)
+		case row.Target == b.Reference:
+			return "1"
+		}
+		return format.Dash
+	}
+	last := ""
+	for _, row := range together(b) {
+		workload, target := format.Clean(format.Subject(row.Workload, row.Label)), format.Clean(row.Target)
+		here, published := format.Number(row.Value, row.Unit), format.Number(row.TheirValue, row.Unit)
+		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
+			alone.Rows = append(alone.Rows, []string{workload, target, here, published})
+			continue
+		}
+		again := workload == last
+		last = workload
+		cells := []string{target, ratio(row, row.Ratio), ratio(row, row.TheirRatio), string(row.Agree), here, published}
+		switch {
+		case !grouped && again:
+			cells = append([]string{""}, cells...)
+		case !grouped:
+			cells = append([]string{workload}, cells...)
+		case !again:
+			g.Rows = append(g.Rows, []string{workload})
+		}
+		if grouped {
+			cells[0] = "  " + cells[0]
+		}
+		g.Rows = append(g.Rows, cells)
+	}
+	return slices.DeleteFunc([]Table{g, alone}, func(g Table) bool { return len(g.Rows) == 0 })
+}
+
+// together are the rows with what is under one heading together, and without deviations: whether they agree says nothing.
+func together(b *report.Beside) []report.BesideRow {
+	rows := slices.DeleteFunc(slices.Clone(b.Rows), func(r report.BesideRow) bool { return strings.HasSuffix(r.Metric, ".sd") })
+	at := map[[2]string]int{}
+	for i, r := range rows {
+		if k := [2]string{r.Workload, r.Metric}; at[k] == 0 {
+			at[k] = i + 1
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y report.BesideRow) int {
+		return at[[2]string{x.Workload, x.Metric}] - at[[2]string{y.Workload, y.Metric}]
+	})
+	return rows
+}
+
+// BesideLeft are the sentences about what stands alone.
+func BesideLeft(b *report.Beside) []string {
+	out := b.Notes
+	if len(b.Unmatched) > 0 {
+		out = append(out[:len(out):len(out)], "Not published: "+strings.Join(format.Cut(b.Unmatched, format.Listed, "cell"), ", ")+".")
+	}
+	if len(b.Unused) > 0 {
+		out = append(out[:len(out):len(out)], "Not in this run: "+strings.Join(format.Cut(b.Unused, format.Listed, "published cell"), ", ")+".")
+	}
+	return out
+}

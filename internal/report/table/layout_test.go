@@ -1,0 +1,104 @@
+package table
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/internal/testenv/reporttest"
+)
+
+// What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
+func TestBesideTogether(t *testing.T) {
+	b := report.Beside{}
+	for _, target := range []string{"disk", "share"} {
+		for _, metric := range []string{"read.iops", "read.latency.sd", "write.iops"} {
+			b.Rows = append(b.Rows, report.BesideRow{Workload: "w", Target: target, Metric: metric})
+		}
+	}
+	var got []string
+	for _, r := range together(&b) {
+		got = append(got, r.Metric+" "+r.Target)
+	}
+	if want := []string{"read.iops disk", "read.iops share", "write.iops disk", "write.iops share"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if len(b.Rows) != 6 {
+		t.Error("the rows themselves were changed")
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	tart := Layout(report.New(reporttest.LaidOut("tart", reporttest.Fixture)))
+	if len(tart) != 1 || len(tart[0].Rows) != 18 {
+		t.Fatalf("%+v", tart)
+	}
+	for _, row := range tart[0].Rows {
+		if row[0] == "4k random read" && row[1] == reporttest.HostDisk && (row[3] != format.Dash || row[4] != "47k IOPS" || row[6] != "686 ± 229 µs" || row[8] != format.Dash) {
+			t.Errorf("%q", row)
+		}
+		if row[0] == "1M sequential read" && row[1] == reporttest.VirtioFS && !strings.HasPrefix(row[9], "not comparable") {
+			t.Errorf("a number that must not be quoted stands there without a word: %q", row)
+		}
+	}
+	reps := Layout(report.New(reporttest.LaidOut("repetitions", reporttest.Fixture)))
+	if len(reps) != 4 || len(reps[0].Head) != 3+7+1 {
+		t.Fatalf("%d tables, %q", len(reps), reps[0].Head)
+	}
+	for _, row := range reps[0].Rows {
+		if row[1] == reporttest.Ninep && (row[0] != "guest" || !strings.HasPrefix(row[6], "(") || strings.HasPrefix(row[5], "(")) {
+			t.Errorf("the void block: %q", row)
+		}
+	}
+	for _, row := range reps[1].Rows {
+		if row[1] == reporttest.VirtioFS && (row[5] != "failed" || row[4] == "failed") {
+			t.Errorf("the failed trial: %q", row)
+		}
+	}
+	sections := Layout(report.New(reporttest.LaidOut("generated", reporttest.Fixture)))
+	if len(sections) != 2 || sections[0].Title != "Small blocks" || sections[1].Title != "Results" || len(sections[0].Rows) != 18 {
+		t.Errorf("%+v", sections)
+	}
+	directions := Layout(report.New(reporttest.LaidOut("directions", reporttest.Fixture)))
+	if len(directions) != 3 || len(directions[0].Rows) < 6 {
+		t.Fatalf("%+v", directions)
+	}
+	if plain := Layout(report.New(reporttest.LaidOut("", reporttest.Fixture))); plain != nil {
+		t.Errorf("%+v", plain)
+	}
+	if unknown := report.New(reporttest.LaidOut("no such layout", reporttest.Fixture)); unknown.Layout != "" {
+		t.Error("a layout that nobody knows")
+	}
+}
+
+// Reads, writes and the sums of the single trials stand below each other, in both units; one MB is less than a MiB.
+func TestDirections(t *testing.T) {
+	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
+	run, trials := reporttest.RunOf(8, map[string][]string{"4k random read/write": {"read.iops", "write.iops"}},
+		reporttest.CellSpec{Target: "disk", Workload: "4k random read/write", Values: values},
+		reporttest.CellSpec{Target: "pod", Workload: "4k random read/write", Values: values})
+	run.Presentation = &iotax.Presentation{Layout: "directions"}
+	tables := Layout(report.New(run, trials))
+	if len(tables) != 1 || len(tables[0].Rows) != 6 {
+		t.Fatalf("%+v", tables)
+	}
+	var got []string
+	for _, row := range tables[0].Rows[:3] {
+		estimate := func(s string) string { s, _, _ = strings.Cut(s, " "); return s }
+		got = append(got, row[0]+" "+row[1]+" "+estimate(row[2])+" "+estimate(row[3])+" "+estimate(row[4]))
+	}
+	if want := "disk read 1.00k 4.10 3.91; disk write 500 2.05 1.95; disk sum 1.50k 6.1 5.9"; strings.Join(got, "; ") != want {
+		t.Errorf("got %q", strings.Join(got, "; "))
+	}
+}
+
+func TestScalingRows(t *testing.T) {
+	r := report.New(reporttest.Clients(.005))
+	rows := Scaling(r.Scalings[0]).Rows
+	if !strings.HasPrefix(rows[2][3], "50") || !strings.HasPrefix(rows[2][4], "40") || rows[0][4] != format.Dash {
+		t.Errorf("rows %q", rows)
+	}
+}

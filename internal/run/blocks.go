@@ -1,0 +1,458 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/stat"
+)
+
+const (
+	// A cell that fails this often in a row is not tried again; its failures stay in the report.
+	failuresInARow = 3
+	// A workload gives up when more than this share of its blocks do not count (and at least minLost).
+	maxLostShare = 0.5
+	minLost      = 6
+)
+
+// An engine runs the blocks of a rig. Its only state is what the trials say, so a resumed run
+// starts from the stored ones.
+type engine struct {
+	run    *iotax.Run
+	p      *plan.Plan
+	d      Deps
+	rig    *rig
+	lanes  []*lane
+	shard  Shard
+	ledger ledger
+	seq    int // of the next trial, as the shard counts
+
+	from   time.Time                // when this process began the run: the budget counts from there
+	begun  time.Time                // of the first trial
+	around map[string]time.Duration // assumed time around a trial, by target
+	extra  map[string]timing        // measured time around a trial, by target
+}
+
+// A timing is how long some trials took, set-up and reading of counters included.
+type timing struct {
+	n   int
+	sum time.Duration
+}
+
+func (t timing) add(d time.Duration) timing { return timing{t.n + 1, t.sum + d} }
+func (t timing) mean() time.Duration        { return t.sum / time.Duration(t.n) }
+
+// A lane is the progress of one workload: its blocks, and whether it needs more.
+type lane struct {
+	*load
+	index    int
+	pairing  stat.Pairing      // of the first metric
+	block    int               // index of the next block, as the shard counts
+	inBlock  map[string]bool   // targets of which the block at hand has its trial
+	measured bool              // this process has measured a trial
+	times    map[string]timing // of the trials of this process that did not fail, by target; those before a resume are left out
+	ran      int               // whole blocks, those that do not count included
+	valid    int               // blocks that count: the pairs of the target that has fewest
+	widest   stat.Interval     // of the ratios; without bounds where one cannot be had yet
+	failed   map[string]int    // by target, in a row
+	good     map[string]int    // by target: trials that did not fail
+	state    laneState
+	why      string
+	mend     string // of laneShort; "" where the budget ended it
+}
+
+type laneState int
+
+const (
+	laneOpen  laneState = iota
+	laneDone            // precise enough, or as long as the protocol says
+	laneShort           // stopped before that
+)
+
+func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
+	shard, earlier := o.Shard, o.Trials
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]timing{}}
+	for _, t := range earlier {
+		var metrics []string
+		for _, l := range r.loads {
+			if l.plan.Name == t.Workload {
+				metrics = l.w.Metrics()
+			}
+		}
+		e.ledger.add(t, metrics)
+		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
+	}
+	for i, l := range r.loads {
+		if l.plan.Aside {
+			continue
+		}
+		ln := &lane{load: l, index: i, times: map[string]timing{}, failed: map[string]int{}, good: map[string]int{},
+			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
+		e.lanes = append(e.lanes, ln)
+		byBlock := map[int][]*iotax.Trial{}
+		for _, t := range earlier {
+			if t.Workload == l.plan.Name {
+				ln.pairing.Add(t)
+				b := shard.local(t.Block)
+				byBlock[b] = append(byBlock[b], t)
+				ln.block = max(ln.block, b+1)
+			}
+		}
+		for b := range ln.block {
+			// What failed before is not held against a target that gets another chance; the pairs
+			// that lack there are made up for.
+			if len(byBlock[b]) >= len(l.targets) && !slices.ContainsFunc(byBlock[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
+				ln.beginBlock()
+				for _, t := range byBlock[b] {
+					ln.account(t)
+				}
+			}
+		}
+		e.tally(ln)
+		e.judge(ln)
+	}
+	return e
+}
+
+// complete reports whether every cell reached what the plan asks.
+func (e *engine) complete() bool {
+	for _, ln := range e.lanes {
+		if ln.state != laneDone || len(ln.targets) < ln.wanted {
+			return false
+		}
+		for _, t := range ln.targets {
+			if ln.good[t.Name] < e.p.Measure.Blocks.Min {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// measure runs blocks in rotation over the workloads that still need some.
+func (e *engine) measure(ctx context.Context) error {
+	e.begun = e.d.Now()
+	defer e.cutShort()
+	for {
+		busy := false
+		for _, ln := range e.lanes {
+			if ln.state != laneOpen {
+				continue
+			}
+			busy = true
+			if e.spent(ln) {
+				most := ""
+				if b := e.p.Measure.Blocks; b.Min < b.Max {
+					most = "at most "
+				}
+				e.stop(ln, laneShort, fmt.Sprintf("the budget of %s was spent after %d of %s%d blocks", e.p.Measure.Budget, ln.valid, most, e.p.Measure.Blocks.Max), "")
+				continue
+			}
+			last, err := e.runBlock(ctx, ln)
+			if err != nil {
+				return err
+			}
+			e.tally(ln)
+			if last != nil {
+				e.d.Progress(e.event(BlockDone, ln, last))
+			}
+			e.judge(ln)
+		}
+		if !busy {
+			return nil
+		}
+	}
+}
+
+// spent reports whether another block of ln would end beyond the budget. The first one is measured however long opening took.
+func (e *engine) spent(ln *lane) bool {
+	budget := time.Duration(e.p.Measure.Budget)
+	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+e.blockTime(ln) > budget
+}
+
+// blockTime is how long the next block of ln will take.
+func (e *engine) blockTime(ln *lane) (sum time.Duration) {
+	for _, t := range ln.targets {
+		if ln.failed[t.Name] < failuresInARow {
+			sum += e.each(ln, t.Name)
+		}
+	}
+	return sum
+}
+
+// runBlock runs one trial of every target, in the order that the seed gives, and returns the last.
+func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
+	block := e.shard.block(ln.block)
+	ln.block++
+	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
+	ln.beginBlock()
+	defer func() { ln.inBlock = nil }()
+	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
+		target := ln.targets[i]
+		if ln.failed[target.Name] >= failuresInARow {
+			continue
+		}
+		t := e.newTrial(ln, target, block, seed)
+		begun := e.d.Now()
+		e.d.Progress(e.event(Starting, ln, t))
+		left := e.attempt(ctx, ln, target, t)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+		}
+		for i := range t.Findings {
+			t.Findings[i].Mend = e.p.Workable(t.Findings[i].Mend)
+		}
+		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
+		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
+			return nil, opError("save trial", t.Cell(), err, "")
+		}
+		if left != nil {
+			return nil, left
+		}
+		e.ledger.add(t, ln.w.Metrics())
+		ln.pairing.Add(t)
+		ln.account(t)
+		last = t
+		ln.inBlock[target.Name] = true
+		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
+		ln.measured = true
+		if t.Err == "" {
+			ln.times[target.Name] = ln.times[target.Name].add(took)
+		}
+		if _, ok := ln.w.(iotax.Completer); !ok && t.Err == "" {
+			e.extra[target.Name] = e.extra[target.Name].add(took - e.p.TrialTime(&ln.plan))
+		}
+		e.d.Progress(e.event(Finished, ln, t))
+	}
+	return last, nil
+}
+
+// attempt fills t, on the machine that stands or on one that is opened for it. An error means that
+// something was left behind.
+func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
+	pt, _ := e.rig.planTarget(target.Name)
+	if !e.p.EachTrial(pt.On) {
+		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
+		return nil
+	}
+	begun := e.d.Now()
+	part, fresh, err := e.rig.renew(ctx, ln.load, target)
+	if err == nil {
+		t.Facts[OpenedFact] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
+		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)
+		t.Facts["machine.fresh"] = "yes"
+	} else {
+		t.Start, t.Err = e.d.Now(), err.Error()
+	}
+	return part.close(context.WithoutCancel(ctx))
+}
+
+func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
+	m := e.p.Measure
+	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
+		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
+		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
+	t.Facts[iotax.JobFact] = ln.job
+	if _, ok := ln.w.(iotax.Completer); ok {
+		t.Ramp, t.Length = 0, 0
+	}
+	e.seq++
+	return t
+}
+
+func (ln *lane) beginBlock() {
+	ln.ran++
+	ln.inBlock = map[string]bool{}
+}
+
+// account books a trial of the block at hand.
+func (ln *lane) account(t *iotax.Trial) {
+	if t.Err != "" {
+		ln.failed[t.Target]++
+	} else {
+		ln.failed[t.Target] = 0
+		ln.good[t.Target]++
+	}
+}
+
+// judge decides whether ln needs another block.
+func (e *engine) judge(ln *lane) {
+	if ln.failed[e.run.Baseline] >= failuresInARow {
+		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), e.again())
+		return
+	}
+	if !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return ln.failed[t.Name] < failuresInARow }) {
+		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name), e.again())
+		return
+	}
+	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran), e.again())
+		return
+	}
+	b := e.p.Measure.Blocks
+	if e.p.Measure.Fixed() {
+		if ln.valid >= b.Max {
+			e.stop(ln, laneDone, "as the protocol says", "")
+		}
+		return
+	}
+	look, done := stat.Next(ln.valid, ln.widest, e.run.Precision, b.Min, b.Max)
+	if !look {
+		return
+	}
+	switch width := math.Sqrt(ln.widest.Hi/ln.widest.Lo) - 1; {
+	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
+		e.stop(ln, laneDone, "with nothing to compare", "")
+	case !done:
+	case stat.Precise(ln.widest, e.run.Precision):
+		e.stop(ln, laneDone, "precise to "+plusMinus(width), "")
+	case b.Min == b.Max:
+		e.stop(ln, laneDone, plusMinus(width), "") // a number of blocks was asked for, and no precision
+	default:
+		e.stop(ln, laneShort, "precision not reached: "+plusMinus(width), e.p.Workable("use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
+	}
+}
+
+// tally counts the blocks behind the lane's ratios, and finds the widest interval of its first metric over
+// its targets. A block counts as the report will count it: not when a trial is void, not when one is set
+// aside because of an error beside its number, and not for a target whose trial failed in it. So a block
+// that is lost in one of these ways is run again, as long as the budget lasts.
+func (e *engine) tally(ln *lane) {
+	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
+	for _, t := range ln.targets {
+		if !e.compared(ln, t) {
+			continue
+		}
+		ref := e.reference(ln, t)
+		base, target, better := ln.pairing.Pairs(ref, t.Name)
+		d, err := stat.Pair(base, target, better)
+		r := stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), N: len(d)}
+		if err == nil && len(d) > 0 {
+			r, err = stat.Hull(d, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+		}
+		ln.valid = min(ln.valid, len(base))
+		if err != nil || !r.Bounded() || !ln.widest.Bounded() {
+			ln.widest = stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+		} else if r.Hi/r.Lo > ln.widest.Hi/ln.widest.Lo {
+			ln.widest = r
+		}
+	}
+	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
+		for _, t := range ln.targets {
+			if ln.failed[t.Name] < failuresInARow {
+				alone, _, _ := ln.pairing.Pairs(t.Name, t.Name)
+				ln.valid = min(ln.valid, len(alone))
+			}
+		}
+	}
+	if ln.valid == math.MaxInt {
+		ln.valid = 0
+	}
+}
+
+// compared reports whether t is held against another target, and neither is given up.
+func (e *engine) compared(ln *lane, t *iotax.Target) bool {
+	ref := e.reference(ln, t)
+	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
+}
+
+func (e *engine) stop(ln *lane, s laneState, why, mend string) {
+	ln.state, ln.why, ln.mend = s, why, mend
+	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
+}
+
+// again is the hint for what failed.
+func (e *engine) again() string {
+	return "see why trials failed or are void (`iotax show`); after you remove the cause, " + e.resume() + " measures what is missing"
+}
+
+// resume is the command that goes on with the run.
+func (e *engine) resume() string {
+	if e.shard.Divided() {
+		return "the same command (`--id " + iotax.Quote(e.run.ID) + "`)"
+	}
+	return "`iotax run --resume=" + iotax.Quote(e.run.ID) + "`"
+}
+
+// cutShort notes the workloads that stopped early, and how to go on with those that the budget ended.
+func (e *engine) cutShort() {
+	left, b := e.begun.Sub(e.from), e.p.Measure.Blocks // everything is opened again
+	for _, ln := range e.lanes {
+		if ln.state == laneShort && ln.mend == "" {
+			left += e.blockTime(ln) * time.Duration(max(0, b.Max-ln.valid))
+		}
+	}
+	about := "about "
+	if b.Min < b.Max {
+		about = "at most "
+	}
+	mend := e.resume() + " measures the rest, in " + about + plan.Duration(left.Round(time.Second)).String()
+	if budget := time.Duration(e.p.Measure.Budget); left > budget {
+		mend = e.resume() + " continues for another " + e.p.Measure.Budget.String()
+	}
+	for _, ln := range e.lanes {
+		if ln.state == laneShort {
+			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
+				Evidence: ln.plan.Name + ": " + ln.why, Mend: cmp.Or(ln.mend, mend)}})
+		}
+	}
+}
+
+func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
+	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
+		Trial: t, Metric: ln.w.Metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
+	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
+		ev.HalfWidth = r.HalfWidth()
+	}
+	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {
+		ev.Precision = e.run.Precision
+	}
+	for _, l := range e.lanes {
+		if l.state != laneOpen {
+			continue
+		}
+		ev.Left += e.blockTime(l) * time.Duration(max(0, e.p.Measure.Blocks.Max-l.valid))
+		for target := range ln.inBlock {
+			if l == ln && l.valid < e.p.Measure.Blocks.Max && l.failed[target] < failuresInARow {
+				ev.Left -= e.each(l, target)
+			}
+		}
+	}
+	if b := time.Duration(e.p.Measure.Budget); b > 0 {
+		ev.Left = min(ev.Left, max(0, b-e.d.Now().Sub(e.from)))
+	}
+	return ev
+}
+
+// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan
+// says or the kind of work is assumed to take, and what comes on top at that target: in other workloads, or by assumption.
+func (e *engine) each(l *lane, target string) time.Duration {
+	if t := l.times[target]; t.n > 0 {
+		return t.mean()
+	}
+	planned := e.p.TrialTime(&l.plan)
+	if _, ok := l.w.(iotax.Completer); ok {
+		return planned
+	}
+	if t := e.extra[target]; t.n > 0 {
+		return planned + t.mean()
+	}
+	return planned + e.around[target]
+}
+
+// plusMinus prints the half width of an interval, unless that is no information.
+func plusMinus(x float64) string {
+	if !(x <= 1) {
+		return "too noisy (wider than ± 100 %)"
+	}
+	return fmt.Sprintf("± %.2g %%", 100*x)
+}
+
+var errNothing = errors.New("the workload did nothing")

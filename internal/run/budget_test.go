@@ -1,0 +1,145 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// slow makes opening the guest take a while, and what is done around a trial another while for each target.
+func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
+	d := w.deps()
+	open, watch := d.Open, d.Watch
+	d.Open = func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		w.now = w.now.Add(opening)
+		return open(ctx, m, devices)
+	}
+	d.Watch = func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+		w.now = w.now.Add(around[t.Name])
+		return watch(ctx, t)
+	}
+	return d
+}
+
+// The budget is of the whole run, by what its blocks are seen to take. One block is measured in any case.
+func TestBudgetIsOfTheWholeRun(t *testing.T) {
+	for _, c := range []struct {
+		opening, around time.Duration
+		blocks          int
+		mend            string
+	}{
+		{0, 0, 6, ""}, // 36 s each
+		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
+		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // only the disk's: 66 s each
+		{6 * time.Minute, 0, 1, "continues for another 5m"},
+	} {
+		w := newWorld()
+		p := guestPlan("w")
+		p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 6, Max: 6}, plan.Duration(5*time.Minute)
+		r, err := Run(context.Background(), p, w.slow(c.opening, map[string]time.Duration{"disk": c.around}), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.saved) != 3*c.blocks {
+			t.Errorf("opening takes %v, a trial %v more: %d trials, want %d blocks of 3", c.opening, c.around, len(w.saved), c.blocks)
+		}
+		if c.mend == "" {
+			if r.Status != iotax.Done || len(r.Findings) > 0 {
+				t.Errorf("it is %s, with %v", r.Status, r.Findings)
+			}
+			continue
+		}
+		if len(r.Findings) != 1 || r.Findings[0].Evidence != fmt.Sprintf("w: the budget of 5m was spent after %d of 6 blocks", c.blocks) ||
+			r.Findings[0].Mend != "`iotax run --resume=r` "+c.mend {
+			t.Errorf("opening takes %v, a trial %v more: %+v, want %q", c.opening, c.around, r.Findings, c.mend)
+		}
+	}
+}
+
+// The command that the finding names measures the rest.
+func TestBudgetIsGoneOnWith(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 6, Max: 6}, plan.Duration(2*time.Minute)
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Incomplete || len(w.saved) != 9 {
+		t.Fatalf("it is %s after %d trials, %v", r.Status, len(w.saved), err)
+	}
+	w.now = w.now.Add(time.Hour)
+	r, err = Run(context.Background(), p, w.slow(10*time.Second, nil), Options{Resume: r, Trials: w.saved})
+	if got := r.Environment[SetupKey]; got != "10s" {
+		t.Errorf("opening took 10 s, the run has %q", got)
+	}
+	if err != nil || r.Status != iotax.Done || len(w.saved) != 18 || len(r.Findings) > 0 {
+		t.Errorf("resumed, it is %s after %d trials, with %v, %v", r.Status, len(w.saved), r.Findings, err)
+	}
+}
+
+// What one workload has shown of a target counts for the others: the time left is right before the first block of all
+// workloads is over. Before that it is as assumed.
+func TestTimeLeftByTarget(t *testing.T) {
+	w := newWorld()
+	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
+	d := w.slow(time.Minute, around)
+	type moment struct {
+		now  time.Time
+		left time.Duration
+	}
+	var moments []moment
+	d.Progress = func(e Event) {
+		if e.Kind == Starting {
+			moments = append(moments, moment{w.now, e.Left})
+		}
+	}
+	p := guestPlan("a", "b")
+	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 3, Max: 3}, 0
+	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[string]time.Duration{"disk": 4 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range moments {
+		want := r.End.Sub(m.now)
+		if i == 0 {
+			want = 3 * 2 * (3*12 + 4) * time.Second
+		}
+		if (i == 0 || i >= 3) && m.left != want {
+			t.Errorf("before trial %d %v are left, want %v", i, m.left, want)
+		}
+	}
+	if len(moments) != 18 || strings.Contains(fmt.Sprint(r.Findings), "stopped") {
+		t.Errorf("%d trials, %v", len(moments), r.Findings)
+	}
+}
+
+// A trial that fails at once does not make the trials after it look shorter.
+func TestFailedTrialIsNoTiming(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	watch := d.Watch
+	d.Watch = func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+		if t.Name == "disk" && len(w.saved) < 3 {
+			return nil, errors.New("it is gone")
+		}
+		return watch(ctx, t)
+	}
+	var left time.Duration
+	d.Progress = func(e Event) {
+		if e.Kind == Starting && len(w.saved) == 3 {
+			left = e.Left
+		}
+	}
+	p := guestPlan("w")
+	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 3, Max: 3}, 0
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 3 * 3 * 12 * time.Second; left != want {
+		t.Errorf("after a block in which disk failed %v are left, want %v", left, want)
+	}
+}

@@ -1,0 +1,254 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// A load is a workload of the plan and the targets it is prepared on.
+type load struct {
+	plan    plan.Workload
+	w       iotax.Workload
+	targets []*iotax.Target // where it is measured
+	wanted  int             // how many the plan says
+	space   int64           // bytes that it puts at a place
+	files   []iotax.File    // that it reads, where it can name them beforehand
+	job     string          // iotax.JobFact, where a trial has none of its own
+}
+
+// check asks the workload, and before that whether it can be done at several targets at once.
+func (l *load) check(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		err := errors.New("it can only be done at one target at a time")
+		if j, ok := l.w.(iotax.Joiner); ok {
+			err = j.Joins()
+		}
+		if err != nil {
+			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Mend: "say at: with other targets, or do it by a fio job"}
+		}
+	}
+	return within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) })
+}
+
+func (l *load) ready(ctx context.Context, t *iotax.Target) error {
+	limit := readyTime + time.Duration(int64(max(1, len(t.Together)))*l.space/leastSpeed)*time.Second
+	if p, ok := l.w.(iotax.Preparer); ok {
+		limit += p.Preparation()
+	}
+	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
+}
+
+// look finds what this host lacks for the targets on it, before anything is opened. A target that may be left
+// out is no reason to stop here.
+func (r *rig) look(ctx context.Context, keepGoing bool) error {
+	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
+		return nil
+	}
+	for _, l := range r.loads {
+		if w, ok := l.w.(iotax.Looker); ok {
+			if err := w.Look(ctx, r.d.Host); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeLoads makes the workloads.
+func (r *rig) makeLoads() error {
+	for _, pw := range r.p.Workloads {
+		w, err := r.d.Workload(pw)
+		if err != nil {
+			return err
+		}
+		job, err := pw.Job()
+		if err != nil {
+			return err
+		}
+		l := &load{plan: pw, w: w, job: iotax.JobText(job)}
+		if s, ok := w.(iotax.Sizer); ok {
+			l.space = s.Space()
+		}
+		if f, ok := w.(iotax.Filler); ok {
+			l.files = f.Files()
+		}
+		for _, t := range r.p.Targets {
+			if pw.Done(t.Name) {
+				l.wanted++
+			}
+		}
+		r.loads = append(r.loads, l)
+	}
+	return nil
+}
+
+// need is the bytes that the place of t must hold.
+func (r *rig) need(t plan.Target) (bytes int64) {
+	sizes := map[int64]bool{}
+	for _, l := range r.loads {
+		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of one size share their file
+			sizes[l.space] = true
+			bytes += l.space
+		}
+	}
+	return bytes
+}
+
+// files lists what the workloads at t read and can name beforehand.
+func (r *rig) files(t plan.Target) (all []iotax.File) {
+	for _, l := range r.loads {
+		for _, f := range l.files {
+			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files of one name
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+// worksAt reports whether l is done at a target, for itself or as a part of another one.
+func (r *rig) worksAt(l *load, name string) bool {
+	if l.plan.Done(name) {
+		return true
+	}
+	for _, t := range r.p.Targets {
+		if e, ok := t.Spec.(plan.Encloser); ok && e.Of() == name && l.plan.Done(t.Name) {
+			return true
+		}
+		if g, ok := t.Spec.(plan.Gatherer); ok {
+			work, at := g.Noise()
+			if l.plan.Done(t.Name) && slices.Contains(g.Together(), name) || work == l.plan.Name && slices.Contains(at, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prepareCells settles, checks and prepares every workload on every target.
+func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+	for _, l := range r.loads {
+		if s, ok := l.w.(iotax.Settler); ok {
+			err := within(ctx, readyTime, func(ctx context.Context) error {
+				found, err := s.Settle(ctx, r.involved(l))
+				run.Findings = mergeFindings(run.Findings, found)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	// All checks come before the first preparation: what is missing shows before files are written.
+	for _, l := range r.loads {
+		for _, t := range r.at(l) {
+			if err := l.check(ctx, t); err != nil {
+				if !keepGoing || t.Name == r.p.Baseline {
+					return err
+				}
+				r.cellFailed(l, t, err)
+				continue
+			}
+			l.targets = append(l.targets, t)
+		}
+	}
+	for _, l := range r.loads {
+		checked := l.targets
+		l.targets = nil
+		for _, t := range checked {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
+			r.holder(t).onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
+			if err := l.ready(ctx, t); err != nil {
+				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
+					return err
+				}
+				r.cellFailed(l, t, err)
+				continue
+			}
+			l.targets = append(l.targets, t)
+		}
+	}
+	if err := r.pilot(ctx, run); err != nil {
+		return err
+	}
+	return r.closeRenewed(ctx)
+}
+
+// holder is the rig that t stands in.
+func (r *rig) holder(t *iotax.Target) *rig {
+	pt, _ := r.planTarget(t.Name)
+	return r.rigOf(pt.On)
+}
+
+// involved lists the targets at which l is done, those of which others are made in place of the others.
+func (r *rig) involved(l *load) (targets []*iotax.Target) {
+	add := func(t *iotax.Target) {
+		if !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	for _, t := range r.targets {
+		if l.plan.Done(t.Name) {
+			if len(t.Together) == 0 {
+				add(t)
+			}
+			for _, m := range t.Together {
+				add(m)
+			}
+		}
+		if t.Noise != nil && t.Noise.Name == l.plan.Name {
+			for _, m := range t.Noise.At {
+				add(m)
+			}
+		}
+	}
+	return targets
+}
+
+// at lists those of the open targets that l is done at.
+func (r *rig) at(l *load) (targets []*iotax.Target) {
+	for _, t := range r.targets {
+		if l.plan.Done(t.Name) {
+			targets = append(targets, t)
+		}
+	}
+	return targets
+}
+
+// pilot lets the workloads that need it look at all their targets. What a resumed run found before
+// stands: a block of it must not differ from the others.
+func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
+	for _, l := range r.loads {
+		p, ok := l.w.(iotax.Piloter)
+		if !ok || len(l.targets) == 0 {
+			continue
+		}
+		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
+		i := slices.IndexFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == l.plan.Name })
+		err := within(ctx, readyTime, func(ctx context.Context) (err error) {
+			run.Workloads[i].Facts, err = p.Pilot(ctx, l.targets, r.known[l.plan.Name])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
+	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
+	info := r.infos[t.Name]
+	why, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
+	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: l.plan.Name,
+		Evidence: why, Mend: mend})
+}

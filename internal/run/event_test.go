@@ -1,0 +1,67 @@
+package run
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// What a display is told: blocks counted when they are over, an interval that narrows toward the
+// precision, and a time left that is known before the first trial and falls to nothing.
+func TestEventsCount(t *testing.T) {
+	w := newWorld()
+	w.value = func(t *iotax.Trial) (float64, error) {
+		x := 1000 * (1 + .02*math.Sin(float64(7*t.Block+3)))
+		if t.Target == "disk" {
+			x *= 1 + .05*math.Cos(float64(5*t.Block))
+		}
+		if t.Block == 2 && t.Target == "host" {
+			x = math.NaN()
+		}
+		return x, nil
+	}
+	p := guestPlan("w")
+	p.Measure.Blocks, p.Measure.Ramp, p.Measure.Trial = plan.Blocks{Min: 6, Max: 8}, plan.Duration(time.Second), plan.Duration(9*time.Second)
+	p.Measure.Precision = .0001 // out of reach
+	var events []Event
+	d := w.deps()
+	d.Progress = func(e Event) { events = append(events, e) }
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	var blocks []int
+	var halves []float64
+	left := time.Duration(math.MaxInt64)
+	for _, e := range events {
+		switch e.Kind {
+		case Starting:
+			if len(blocks) == 0 && left == math.MaxInt64 && e.Left != 8*3*10*time.Second {
+				t.Errorf("before the first trial %v are left, the plan says 240 s", e.Left)
+			}
+		case BlockDone:
+			blocks, halves = append(blocks, e.Block), append(halves, e.HalfWidth)
+			if e.Trial == nil || e.Precision != .0001 || e.Blocks != 8 {
+				t.Errorf("block done: %+v", e)
+			}
+		default:
+			continue
+		}
+		if e.Left > left && e.Block != 2 { // the void block is run again
+			t.Errorf("block %d: %v left, were %v", e.Block, e.Left, left)
+		}
+		left = e.Left
+	}
+	if len(blocks) != 9 || blocks[1] != 2 || blocks[2] != 2 || blocks[8] != 8 {
+		t.Errorf("blocks %v: nine were run, the third is void", blocks)
+	}
+	if left != 0 {
+		t.Errorf("%v left at the end", left)
+	}
+	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // six blocks that count have an interval
+		t.Errorf("half widths %v", halves)
+	}
+}

@@ -1,0 +1,453 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
+)
+
+type openMachine struct {
+	m    iotax.Machine
+	err  error
+	busy bool // being opened: meeting it again is a cycle
+}
+
+// An opened is what came of opening a target.
+type opened struct {
+	target *iotax.Target
+	err    error
+}
+
+type volumeState struct {
+	id       string
+	vol      iotax.Volume
+	place    iotax.Place
+	prepared bool
+	attached bool
+	err      error
+	busy     bool
+}
+
+// environment asks what m is.
+func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
+	err = within(ctx, lookTime, func(ctx context.Context) error {
+		env, err = r.d.Environment(ctx, m)
+		return err
+	})
+	if err != nil {
+		err = opError("describe", m.String(), err, "")
+	}
+	return env, err
+}
+
+// tell adds what the volumes noticed to what is known of their targets.
+func (r *rig) tell() {
+	for name, v := range r.volumes {
+		if f, ok := v.vol.(volume.Finder); ok {
+			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, f.Findings())
+		}
+	}
+}
+
+// open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
+// run.Targets with their error; without keepGoing the first such error is returned, because what is
+// known to be missing is better mended before an hour is spent. All are returned where no two targets are left.
+func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
+	if err := r.makeLoads(); err != nil {
+		return err
+	}
+	run.Workloads = nil
+	for _, l := range r.loads {
+		if l.plan.Aside {
+			continue
+		}
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
+	}
+	if err := r.look(ctx, keepGoing); err != nil {
+		return err
+	}
+	if err := r.govern(run); err != nil {
+		return err
+	}
+	var err error
+	if run.Environment, err = r.environment(ctx, r.d.Host); err != nil {
+		return err
+	}
+
+	var errs []error
+	var missing []Event // sent once the run goes on without these targets; otherwise it ends with their errors
+	for _, t := range r.p.Targets {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		target, err := r.openTarget(ctx, t)
+		if err != nil {
+			if ctx.Err() != nil { // it could not be opened because of nothing else
+				r.describe(run)
+				return context.Cause(ctx)
+			}
+			r.infos[t.Name].Err = err.Error()
+			errs = append(errs, err)
+			missing = append(missing, Event{Kind: Missing, Target: t.Name, Err: err})
+			if !keepGoing || t.Name == r.p.Baseline {
+				break
+			}
+			continue
+		}
+		r.targets = append(r.targets, target)
+	}
+	if len(errs) > 0 && (!keepGoing || r.infos[r.p.Baseline].Err != "" || len(r.targets) < 2) {
+		r.describe(run)
+		return errors.Join(errs...)
+	}
+	for _, e := range missing {
+		r.d.Progress(e)
+	}
+	err = r.prepareCells(ctx, run, keepGoing)
+	r.describe(run)
+	return err
+}
+
+// govern sets the governor that the plan asks for, before the environment is described.
+func (r *rig) govern(run *iotax.Run) error {
+	want := r.p.Measure.Governor
+	if want == "" || r.d.Governor == nil {
+		return nil
+	}
+	undo, found, err := r.d.Governor(want)
+	if undo != nil {
+		r.onClose("the frequency governor", nil, func(context.Context) error { return undo() })
+	}
+	run.Findings = mergeFindings(run.Findings, found)
+	return err
+}
+
+// describe puts what is known of the targets into the run. It is called again at the end: taking a
+// volume down may find something too.
+func (r *rig) describe(run *iotax.Run) {
+	run.Targets = nil
+	r.tell()
+	for _, t := range r.p.Targets {
+		run.Targets = append(run.Targets, *r.infos[t.Name])
+	}
+}
+
+// openTarget attaches the target's volume to its machine, or opens the targets that it is made of; once.
+func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+	o := r.opened[t.Name]
+	if o == nil {
+		o = &opened{}
+		r.opened[t.Name] = o
+		switch s := t.Spec.(type) {
+		case plan.Gatherer:
+			o.target, o.err = r.gather(ctx, t, s)
+		case plan.Encloser:
+			o.target, o.err = r.enclose(ctx, t, s)
+		default:
+			o.target, o.err = r.openOne(ctx, t)
+		}
+	}
+	return o.target, o.err
+}
+
+// gather makes one target of those that t is made of.
+func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iotax.Target, error) {
+	member := func(name string) (*iotax.Target, error) {
+		pt, ok := r.planTarget(name)
+		if !ok {
+			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", name)}
+		}
+		m, err := r.openTarget(ctx, pt)
+		if err != nil {
+			return nil, opError("open", t.Name, fmt.Errorf("%s is a part of it: %w", name, err), "")
+		}
+		return m, nil
+	}
+	target := &iotax.Target{Name: t.Name, Labels: t.Labels, Facts: map[string]string{}}
+	var machines []string
+	for i, name := range g.Together() {
+		m, err := member(name)
+		if err != nil {
+			return nil, err
+		}
+		if target.Together = append(target.Together, m); i == 0 {
+			target.Machine, target.Place = m.Machine, m.Place
+			target.Place.Facts = nil
+		}
+		if m.Place.Backing != target.Place.Backing {
+			target.Place.Backing = "" // no one device answers for all of them
+		}
+		target.Place.Durability = iotax.Weakest(target.Place.Durability, m.Place.Durability)
+		if !slices.Contains(machines, m.Machine.String()) {
+			machines = append(machines, m.Machine.String())
+		}
+		target.Facts[fmt.Sprintf("client.%d", i+1)] = name
+		if (iotax.TargetInfo{Facts: m.Facts}).Emulated() {
+			target.Facts["accel"] = "tcg"
+		}
+	}
+	target.Facts["clients"] = fmt.Sprint(len(target.Together))
+	if work, at := g.Noise(); work != "" {
+		i := slices.IndexFunc(r.loads, func(l *load) bool { return l.plan.Name == work })
+		if i < 0 {
+			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no workload %q", work)}
+		}
+		target.Noise = &iotax.Noise{Name: work, Work: r.loads[i].w}
+		for _, name := range at {
+			m, err := member(name)
+			if err != nil {
+				return nil, err
+			}
+			target.Noise.At = append(target.Noise.At, m)
+		}
+		target.Place.Backing = "" // what the noise does there is no fault
+		target.Facts["noise"] = work + " at " + strings.Join(at, ", ")
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together(), ", "), target.Place.Durability, target.Facts
+	return target, nil
+}
+
+// enclose makes a target of another one, with a container between the work and its machine.
+func (r *rig) enclose(ctx context.Context, t plan.Target, e plan.Encloser) (*iotax.Target, error) {
+	base, ok := r.planTarget(e.Of())
+	if !ok {
+		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", e.Of())}
+	}
+	around, err := r.openTarget(ctx, base)
+	if err != nil {
+		return nil, opError("open", t.Name, fmt.Errorf("it is inside of %s: %w", base.Name, err), "")
+	}
+	if r.d.Enclose == nil {
+		return nil, &iotax.Error{Op: "open", On: t.Name, Err: errors.New("nothing starts containers here")}
+	}
+	r.d.Progress(Event{Kind: Opening, Target: t.Name})
+	m, err := r.d.Enclose(ctx, t, around.Machine, around.Place)
+	if err != nil {
+		return nil, err
+	}
+	r.rigOf(t.On).onClose("container of "+t.Name, around.Machine, m.Close)
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Device: around.Device, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
+	if d, ok := m.(iotax.Describer); ok {
+		maps.Copy(target.Facts, d.Facts())
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = m.String(), target.Place.Path, target.Place.Durability, target.Facts
+	return target, nil
+}
+
+// openOne attaches the target's volume to its machine.
+func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error) {
+	place, err := r.attach(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	m := r.rigOf(t.On).machines[t.On].m
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
+	if d, ok := m.(iotax.Describer); ok {
+		maps.Copy(target.Facts, d.Facts())
+	}
+	if b, ok := m.(iotax.Booter); ok {
+		for _, ph := range b.Boot() {
+			target.Facts["boot."+ph.Name] = ph.At.Round(time.Millisecond).String()
+		}
+	}
+	maps.Copy(target.Facts, place.Facts)
+	if _, mute := m.(iotax.Console); !mute && !iotax.IsLocal(m) {
+		env, err := r.environment(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range env {
+			target.Facts["machine."+k] = v
+		}
+	}
+	info := r.infos[t.Name]
+	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
+	return target, nil
+}
+
+// serving lists what serves t's place: its volume, and those that it stands on.
+func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
+	for range r.p.Targets { // a circle was refused when it was attached
+		if a, ok := r.rigOf(t.On).volumes[t.Name].vol.(iotax.Accountant); ok {
+			all = append(all, a)
+		}
+		ref, ok := t.Spec.(plan.Referrer)
+		if !ok {
+			break
+		}
+		if t, ok = r.planTarget(ref.Of()); !ok {
+			break
+		}
+	}
+	return all
+}
+
+// machine opens the machine name, after the serving side of every volume on it was made: a guest
+// must be started with its devices.
+func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
+	if o := r.rigOf(name); o != r {
+		return o.machine(ctx, name)
+	}
+	if om, ok := r.machines[name]; ok {
+		if om.busy {
+			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
+				Mend: "let `of` name a directory on the host"}
+		}
+		return om.m, om.err
+	}
+	om := &openMachine{busy: true}
+	r.machines[name] = om
+	om.m, om.err = r.start(ctx, name)
+	om.busy = false
+	return om.m, om.err
+}
+
+func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
+	pm, err := r.planMachine(name)
+	if err != nil {
+		return nil, err
+	}
+	var devices []iotax.Device
+	for _, t := range r.p.Targets {
+		if t.On != name || r.only != "" && t.Name != r.only && t.Name != r.around(r.only) {
+			continue
+		}
+		if _, encloses := t.Spec.(plan.Encloser); encloses {
+			continue // the target that it is inside of has what is needed
+		}
+		if _, served := t.Spec.(plan.Served); served {
+			continue // it gives no device, and the machine that serves it may stand on this one
+		}
+		vol, err := r.prepare(ctx, t)
+		if err != nil {
+			continue // it fails alone, when its own turn comes
+		}
+		devices = append(devices, vol.Devices()...)
+	}
+	r.d.Progress(Event{Kind: Opening, Text: "machine " + name})
+	m, err := r.d.Open(ctx, pm, devices)
+	if err != nil {
+		return nil, err
+	}
+	r.onClose("machine "+name, nil, m.Close)
+	return m, nil
+}
+
+// around is the target that the one of that name is inside of, or "".
+func (r *rig) around(name string) string {
+	t, _ := r.planTarget(name)
+	if e, ok := t.Spec.(plan.Encloser); ok {
+		return e.Of()
+	}
+	return ""
+}
+
+func (r *rig) planMachine(name string) (plan.Machine, error) {
+	for _, m := range r.p.Machines {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return plan.Machine{}, &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
+}
+
+// prepare makes the serving side of the target's volume, once.
+func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
+	if o := r.rigOf(t.On); o != r {
+		return o.prepare(ctx, t)
+	}
+	v := r.volumes[t.Name]
+	if v.prepared {
+		return v.vol, v.err
+	}
+	if v.busy {
+		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: errors.New("the target stands on itself")}
+	}
+	v.busy = true
+	defer func() { v.busy, v.prepared = false, true }()
+
+	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t), Files: r.files(t)}
+	if ref, ok := t.Spec.(plan.Referrer); ok && ref.Of() != "" {
+		base, ok := r.planTarget(ref.Of())
+		if !ok {
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", ref.Of())}
+			return nil, v.err
+		}
+		if env.Of, v.err = r.attach(ctx, base); v.err != nil {
+			return nil, v.err
+		}
+		if base.On != "host" || env.Of.Kind != iotax.PlaceDir {
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("it stands on %q, which is not a directory on this host", base.Name),
+				Mend: "give a target with `dir:` on the host as `of`"}
+			return nil, v.err
+		}
+	}
+	if s, ok := t.Spec.(plan.Served); ok {
+		name := t.On
+		if _, from := s.ServedBy(); from != "" {
+			name = from
+		}
+		if env.Server, v.err = r.machine(ctx, name); v.err != nil {
+			return nil, v.err
+		}
+	}
+	if j, ok := t.Spec.(plan.Joined); ok {
+		_, names := j.JoinedBy()
+		for _, name := range names {
+			var m iotax.Machine
+			if m, v.err = r.machine(ctx, name); v.err != nil {
+				return nil, v.err
+			}
+			env.Peers = append(env.Peers, m)
+		}
+	}
+	if v.vol, v.err = r.d.Prepare(ctx, t, env); v.err != nil {
+		return nil, v.err
+	}
+	r.onClose("volume of "+t.Name, nil, v.vol.Close)
+	return v.vol, nil
+}
+
+// attach makes the target's place, once.
+func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
+	if o := r.rigOf(t.On); o != r {
+		return o.attach(ctx, t)
+	}
+	v := r.volumes[t.Name]
+	if v.attached {
+		return v.place, v.err
+	}
+	m, err := r.machine(ctx, t.On)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	vol, err := r.prepare(ctx, t)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	r.d.Progress(Event{Kind: Opening, Target: t.Name})
+	v.attached = true
+	r.onClose("place of "+t.Name, m, vol.Detach)
+	v.place, v.err = vol.Attach(ctx, m)
+	return v.place, v.err
+}
+
+func (r *rig) planTarget(name string) (plan.Target, bool) {
+	for _, t := range r.p.Targets {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return plan.Target{}, false
+}

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// anew is the spec of a machine that is wanted anew for each trial.
+type anew struct{}
+
+func (*anew) EachTrial() bool { return true }
+
+// A machine that is wanted anew comes and goes with each trial on it, and so do the places on it; what it
+// stands on stays.
+func TestRenew(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	for i := range p.Machines {
+		if p.Machines[i].Name == "guest" {
+			p.Machines[i].Spec = &anew{}
+		}
+	}
+	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 2, Max: 2}, "fixed:2x1s"
+	r, err := Run(context.Background(), p, w.slow(3*time.Second, nil), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done {
+		t.Fatalf("%v, %s\n%s", err, r.Status, strings.Join(w.log, "\n"))
+	}
+	guests := 0 // targets on the guest
+	for _, tg := range p.Targets {
+		if tg.On == "guest" {
+			guests++
+		}
+	}
+	opened, closed := 0, 0
+	up := false
+	for _, l := range w.log {
+		switch {
+		case strings.HasPrefix(l, "open guest"):
+			if up {
+				t.Errorf("a second guest beside the first:\n%s", strings.Join(w.log, "\n"))
+			}
+			opened, up = opened+1, true
+			if opened > 1 && strings.Contains(l, ",") {
+				t.Errorf("a trial's own guest has the devices of others: %s", l)
+			}
+		case l == "close guest":
+			closed, up = closed+1, false
+		}
+	}
+	// One to look whether all is there, and one for each trial.
+	if want := 1 + 2*guests; opened != want || closed != want || up {
+		t.Errorf("%d guests were opened and %d closed, want %d:\n%s", opened, closed, want, strings.Join(w.log, "\n"))
+	}
+	if n := count(w.log, "attach t0 on host"); n != 1 {
+		t.Errorf("the host's own place was made %d times", n)
+	}
+	for _, tr := range w.saved {
+		on := tr.Target != "host"
+		if (tr.Facts["machine.fresh"] == "yes") != on || (tr.Facts[OpenedFact] == "3s") != on || tr.Err != "" {
+			t.Errorf("trial of %s: %v %s", tr.Target, tr.Facts, tr.Err)
+		}
+	}
+}
+
+// A machine that cannot be had for one trial fails that trial; a clean-up that leaves something ends the run.
+func TestRenewFails(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	for i := range p.Machines {
+		if p.Machines[i].Name == "guest" {
+			p.Machines[i].Spec = &anew{}
+		}
+	}
+	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 1, Max: 1}, "fixed:1x1s"
+	d := w.deps()
+	open, n := d.Open, 0
+	d.Open = func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		if n++; n == 2 {
+			return nil, errors.New("it panicked")
+		}
+		return open(ctx, m, devices)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(w.saved, func(tr *iotax.Trial) bool { return strings.Contains(tr.Err, "it panicked") }) {
+		t.Errorf("no trial tells of it: %+v", w.saved)
+	}
+	if count(w.log, "remove t1") < 2 {
+		t.Errorf("what a failed trial made was not removed:\n%s", strings.Join(w.log, "\n"))
+	}
+}
+
+func count(log []string, line string) (n int) {
+	for _, l := range log {
+		if l == line {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,325 @@
+// Package run turns a plan into trials: it opens the machines, makes the places, prepares the
+// cells, measures in paired and interleaved blocks until the intervals are narrow enough, and
+// always takes down what it made. Everything it does to the world goes through the functions in
+// Deps, so its tests run on fakes and a clock of their own.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
+	"iotax/stat"
+)
+
+// Deps are the functions through which a run touches the world. All but Calibrate,
+// Governor and Progress are required.
+type Deps struct {
+	// Host is this host: volumes that serve a guest are prepared on it.
+	Host iotax.Machine
+	// Open starts or reaches a machine, with the devices that the volumes on it need.
+	Open func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error)
+	// Prepare makes the serving side of a target's volume.
+	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
+	// Enclose starts the container in which the work of t, a plan.Encloser, is done, with the place p of m in it. It may be
+	// missing.
+	Enclose func(ctx context.Context, t plan.Target, m iotax.Machine, p iotax.Place) (iotax.Machine, error)
+	// Workload makes the workload of an entry of the plan.
+	Workload func(w plan.Workload) (iotax.Workload, error)
+	// Environment describes a machine.
+	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
+	// Watch starts to observe what else happens during a trial; stop ends that.
+	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
+	// Evict takes the files at a path of this host out of its page cache.
+	Evict func(ctx context.Context, path string) error
+	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The
+	// finding tells what could not be had.
+	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
+	// Check judges one trial; a void trial voids its block.
+	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
+	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the values named by
+	// ReviewValues, the facts that ReviewFacts returns, and of findings the rule and the severity. A trial's error, and
+	// why it is void, are not kept. Without ReviewFacts no fact is.
+	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
+	ReviewValues []string
+	ReviewFacts  func(t *iotax.Trial) map[string]string
+
+	// Begin is called once, before the first trial; Save after each; Update when the run changed.
+	Begin  func(ctx context.Context, r *iotax.Run) error
+	Save   func(ctx context.Context, t *iotax.Trial) error
+	Update func(ctx context.Context, r *iotax.Run) error
+
+	// Calibrate tells what is known of the rig of r's baseline, once every target stands; nil is nothing.
+	// It may measure, with deps of its own. The findings are about the run. It may be missing.
+	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
+
+	// Progress is told what happens, from the goroutine of Run.
+	Progress func(Event)
+
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Options are what a run is told beside its plan.
+type Options struct {
+	ID        string         // of the new run
+	Version   string         // of iotax
+	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
+	Resume    *iotax.Run     // the run to go on with
+	Trials    []*iotax.Trial // what Resume has already
+	Plan      []byte         // what is saved as the plan, or was when Resume began; nil is the plan as it is
+
+	// Findings are what was found wrong with the plan before the run; the report tells them.
+	Findings []iotax.Finding
+
+	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
+
+	Around map[string]time.Duration // assumed time around a trial, by target, until trials have shown it
+}
+
+// EventKind says what an Event tells.
+type EventKind string
+
+const (
+	Opening    EventKind = "opening"    // Target or Text says what
+	Preparing  EventKind = "preparing"  // Target, Workload
+	Starting   EventKind = "starting"   // a trial: Target, Workload, Block
+	Finished   EventKind = "finished"   // a trial: Trial
+	BlockDone  EventKind = "block-done" // Block counts it, if it counts; Target and Trial are those of its last trial
+	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why, Short that it was before what was asked for
+	Missing    EventKind = "missing"    // Target, or only Workload there, cannot be had; Err says why, and the run goes on without
+	CleaningUp EventKind = "cleaning-up"
+)
+
+// An Event is one step of a run, for the progress display.
+type Event struct {
+	Kind     EventKind
+	Text     string
+	Target   string
+	Workload string
+	Block    int // from 0, those left out that do not count
+	Blocks   int // the most that count
+	Trial    *iotax.Trial
+	Metric   string // headline value of Trial
+	Short    bool
+	Err      error
+	Elapsed  time.Duration // since the first trial
+	Left     time.Duration // estimate until the last, if every block is needed; 0 when unknown
+
+	// HalfWidth is that of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth): the
+	// workload is done when it is no more than Precision at a look. HalfWidth is 0 where there is no interval
+	// yet, and Precision where the number of blocks is fixed.
+	HalfWidth, Precision float64
+}
+
+// Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
+// it came, and its trials went through Deps.Save. The error is that of the first step that kept the
+// run from measuring (an *iotax.Error), ctx's when it was interrupted, or that of a clean-up that
+// left something behind. Trials that failed are no error here: they are rows.
+func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, err error) {
+	if d.Progress == nil {
+		d.Progress = func(Event) {}
+	}
+	from := d.Now()
+	if run, err = begin(p, d, o); err != nil {
+		return nil, err
+	}
+	if p, err = o.Shard.of(p); err != nil {
+		return nil, err
+	}
+	rig := newRig(p, d)
+	if o.Resume != nil {
+		rig.known = map[string]map[string]string{}
+		for _, w := range o.Resume.Workloads {
+			rig.known[w.Name] = w.Facts
+		}
+	}
+	var setup time.Duration // until the targets are open
+	defer func() {
+		closing := d.Now()
+		d.Progress(Event{Kind: CleaningUp})
+		clean := context.WithoutCancel(ctx)
+		cerr := rig.close(clean)
+		rig.describe(run)
+		if cerr != nil {
+			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
+				Evidence: cerr.Error(), Mend: "`iotax clean --remote` lists what is left, and removes it with `--yes`"})
+			err = errors.Join(err, cerr)
+		}
+		run.End = d.Now()
+		if setup > 0 {
+			run.Environment[SetupKey] = (setup + run.End.Sub(closing)).Round(time.Millisecond).String()
+		}
+		err = errors.Join(err, d.Update(clean, run))
+	}()
+
+	if o.Resume == nil {
+		err = d.Begin(ctx, run)
+	} else {
+		err = d.Update(ctx, run)
+	}
+	if err != nil {
+		return run, err
+	}
+	if err = rig.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
+		setup = d.Now().Sub(from)
+		err = d.Update(ctx, run)
+	}
+	if err != nil {
+		run.Status = iotax.Failed
+		if len(o.Trials) > 0 {
+			run.Status = iotax.Incomplete // what it had it still has
+		}
+		if ctx.Err() != nil {
+			run.Status = iotax.Interrupted
+			err = context.Cause(ctx)
+		} else {
+			explainFailure(run, err)
+		}
+		return run, err
+	}
+
+	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its own: its looks must stay alike
+		var found []iotax.Finding
+		run.Calibration, found = d.Calibrate(ctx, run)
+		run.Findings = mergeFindings(run.Findings, found)
+	}
+	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
+		err = d.Update(ctx, run)
+	}
+	e := newEngine(run, p, d, rig, o, from)
+	if err == nil {
+		err = e.measure(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		run.Status, err = iotax.Interrupted, context.Cause(ctx)
+	case err != nil:
+		run.Status = iotax.Failed
+		explainFailure(run, err)
+	case e.complete():
+		run.Status = iotax.Done
+	default:
+		run.Status = iotax.Incomplete
+	}
+	trials := e.ledger.trials()
+	rig.noteEmulated(trials)
+	found := d.Review(run, trials)
+	for i := range found {
+		found[i].Mend = p.Workable(found[i].Mend)
+	}
+	run.Findings = mergeFindings(run.Findings, found)
+	return run, err
+}
+
+// noteEmulated marks the targets whose trials were done in emulated guests of their own; describe puts it into the run.
+func (r *rig) noteEmulated(trials []*iotax.Trial) {
+	for _, t := range r.infos {
+		if slices.ContainsFunc(trials, func(x *iotax.Trial) bool { return x.Target == t.Name && x.Emulated() }) {
+			t.Facts = maps.Clone(t.Facts)
+			if t.Facts == nil {
+				t.Facts = map[string]string{}
+			}
+			t.Facts[iotax.GuestAccel] = "tcg"
+		}
+	}
+}
+
+// explainFailure keeps err, which ended the run, for its report. The error of a target is kept with the target.
+func explainFailure(run *iotax.Run, err error) {
+	if slices.ContainsFunc(run.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" && strings.Contains(err.Error(), t.Err) }) {
+		return
+	}
+	why, hint, _ := strings.Cut(err.Error(), "\n  mend: ")
+	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: why, Mend: hint}})
+}
+
+// begin makes the record of the run, or takes up the one that is resumed.
+func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
+	text, err := o.Plan, error(nil)
+	if text == nil {
+		if text, err = p.YAML(); err != nil {
+			return nil, &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+		}
+	}
+	if o.Resume != nil {
+		r := *o.Resume
+		if string(r.Plan) != string(text) {
+			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New("the plan is not the one this run began with"),
+				Mend: "resume with the same plan and flags, or start a new run"}
+		}
+		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
+		// What was found is found again if it still holds; only what lies about is not.
+		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != "left-behind" })
+		r.Findings = mergeFindings(r.Findings, o.Findings)
+		return &r, nil
+	}
+	seed, level := p.Measure.Seed, alpha(p.Measure)
+	if o.Shard.Divided() {
+		level = stat.AlphaFixed
+		if seed == 0 {
+			seed = o.Shard.seed(o.ID)
+		}
+	}
+	for seed == 0 {
+		seed = rand.Uint64() >> 1 // SQLite keeps signed integers
+	}
+	return &iotax.Run{
+		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
+		Status: iotax.Running, Baseline: p.Baseline,
+		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: level,
+		Findings: o.Findings, Presentation: presentation(p),
+	}, nil
+}
+
+// presentation is what the plan asks of the report; nil when it asks nothing.
+func presentation(p *plan.Plan) *iotax.Presentation {
+	if len(p.Layers) == 0 && p.Layout == "" && p.Beside == nil {
+		return nil
+	}
+	out := &iotax.Presentation{Layers: p.Layers, Layout: p.Layout}
+	if b := p.Beside; b != nil {
+		out.Beside = &iotax.Beside{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics, Values: b.Values}
+	}
+	return out
+}
+
+// alpha is the level that belongs to each look at an interval of a study measured by m.
+func alpha(m plan.Measure) float64 {
+	if m.Fixed() {
+		return stat.AlphaFixed
+	}
+	return stat.Alpha(m.Blocks.Min, m.Blocks.Max)
+}
+
+// mergeFindings appends to a those findings of b that it does not have.
+func mergeFindings(a, b []iotax.Finding) []iotax.Finding {
+	for _, f := range b {
+		known := false
+		for _, g := range a {
+			known = known || f == g
+		}
+		if !known {
+			a = append(a, f)
+		}
+	}
+	return a
+}
+
+func opError(op, on string, err error, mend string) error {
+	var e *iotax.Error
+	if errors.As(err, &e) && e.Mend != "" {
+		mend = "" // the cause already says it
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+}
+
+func phrase(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }

@@ -1,0 +1,656 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
+)
+
+// A world is a rig of fakes with a clock of its own. It logs every call in order.
+type world struct {
+	log    []string
+	now    time.Time
+	saved  []*iotax.Trial
+	record iotax.Run
+
+	openErr   map[string]error // by machine
+	attachErr map[string]error // by volume id
+	checkErr  map[string]error // by target
+	detachErr error            // of what is in the guest
+	saveErr   error            // of trials
+	dead      bool             // the guest
+	// value gives the result of a trial; an error fails it, NaN voids it.
+	value   func(t *iotax.Trial) (float64, error)
+	onTrial func(n int) // called at the start of the n-th trial
+	trials  int
+}
+
+func newWorld() *world {
+	return &world{now: time.Unix(1_700_000_000, 0), openErr: map[string]error{}, attachErr: map[string]error{},
+		checkErr: map[string]error{}, value: func(t *iotax.Trial) (float64, error) { return 1000, nil }}
+}
+
+func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+type fakeMachine struct {
+	w     *world
+	name  string
+	local bool
+}
+
+func (m *fakeMachine) String() string                        { return m.name }
+func (m *fakeMachine) Local() bool                           { return m.local }
+func (m *fakeMachine) Run(context.Context, *iotax.Cmd) error { return nil }
+func (m *fakeMachine) Close(context.Context) error           { m.w.say("close %s", m.name); return nil }
+
+type fakeVolume struct {
+	w    *world
+	id   string
+	kind string
+}
+
+func (v *fakeVolume) Devices() []iotax.Device { return []iotax.Device{{ID: v.id}} }
+func (v *fakeVolume) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
+	v.w.say("attach %s on %s", v.id, m)
+	return iotax.Place{Kind: iotax.PlaceDir, Path: "/" + v.id, Backing: "/" + v.id, Durability: iotax.Durable}, v.w.attachErr[v.id]
+}
+func (v *fakeVolume) Detach(context.Context) error {
+	v.w.say("detach %s", v.id)
+	if v.id != "t0" {
+		return v.w.detachErr
+	}
+	return nil
+}
+func (v *fakeVolume) Close(context.Context) error { v.w.say("remove %s", v.id); return nil }
+
+type fakeWorkload struct {
+	w    *world
+	name string
+}
+
+func (f *fakeWorkload) Metrics() []string { return []string{"read.iops"} }
+func (f *fakeWorkload) Check(_ context.Context, t *iotax.Target) error {
+	f.w.say("check %s on %s", f.name, t.Name)
+	return f.w.checkErr[t.Name]
+}
+func (f *fakeWorkload) Prepare(_ context.Context, t *iotax.Target) error {
+	f.w.say("prepare %s on %s", f.name, t.Name)
+	return nil
+}
+func (f *fakeWorkload) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	f.w.trials++
+	if f.w.onTrial != nil {
+		f.w.onTrial(f.w.trials)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.w.now = f.w.now.Add(out.Ramp + out.Length)
+	x, err := f.w.value(out)
+	if err == nil {
+		out.Values = append(out.Values, iotax.Value{Name: "read.iops", Value: x, Unit: iotax.PerSecond, Better: iotax.Up})
+	}
+	return err
+}
+func (f *fakeWorkload) Cleanup(_ context.Context, t *iotax.Target) error {
+	f.w.say("cleanup %s on %s", f.name, t.Name)
+	return nil
+}
+
+// of is a volume spec that stands on another target; none is a spec with nothing to say.
+type of struct {
+	Target string `yaml:"of"`
+}
+
+func (o *of) Of() string     { return o.Target }
+func (o *of) SetOf(t string) { o.Target = t }
+
+type none struct{}
+
+func (w *world) deps() Deps {
+	return Deps{
+		Host: &fakeMachine{w, "host", true},
+		Open: func(_ context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+			var ids []string
+			for _, d := range devices {
+				ids = append(ids, d.ID)
+			}
+			w.say("open %s with %s", m.Name, strings.Join(ids, ","))
+			return &fakeMachine{w: w, name: m.Name}, w.openErr[m.Name]
+		},
+		Prepare: func(_ context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+			w.say("make %s of %q", e.ID, e.Of.Path)
+			return &fakeVolume{w, e.ID, t.Kind}, nil
+		},
+		Workload: func(pw plan.Workload) (iotax.Workload, error) { return &fakeWorkload{w, pw.Name}, nil },
+		Environment: func(context.Context, iotax.Machine) (map[string]string, error) {
+			return map[string]string{"kernel": "6"}, nil
+		},
+		Watch: func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+			return func(context.Context) (iotax.Seen, error) { return iotax.Seen{}, nil }, nil
+		},
+		Evict: func(_ context.Context, path string) error { return nil },
+		Check: func(t *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
+			if v, ok := t.Value("read.iops"); ok && math.IsNaN(v.Value) {
+				return nil, "the clock ran backwards"
+			}
+			return nil, ""
+		},
+		Review: func(*iotax.Run, []*iotax.Trial) []iotax.Finding { return nil },
+		Begin:  func(_ context.Context, r *iotax.Run) error { w.say("begin"); return nil },
+		Save: func(_ context.Context, t *iotax.Trial) error {
+			if w.saveErr != nil {
+				return w.saveErr
+			}
+			w.saved = append(w.saved, t)
+			return nil
+		},
+		Update: func(_ context.Context, r *iotax.Run) error { w.record = *r; return nil },
+		Now:    func() time.Time { return w.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			w.now = w.now.Add(d)
+			return ctx.Err()
+		},
+	}
+}
+
+// guestPlan is a host directory, and a disk and a share of it in a guest.
+func guestPlan(workloads ...string) *plan.Plan {
+	p := &plan.Plan{
+		Name: "test", Baseline: "host",
+		Machines: []plan.Machine{{Name: "guest", Kind: "qemu", Spec: &none{}}},
+		Targets: []plan.Target{
+			{Name: "host", On: "host", Kind: "dir", Spec: &none{}},
+			{Name: "disk", On: "guest", Kind: "disk", Spec: &of{"host"}},
+			{Name: "share", On: "guest", Kind: "share", Spec: &of{"host"}},
+		},
+		Measure: plan.Defaults(),
+	}
+	for _, w := range workloads {
+		p.Workloads = append(p.Workloads, plan.Workload{Name: w, Kind: "fio", Spec: &none{}})
+	}
+	p.Measure.Seed = 7
+	return p
+}
+
+func has(log []string, want string) bool { return slices.Contains(log, want) }
+
+func TestOpensInOrderAndUndoesInReverse(t *testing.T) {
+	w := newWorld()
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != iotax.Done {
+		t.Errorf("status %s, want done", r.Status)
+	}
+	want := []string{
+		"begin",
+		`make t0 of ""`, "attach t0 on host",
+		// The guest starts with every device that a target on it needs.
+		`make t1 of "/t0"`, `make t2 of "/t0"`, "open guest with t1,t2",
+		"attach t1 on guest", "attach t2 on guest",
+		"check w on host", "check w on disk", "check w on share",
+		"prepare w on host", "prepare w on disk", "prepare w on share",
+		"cleanup w on share", "cleanup w on disk", "cleanup w on host",
+		"detach t2", "detach t1", "close guest", "remove t2", "remove t1", "detach t0", "remove t0",
+	}
+	if !slices.Equal(w.log, want) {
+		t.Errorf("order of steps:\n got %q\nwant %q", w.log, want)
+	}
+	if w.record.Status != iotax.Done || w.record.End.IsZero() {
+		t.Errorf("stored run ends as %s at %v", w.record.Status, w.record.End)
+	}
+}
+
+func TestBlocksArePairedInterleavedAndMirrored(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("a", "b")
+	if _, err := Run(context.Background(), p, w.deps(), Options{ID: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	order := map[string][]string{} // workload/block → targets
+	var rotation []string
+	for i, tr := range w.saved {
+		if tr.Seq != i {
+			t.Fatalf("trial %d has seq %d", i, tr.Seq)
+		}
+		key := fmt.Sprintf("%s%d", tr.Workload, tr.Block)
+		order[key] = append(order[key], tr.Target)
+		if len(rotation) == 0 || rotation[len(rotation)-1] != key {
+			rotation = append(rotation, key)
+		}
+	}
+	if got, want := rotation[:4], []string{"a0", "b0", "a1", "b1"}; !slices.Equal(got, want) {
+		t.Errorf("blocks come as %v, want %v: unfinished workloads rotate", got, want)
+	}
+	for key, targets := range order {
+		if len(targets) != 3 {
+			t.Errorf("block %s ran on %v, want every target once", key, targets)
+		}
+	}
+	mirror := slices.Clone(order["a0"])
+	slices.Reverse(mirror)
+	if !slices.Equal(order["a1"], mirror) {
+		t.Errorf("block 1 ran %v after %v, want the mirror", order["a1"], order["a0"])
+	}
+	seeds := map[uint64]bool{}
+	for _, tr := range w.saved {
+		if tr.Block == 0 && tr.Workload == "a" {
+			seeds[tr.Seed] = true
+		}
+	}
+	if len(seeds) != 1 {
+		t.Errorf("%d seeds in one block, want the same for every target", len(seeds))
+	}
+}
+
+func TestStopsWhenPreciseAndNotBefore(t *testing.T) {
+	for _, c := range []struct {
+		noise  float64
+		blocks int
+		status iotax.Status
+	}{{0.005, 6, iotax.Done}, {0.5, 30, iotax.Incomplete}} {
+		w := newWorld()
+		rng := rand.New(rand.NewPCG(1, 2))
+		w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(c.noise*rng.NormFloat64()), nil }
+		p := guestPlan("w")
+		p.Measure.Budget = 0
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.saved) / 3; got != c.blocks || r.Status != c.status {
+			t.Errorf("noise %g: %d blocks, %s; want %d, %s (%v)", c.noise, got, r.Status, c.blocks, c.status, r.Findings)
+		}
+	}
+}
+
+func TestLoneTargetStopsAtTheLeastBlocks(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Targets = p.Targets[:1]
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done || len(w.saved) != 6 {
+		t.Errorf("%d trials, status %s, error %v; want 6, done", len(w.saved), r.Status, err)
+	}
+}
+
+func TestVoidBlockIsRunAgainAndKept(t *testing.T) {
+	w := newWorld()
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Block == 2 && tr.Target == "disk" {
+			return math.NaN(), nil
+		}
+		return 1000, nil
+	}
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(w.saved); got != 7*3 {
+		t.Errorf("%d trials, want 7 blocks of 3: the void one is kept and one more is run", got)
+	}
+	if r.Status != iotax.Done {
+		t.Errorf("status %s", r.Status)
+	}
+}
+
+func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
+	w := newWorld()
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Target == "share" {
+			return 0, errors.New("fio: out of cheese")
+		}
+		return 1000, nil
+	}
+	r, err := Run(context.Background(), guestPlan("w"), w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, disk := 0, 0
+	for _, tr := range w.saved {
+		if tr.Err != "" {
+			failed++
+		}
+		if tr.Target == "disk" {
+			disk++
+		}
+	}
+	if failed != failuresInARow || disk != 6 {
+		t.Errorf("%d failed rows and %d trials of the sound target, want %d and 6", failed, disk, failuresInARow)
+	}
+	if r.Status != iotax.Incomplete {
+		t.Errorf("status %s, want incomplete", r.Status)
+	}
+}
+
+// What a run that stopped early advises works: its budget ended it, so a resumed run finds out whether more blocks help.
+func TestHintOfShortRun(t *testing.T) {
+	w := newWorld()
+	rng := rand.New(rand.NewPCG(1, 2))
+	w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(rng.NormFloat64()), nil }
+	run := func(budget time.Duration) iotax.Finding {
+		p := guestPlan("w")
+		p.Measure.Budget = plan.Duration(budget)
+		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Findings[0]
+	}
+	if f := run(5 * time.Minute); f.Workload != "w" || f.Mend != "`iotax run --resume=r` continues for another 5m" {
+		t.Errorf("%+v", f)
+	}
+	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Mend, "use more blocks (`--blocks 12..60") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestBudgetEndsTheRun(t *testing.T) {
+	w := newWorld()
+	rng := rand.New(rand.NewPCG(1, 2))
+	w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(rng.NormFloat64()), nil }
+	p := guestPlan("w")
+	p.Measure.Budget = plan.Duration(5 * time.Minute)
+	start := w.now
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := w.now.Sub(start); took > 5*time.Minute {
+		t.Errorf("took %v of a budget of 5m", took)
+	}
+	if r.Status != iotax.Incomplete || len(r.Findings) == 0 || r.Findings[0].Rule != "stopped-early" {
+		t.Errorf("status %s, findings %v", r.Status, r.Findings)
+	}
+}
+
+func TestInterruptKeepsTrialsAndCleansUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	w.onTrial = func(n int) {
+		if n == 5 {
+			cancel()
+		}
+	}
+	r, err := Run(ctx, guestPlan("w"), w.deps(), Options{ID: "r"})
+	if !errors.Is(err, context.Canceled) || r.Status != iotax.Interrupted {
+		t.Errorf("error %v, status %s", err, r.Status)
+	}
+	if len(w.saved) != 4 {
+		t.Errorf("%d trials saved, want the 4 that finished", len(w.saved))
+	}
+	for _, want := range []string{"close guest", "remove t0", "detach t1", "cleanup w on disk"} {
+		if !has(w.log, want) {
+			t.Errorf("%q was not done", want)
+		}
+	}
+}
+
+// What an interrupt keeps from being opened is not a target that could not be.
+func TestInterruptWhileOpening(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	d := w.deps()
+	d.Open = func(ctx context.Context, _ plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+		cancel()
+		return nil, errors.New("no answer from the guest")
+	}
+	d.Progress = func(e Event) {
+		if e.Kind == Missing {
+			t.Errorf("%s is told missing: %v", e.Target, e.Err)
+		}
+	}
+	r, err := Run(ctx, guestPlan("w"), d, Options{ID: "r"})
+	if !errors.Is(err, context.Canceled) || r.Status != iotax.Interrupted || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" }) {
+		t.Errorf("error %v, status %s, targets %+v", err, r.Status, r.Targets)
+	}
+}
+
+func TestResumeGoesOnWhereItStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := newWorld()
+	w.onTrial = func(n int) {
+		if n == 8 {
+			cancel()
+		}
+	}
+	p := guestPlan("w")
+	first, _ := Run(ctx, p, w.deps(), Options{ID: "r"})
+	w.onTrial = nil
+	again, err := Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != "r" || again.Status != iotax.Done || again.Seed != first.Seed {
+		t.Errorf("resumed run %s %s", again.ID, again.Status)
+	}
+	// Two whole blocks and one trial of the third were there; four more blocks make six.
+	if len(w.saved) != 7+4*3 {
+		t.Errorf("%d trials, want %d", len(w.saved), 7+4*3)
+	}
+	seen := map[int]bool{}
+	for _, tr := range w.saved {
+		if seen[tr.Seq] {
+			t.Errorf("seq %d twice", tr.Seq)
+		}
+		seen[tr.Seq] = true
+	}
+	other := guestPlan("w", "x")
+	if _, err := Run(context.Background(), other, w.deps(), Options{Resume: first}); err == nil {
+		t.Error("resumed with another plan")
+	}
+}
+
+// One failure in a few blocks is a cell that was not measured as asked; resumed, it gets its chance.
+func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
+	w := newWorld()
+	dead := true
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if dead && tr.Target == "share" && tr.Block > 0 {
+			return 0, errors.New("the guest is gone")
+		}
+		return 1000, nil
+	}
+	for _, blocks := range []int{2, 6} { // fewer failures than make the run give up, and more
+		w.saved, dead = nil, true
+		p := guestPlan("w")
+		p.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
+		first, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+		if err != nil || first.Status != iotax.Incomplete {
+			t.Errorf("%d blocks: status %s, error %v, want incomplete", blocks, first.Status, err)
+		}
+		w.attachErr["t2"] = errors.New("no such tag")
+		again, err := Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if err == nil || again.Status != iotax.Incomplete {
+			t.Errorf("%d blocks: status %s, error %v, want that it cannot be opened, and what it has", blocks, again.Status, err)
+		}
+		delete(w.attachErr, "t2")
+		dead = false
+		again, err = Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if err != nil || again.Status != iotax.Done {
+			t.Errorf("%d blocks: status %s, error %v, want done", blocks, again.Status, err)
+		}
+		good := map[string]int{}
+		for _, tr := range w.saved {
+			if tr.Err == "" {
+				good[tr.Target]++
+			}
+		}
+		if good["share"] != blocks {
+			t.Errorf("%d blocks: %d good trials of the target that failed", blocks, good["share"])
+		}
+	}
+}
+
+func TestOpenFailure(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		keep   bool
+		fault  func(*world)
+		trials bool
+		events string // of targets and cells without which the run goes on
+		errs   string // with which it ends
+		found  string // of the run as a whole
+	}{
+		{"guest does not boot", false, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic", ""},
+		{"guest does not boot, keep going", true, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic\nkernel panic", ""},
+		{"share does not mount", false, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, false, "", "no such tag", ""},
+		{"share does not mount, keep going", true, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, true, "no such tag", "", ""},
+		{"baseline is full", true, func(w *world) {
+			w.checkErr["host"] = &iotax.Error{Op: "check", Err: errors.New("no space"), Mend: "free some"}
+		}, false, "", "check: no space\n  mend: free some", "check: no space → free some"},
+		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = &iotax.Error{Op: "no space", Mend: "free some"} }, true, "no space\n  mend: free some", "", ""},
+		{"store is full", true, func(w *world) { w.saveErr = errors.New("the disk is full") }, false, "", "save trial disk / w: the disk is full", "save trial disk / w: the disk is full → "},
+	} {
+		w := newWorld()
+		c.fault(w)
+		d, events := w.deps(), []string{}
+		d.Progress = func(e Event) {
+			if e.Kind == Missing {
+				events = append(events, e.Err.Error())
+			}
+		}
+		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r", KeepGoing: c.keep})
+		// An error is printed by an event or at the end of the run, and not twice.
+		if got := strings.Join(events, "\n"); got != c.events || (err != nil && err.Error() != c.errs) {
+			t.Errorf("%s: events %q, error %v", c.name, got, err)
+		}
+		found := ""
+		for _, f := range w.record.Findings {
+			if f.Rule == "run-failed" {
+				found += f.Evidence + " → " + f.Mend
+			}
+		}
+		if found != c.found {
+			t.Errorf("%s: the run has the finding %q, want %q", c.name, found, c.found)
+		}
+		if c.trials != (len(w.saved) > 0) || c.trials != (err == nil) {
+			t.Errorf("%s: %d trials, error %v", c.name, len(w.saved), err)
+		}
+		if c.trials && r.Status != iotax.Incomplete {
+			t.Errorf("%s: status %s, want incomplete", c.name, r.Status)
+		}
+		for _, info := range r.Targets {
+			for _, f := range info.Findings {
+				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "w", Evidence: "no space", Mend: "free some"}); f != want || info.Name != "disk" {
+					t.Errorf("%s: %s: %+v, want %+v", c.name, info.Name, f, want)
+				}
+			}
+		}
+		if !has(w.log, "remove t0") || !has(w.log, "detach t0") {
+			t.Errorf("%s: the host's directory stays: %q", c.name, w.log)
+		}
+	}
+}
+
+// guestMachine is a machine that was started for the run.
+type guestMachine struct{ *fakeMachine }
+
+func (g guestMachine) Perishes() bool { return true }
+func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
+	if g.w.dead {
+		return errors.New("the guest is gone")
+	}
+	return nil
+}
+
+// What could not be removed inside a guest is gone with it only if it is gone.
+func TestDeadGuestLeavesNothing(t *testing.T) {
+	for _, dead := range []bool{true, false} {
+		w := newWorld()
+		w.detachErr = errors.New("no answer")
+		w.onTrial = func(n int) { w.dead = dead }
+		d := w.deps()
+		d.Open = func(_ context.Context, m plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+			return guestMachine{&fakeMachine{w: w, name: m.Name}}, nil
+		}
+		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
+		left := slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" })
+		if left == dead || (err == nil) != dead {
+			t.Errorf("dead %v: findings %v, error %v", dead, r.Findings, err)
+		}
+		if !has(w.log, "close guest") || !has(w.log, "remove t0") {
+			t.Errorf("dead %v: %q", dead, w.log)
+		}
+	}
+}
+
+func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
+	p := guestPlan("w")
+	p.Targets[2].Spec = &of{"disk"} // a share, by the guest's host, of a place inside that guest
+	w := newWorld()
+	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	var e *iotax.Error
+	if !errors.As(err, &e) || e.Mend == "" {
+		t.Fatalf("error %v, want one with a mend", err)
+	}
+}
+
+// A startedMachine is one that ends with the run.
+type startedMachine struct{ fakeMachine }
+
+func (*startedMachine) Perishes() bool { return true }
+
+// A frozenMachine answers nothing.
+type frozenMachine struct{ startedMachine }
+
+func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
+
+// A share that hangs holds up whatever is done inside its guest, until its deadline. It must not take
+// the time of what comes after, and is no error, because the guest ends.
+func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		guest := &startedMachine{fakeMachine{w, "guest", false}}
+		r := newRig(guestPlan("w"), w.deps())
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		r.onClose("directory on the host", nil, func(ctx context.Context) error { w.say("remove"); return ctx.Err() })
+		r.onClose("guest", nil, guest.Close)
+		for range 5 {
+			r.onClose("share", guest, hang)
+		}
+		from := time.Now()
+		if err := r.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(from); took > guestTime+5*goneTime {
+			t.Errorf("took %v", took)
+		}
+		if !has(w.log, "close guest") || !has(w.log, "remove") {
+			t.Errorf("steps after the hung ones: %q", w.log)
+		}
+
+		// A guest that is frozen shows so at once, and no step gets the time of one that works.
+		frozen := &frozenMachine{startedMachine{fakeMachine{w, "frozen", false}}}
+		for range 5 {
+			r.onClose("place", frozen, hang)
+		}
+		from = time.Now()
+		if err := r.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(from); took > answerTime+5*goneTime {
+			t.Errorf("a frozen guest took %v", took)
+		}
+
+		// On a machine that stays, what cannot be removed is left behind, and said.
+		stays := &fakeMachine{w, "db1", false}
+		r.onClose("directory", stays, hang)
+		if err := r.close(context.Background()); err == nil {
+			t.Error("a hung step on a machine that stays is no error")
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package run
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Facts of a run's environment about who measures it.
+const (
+	RunnerKey = "runner" // the process, where it is one
+	ShardKey  = "shard"  // of that process, where it is one of several; a fact of its trials, too
+	FolderKey = "folder" // which such a process counts the relative paths of the plan from
+	ShardsKey = "shards" // into how many shards it is divided, where it is
+
+	// SetupKey is how long the last process took to open, prepare and close, as in 12.5s: without a calibration, and without the pause
+	// before a resume.
+	SetupKey = "setup.time"
+)
+
+// OpenedFact of a trial is how long opening the trial's own machine took, as in 3.2s.
+const OpenedFact = "machine.opened"
+
+// A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
+// under all workloads, and of each workload its share of the blocks: they are dealt two by two, because the targets of
+// a block are compared with each other and the second block of two mirrors the order of the first. A shard knows nothing
+// of the others, so that how many blocks there are is fixed beforehand: the most that the plan allows.
+//
+// The zero Shard is a run that is not divided.
+type Shard struct {
+	Index int // from 0
+	Count int
+}
+
+// ParseShard reads "2/8": the third of eight.
+func ParseShard(text string) (Shard, error) {
+	bad := fmt.Errorf("%q is no shard; write its number, from 0, and how many there are, as in 0/4", text)
+	index, count, ok := strings.Cut(text, "/")
+	if !ok {
+		return Shard{}, bad
+	}
+	i, err := strconv.Atoi(index)
+	if err != nil {
+		return Shard{}, bad
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 1 || i < 0 {
+		return Shard{}, bad
+	}
+	if i >= n {
+		return Shard{}, fmt.Errorf("there is no shard %d of %d: the first is 0/%d, the last %d/%d", i, n, n, n-1, n)
+	}
+	return Shard{i, n}, nil
+}
+
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
+
+// Divided reports whether there is more to the run than this process.
+func (s Shard) Divided() bool { return s.Count > 0 }
+
+// block is the number, in the run, of the k-th block of the shard.
+func (s Shard) block(k int) int {
+	if !s.Divided() {
+		return k
+	}
+	return 2*(k/2*s.Count+s.Index) + k%2
+}
+
+// local is the inverse of block.
+func (s Shard) local(block int) int {
+	if !s.Divided() {
+		return block
+	}
+	return block/2/s.Count*2 + block%2
+}
+
+// seq is the number, in the run, of the k-th trial of the shard, and localSeq its inverse.
+func (s Shard) seq(k int) int {
+	if !s.Divided() {
+		return k
+	}
+	return k*s.Count + s.Index
+}
+
+func (s Shard) localSeq(seq int) int {
+	if !s.Divided() {
+		return seq
+	}
+	return seq / s.Count
+}
+
+// Own returns those of a run's trials that the shard has measured.
+func (s Shard) Own(trials []*iotax.Trial) []*iotax.Trial {
+	return slices.DeleteFunc(slices.Clone(trials), func(t *iotax.Trial) bool { return s.Divided() && t.Seq%s.Count != s.Index })
+}
+
+// share is how many of the first n blocks of the run are the shard's.
+func (s Shard) share(n int) int {
+	k := 0
+	for s.block(k) < n {
+		k++
+	}
+	return k
+}
+
+// of is the plan of the shard: its share of the blocks, whatever the precision.
+func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
+	if !s.Divided() {
+		return p, nil
+	}
+	most := p.Measure.Blocks.Max
+	n := s.share(most)
+	if n == 0 {
+		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: fmt.Errorf("the plan has %d blocks, and they are dealt two by two", most),
+			Mend: fmt.Sprintf("ask for %d blocks (--blocks %d), or for %d shards at most", 2*s.Count, 2*s.Count, (most+1)/2)}
+	}
+	part := *p
+	part.Measure.Blocks = plan.Blocks{Min: n, Max: n}
+	part.Measure.Protocol = fmt.Sprintf("fixed:%dx%v", n, part.Measure.Trial)
+	return &part, nil
+}
+
+// Fits says why a plan cannot be divided so; nil where it can.
+func (s Shard) Fits(p *plan.Plan) error {
+	_, err := s.of(p)
+	return err
+}
+
+// seed is that of a run whose plan leaves it open: what all shards know is the id.
+func (s Shard) seed(id string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id)) // never fails
+	return max(1, h.Sum64()>>1)
+}
+
+// facts are what a trial of the shard says of where it was measured.
+func (s Shard) facts(r *iotax.Run) map[string]string {
+	if !s.Divided() {
+		return map[string]string{}
+	}
+	facts := map[string]string{ShardKey: s.String()}
+	if host := r.Environment["hostname"]; host != "" {
+		facts["shard.host"] = host
+	}
+	return facts
+}
+
+// Merge makes one run of what its shards say of it, in the order of their numbers; count is how many there are to be. The
+// run is running until the last one has ended. Where they differ, all is told: facts are joined, and what not
+// every shard could open is a finding.
+func Merge(parts []*iotax.Run, count int) *iotax.Run {
+	out := *parts[0]
+	out.Findings, out.Targets, out.Calibration = nil, nil, nil
+	var environments []map[string]string
+	seen := map[iotax.Status]int{}
+	for _, p := range parts {
+		seen[p.Status]++
+		if p.Start.Before(out.Start) {
+			out.Start = p.Start
+		}
+		if p.End.After(out.End) {
+			out.End = p.End
+		}
+		environments = append(environments, p.Environment)
+		out.Findings = mergeFindings(out.Findings, p.Findings)
+		// The noise of the worst rig is that of all.
+		if c := p.Calibration; c != nil && (out.Calibration == nil || c.Floor() > out.Calibration.Floor()) {
+			out.Calibration = c
+		}
+		if len(out.Workloads) == 0 {
+			out.Workloads = p.Workloads
+		}
+	}
+	switch n := len(parts); {
+	case n < count || seen[iotax.Running] > 0:
+		out.Status, out.End = iotax.Running, time.Time{}
+	case seen[iotax.Done] == n:
+		out.Status = iotax.Done
+	case seen[iotax.Failed] == n:
+		out.Status = iotax.Failed
+	case seen[iotax.Interrupted] > 0:
+		out.Status = iotax.Interrupted
+	default:
+		out.Status = iotax.Incomplete
+	}
+	out.Environment = joined(environments)
+	delete(out.Environment, RunnerKey)
+	delete(out.Environment, ShardKey)
+	delete(out.Environment, FolderKey)
+	delete(out.Environment, SetupKey)
+	out.Environment[ShardsKey] = strconv.Itoa(count)
+	out.Targets = mergeTargets(parts)
+	return &out
+}
+
+func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
+	var names []string
+	byName := map[string][]iotax.TargetInfo{}
+	for _, p := range parts {
+		for _, t := range p.Targets {
+			if byName[t.Name] == nil {
+				names = append(names, t.Name)
+			}
+			byName[t.Name] = append(byName[t.Name], t)
+		}
+	}
+	var out []iotax.TargetInfo
+	for _, name := range names {
+		all := byName[name]
+		t := all[0]
+		t.Findings, t.Err = nil, ""
+		var facts []map[string]string
+		var errs []string
+		for _, one := range all {
+			t.Findings = mergeFindings(t.Findings, one.Findings)
+			if one.Err != "" {
+				errs = append(errs, one.Err)
+				continue
+			}
+			facts = append(facts, one.Facts)
+			if t.Place == "" {
+				t.Place, t.Durability = one.Place, one.Durability
+			}
+			if one.Durability != t.Durability {
+				t.Findings = mergeFindings(t.Findings, []iotax.Finding{{Rule: "shards-differ", Severity: iotax.Warning,
+					Evidence: fmt.Sprintf("a flush promises %s in one shard and %s in another", t.Durability, one.Durability), Mend: "run the shards on hosts that are alike"}})
+			}
+		}
+		switch {
+		case len(errs) == len(all):
+			t.Err = errs[0]
+		case len(errs) > 0:
+			t.Findings = append(t.Findings, iotax.Finding{Rule: "shards-differ", Severity: iotax.Warning,
+				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Mend: "run the shards that failed again (`--shard I/N --id ID`)"})
+		}
+		t.Facts = joined(facts)
+		out = append(out, t)
+	}
+	return out
+}
+
+// mostJoined values of a fact are told; of more, how many there are.
+const mostJoined = 4
+
+// joined holds what any of the maps does.
+func joined(all []map[string]string) map[string]string {
+	sets := map[string][]string{}
+	for _, m := range all {
+		for k, v := range m {
+			if !slices.Contains(sets[k], v) {
+				sets[k] = append(sets[k], v)
+			}
+		}
+	}
+	out := map[string]string{}
+	for _, k := range slices.Sorted(maps.Keys(sets)) {
+		vs := slices.Sorted(slices.Values(sets[k]))
+		if out[k] = strings.Join(vs, ", "); len(vs) > mostJoined {
+			out[k] = fmt.Sprintf("%s and %d others", strings.Join(vs[:mostJoined], ", "), len(vs)-mostJoined)
+		}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// runTrial runs w once on target and fills t. What goes wrong is written into t.
+func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
+	if t.Facts == nil {
+		t.Facts = map[string]string{}
+	}
+	t.Start = d.Now()
+	err := func() (err error) {
+		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {
+			return err
+		}
+		if err := prepare(ctx, d, target, m); err != nil {
+			return err
+		}
+		if s, ok := w.(iotax.Stager); ok {
+			limit, cancel := context.WithTimeoutCause(ctx, iotax.StageTime, fmt.Errorf("no end within %s", phrase(iotax.StageTime)))
+			defer cancel()
+			defer func() {
+				if ctx.Err() == nil {
+					err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return s.Unstage(ctx, target, t) }))
+				}
+			}()
+			if err := s.Stage(limit, target, t); err != nil {
+				return err
+			}
+		}
+		if t.Cold {
+			if err := evict(ctx, d, w, target, t); err != nil {
+				return err
+			}
+		}
+		stop, err := d.Watch(ctx, target)
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		limit := t.Ramp + t.Length + time.Duration(m.Overrun)
+		hung := fmt.Errorf("no end within %s, which is %s more than it was to take (measure: overrun)", phrase(limit), m.Overrun)
+		if c, ok := w.(iotax.Completer); ok {
+			limit = c.Limit()
+			hung = fmt.Errorf("no end within %s", phrase(limit))
+		}
+		inner, cancel := context.WithTimeoutCause(ctx, limit, hung)
+		err = w.Run(inner, target, t)
+		if cause := context.Cause(inner); err != nil && cause != nil && ctx.Err() == nil {
+			err = cause
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // nobody's result: what was watched needs no reading, which a frozen guest would hold up
+		}
+		seen, werr := stop(ctx)
+		t.Values = append(t.Values, seen.Values...)
+		t.Series = append(t.Series, fromWindow(seen.Series, t.Ramp)...)
+		maps.Copy(t.Facts, seen.Facts)
+		if err == nil && len(t.Values) == len(seen.Values) {
+			err = errNothing
+		}
+		if werr != nil {
+			werr = fmt.Errorf("watch: %w", werr)
+		}
+		return errors.Join(err, werr)
+	}()
+	t.Took = d.Now().Sub(t.Start)
+	if err != nil {
+		t.Err = err.Error()
+	}
+	t.Findings = append(t.Findings, reconnected(target)...)
+	found, void := d.Check(t, target)
+	t.Findings = append(t.Findings, found...)
+	if t.Void == "" {
+		t.Void = void
+	}
+}
+
+// fromWindow makes series that count from when watching began count from the start of the window.
+func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
+	for i, s := range series {
+		n := 0
+		for j, at := range s.T {
+			if at -= ramp.Seconds(); at > 0 {
+				s.T[n], s.V[n] = at, s.V[j]
+				n++
+			}
+		}
+		series[i].T, series[i].V = s.T[:n], s.V[:n]
+	}
+	return series
+}
+
+// machinesOf are the machines that a trial at target runs on, each once; in place of a container the one that it is on,
+// whose kernel and connection it has.
+func machinesOf(target *iotax.Target) []iotax.Machine {
+	machines := []iotax.Machine{iotax.Outside(target.Machine)}
+	for _, o := range target.Together {
+		if m := iotax.Outside(o.Machine); !slices.Contains(machines, m) {
+			machines = append(machines, m)
+		}
+	}
+	return machines
+}
+
+// reconnected tells of connections that broke and were made again, in the trial that met it.
+func reconnected(target *iotax.Target) (found []iotax.Finding) {
+	for _, m := range machinesOf(target) {
+		if r, ok := m.(iotax.Reconnecter); ok {
+			for _, said := range r.Reconnected() {
+				found = append(found, iotax.Finding{Rule: "connection-remade", Severity: iotax.Warning, Evidence: said,
+					Mend: "look at the network to that host, and at its SSH server's log"})
+			}
+		}
+	}
+	return found
+}
+
+// prepareTime is how long the plan's own command before each trial may take.
+const prepareTime = iotax.StageTime
+
+// inEmptyDir runs the shell command $1 in an empty directory, which carries the label of the run, and removes that. Where none can
+// be made (a container whose root is read-only), the command runs in a directory in which nothing can be changed.
+const inEmptyDir = `d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-XXXXXX")
+trap 'exit 143' HUP INT TERM
+if mkdir -m 700 -- "$d"; then
+	trap 'cd / && rm -rf -- "$d"' EXIT
+	cd -- "$d" || exit
+	[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >.iotax
+else
+	cd /proc/self/fdinfo || exit
+fi
+sh -c "$1"`
+
+// prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
+// on both. It runs in no directory that holds anything: the target's may be in a container on that machine.
+func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
+	if m.Prepare == "" {
+		return nil
+	}
+	var on []iotax.Machine
+	if m.PrepareOn != "target" {
+		on = append(on, d.Host)
+	}
+	for _, there := range machinesOf(target) {
+		if m.PrepareOn != "host" && !(len(on) > 0 && iotax.IsLocal(there)) {
+			on = append(on, there)
+		}
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
+	defer cancel()
+	for _, where := range on {
+		if _, err := iotax.Output(limit, where, "sh", "-c", inEmptyDir, "sh", m.Prepare); err != nil {
+			if cause := context.Cause(limit); cause != nil {
+				err = cause
+			}
+			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Mend: "it runs in an empty directory: write paths in full; try it there by hand: " + m.Prepare}
+		}
+	}
+	return nil
+}
+
+// evict takes the test files out of the page cache of this host, which stands behind a guest's disk
+// and shares too; the cache of a machine elsewhere is the workload's to empty (fio invalidates its
+// file). Where it is not allowed the trial goes on, as a warm one, and says so.
+func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial) error {
+	var paths []string
+	places := []*iotax.Target{target}
+	if len(target.Together) > 0 {
+		places = target.Together
+	}
+	for _, o := range places {
+		if p := o.Place.Backing; p != "" && !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
+	}
+	if r, ok := w.(iotax.ColdReader); ok {
+		paths = append(paths, r.ColdFiles(target)...)
+	}
+	var err error
+	for _, p := range paths {
+		err = errors.Join(err, d.Evict(ctx, p))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		t.Cold = false
+		t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
+			Evidence: err.Error(), Mend: "run as root, or measure warm (`--warm`) on all targets"})
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
+)
+
+// served is a volume spec that a machine serves.
+type served struct{ from string }
+
+func (s *served) ServedBy() (string, string) { return "from", s.from }
+
+// Two machines may serve each other, a machine may serve itself, and who serves goes after what it serves.
+func TestMachinesThatServe(t *testing.T) {
+	w := newWorld()
+	p := &plan.Plan{Name: "test", Baseline: "own", Measure: plan.Defaults(),
+		Machines: []plan.Machine{{Name: "a", Kind: "ssh", Spec: &none{}}, {Name: "b", Kind: "ssh", Spec: &none{}}},
+		Targets: []plan.Target{
+			{Name: "own", On: "a", Kind: "nbd", Spec: &served{}},
+			{Name: "ab", On: "a", Kind: "nbd", Spec: &served{"b"}},
+			{Name: "ba", On: "b", Kind: "nbd", Spec: &served{"a"}},
+		},
+		Workloads: []plan.Workload{{Name: "w", Kind: "fio", Spec: &none{}}}}
+	d := w.deps()
+	prepare := d.Prepare
+	d.Prepare = func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+		w.say("%s is served by %v", t.Name, e.Server)
+		return prepare(ctx, t, e)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"begin",
+		"open a with ", "own is served by a", `make t0 of ""`, "attach t0 on a",
+		"open b with ", "ab is served by b", `make t1 of ""`, "attach t1 on a",
+		"ba is served by a", `make t2 of ""`, "attach t2 on b",
+	}
+	if len(w.log) < len(want) || !slices.Equal(w.log[:len(want)], want) {
+		t.Errorf("order of steps:\n got %q\nwant %q", w.log, want)
+	}
+	last := []string{"detach t2", "remove t2", "detach t1", "remove t1", "close b", "detach t0", "remove t0", "close a"}
+	if !slices.Equal(w.log[len(w.log)-len(last):], last) {
+		t.Errorf("order of the end:\n got %q\nwant %q", w.log, last)
+	}
+}
+
+// device is a volume spec of a block device; enclosed is the place of another target, in a container.
+type device struct{ path string }
+
+func (d *device) Device() string { return d.path }
+
+type enclosed struct{ of }
+
+func (*enclosed) Encloses() {}
+
+// A device that the plan names keeps that name, for whoever wants it destroyed: its path there may be another.
+func TestDevicesKeepTheirName(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Targets = append(p.Targets, plan.Target{Name: "raw", On: "guest", Kind: "device", Spec: &device{"/dev/disk/by-id/x"}},
+		plan.Target{Name: "inside", On: "guest", Kind: "inside", Spec: &enclosed{of{"raw"}}}, plan.Target{Name: "here", On: plan.Host, Kind: "device", Spec: &device{"/dev/sdb"}})
+	d := w.deps()
+	d.Enclose = func(context.Context, plan.Target, iotax.Machine, iotax.Place) (iotax.Machine, error) {
+		return &fakeMachine{w: w, name: "box"}, nil
+	}
+	got := map[string]string{}
+	check := d.Check
+	d.Check = func(tr *iotax.Trial, target *iotax.Target) ([]iotax.Finding, string) {
+		got[target.Name] = target.Device
+		return check(tr, target)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"host": "", "disk": "", "share": "", "raw": "guest:/dev/disk/by-id/x", "inside": "guest:/dev/disk/by-id/x", "here": "/dev/sdb"}
+	if !maps.Equal(got, want) {
+		t.Errorf("devices %q, want %q", got, want)
+	}
+}
+
+// A workload is prepared and run at its own targets, and the run is complete with that. Without the baseline
+// among them it takes as many blocks as a fixed protocol says.
+func TestWorkloadAtSomeTargets(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("everywhere", "disk only", "both")
+	p.Workloads[1].At = []string{"disk"}
+	p.Workloads[2].At = []string{"share", "host"}
+	p.Measure.Protocol = "fixed:3x10s"
+	if err := p.Measure.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done {
+		t.Fatal(r.Status, err, r.Findings)
+	}
+	got := map[string]int{}
+	for _, tr := range w.saved {
+		got[tr.Cell()]++
+	}
+	want := map[string]int{"host / everywhere": 3, "disk / everywhere": 3, "share / everywhere": 3, "disk / disk only": 3, "share / both": 3, "host / both": 3}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("trials %v, want %v", got, want)
+	}
+	if has(w.log, "check disk only on host") || has(w.log, "prepare both on disk") {
+		t.Errorf("a workload was made ready where it is not done: %q", w.log)
+	}
+	var plain []string // what the schedule promises is what ran
+	for _, s := range p.Schedule(3) {
+		for _, target := range s.Targets {
+			plain = append(plain, s.Workload+target)
+		}
+	}
+	p.Measure.Seed = r.Seed
+	var ran []string
+	for _, tr := range w.saved {
+		ran = append(ran, tr.Workload+tr.Target)
+	}
+	if r.Seed == 7 && !slices.Equal(plain, ran) {
+		t.Errorf("ran %q, the schedule says %q", ran, plain)
+	}
+}
+
+// A cell that cannot be prepared is left out, and the others are measured.
+func TestKeepGoingInThePlan(t *testing.T) {
+	w := newWorld()
+	w.attachErr["t1"] = errors.New("the export is not there")
+	p := guestPlan("w")
+	if r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"}); err == nil {
+		t.Errorf("%s without an error", r.Status)
+	}
+	p.Measure.KeepGoing = true
+	w = newWorld()
+	w.attachErr["t1"] = errors.New("the export is not there")
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Incomplete || len(w.saved) == 0 {
+		t.Errorf("%s after %d trials: %v", r.Status, len(w.saved), err)
+	}
+}
+
+// A workload that fails everywhere, or can be done nowhere, ends; the others go on.
+func TestWorkloadThatCannotBeDone(t *testing.T) {
+	w := newWorld()
+	w.checkErr["share"] = errors.New("no such export")
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Workload == "broken" {
+			return 0, errors.New("the export died")
+		}
+		return 1000, nil
+	}
+	p := guestPlan("good", "broken", "nowhere")
+	p.Workloads[0].At = []string{"host", "disk"}
+	p.Workloads[1].At = []string{"disk"}
+	p.Workloads[2].At = []string{"share"}
+	p.Measure.KeepGoing = true
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	got := map[string]int{}
+	for _, tr := range w.saved {
+		got[tr.Cell()]++
+	}
+	if err != nil || r.Status != iotax.Incomplete || got["disk / good"] < 6 || got["disk / broken"] != failuresInARow || len(got) != 3 {
+		t.Errorf("%s (%v) with %v", r.Status, err, got)
+	}
+}

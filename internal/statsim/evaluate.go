@@ -1,0 +1,426 @@
+// Package evaluate asks what iotax's method is worth: it simulates rigs that misbehave in known ways
+// (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often
+// the interval holds the ratio that was put in. It decides with the functions that the engine decides
+// with (stat.Hull, stat.Looks, stat.Alpha, stat.Next, plan.Order, check.Trial, check.Run), not with
+// copies of them.
+//
+// The same options give the same result, to the bit, on any number of CPUs: every study has a random
+// stream of its own, and sums are taken in the order of the studies.
+package statsim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"iotax/stat"
+)
+
+// Options choose what is simulated. Zero values mean the defaults.
+type Options struct {
+	Studies  int      // of each model under each policy; default 10,000
+	Flagged  int      // of them, second by second, for what the checks say; default a tenth, at least 200
+	Models   []string // beginnings of names; default all
+	Policies []string // beginnings of names, or ids; default all
+	Seed     uint64
+	Workers  int // default: as many as CPUs; does not change the result
+}
+
+// Gate is the least lower bound of coverage where the method promises 95 %; FlagGate the least share
+// of studies that the checks flag where it promises nothing and falls short.
+const (
+	Gate     = 0.945
+	FlagGate = 0.80
+)
+
+// rhos are the true ratios; study i has rhos[i mod 6].
+var rhos = [...]float64{.5, .62, .9, .952, 1, 1.05}
+
+// A Row is what one policy came to under one model.
+type Row struct {
+	Model         string  `json:"model"`
+	Policy        string  `json:"policy"`
+	Coverage      float64 `json:"coverage"` // share of intervals that hold the true ratio
+	Lo            float64 `json:"lo"`       // its 95 % Wilson interval
+	Hi            float64 `json:"hi"`
+	DeviceSeconds float64 `json:"device_seconds"` // mean of a study, all that is not measured included
+	Studies       int     `json:"studies"`        // that were ranked
+
+	Promised       bool     `json:"promised"`         // the gate applies
+	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 is ± 5 %
+	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds it would take to ± 5 %: × (half width/5 %)²
+	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
+	Blocks         float64  `json:"blocks"`           // mean
+	Oracle         int      `json:"oracle,omitempty"` // blocks that would do if the noise were known
+	Regret         float64  `json:"regret,omitempty"` // Blocks/Oracle, for policies of blocks
+	MissedBelow    float64  `json:"missed_below"`     // share of intervals that lie below the truth
+	MissedAbove    float64  `json:"missed_above"`
+	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
+	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
+	Unranked       float64  `json:"unranked"`        // share of studies that a check kept from a verdict
+	Voids          float64  `json:"voids"`           // mean number of void blocks
+	Looks          []Look   `json:"looks,omitempty"`
+	Flags          *Flagged `json:"flags,omitempty"` // what the checks say; iotax's policies only
+}
+
+// A Look is what became of the studies that ended there.
+type Look struct {
+	Blocks   int     `json:"blocks"`
+	Share    float64 `json:"share"`
+	Coverage float64 `json:"coverage"`
+}
+
+// Met reports whether the row keeps the promise.
+func (r *Row) Met() bool { return r.Lo >= Gate }
+
+// A Result is an evaluation.
+type Result struct {
+	Seed        uint64       `json:"seed"`
+	Studies     int          `json:"studies"`
+	Rows        []*Row       `json:"rows"`
+	Corruptions []Corruption `json:"corruptions,omitempty"`
+	FalseAlarms []Alarm      `json:"false_alarms,omitempty"` // of the rules on sound trials
+}
+
+// Row finds a row, or nil.
+func (r *Result) Row(model, policy string) *Row {
+	for _, x := range r.Rows {
+		if x.Model == model && x.Policy == policy {
+			return x
+		}
+	}
+	return nil
+}
+
+// chunk is the number of studies that one worker does at a time.
+const chunk = 250
+
+// tally counts studies.
+type tally struct {
+	studies, hit, below, above, reached int
+	different, equal                    int
+	unranked, voids                     int
+	blocks, seconds, half2              float64
+	looks                               [most + 1]struct{ n, hit int }
+}
+
+func (t *tally) add(u *tally) {
+	t.studies += u.studies
+	t.hit += u.hit
+	t.below += u.below
+	t.above += u.above
+	t.reached += u.reached
+	t.different += u.different
+	t.equal += u.equal
+	t.unranked += u.unranked
+	t.voids += u.voids
+	t.blocks += u.blocks
+	t.seconds += u.seconds
+	t.half2 += u.half2
+	for i := range t.looks {
+		t.looks[i].n += u.looks[i].n
+		t.looks[i].hit += u.looks[i].hit
+	}
+}
+
+// Check reports what the words for models and policies do not name.
+func (o Options) Check() error {
+	if _, err := chooseModels(o.Models); err != nil {
+		return err
+	}
+	_, err := choosePolicies(o.Policies)
+	return err
+}
+
+// Run evaluates. progress, which may be nil, is called from several goroutines with the share of the
+// work that is done.
+func Run(ctx context.Context, o Options, progress func(share float64)) (*Result, error) {
+	if o.Studies == 0 {
+		o.Studies = 10_000
+	}
+	if o.Studies < 0 {
+		return nil, fmt.Errorf("evaluate: %d studies", o.Studies)
+	}
+	if o.Flagged == 0 {
+		o.Flagged = max(200, o.Studies/10)
+	}
+	o.Flagged = min(o.Flagged, o.Studies)
+	models, err := chooseModels(o.Models)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := choosePolicies(o.Policies)
+	if err != nil {
+		return nil, err
+	}
+
+	res := &Result{Seed: o.Seed, Studies: o.Studies}
+	type job struct {
+		do     func(*work)
+		weight int
+	}
+	var jobs []job
+	chunks := (o.Studies + chunk - 1) / chunk
+	type cell struct {
+		m     *Model
+		p     *Policy
+		parts []tally
+	}
+	var cells []cell
+	oracles := map[*Model]*int{}
+	var flagged []func()
+	for _, m := range models {
+		n := new(int)
+		oracles[m] = n
+		jobs = append(jobs, job{func(w *work) { *n = w.oracle(m, o.Seed) }, 500})
+		for _, p := range policies {
+			if p.only != nil && !p.only(m) {
+				continue
+			}
+			row := &Row{Model: m.Name, Policy: p.Name, Promised: m.Gate && p.Name == Ours}
+			res.Rows = append(res.Rows, row)
+			parts := make([]tally, chunks)
+			cells = append(cells, cell{m, p, parts})
+			for c := range chunks {
+				jobs = append(jobs, job{func(w *work) {
+					parts[c] = w.simulate(m, p, o.Seed, c*chunk, min((c+1)*chunk, o.Studies))
+				}, min(chunk, o.Studies-c*chunk)})
+			}
+			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 {
+				parts := make([]flagTally, (o.Flagged+chunk-1)/chunk)
+				for c := range parts {
+					from, to := c*chunk, min((c+1)*chunk, o.Flagged)
+					jobs = append(jobs, job{func(w *work) { parts[c] = w.flag(m, *p.protocol, o.Seed, from, to) }, 10 * (to - from)})
+				}
+				flagged = append(flagged, func() { row.Flags = flags(parts) })
+			}
+		}
+	}
+
+	total := 0
+	for _, j := range jobs {
+		total += j.weight
+	}
+	var next, done atomic.Int64
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			w := newWork()
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) {
+					return
+				}
+				jobs[i].do(w)
+				if n := done.Add(int64(jobs[i].weight)); progress != nil {
+					progress(float64(n) / float64(total))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for i, c := range cells {
+		var sum tally
+		for k := range c.parts {
+			sum.add(&c.parts[k])
+		}
+		res.Rows[i].fill(&sum, c.p.blocks, *oracles[c.m])
+	}
+	for _, f := range flagged {
+		f()
+	}
+	res.Corruptions, res.FalseAlarms = CheckTrials(o.Studies, o.Seed)
+	return res, nil
+}
+
+// Ours is the name of iotax's own policy.
+const Ours = "iotax"
+
+func chooseModels(words []string) ([]*Model, error) {
+	ms, err := find(Models(), words, func(m *Model, w string) bool { return strings.HasPrefix(m.Name, w) })
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	return ms, nil
+}
+
+func choosePolicies(words []string) ([]*Policy, error) {
+	ps, err := find(Policies(), words, func(p *Policy, w string) bool { return p.ID == w || strings.HasPrefix(p.Name, w) })
+	if err != nil {
+		return nil, fmt.Errorf("policies: %w", err)
+	}
+	return ps, nil
+}
+
+// find keeps what one of the words names; without words, all.
+func find[T any](all []T, words []string, named func(T, string) bool) ([]T, error) {
+	if len(words) == 0 {
+		return all, nil
+	}
+	for _, w := range words {
+		if w == "" || !slices.ContainsFunc(all, func(x T) bool { return named(x, w) }) {
+			return nil, fmt.Errorf("%q names none", w)
+		}
+	}
+	var out []T
+	for _, x := range all {
+		if slices.ContainsFunc(words, func(w string) bool { return named(x, w) }) {
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// seedOf is the seed of a model's studies. Policies share it, so that they meet the same rigs.
+func seedOf(seed uint64, m *Model) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(m.Name)) // never fails
+	return seed ^ h.Sum64()
+}
+
+// simulate runs studies from … to−1.
+func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
+	var t tally
+	seed = seedOf(seed, m)
+	begin := func(i int, lnRho float64) {
+		w.reset(m, seed, uint64(i), lnRho)
+		w.order = w.r.Uint64()
+	}
+	judge := func(lo, hi float64) stat.Verdict {
+		return stat.Judge(stat.Interval{Estimate: 1, Lo: math.Exp(lo), Hi: math.Exp(hi)}, margin)
+	}
+	different := func(lo, hi float64) int {
+		if v := judge(lo, hi); v == stat.Worse || v == stat.Better {
+			return 1
+		}
+		return 0
+	}
+	equal := func(lo, hi float64) int {
+		if v := judge(lo, hi); v == stat.Equivalent || v == stat.BelowMargin {
+			return 1
+		}
+		return 0
+	}
+	edge := math.Log1p(margin)
+	for i := from; i < to; i++ {
+		lnRho := math.Log(rhos[i%len(rhos)])
+		begin(i, lnRho)
+		o := p.run(w)
+		truth := lnRho + m.bias()
+		t.voids += o.voids
+		t.seconds += o.seconds
+		t.blocks += float64(o.blocks)
+		if !o.ranked {
+			t.unranked++
+			continue
+		}
+		t.studies++
+		hit := o.lo <= truth && truth <= o.hi
+		switch {
+		case hit:
+			t.hit++
+		case o.hi < truth:
+			t.below++
+		case o.lo > truth:
+			t.above++
+		}
+		half := (o.hi - o.lo) / 2
+		if !math.IsNaN(half) {
+			t.half2 += half * half
+		}
+		if half <= edge*(1+1e-12) {
+			t.reached++
+		}
+		if o.look > 0 {
+			t.looks[o.look].n++
+			if hit {
+				t.looks[o.look].hit++
+			}
+		}
+		if !p.effect {
+			// The noise multiplies: had the true ratio been 1, the interval would be this one, shifted.
+			t.different += different(o.lo-truth, o.hi-truth)
+			t.equal += equal(o.lo-truth-edge, o.hi-truth-edge)
+			continue
+		}
+		begin(i, -m.bias())
+		o = p.run(w)
+		t.different += different(o.lo, o.hi)
+		begin(i, -m.bias()-edge)
+		o = p.run(w)
+		t.equal += equal(o.lo, o.hi)
+	}
+	return t
+}
+
+func (r *Row) fill(t *tally, blocks bool, oracle int) {
+	share := func(k, n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		return float64(k) / float64(n)
+	}
+	all := float64(t.studies + t.unranked)
+	r.Studies, r.Hi = t.studies, 1
+	if c := stat.Wilson(t.hit, t.studies, alpha); c.Bounded() {
+		r.Coverage, r.Lo, r.Hi = c.Estimate, c.Lo, c.Hi
+		half := math.Sqrt(t.half2 / float64(t.studies))
+		r.HalfWidth = math.Expm1(half)
+		scale := half / math.Log1p(precision)
+		r.EqualSeconds = t.seconds / all * scale * scale
+	}
+	r.DeviceSeconds, r.Blocks = t.seconds/all, t.blocks/all
+	r.Unranked, r.Voids = float64(t.unranked)/all, float64(t.voids)/all
+	r.Reached = share(t.reached, t.studies)
+	r.MissedBelow, r.MissedAbove = share(t.below, t.studies), share(t.above, t.studies)
+	r.FalseDifferent, r.FalseEqual = share(t.different, t.studies), share(t.equal, t.studies)
+	for n, l := range t.looks {
+		if l.n > 0 {
+			r.Looks = append(r.Looks, Look{n, share(l.n, t.studies), share(l.hit, l.n)})
+		}
+	}
+	if blocks {
+		r.Oracle, r.Regret = oracle, r.Blocks/float64(oracle)
+	}
+}
+
+// oracle is the least number of blocks that reaches the precision where the standard deviation of the
+// log ratios is known. It is told from the first blocks of studies of their own.
+func (w *work) oracle(m *Model, seed uint64) int {
+	const studies = 2000
+	sound := *m
+	sound.Corrupt = 0
+	var ss float64
+	n := 0
+	for i := range studies {
+		w.reset(&sound, seedOf(seed, m)^1, uint64(i), 0)
+		w.order = w.r.Uint64()
+		for b := range least {
+			if d, _, ok := w.pair(b, ours, false); ok {
+				ss += (d - m.bias()) * (d - m.bias())
+				n++
+			}
+		}
+	}
+	sd := math.Sqrt(ss / float64(n))
+	table := tTable()
+	for n := 2; n < len(table); n++ {
+		if table[n]*sd/math.Sqrt(float64(n)) <= math.Log1p(precision) {
+			return n
+		}
+	}
+	return len(table)
+}

@@ -1,0 +1,146 @@
+package statsim
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// A Model is how a simulated rig misbehaves. The logarithm of the rate of arm a (0 is the baseline, 1
+// the target) in its trial j is, second by second,
+//
+//	ln X(t) = ln μ_a + S(t) + E_aj + w(t)
+//
+// with S shared by the arms, E one draw a trial, and w within the trial. Fields that are zero do
+// nothing. Times are in seconds, sizes are natural logarithms: 0.05 is about 5 %.
+type Model struct {
+	Name string // begins with its family: "M2 τ=30s σ=5%"
+	Gate bool   // the method promises its coverage here
+	Text string // one line; shared by models that differ in a number only
+
+	Sigma  float64 // standard deviation of E
+	Tail   tail    // shape of E
+	Arm    arm     // which arm has the tail, the modes and the drift of the target
+	Second float64 // standard deviation of w
+	Phi    float64 // lag-one autocorrelation of w, from second to second
+
+	SharedTau   float64 // time constant of S, an Ornstein-Uhlenbeck process
+	SharedSigma float64 // its standard deviation
+
+	BlockSigma float64 // standard deviation of an AR(1) that the target alone has, from trial to trial
+	BlockPhi   float64
+
+	Drift    float64 // of the logarithm, per second
+	WarmUp   float64 // size of a·e^(−t/τ) since the start of the study
+	WarmTau  float64
+	OnTarget bool // drift and warm-up are the target's alone
+
+	ModeShare float64 // probability of the slow mood of a trial
+	ModeSize  float64 // its logarithm
+	Sticky    float64 // lag-one autocorrelation of the mood, from one trial of the arm to its next
+
+	Step       float64 // logarithm of a step that both arms share
+	StepWithin float64 // it comes at a time uniform in [0, StepWithin]
+	Bucket     float64 // seconds of burst in a full token bucket that both arms share
+	Refill     float64 // rate at which it fills, and the rate that remains when it is empty
+
+	StallRate   float64 // per second; both arms, independently
+	StallLength float64 // mean seconds, geometric
+
+	Carry float64 // logarithm of what a trial loses that follows a write trial
+
+	Corrupt float64 // probability of a trial to be corrupt, in one of the ways of Corruptions
+}
+
+type tail int
+
+const (
+	normal tail = iota
+	student3
+	skewed
+)
+
+type arm int
+
+const (
+	both arm = iota
+	targetOnly
+)
+
+// Family is the part of the name that method.md knows: "M2".
+func (m *Model) Family() string {
+	f, _, _ := strings.Cut(m.Name, " ")
+	f, _, _ = strings.Cut(f, "-")
+	return f
+}
+
+// bias is the mean that the noise adds to a log ratio: the ratio a study estimates is that of the
+// means of the logarithms, so the slow mood of one arm is part of it.
+func (m *Model) bias() float64 {
+	if m.ModeShare > 0 && m.Arm == targetOnly {
+		return m.ModeShare * m.ModeSize
+	}
+	return 0
+}
+
+// Models returns the noise models, in order.
+func Models() []*Model {
+	var ms []*Model
+	text := ""
+	add := func(gate bool, m Model, format string, args ...any) {
+		m.Name, m.Gate, m.Text = fmt.Sprintf(format, args...), gate, text
+		ms = append(ms, &m)
+	}
+	text = "noise of σ between trials, lognormal and independent"
+	for _, s := range []float64{.005, .02, .05, .10, .20} {
+		add(true, Model{Sigma: s}, "M0 σ=%g%%", 100*s)
+	}
+	text = "seconds of a trial vary by 10 % and resemble their neighbours, AR(1) with φ; trials vary by 1 %"
+	for _, phi := range []float64{0, .5, .7, .9} {
+		add(true, Model{Sigma: .01, Second: .10, Phi: phi}, "M1 φ=%g", phi)
+	}
+	text = "both places share a slow noise of σ that lasts about τ; trials vary by 2 %, here and below"
+	for _, s := range []float64{.05, .15} {
+		for _, tau := range []float64{30, 120, 300} {
+			add(true, Model{Sigma: .02, SharedTau: tau, SharedSigma: s}, "M2 τ=%gs σ=%g%%", tau, 100*s)
+		}
+	}
+	add(true, Model{Sigma: .02, SharedTau: 12, SharedSigma: .10}, "M2 τ=12s σ=10%%") // the worst for mirrored blocks
+	text = "the ratio itself wanders by 5 %, AR(1) from block to block with φ: the adversary of all that counts blocks"
+	for _, phi := range []float64{.3, .6} {
+		add(false, Model{BlockSigma: .05, BlockPhi: phi}, "M3 φ=%g", phi)
+	}
+	text = "the level falls by 20 % an hour, or warms up from −26 % with a time constant of 120 s: of both places, or of the target alone"
+	hourly := math.Log(1-.20) / 3600
+	add(true, Model{Sigma: .02, Drift: hourly}, "M4-shared drift")
+	add(true, Model{Sigma: .02, WarmUp: -.3, WarmTau: 120}, "M4-shared warm-up")
+	add(false, Model{Sigma: .02, Drift: hourly, OnTarget: true}, "M4-target drift")
+	add(false, Model{Sigma: .02, WarmUp: -.3, WarmTau: 120, OnTarget: true}, "M4-target warm-up")
+	text = "a trial is 15 % slower with probability p, of the target alone or of both independently; sticky: the mood lasts several trials"
+	slow := math.Log(1 - .15)
+	for _, a := range []arm{targetOnly, both} {
+		name := map[arm]string{targetOnly: "M5-one-arm", both: "M5-both"}[a]
+		for _, sticky := range []float64{0, .8} {
+			kind := ""
+			if sticky > 0 {
+				kind = " sticky"
+			}
+			for _, p := range []float64{.1, .2, .5} {
+				add(false, Model{Sigma: .02, Arm: a, ModeShare: p, ModeSize: slow, Sticky: sticky}, "%s p=%g%s", name, p, kind)
+			}
+		}
+	}
+	text = "both places fall by 30 % at a random time of the first 10 minutes, or share burst credit of 120 s that refills at half the speed"
+	add(true, Model{Sigma: .02, Step: math.Log(1 - .30), StepWithin: 600}, "M6-shared-step")
+	add(false, Model{Sigma: .02, Bucket: 120, Refill: .5}, "M6-bucket")
+	text = "noise of 5 % with heavy tails (t with 3 degrees of freedom) or a long slow side; stalls: once a minute nothing for 2 s"
+	add(false, Model{Sigma: .05, Tail: student3}, "M7 t3")
+	add(false, Model{Sigma: .05, Tail: skewed}, "M7 skewed")
+	add(false, Model{Sigma: .05, Tail: skewed, Arm: targetOnly}, "M7 skewed target")
+	add(false, Model{Sigma: .02, StallRate: 1.0 / 60, StallLength: 2}, "M7 stalls")
+	text = "a trial after a write trial is 10 % slower"
+	add(false, Model{Sigma: .02, Carry: math.Log(1 - .10)}, "M8 carry-over")
+	text = "one trial of twenty is corrupt: no I/O, served by a cache, clock 2 % wrong, ended early"
+	add(false, Model{Sigma: .02, Corrupt: .05}, "M9 corrupt")
+	return ms
+}

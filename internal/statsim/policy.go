@@ -1,0 +1,477 @@
+package statsim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/stat"
+)
+
+// What the studies ask for: iotax's defaults.
+const (
+	precision = 0.05
+	margin    = 0.05
+	least     = 6
+	most      = 30
+	alpha     = 1 - stat.Confidence
+)
+
+// A Policy is a way to run a study, iotax's own and others'.
+type Policy struct {
+	ID   string // of the method: "P3"
+	Name string
+	Text string // one line
+	run  func(*work) outcome
+
+	protocol *protocol         // of iotax's own policies, and nil
+	only     func(*Model) bool // the models it is of interest under; nil is all
+	blocks   bool              // it measures in blocks
+	effect   bool              // it looks at the effect, so that verdicts at one ratio do not tell those at another
+}
+
+// A protocol is iotax's, with these bounds of blocks.
+type protocol struct {
+	least, most int
+	known       bool // the autocorrelation of the blocks is known, as a perfect calibration would have it
+}
+
+// An outcome is what one study came to; its interval is on the logarithmic scale.
+type outcome struct {
+	lo, hi  float64
+	blocks  int     // that count; trials of the larger arm where there are no blocks
+	seconds float64 // of the device
+	look    int     // the look at which it ended, 0 where there are none
+	ranked  bool    // false where a check forbids a verdict
+	voids   int
+}
+
+// Timings, in seconds: iotax's defaults, and the 60 s windows of fixed protocols.
+var (
+	ours  = Timing{Setup: .5, Ramp: 2, Length: 10}
+	fixed = Timing{Setup: .5, Ramp: 2, Length: 60}
+)
+
+// Preconditioning is what both arms' test files cost before the first trial, Calibration what a brief
+// A/A calibration costs; device-seconds include both.
+const (
+	Preconditioning = 20.0
+	Calibration     = 15.0
+)
+
+// work is one rig with room for its studies.
+type work struct {
+	rig
+	d, a, b []float64 // log ratios, or logs of each arm
+	bad     [][2]bool // by block and arm: the number must not be quoted
+	series  []float64
+	order   uint64 // seed of the order of the arms
+	looksOf protocol
+	looks   []int
+
+	keep bool // trials are simulated second by second, and kept for the checks
+	kept []*iotax.Trial
+}
+
+func newWork() *work {
+	w := &work{}
+	w.rig.r = rand.New(&w.rig.src)
+	return w
+}
+
+// Policies returns the policies, in order. The one of iotax is named so.
+func Policies() []*Policy {
+	hard := func(m *Model) bool { return !m.Gate }
+	ps := []*Policy{
+		{ID: "P0", Name: "back-to-back", Text: "5 × 60 s of one, then 5 × 60 s of the other; Welch", run: func(w *work) outcome { return w.five(false) }},
+		{ID: "P1", Name: "interleaved", Text: "5 × 60 s of each in turn; Welch", run: func(w *work) outcome { return w.five(true) }},
+		{ID: "P2", Name: "peeking", Text: "blocks as iotax has them; paired t at 95 % after every block from 3 to 30 until ± 5 %", run: (*work).peeking, blocks: true},
+		{ID: "P3", Name: Ours, Text: "mirrored blocks; hull of t and signed rank at α′ after 6, 8, 12, 18, 30 blocks until ± 5 %", protocol: &protocol{least, most, false}},
+		{ID: "P3", Name: "from-12", Text: "iotax with `--blocks 12..30`", protocol: &protocol{12, most, false}, only: hard},
+		{ID: "P3", Name: "all-30", Text: "iotax with `--blocks 30`", protocol: &protocol{most, most, false}, only: hard},
+		{ID: "P3", Name: "widened", Text: "iotax when the correlation of the blocks is known, as a perfect calibration would have it", protocol: &protocol{least, most, true},
+			only: func(m *Model) bool { return m.BlockPhi != 0 }},
+		{ID: "P4", Name: "any-stop", Text: "as iotax, but stops at a verdict too; Bonferroni over the five looks", run: (*work).anyStop, blocks: true, effect: true},
+		{ID: "P5", Name: "stein", Text: "6 blocks say how many are needed (Stein's two stages); no more than 300", run: (*work).stein, blocks: true},
+		{ID: "P6", Name: "sequence", Text: "asymptotic confidence sequence, after every block from 6 to 30 until ± 5 %", run: (*work).sequence, blocks: true},
+		{ID: "P7", Name: "pilot", Text: "after Pilot: rounds of 10 s of one, then of the other, seconds merged until uncorrelated, until ± 5 % each; Welch", run: (*work).pilot},
+		{ID: "P7", Name: "rciw", Text: "after RCIW for JMH: 2 to 5 forks of 10 s of one, then of the other, until a bootstrap is within 3 %", run: (*work).rciw},
+	}
+	for _, p := range ps {
+		if q := p.protocol; q != nil {
+			p.blocks = true
+			p.run = func(w *work) outcome { return w.iotax(*q) }
+		}
+	}
+	return ps
+}
+
+// pair runs one block and returns the log ratio, which arm's number must not be quoted, and whether the
+// block counts. The order of the arms is that of the engine. checked says that the checks are asked.
+func (w *work) pair(block int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
+	w.written = true // the other workload of the rotation writes
+	var v [2]float64
+	ok = true
+	for _, a := range plan.Order(w.order, 2, block) {
+		if w.keep {
+			v[a], w.series = w.seconds(a, t, jitter, w.series)
+			ok = w.keepTrial(a, block, v[a], t) && ok
+		} else {
+			v[a] = w.trial(a, t)
+		}
+		if w.m.Corrupt > 0 && !w.keep {
+			var valid bool
+			v[a], bad[a], valid = corrupt(w.r, a, v[a], t, w.m.Corrupt, checked)
+			ok = ok && valid
+		}
+		ok = ok && !math.IsInf(v[a], -1)
+	}
+	return v[1] - v[0], bad, ok
+}
+
+// blocks runs blocks until there are n that count. Studies end when half of their blocks are void, and
+// so does this.
+func (w *work) blocks(n int, t Timing, checked bool, voids *int) bool {
+	for len(w.d) < n {
+		d, bad, ok := w.pair(len(w.d)+*voids, t, checked)
+		if ok {
+			w.d, w.bad = append(w.d, d), append(w.bad, bad)
+		} else if *voids++; *voids > 6 && *voids > len(w.d) {
+			return false
+		}
+	}
+	return true
+}
+
+// iotax is the protocol of the engine and of the report after it, with the functions that they call.
+func (w *work) iotax(p protocol) outcome {
+	w.d, w.bad = w.d[:0], w.bad[:0]
+	o := outcome{ranked: true}
+	opts := stat.Options{Alpha: stat.Alpha(p.least, p.most)}
+	if p.known {
+		opts.Autocorrelation = w.m.BlockPhi
+	}
+	look := func(d []float64) stat.Interval {
+		r, err := stat.Hull(d, opts)
+		if err != nil {
+			panic(err) // no simulated value is infinite
+		}
+		o.lo, o.hi = math.Log(r.Lo), math.Log(r.Hi)
+		return r
+	}
+	for {
+		if !w.blocks(len(w.d)+1, ours, true, &o.voids) {
+			o.lo, o.hi, o.ranked = math.NaN(), math.NaN(), false
+			break
+		}
+		d, ok := w.setAside()
+		n := len(d)
+		if n < p.most && !w.isLook(n, p) {
+			continue
+		}
+		o.look, o.ranked = min(n, p.most), ok
+		if _, done := stat.Next(n, look(d), precision, p.least, p.most); done {
+			break
+		}
+	}
+	o.blocks = len(w.d)
+	o.seconds = Preconditioning + Calibration + w.now
+	return o
+}
+
+// setAside leaves out the blocks with a trial whose number must not be quoted, as the engine and the report
+// do (stat.SetAside); where these are so many in an arm that they condemn its cell, they stay, and ok is false.
+func (w *work) setAside() (d []float64, ok bool) {
+	if w.m.Corrupt == 0 {
+		return w.d, true
+	}
+	var n [2]int
+	for i := range w.d {
+		for a := range 2 {
+			if w.bad[i][a] {
+				n[a]++
+			}
+		}
+	}
+	limit := stat.MaxVoided * float64(len(w.d))
+	if float64(n[0]) > limit || float64(n[1]) > limit {
+		return w.d, false
+	}
+	for i, x := range w.d {
+		if !w.bad[i][0] && !w.bad[i][1] {
+			d = append(d, x)
+		}
+	}
+	return d, true
+}
+
+// isLook is stat.IsLook, asked so often that its answers are kept.
+func (w *work) isLook(n int, p protocol) bool {
+	if w.looksOf != p {
+		w.looksOf, w.looks = p, stat.Looks(p.least, p.most)
+	}
+	return slices.Contains(w.looks, n)
+}
+
+var defaultLooks = stat.Looks(least, most)
+
+// five is the fixed protocol, interleaved or not.
+func (w *work) five(interleaved bool) outcome {
+	const n = 5
+	w.a, w.b = w.a[:0], w.b[:0]
+	w.written = true
+	one := func(a int, to *[]float64) {
+		v := w.trial(a, fixed)
+		if w.m.Corrupt > 0 {
+			v, _, _ = corrupt(w.r, a, v, fixed, w.m.Corrupt, false)
+		}
+		if !math.IsInf(v, -1) {
+			*to = append(*to, v)
+		}
+	}
+	for i := range 2 * n {
+		switch {
+		case interleaved && i%2 == 0, !interleaved && i < n:
+			one(0, &w.a)
+		default:
+			if i == n && !interleaved {
+				w.written = true
+			}
+			one(1, &w.b)
+		}
+	}
+	o := outcome{blocks: n, ranked: true}
+	o.lo, o.hi = welch(w.a, w.b)
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+// welch is Welch's t interval for the difference of the means of logarithms; NaN where there is none.
+func welch(base, target []float64) (lo, hi float64) {
+	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // others take five trials
+	if err != nil {
+		return math.NaN(), math.NaN()
+	}
+	return math.Log(c.T.Lo), math.Log(c.T.Hi)
+}
+
+// sequential asks rule for the half width after every block from first on.
+func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
+	w.d, w.bad = w.d[:0], w.bad[:0]
+	o := outcome{ranked: true}
+	for n := first; n <= most; n++ {
+		w.blocks(n, ours, false, &o.voids)
+		m, sd := meanSD(w.d)
+		h := half(len(w.d), sd)
+		o.lo, o.hi = m-h, m+h
+		if h <= math.Log1p(precision) {
+			break
+		}
+	}
+	o.blocks = len(w.d)
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+// peeking is what a careful person does who has not heard of looks.
+func (w *work) peeking() outcome {
+	return w.sequential(3, func(n int, sd float64) float64 { return tTable()[n] * sd / math.Sqrt(float64(n)) })
+}
+
+// sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas
+// (Annals of Statistics 2024, theorem 2.2), tuned to be tightest at twelve blocks.
+func (w *work) sequence() outcome {
+	const at = 12
+	l := -2 * math.Log(alpha)
+	rho := (l + math.Log(l+1)) / at // ρ²
+	return w.sequential(least, func(n int, sd float64) float64 {
+		t := float64(n)
+		return sd * math.Sqrt(2*(t*rho+1)/(t*t*rho)*math.Log(math.Sqrt(t*rho+1)/alpha))
+	})
+}
+
+// anyStop stops at a verdict too; five intervals at α/5 cover together.
+func (w *work) anyStop() outcome {
+	w.d, w.bad = w.d[:0], w.bad[:0]
+	o := outcome{ranked: true}
+	for _, n := range defaultLooks {
+		w.blocks(n, ours, false, &o.voids)
+		r, err := stat.Hull(w.d, stat.Options{Alpha: alpha / float64(len(defaultLooks))})
+		if err != nil {
+			panic(err)
+		}
+		o.lo, o.hi, o.look = math.Log(r.Lo), math.Log(r.Hi), n
+		if stat.Precise(r, precision) || stat.Judge(r, margin) != stat.Inconclusive {
+			break
+		}
+	}
+	o.blocks = len(w.d)
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+// stein is the two-stage procedure of Stein (1945).
+func (w *work) stein() outcome {
+	w.d, w.bad = w.d[:0], w.bad[:0]
+	o := outcome{ranked: true}
+	w.blocks(least, ours, false, &o.voids)
+	_, sd := meanSD(w.d)
+	t := tTable()[least]
+	n := math.Ceil(math.Pow(t*sd/math.Log1p(precision), 2))
+	w.blocks(int(math.Min(math.Max(n, least), 300)), ours, false, &o.voids)
+	m, _ := meanSD(w.d)
+	h := t * sd / math.Sqrt(float64(len(w.d)))
+	o.lo, o.hi = m-h, m+h
+	o.blocks = len(w.d)
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+// jitter is how much the seconds of a trial vary about its mean, for the policies that look at them.
+const jitter = 0.05
+
+// pilot is after Li, Kelly et al., Pilot (MASCOTS'16): readings of a second are merged in pairs until
+// their lag-one autocorrelation is at most 0.1; at least 20 must remain, and their t interval be within
+// ± 5 % of the mean. One system is measured to the end, then the other.
+func (w *work) pilot() outcome {
+	const rounds, enough, limit = 60, 20, 0.1
+	o := outcome{ranked: true}
+	var m, v, df [2]float64
+	w.written = true
+	for a := range 2 {
+		w.a = w.a[:0]
+		for round := 1; round <= rounds; round++ {
+			_, w.series = w.seconds(a, ours, jitter, w.series)
+			w.a = append(w.a, w.series...)
+			o.blocks = max(o.blocks, round)
+			w.b = append(w.b[:0], w.a...)
+			for len(w.b) >= 2*enough && stat.Lag1(w.b) > limit {
+				w.b = merge(w.b)
+			}
+			mean, sd := meanSD(w.b)
+			n := float64(len(w.b))
+			m[a], v[a], df[a] = mean, sd*sd/n, n-1
+			if n >= enough && tOf(len(w.b))*sd/math.Sqrt(n) <= precision*mean {
+				break
+			}
+		}
+	}
+	o.lo, o.hi = quotient(m, v, df)
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+func merge(xs []float64) []float64 {
+	for i := range len(xs) / 2 {
+		xs[i] = (xs[2*i] + xs[2*i+1]) / 2
+	}
+	return xs[:len(xs)/2]
+}
+
+// quotient is Welch's interval on the logarithms, by the delta method.
+func quotient(m, v, df [2]float64) (lo, hi float64) {
+	if !(m[0] > 0 && m[1] > 0) {
+		return math.NaN(), math.NaN()
+	}
+	a, b := v[0]/(m[0]*m[0]), v[1]/(m[1]*m[1])
+	est := math.Log(m[1] / m[0])
+	if a+b == 0 {
+		return est, est
+	}
+	f := (a + b) * (a + b) / (a*a/df[0] + b*b/df[1])
+	h := tOf(int(f)+1) * math.Sqrt(a+b)
+	return est - h, est + h
+}
+
+// rciw is after Laaber, Würsten, Gall & Leitner (FSE'20): forks of ten iterations, from the second on
+// a hierarchical percentile bootstrap of the mean; done when the 95 % interval is within 3 % of the mean, or
+// after five forks. The ratio's interval is the bootstrap's too.
+func (w *work) rciw() outcome {
+	const forks, draws, limit = 5, 100, 0.03
+	o := outcome{ranked: true}
+	var boot [2][draws]float64
+	dice := die{r: w.r}
+	w.written = true
+	for a := range 2 {
+		w.a = w.a[:0]
+		for fork := 1; fork <= forks; fork++ {
+			_, w.series = w.seconds(a, ours, jitter, w.series)
+			w.a = append(w.a, w.series...)
+			o.blocks = max(o.blocks, fork)
+			if fork < 2 {
+				continue
+			}
+			per := len(w.series)
+			for i := range draws {
+				var sum float64
+				for range fork {
+					from := dice.roll(fork) * per
+					for range per {
+						sum += w.a[from+dice.roll(per)]
+					}
+				}
+				boot[a][i] = sum / float64(fork*per)
+			}
+			s := boot[a]
+			slices.Sort(s[:])
+			if m, _ := meanSD(w.a); s[97]-s[2] <= limit*m {
+				break
+			}
+		}
+	}
+	var q [draws]float64
+	for i := range q {
+		q[i] = math.Log(boot[1][i] / boot[0][i])
+	}
+	slices.Sort(q[:])
+	o.lo, o.hi = q[2], q[97]
+	o.seconds = Preconditioning + w.now
+	return o
+}
+
+// A die draws small whole numbers, four from each word of randomness: a bootstrap is made of little else.
+type die struct {
+	r    *rand.Rand
+	word uint64
+	left int
+}
+
+// roll is one of 0 … n−1, n being small: it is uneven by no more than n/65536.
+func (d *die) roll(n int) int {
+	if d.left == 0 {
+		d.word, d.left = d.r.Uint64(), 4
+	}
+	x := d.word & 0xffff
+	d.word, d.left = d.word>>16, d.left-1
+	return int(x * uint64(n) >> 16)
+}
+
+func meanSD(xs []float64) (m, sd float64) {
+	for _, x := range xs {
+		m += x
+	}
+	n := float64(len(xs))
+	m /= n
+	for _, x := range xs {
+		sd += (x - m) * (x - m)
+	}
+	return m, math.Sqrt(sd / (n - 1))
+}
+
+// tTable is the 97.5 % quantile of Student's t for a sample of n. It takes 7 ms to make, which only
+// simulations need.
+var tTable = sync.OnceValue(func() *[700]float64 {
+	t := new([700]float64)
+	t[0], t[1] = math.NaN(), math.NaN()
+	for n := 2; n < len(t); n++ {
+		t[n] = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(1 - alpha/2)
+	}
+	return t
+})
+
+func tOf(n int) float64 { return tTable()[min(n, len(tTable())-1)] }

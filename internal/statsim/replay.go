@@ -1,0 +1,254 @@
+package statsim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Recording is what a real run left second by second: for each block that counts, the series of the
+// baseline and of one target, on a scale where more is better.
+type Recording struct {
+	Workload, Metric, Target string
+	Blocks                   [][2][]float64
+}
+
+// leastRecorded is the least number of blocks that can stand for more. Fewer would be drawn again and
+// again.
+const leastRecorded = 12
+
+// leastSeconds is the least length of a recorded trial, so that half of it is still a window.
+const leastSeconds = 3
+
+// Record takes from the trials of a run those of a target and the baseline under one workload. Blocks
+// count as they do in the report (stat.Pairs). The metric must be one that a series was kept of.
+func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
+	r := &Recording{Workload: workload, Metric: metric, Target: target}
+	type pair [2]*iotax.Trial
+	blocks := map[int]*pair{}
+	void := map[int]bool{}
+	var order []int
+	for _, t := range trials {
+		if t.Workload != workload {
+			continue
+		}
+		p := blocks[t.Block]
+		if p == nil {
+			p = &pair{}
+			blocks[t.Block] = p
+			order = append(order, t.Block)
+		}
+		void[t.Block] = void[t.Block] || t.Void != ""
+		if t.Err != "" {
+			continue
+		}
+		switch t.Target {
+		case baseline:
+			p[0] = t
+		case target:
+			p[1] = t
+		}
+	}
+	slices.Sort(order)
+	for _, b := range order {
+		p := blocks[b]
+		if void[b] || p[0] == nil || p[1] == nil {
+			continue
+		}
+		x, y := secondsOf(p[0], metric), secondsOf(p[1], metric)
+		if n := min(len(x), len(y)); n >= leastSeconds {
+			r.Blocks = append(r.Blocks, [2][]float64{x[:n], y[:n]})
+		}
+	}
+	if len(r.Blocks) < leastRecorded {
+		return nil, fmt.Errorf("%s, %s: %d blocks have series of %d seconds or more; a replay needs %d", workload, target, len(r.Blocks), leastSeconds, leastRecorded)
+	}
+	return r, nil
+}
+
+// secondsOf returns the values of the trial's series of that metric without what cannot be placed, and
+// without a last interval that is much shorter than the rest.
+func secondsOf(t *iotax.Trial, metric string) []float64 {
+	for _, s := range t.Series {
+		if s.Name != metric {
+			continue
+		}
+		var ys []float64
+		for i := range min(len(s.T), len(s.V)) {
+			last := i == len(s.T)-1 && i > 0
+			if last && s.T[i]-s.T[i-1] < .5*(s.T[i-1]/float64(i)) {
+				break
+			}
+			if v := s.V[i]; v >= 0 && !math.IsInf(v, 0) { // no NaN
+				ys = append(ys, v)
+			}
+		}
+		return ys
+	}
+	return nil
+}
+
+// A Replayed says how often studies that are drawn from a recording hold its own ratio.
+type Replayed struct {
+	Row
+	Recorded int     `json:"recorded"` // blocks
+	Seconds  float64 `json:"seconds"`  // mean length of a recorded trial
+	Truth    float64 `json:"truth"`    // the ratio of the whole recording, or 1
+}
+
+// Replay draws studies from a recording and runs policies on them.
+//
+// A study starts at a random block and goes on with the blocks that followed, round the end, so that
+// whatever the rig did from block to block is kept: drift, moods, neighbours. From each trial a window of
+// half its seconds is taken, at a random place that is the same for both trials of the block. The true ratio
+// is that of the whole recording. A study must not need more blocks than were recorded, so the largest
+// number is that one, up to 30.
+//
+// "A/A" rows pair the baseline's own trials, each with its next, in random order: the true ratio is 1.
+func Replay(rec *Recording, o Options) ([]*Replayed, error) {
+	if len(rec.Blocks) < leastRecorded {
+		return nil, errors.New("replay: too few blocks")
+	}
+	if o.Studies == 0 {
+		o.Studies = 10_000
+	}
+	var self [][2][]float64
+	for i := 0; i+1 < len(rec.Blocks); i += 2 {
+		x, y := rec.Blocks[i][0], rec.Blocks[i+1][0]
+		n := min(len(x), len(y))
+		self = append(self, [2][]float64{x[:n], y[:n]})
+	}
+	var out []*Replayed
+	for _, arm := range []struct {
+		name   string
+		blocks [][2][]float64
+		swap   bool
+	}{{rec.Target, rec.Blocks, false}, {"A/A", self, true}} {
+		if len(arm.blocks) < least {
+			continue
+		}
+		truth, length := 0.0, 0.0
+		for _, b := range arm.blocks {
+			d := math.Log(mean(b[1]) / mean(b[0]))
+			if math.IsNaN(d) || math.IsInf(d, 0) {
+				return nil, fmt.Errorf("replay %s: a trial of %s did nothing", rec.Workload, arm.name)
+			}
+			truth += d / float64(len(arm.blocks))
+			length += float64(len(b[0])) / float64(len(arm.blocks))
+		}
+		if arm.swap {
+			truth = 0
+		}
+		for _, p := range []struct {
+			name string
+			run  func(*replayer) (lo, hi float64, n int)
+		}{{Ours, (*replayer).iotax}, {"back-to-back", (*replayer).backToBack}} {
+			if p.name != Ours && (arm.swap || len(arm.blocks) < 10) {
+				continue
+			}
+			var t tally
+			for i := range o.Studies {
+				g := &replayer{r: rand.New(rand.NewPCG(o.Seed, uint64(i))), blocks: arm.blocks, swap: arm.swap}
+				g.at = g.r.IntN(len(arm.blocks))
+				lo, hi, n := p.run(g)
+				t.studies++
+				t.blocks += float64(n)
+				t.seconds += g.seconds
+				switch {
+				case lo <= truth && truth <= hi:
+					t.hit++
+				case hi < truth:
+					t.below++
+				case lo > truth:
+					t.above++
+				}
+				half := (hi - lo) / 2
+				t.half2 += half * half
+				if half <= math.Log1p(precision) {
+					t.reached++
+				}
+			}
+			x := &Replayed{Row: Row{Model: rec.Workload + ": " + arm.name, Policy: p.name}, Recorded: len(arm.blocks), Seconds: length, Truth: math.Exp(truth)}
+			x.fill(&t, false, 0)
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// A replayer is one study drawn from a recording.
+type replayer struct {
+	r       *rand.Rand
+	blocks  [][2][]float64
+	at      int
+	swap    bool
+	seconds float64
+}
+
+// next draws from the next block: the logarithms of both trials' values.
+func (g *replayer) next() (base, target float64) {
+	b := g.blocks[g.at]
+	g.at = (g.at + 1) % len(g.blocks)
+	x, y := b[0], b[1]
+	if g.swap && g.r.Uint64()&1 == 1 {
+		x, y = y, x
+	}
+	n := len(x)
+	half := (n + 1) / 2
+	from := g.r.IntN(n - half + 1)
+	g.seconds += 2 * float64(half)
+	return math.Log(mean(x[from : from+half])), math.Log(mean(y[from : from+half]))
+}
+
+func (g *replayer) iotax() (lo, hi float64, n int) {
+	last := min(most, len(g.blocks))
+	opts := stat.Options{Alpha: stat.Alpha(least, last)}
+	var d []float64
+	for {
+		base, target := g.next()
+		if x := target - base; !math.IsInf(x, 0) && !math.IsNaN(x) {
+			d = append(d, x)
+		} else if len(d) == 0 || g.seconds > 1e6 {
+			return math.NaN(), math.NaN(), len(d) // windows without any I/O
+		}
+		if !stat.IsLook(len(d), least, last) {
+			continue
+		}
+		r, err := stat.Hull(d, opts)
+		if err != nil {
+			return math.NaN(), math.NaN(), len(d)
+		}
+		if _, done := stat.Next(len(d), r, precision, least, last); done {
+			return math.Log(r.Lo), math.Log(r.Hi), len(d)
+		}
+	}
+}
+
+// backToBack takes five trials of the baseline, and then five of the target from the blocks after them.
+func (g *replayer) backToBack() (lo, hi float64, n int) {
+	var a, b []float64
+	for range 5 {
+		x, _ := g.next()
+		a = append(a, x)
+	}
+	for range 5 {
+		_, y := g.next()
+		b = append(b, y)
+	}
+	g.seconds /= 2 // the other trial of each block was not needed
+	lo, hi = welch(a, b)
+	return lo, hi, 5
+}
+
+func mean(xs []float64) float64 {
+	var s float64
+	for _, x := range xs {
+		s += x
+	}
+	return s / float64(len(xs))
+}

@@ -1,0 +1,298 @@
+package statsim
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Timing is what the trials of a policy take, in seconds.
+type Timing struct {
+	Setup  float64 // start of the process, before the ramp
+	Ramp   float64
+	Length float64 // of the window
+	Settle float64 // afterwards
+}
+
+func (t Timing) trial() float64 { return t.Setup + t.Ramp + t.Length + t.Settle }
+
+// A rig is one simulated rig under one study. Its noise depends on the model and the seed, and on
+// when and how long it is measured; nothing else.
+type rig struct {
+	m   *Model
+	src rand.PCG
+	r   *rand.Rand
+
+	now     float64 // seconds since the start of the study
+	lnRho   float64
+	shared  float64 // S now
+	block   float64 // the target's own AR(1), as of its last trial
+	blocked bool
+	mood    [2]int // of each arm: 0 not drawn yet, 1 fast, 2 slow
+	stepAt  float64
+	bucket  float64
+	written bool // the next trial follows a write trial
+
+	ou    [4]ouStep // by length of the step
+	ouAt  int
+	meanW struct{ length, sd float64 } // of w over a window
+}
+
+func newRig() *rig {
+	g := &rig{}
+	g.r = rand.New(&g.src)
+	return g
+}
+
+// reset begins a study of m. The steps of S are kept while the model is the same.
+func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
+	g.src.Seed(seed, study)
+	if g.m != m {
+		g.ou, g.ouAt = [4]ouStep{}, 0
+		g.meanW.length = 0
+	}
+	g.m, g.now, g.lnRho = m, 0, lnRho
+	g.block, g.blocked, g.mood, g.written = 0, false, [2]int{}, false
+	g.bucket = m.Bucket
+	if m.SharedSigma > 0 {
+		g.shared = m.SharedSigma * g.r.NormFloat64()
+	}
+	if m.Step != 0 {
+		g.stepAt = m.StepWithin * g.r.Float64()
+	}
+}
+
+// trial runs one trial of an arm (0 baseline, 1 target) and returns the logarithm of its value. It is
+// −Inf when nothing was done in the window.
+//
+// The window is simulated in one step, which is exact: S, drift, warm-up and w enter as their means
+// over the window, whose distributions are known; steps, buckets and stalls as the share of the window
+// that they take. The value is thus geometric over w and S, and arithmetic over levels. fio's mean is
+// arithmetic over both; that differs by half the variance within a window, which is the same on both arms.
+func (g *rig) trial(a int, t Timing) float64 {
+	level := g.begin(a, t)
+	v := level + g.window(a, t.Length) + g.within(t.Length)
+	if g.m.StallRate > 0 {
+		v += math.Log1p(-g.stalled(t.Ramp, t.Length))
+	}
+	g.idle(t.Settle)
+	return v
+}
+
+// seconds is trial, second by second: it fills series with the rates, 1 being the undisturbed
+// baseline, and returns the logarithm of their mean. Beside what the model says, seconds vary about
+// their trial's mean by jitter, which leaves that mean where it is.
+func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
+	level := g.begin(a, t)
+	n := int(math.Round(t.Length))
+	series = series[:0]
+	w := g.m.Second * g.r.NormFloat64()
+	kick := g.m.Second * math.Sqrt(1-g.m.Phi*g.m.Phi)
+	var jitters float64
+	first := len(series)
+	for range n {
+		v := level + g.window(a, 1) + w
+		if jitter > 0 {
+			j := jitter * g.r.NormFloat64()
+			jitters += j
+			v += j
+		}
+		series = append(series, v)
+		w = g.m.Phi*w + kick*g.r.NormFloat64()
+	}
+	var sum float64
+	for i, v := range series[first:] {
+		series[i] = math.Exp(v - jitters/float64(n))
+	}
+	if g.m.StallRate > 0 {
+		g.stall(int(math.Round(t.Ramp)), series)
+	}
+	for _, v := range series {
+		sum += v
+	}
+	g.idle(t.Settle)
+	return math.Log(sum / float64(n)), series
+}
+
+// begin passes set-up and ramp, and returns what is constant over the trial's window.
+func (g *rig) begin(a int, t Timing) float64 {
+	m := g.m
+	g.idle(t.Setup)
+	var v float64
+	if a == 1 {
+		v = g.lnRho
+	}
+	if m.Sigma > 0 {
+		v += m.Sigma * g.noise(a)
+	}
+	if m.BlockSigma > 0 && a == 1 {
+		if !g.blocked {
+			g.block, g.blocked = g.r.NormFloat64(), true
+		} else {
+			g.block = m.BlockPhi*g.block + math.Sqrt(1-m.BlockPhi*m.BlockPhi)*g.r.NormFloat64()
+		}
+		v += m.BlockSigma * g.block
+	}
+	if m.ModeShare > 0 && (a == 1 || m.Arm == both) {
+		if g.mood[a] == 0 || m.Sticky == 0 || g.r.Float64() >= m.Sticky {
+			g.mood[a] = 1
+			if g.r.Float64() < m.ModeShare {
+				g.mood[a] = 2
+			}
+		}
+		if g.mood[a] == 2 {
+			v += m.ModeSize
+		}
+	}
+	if m.Carry != 0 && g.written {
+		v += m.Carry
+	}
+	g.written = false
+	g.window(a, t.Ramp)
+	return v
+}
+
+// noise is one draw of E in standard deviations.
+func (g *rig) noise(a int) float64 {
+	shape := g.m.Tail
+	if g.m.Arm == targetOnly && a == 0 {
+		shape = normal
+	}
+	switch z := g.r.NormFloat64; shape {
+	case student3:
+		x, y, u, v := z(), z(), z(), z()
+		return x / math.Sqrt(y*y+u*u+v*v) // t₃/√3 has variance 1
+	case skewed:
+		return 1 - g.r.ExpFloat64() // the slow side is the long one
+	}
+	return g.r.NormFloat64()
+}
+
+// within is the mean of w over a window of so many seconds.
+func (g *rig) within(length float64) float64 {
+	m := g.m
+	if m.Second == 0 {
+		return 0
+	}
+	if g.meanW.length != length {
+		n := int(math.Round(length))
+		sum := float64(n)
+		for k := 1; k < n; k++ {
+			sum += 2 * float64(n-k) * math.Pow(m.Phi, float64(k))
+		}
+		g.meanW.length, g.meanW.sd = length, m.Second*math.Sqrt(sum)/float64(n)
+	}
+	return g.meanW.sd * g.r.NormFloat64()
+}
+
+// window passes time under load and returns the logarithm of the mean of what changes with time.
+func (g *rig) window(a int, length float64) float64 {
+	if length == 0 {
+		return 0
+	}
+	m := g.m
+	from, to := g.now, g.now+length
+	g.now = to
+	var v float64
+	if m.SharedSigma > 0 {
+		v += g.ouWindow(length)
+	}
+	if a == 1 || !m.OnTarget {
+		v += m.Drift * (from + to) / 2
+		if m.WarmUp != 0 {
+			v += m.WarmUp * m.WarmTau / length * (math.Exp(-from/m.WarmTau) - math.Exp(-to/m.WarmTau))
+		}
+	}
+	if m.Step != 0 {
+		after := math.Min(math.Max(to-g.stepAt, 0), length) / length
+		v += math.Log1p(after * math.Expm1(m.Step))
+	}
+	if m.Bucket > 0 {
+		// Under load the bucket loses 1−refill a second; empty, it lets through what flows in.
+		burst := math.Min(length, g.bucket/(1-m.Refill))
+		g.bucket -= burst * (1 - m.Refill)
+		v += math.Log((burst + (length-burst)*m.Refill) / length)
+	}
+	return v
+}
+
+// idle passes time without load.
+func (g *rig) idle(length float64) {
+	if length == 0 {
+		return
+	}
+	g.now += length
+	if g.m.SharedSigma > 0 {
+		s := g.step(length)
+		g.shared = s.decay*g.shared + s.sd*g.r.NormFloat64()
+	}
+	if g.m.Bucket > 0 {
+		g.bucket = math.Min(g.m.Bucket, g.bucket+length*g.m.Refill)
+	}
+}
+
+// An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean on the way.
+type ouStep struct {
+	length           float64
+	decay, sd        float64 // of the value, given the one before
+	mean             float64 // of the mean: this times the value before
+	meanSlope, meanR float64 // regression of the mean on the value's own kick, and what remains
+}
+
+// step returns the step of that length: Gillespie (1996) has the joint distribution of the process
+// and its integral.
+func (g *rig) step(length float64) *ouStep {
+	for i := range g.ou {
+		if g.ou[i].length == length {
+			return &g.ou[i]
+		}
+	}
+	s, x := g.m.SharedSigma, length/g.m.SharedTau
+	e := math.Exp(-x)
+	varX := s * s * (1 - e*e)
+	varM := s * s / (x * x) * (2*x - 3 + 4*e - e*e)
+	cov := s * s / x * (1 - e) * (1 - e)
+	o := &g.ou[g.ouAt]
+	g.ouAt = (g.ouAt + 1) % len(g.ou)
+	*o = ouStep{length, e, math.Sqrt(varX), (1 - e) / x, cov / varX, math.Sqrt(math.Max(0, varM-cov*cov/varX))}
+	return o
+}
+
+func (g *rig) ouWindow(length float64) float64 {
+	o := g.step(length)
+	kick := o.sd * g.r.NormFloat64()
+	m := o.mean*g.shared + o.meanSlope*kick + o.meanR*g.r.NormFloat64()
+	g.shared = o.decay*g.shared + kick
+	return m
+}
+
+// stalled is the share of a window, after a ramp, in which nothing was done.
+func (g *rig) stalled(ramp, length float64) float64 {
+	var lost float64
+	end := ramp + length
+	for at := g.geometric(1/g.m.StallRate) - 1; at < end; {
+		stop := at + g.geometric(g.m.StallLength)
+		lost += math.Max(0, math.Min(stop, end)-math.Max(at, ramp))
+		at = stop + g.geometric(1/g.m.StallRate) - 1
+	}
+	return math.Min(1, lost/length)
+}
+
+// stall is stalled, on a series.
+func (g *rig) stall(ramp int, series []float64) {
+	end := ramp + len(series)
+	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {
+		stop := at + int(g.geometric(g.m.StallLength))
+		for i := max(at, ramp); i < min(stop, end); i++ {
+			series[i-ramp] = 0
+		}
+		at = stop + int(g.geometric(1/g.m.StallRate)) - 1
+	}
+}
+
+// geometric draws whole seconds from 1 on, of that mean.
+func (g *rig) geometric(mean float64) float64 {
+	if mean <= 1 {
+		return 1
+	}
+	return math.Ceil(-g.r.ExpFloat64() / math.Log1p(-1/mean))
+}

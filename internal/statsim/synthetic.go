@@ -1,0 +1,234 @@
+package statsim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/check"
+)
+
+// The cell of the simulated studies.
+const (
+	baseline = "baseline"
+	target   = "target"
+	workload = "4k random read"
+	metric   = "read.iops"
+	rate     = 20000.0 // IOPS of the undisturbed baseline
+	depth    = 32.0
+)
+
+// place stands where the counters of a device can be compared.
+var place = &iotax.Target{Name: target, Place: iotax.Place{Backing: "/simulated", Durability: iotax.Durable}}
+
+// facts are those of a sound job.
+var facts = map[string]string{"ioengine": "io_uring", "direct": "1", "iodepth": "32", "numjobs": "1", "fio": "fio-3.33"}
+
+// synthetic is a trial as the workload and the probes would have filled it: 4 KiB random reads at a
+// depth of 32, all of which reached the device. The logarithm of its rate is v; series, if there is
+// one, holds the rates of its seconds, 1 being the undisturbed baseline.
+func synthetic(r *rand.Rand, arm, block int, v float64, t Timing, series []float64) *iotax.Trial {
+	iops := rate * math.Exp(v)
+	ios := iops * t.Length
+	ramp := 1 + t.Ramp/t.Length
+	x := &iotax.Trial{
+		Target: [2]string{baseline, target}[arm], Workload: workload, Block: block, Cold: true, Facts: facts,
+		Ramp: seconds(t.Ramp), Length: seconds(t.Length),
+		Values: []iotax.Value{
+			{Name: metric, Value: iops, Unit: iotax.PerSecond, Better: iotax.Up},
+			{Name: "read.ios", Value: ios}, {Name: "read.bytes", Value: ios * 4096},
+			{Name: "duration", Value: t.Length},
+			{Name: "read.latency.mean", Value: depth / iops},
+			{Name: "cpu.client", Value: .4 * t.Length}, {Name: "cpu.host.steal", Value: .001},
+			{Name: "clock.ratio", Value: 1 + 2e-4*r.NormFloat64()}, {Name: "clock.error", Value: 5e-4},
+			{Name: "device.read.bytes", Value: ios * 4096 * ramp}, {Name: "device.read.ios", Value: ios * ramp},
+			{Name: "device.write.bytes", Value: 1 << 20 * r.ExpFloat64()}, {Name: "device.write.ios", Value: 60 * r.ExpFloat64()},
+		},
+	}
+	if series != nil {
+		s := iotax.Series{Name: metric, Unit: iotax.PerSecond}
+		for i, y := range series {
+			s.T, s.V = append(s.T, float64(i+1)), append(s.V, rate*y)
+		}
+		x.Series = []iotax.Series{s}
+	}
+	return x
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func scale(t *iotax.Trial, prefix string, by float64) {
+	for i := range t.Values {
+		if strings.HasPrefix(t.Values[i].Name, prefix) {
+			t.Values[i].Value *= by
+		}
+	}
+}
+
+// A corruption spoils a sound trial.
+type corruption struct {
+	name  string
+	shift float64              // what it adds to the logarithm of the value; −Inf is nothing done
+	rules []string             // any of which must say so
+	spoil func(t *iotax.Trial) // after the value was shifted
+	mild  bool                 // the value is not touched
+}
+
+var corruptions = []corruption{
+	{name: "no I/O at all", shift: math.Inf(-1), rules: []string{"no-io"}, spoil: func(t *iotax.Trial) {
+		scale(t, "read.", 0)
+		scale(t, "device.", 0)
+		t.Series = nil
+	}},
+	{name: "served by a cache, ten times as fast", shift: math.Log(10), rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .1) }},
+	{name: "half served by a cache, twice as fast", shift: math.Ln2, rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .5) }},
+	{name: "clock 2 % fast", shift: -math.Log(1.02), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", 1.02) }},
+	{name: "clock 2 % slow", shift: -math.Log(.98), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", .98) }},
+	{name: "clock 0.5 % fast", shift: -math.Log(1.005), rules: []string{"clock-drift", "clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", 1.005) }},
+	{name: "ended after 40 % of its window", rules: []string{"short-window"}, spoil: func(t *iotax.Trial) {
+		for _, name := range []string{"duration", "read.ios", "read.bytes", "device.read.", "cpu.client"} {
+			scale(t, name, .4)
+		}
+		cut(t, .4)
+	}, mild: true},
+	{name: "log ends half way, totals are whole", rules: []string{"stall"}, spoil: func(t *iotax.Trial) { cut(t, .5) }, mild: true},
+	{name: "log has two seconds of zeros", rules: []string{"stall"}, spoil: func(t *iotax.Trial) {
+		for _, s := range t.Series {
+			clear(s.V[3:5])
+		}
+	}, mild: true},
+}
+
+// studyCorruptions are those that M9 plants in whole studies.
+var studyCorruptions = []int{0, 1, 3, 4, 6}
+
+func cut(t *iotax.Trial, share float64) {
+	for i, s := range t.Series {
+		n := int(share * float64(len(s.T)))
+		t.Series[i].T, t.Series[i].V = s.T[:n], s.V[:n]
+	}
+}
+
+// A Corruption says how often the checks see one kind of corrupt trial.
+type Corruption struct {
+	Name   string   `json:"name"`
+	Rules  []string `json:"rules"` // that should see it
+	Trials int      `json:"trials"`
+	Seen   float64  `json:"seen"`            // share that one of them saw
+	Void   float64  `json:"void"`            // share that does not count
+	Other  []Alarm  `json:"other,omitempty"` // what else was said
+}
+
+// An Alarm is how often a rule speaks.
+type Alarm struct {
+	Rule  string  `json:"rule"`
+	Share float64 `json:"share"`
+}
+
+// CheckTrials plants every corruption in n sound trials, and asks n sound trials as well: their seconds
+// vary by 5 %, trials by 2 %.
+func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
+	m := &Model{Name: "check", Sigma: .02}
+	g := newRig()
+	g.reset(m, seed, 0, 0)
+	var series []float64
+	sound := func() *iotax.Trial {
+		var v float64
+		v, series = g.seconds(1, ours, jitter, series)
+		return synthetic(g.r, 1, 0, v, ours, series)
+	}
+	said := func(t *iotax.Trial) (rules []string, void bool) {
+		fs, v := check.Trial(t, place)
+		if v != "" {
+			id, _, _ := strings.Cut(v, ":")
+			return []string{id}, true
+		}
+		for _, f := range fs {
+			rules = append(rules, f.Rule)
+		}
+		return rules, false
+	}
+	var out []Corruption
+	for _, c := range corruptions {
+		r := Corruption{Name: c.name, Rules: c.rules, Trials: n}
+		seen, voids := 0, 0
+		other := counter{}
+		for range n {
+			t := sound()
+			if !c.mild && !math.IsInf(c.shift, -1) {
+				scale(t, "read.", math.Exp(c.shift))
+				scale(t, "device.read.", math.Exp(c.shift))
+				scale(t, "read.latency", math.Exp(-2*c.shift))
+			}
+			c.spoil(t)
+			rules, void := said(t)
+			hit := false
+			for _, id := range rules {
+				if contains(c.rules, id) {
+					hit = true
+				} else {
+					other.add(id)
+				}
+			}
+			if hit {
+				seen++
+			}
+			if void {
+				voids++
+			}
+		}
+		r.Seen, r.Void, r.Other = float64(seen)/float64(n), float64(voids)/float64(n), other.shares(n)
+		out = append(out, r)
+	}
+	alarms := counter{}
+	for range n {
+		rules, _ := said(sound())
+		for _, id := range rules {
+			alarms.add(id)
+		}
+	}
+	return out, alarms.shares(n)
+}
+
+// corrupt spoils a trial of a study with probability p. Where checked, the checks are asked: bad says
+// that the number must not be quoted, valid is false when they void the trial. Nothing done is never
+// valid.
+func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
+	var k *corruption
+	if r.Float64() < p {
+		k = &corruptions[studyCorruptions[r.IntN(len(studyCorruptions))]]
+		v += k.shift
+	}
+	if !checked {
+		return v, false, !math.IsInf(v, -1)
+	}
+	x := synthetic(r, arm, 0, v, t, nil)
+	if k != nil {
+		k.spoil(x)
+	}
+	fs, void := check.Trial(x, place)
+	if void != "" {
+		return v, false, false
+	}
+	for _, f := range fs {
+		bad = bad || f.Severity == iotax.Invalid
+	}
+	return v, bad, true
+}
+
+type counter map[string]int
+
+func (c counter) add(id string) { c[id]++ }
+
+func (c counter) shares(n int) []Alarm {
+	var as []Alarm
+	for _, id := range sortedKeys(c) {
+		as = append(as, Alarm{id, float64(c[id]) / float64(n)})
+	}
+	return as
+}
+
+func (a Alarm) String() string { return fmt.Sprintf("%s %.2g %%", a.Rule, 100*a.Share) }

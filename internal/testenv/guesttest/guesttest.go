@@ -1,0 +1,51 @@
+// Package guesttest gives tests what they need to boot real guests.
+package guesttest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// CacheDir is the cache that tests share between packages and runs, so that a kernel is fetched
+// and unpacked once.
+func CacheDir(t testing.TB) string {
+	t.Helper()
+	user, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(user, "iotax")
+}
+
+var (
+	mu    sync.Mutex
+	built = map[string]string{}
+)
+
+// Init builds a small static init and returns its path. Tests that have linked cgo or the race
+// detector in cannot boot themselves.
+func Init(t testing.TB) string { return program(t, "init") }
+
+// Root builds the init of an initramfs that goes on to the root file system on the first disk.
+func Root(t testing.TB) string { return program(t, "root") }
+
+func program(t testing.TB, name string) string {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if p := built[name]; p != "" {
+		return p
+	}
+	// The path is part of the key under which the initramfs is cached: keep it.
+	path := filepath.Join(CacheDir(t), "test-"+name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "iotax/internal/testenv/guesttest/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	built[name] = path
+	return path
+}

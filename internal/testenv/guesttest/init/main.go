@@ -1,0 +1,18 @@
+// Init is a program that can only be the init of a guest: what tests boot when their own binary
+// cannot be one, because it is linked dynamically.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"iotax/internal/guest"
+)
+
+func main() {
+	if !guest.IsInit() {
+		fmt.Fprintln(os.Stderr, "this is the init of a guest")
+		os.Exit(2)
+	}
+	guest.Main()
+}

@@ -1,0 +1,103 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// MountSpec is `mount: {…}`: what a container is given when it is made.
+type MountSpec struct {
+	Type     string `yaml:"type" doc:"bind, a directory of the engine's host; volume, one that the engine makes (of a pod: emptyDir); tmpfs, memory" enum:"bind,volume,tmpfs"`
+	OfTarget string `yaml:"of" doc:"bind only: target of the host that the directory lies on; the baseline when empty"`
+}
+
+func newMountSpec() any { return &MountSpec{Type: "bind"} }
+
+// SetScalar takes the type alone: `mount: tmpfs`.
+func (s *MountSpec) SetScalar(v string) error {
+	if err := oneOf("type", v, "bind", "volume", "tmpfs"); err != nil {
+		return err
+	}
+	s.Type = v
+	return nil
+}
+
+// Of is the target that a bind mount lies on; the other types lie on none.
+func (s *MountSpec) Of() string { return s.OfTarget }
+
+func (s *MountSpec) SetOf(target string) { s.OfTarget = target }
+
+// Stands reports whether it lies on a target.
+func (s *MountSpec) Stands() bool { return s.Type == "bind" }
+
+// Validate refuses a target to lie on where there is none.
+func (s *MountSpec) Validate() error {
+	if s.OfTarget != "" && !s.Stands() {
+		return &plan.FieldError{Field: "of", Msg: "is for type bind", Mend: "leave it out"}
+	}
+	return oneOf("type", s.Type, "bind", "volume", "tmpfs")
+}
+
+type mount struct {
+	spec     MountSpec
+	env      Env
+	tag      string
+	path     string // on the host, of a bind mount
+	attached undo
+	made     undo
+}
+
+// prepareMount makes the directory of a bind mount; the engine makes the others.
+func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
+	m := &mount{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	if sp.Type != "bind" {
+		return m, nil
+	}
+	dir, err := serveFrom("make bind mount", e, sp.OfTarget)
+	if err != nil {
+		return nil, err
+	}
+	m.path = dir + "/bind-" + e.ID
+	m.made.push(func(ctx context.Context) error {
+		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in bind-?*) rm -rf -- "$1";; *) exit 41;; esac`, m.path); err != nil {
+			return &iotax.Error{Op: "remove bind mount", On: m.path, Err: said(err), Mend: "remove it by hand"}
+		}
+		return nil
+	})
+	// The container's user may be another than ours, and the directory above keeps all others out.
+	if _, err := sh(ctx, e.Host, quick, `mkdir -m 777 -- "$1"`, m.path); err != nil {
+		return nil, errors.Join(&iotax.Error{Op: "make bind mount", On: m.path, Err: said(err)}, m.made.run(ctx))
+	}
+	return m, nil
+}
+
+func (m *mount) Devices() []iotax.Device {
+	return []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}
+}
+
+// Attach makes a directory on what the container was started with.
+func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
+	inner := &dir{want: "/mnt/" + m.tag, need: m.env.Need}
+	m.attached.push(inner.Detach)
+	p, err := inner.Attach(ctx, box)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	facts := map[string]string{"mount.type": m.spec.Type}
+	if m.spec.Type == "bind" {
+		facts["of"] = m.spec.OfTarget
+		p.Backing = m.path
+		p.Durability = iotax.Weakest(p.Durability, m.env.Of.Durability)
+	}
+	maps.Copy(p.Facts, facts)
+	return p, nil
+}
+
+func (m *mount) Detach(ctx context.Context) error { return m.attached.run(ctx) }
+func (m *mount) Close(ctx context.Context) error  { return m.made.run(ctx) }
+
+var _ plan.Validator = (*MountSpec)(nil)

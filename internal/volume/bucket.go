@@ -1,0 +1,375 @@
+package volume
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store of the run's own that is
+// started on a machine.
+type BucketSpec struct {
+	URL         string   `yaml:"url" doc:"bucket that exists, as in https://s3.example:9000/bucket; only objects under a prefix of iotax's own are touched"`
+	From        string   `yaml:"from" doc:"machine on which a store is started for the run; the target's own when empty"`
+	Replicas    []string `yaml:"replicas" doc:"machines that keep a copy of what the store holds each, beside the one that runs it: nothing is stored before most of them have it"`
+	Server      string   `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
+	Program     string   `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
+	Path        string   `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
+	Network     bool     `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Create      bool     `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
+	TLS         bool     `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
+	Region      string   `yaml:"region" doc:"region that requests are signed for"`
+	Style       string   `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
+	CA          string   `yaml:"ca" doc:"file of certificates in PEM to trust besides the system's"`
+	Credentials string   `yaml:"credentials" doc:"file of credentials as AWS tools keep them; without it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"`
+	Versioned   bool     `yaml:"versioned" doc:"use the bucket although it keeps versions or locks objects: what is removed stays, and is paid for"`
+	Address     string   `yaml:"address" doc:"where the serving machine is reached, when it does not know itself"`
+	Port        int      `yaml:"port" doc:"port of the store that is started; 0 takes a free one"`
+}
+
+func newBucketSpec() any {
+	return &BucketSpec{Server: DefaultStore, Region: "us-east-1", Style: "auto"}
+}
+
+// SetScalar fills the spec from `bucket: URL`.
+func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
+
+// Directories makes it a plan.Lodger.
+func (s *BucketSpec) Directories() []*string { return []*string{&s.Path} }
+
+// HostFiles makes it a plan.Filer.
+func (s *BucketSpec) HostFiles() []*string { return []*string{&s.CA, &s.Credentials} }
+
+func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
+
+func (s *BucketSpec) JoinedBy() (key string, machines []string) { return "replicas", s.Replicas }
+
+// Tools makes it a plan.Tooler.
+func (s *BucketSpec) Tools() []string {
+	var tools []string
+	if s.URL == "" && s.Program == "" {
+		tools = append(tools, s.Server)
+	}
+	if len(s.Replicas) > 0 {
+		tools = append(tools, "qemu-storage-daemon", "qemu-nbd")
+	}
+	return tools
+}
+
+// Validate refuses what is no bucket, and secrets in a plan.
+func (s *BucketSpec) Validate() error {
+	errs := []error{oneOf("server", s.Server, "versitygw", "minio"), oneOf("style", s.Style, "auto", "path", "virtual"), checkAddress(s.Address, s.Port)}
+	refuse := func(field, msg, mend string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	}
+	if s.Path != "" {
+		errs = append(errs, checkPath("directory", s.Path))
+	}
+	for i, name := range s.Replicas {
+		if name == s.From || slices.Contains(s.Replicas[:i], name) {
+			refuse("replicas", fmt.Sprintf("%q would keep two copies", name), "name each machine once, and not the one of from:")
+		}
+	}
+	if s.URL == "" {
+		return errors.Join(errs...)
+	}
+	if s.From != "" || s.Path != "" || s.TLS || s.Program != "" || len(s.Replicas) > 0 {
+		refuse("url", "a bucket that exists is served by nobody here", "leave from, replicas, path, program and tls out, or leave url out")
+	}
+	u, err := url.Parse(s.URL)
+	const mend = "as in https://s3.example:9000/bucket"
+	switch {
+	case err != nil:
+		refuse("url", "it is no URL", mend) // the parser's own words would quote a password
+	case u.User != nil:
+		refuse("url", "keys do not belong in a plan: it is stored and shown", "put them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or name a file with credentials:")
+	case u.Scheme != "http" && u.Scheme != "https":
+		refuse("url", fmt.Sprintf("%q is neither http nor https", u.Scheme), mend)
+	case u.Host == "" || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || strings.Contains(strings.Trim(u.Path, "/"), "/"):
+		refuse("url", "it does not name one bucket of a host", mend)
+	}
+	return errors.Join(errs...)
+}
+
+func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error) {
+	return &bucket{spec: *s, env: e}, nil
+}
+
+// query is what the address of a bucket says of it.
+func (s *BucketSpec) query(prefix string) url.Values {
+	q := url.Values{"prefix": {prefix}, "region": {s.Region}, "style": {s.Style}}
+	if s.Versioned {
+		q.Set("versioned", "yes")
+	}
+	return q
+}
+
+// existing is the address of the bucket that exists.
+func (s *BucketSpec) existing(q url.Values) (string, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return "", &iotax.Error{Op: "use bucket", Err: errors.New("it is no URL")}
+	}
+	for key, path := range map[string]string{"ca": s.CA, "credentials": s.Credentials} {
+		if path != "" {
+			q.Set(key, path)
+		}
+	}
+	q.Set("tls", map[bool]string{true: "on", false: "off"}[u.Scheme == "https"])
+	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
+}
+
+// Remains makes it a Remainer: a bucket that exists keeps what a died run put there.
+func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
+	if s.URL == "" {
+		return p, false, nil
+	}
+	path, err := s.existing(s.query(""))
+	return iotax.Place{Kind: iotax.PlaceURL, Path: path}, true, err
+}
+
+type bucket struct {
+	spec   BucketSpec
+	env    Env
+	server *server
+	copies *replicated // nil without replicas
+	undo   undo
+}
+
+func (b *bucket) Devices() []iotax.Device { return nil }
+
+// ownBucket is the bucket of a store of the run's own.
+const ownBucket = "iotax"
+
+// Attach starts the store if it is the run's own, and says where the bucket is. Whether it can be used is for the
+// workload to see, from the machine that uses it.
+func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	s := b.spec
+	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"s3.region": s.Region, "s3.style": s.Style}}
+	q := s.query("iotax-" + randomHex(6) + "/")
+	if s.URL != "" {
+		var err error
+		p.Path, err = s.existing(q)
+		return p, err
+	}
+	address, err := addressFor("start object store", b.env.Server, m, s.Address)
+	if err != nil {
+		return none, err
+	}
+	own, err := b.start(ctx, address)
+	if err != nil {
+		return none, err
+	}
+	q.Set("credentials", own.credentials)
+	q.Set("create", "yes")
+	q.Set("style", "path") // an address has no names below it
+	q.Set("tls", map[bool]string{true: "on", false: "off"}[s.TLS])
+	if s.TLS {
+		q.Set("ca", own.ca)
+	}
+	p.Path = (&url.URL{Scheme: "s3", Host: net.JoinHostPort(address, strconv.Itoa(own.port)), Path: "/" + ownBucket, RawQuery: q.Encode()}).String()
+	p.Facts["s3.server"], p.Facts["s3.style"] = s.Server, "path"
+	if n := 1 + len(s.Replicas); n > 1 {
+		p.Facts["s3.copies"] = fmt.Sprintf("%d, of which %d must have a write (quorum of QEMU over NBD), by %s", n, majority(n), strings.Join(s.Replicas, ", "))
+	}
+	linkFacts(p.Facts, b.env.Server, m, address)
+	return p, nil
+}
+
+// ownStore is a store that was started for the run.
+type ownStore struct {
+	port            int
+	credentials, ca string // files on this host
+}
+
+func (b *bucket) start(ctx context.Context, address string) (own ownStore, err error) {
+	s, m := b.spec, b.env.Server
+	fail := func(err error, mend string) (ownStore, error) {
+		return own, &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", s.Server, m), Err: err, Mend: mend}
+	}
+	program := s.Program
+	if program == "" {
+		if program, err = FindStore(ctx, m, s.Server); err != nil {
+			return own, err
+		}
+	}
+	inner := guardedDir(m, s.Path, b.env.Need, s.Network, s.Create)
+	b.undo.push(inner.Detach)
+	in, err := inner.Attach(ctx, m)
+	if err != nil {
+		return own, err
+	}
+	// The keys are in files that only their owner reads, here and there.
+	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
+	if err != nil {
+		return fail(err, "")
+	}
+	b.undo.push(func(context.Context) error { return os.RemoveAll(work) })
+	access, secret := "iotax"+randomHex(6), randomHex(20)
+	own.credentials = filepath.Join(work, "credentials")
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", access, secret)
+	if err := os.WriteFile(own.credentials, []byte(text), 0o600); err != nil {
+		return fail(err, "")
+	}
+	keys := fmt.Sprintf("ROOT_ACCESS_KEY=%[1]s ROOT_SECRET_KEY=%[2]s MINIO_ROOT_USER=%[1]s MINIO_ROOT_PASSWORD=%[2]s MINIO_CI_CD=1\nexport ROOT_ACCESS_KEY ROOT_SECRET_KEY MINIO_ROOT_USER MINIO_ROOT_PASSWORD MINIO_CI_CD\n", access, secret)
+	if err := iotax.Put(ctx, m, strings.NewReader(keys), in.Path+"/keys", "600"); err != nil {
+		return fail(err, "")
+	}
+	data := in.Path + "/data"
+	if len(s.Replicas) > 0 {
+		b.copies = &replicated{}
+		b.undo.push(func(ctx context.Context) error { return b.copies.undo.run(ctx) })
+		// Beside what the workloads put there at a time, file systems and stores need some for themselves.
+		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
+		if err != nil {
+			return own, err
+		}
+		data = at + "/data"
+	}
+	if _, err := sh(ctx, m, quick, `mkdir -- "$2" "$1/certs"`, in.Path, data); err != nil {
+		return fail(said(err), "")
+	}
+	var tls []string
+	if s.TLS {
+		cert, key, err := certificate(address)
+		if err != nil {
+			return fail(err, "")
+		}
+		own.ca = filepath.Join(work, "ca.pem")
+		err = errors.Join(os.WriteFile(own.ca, cert, 0o600),
+			iotax.Put(ctx, m, strings.NewReader(string(cert)), in.Path+"/certs/public.crt", "600"),
+			iotax.Put(ctx, m, strings.NewReader(string(key)), in.Path+"/certs/private.key", "600"))
+		if err != nil {
+			return fail(err, "")
+		}
+		tls = []string{"--cert", in.Path + "/certs/public.crt", "--key", in.Path + "/certs/private.key"}
+		if s.Server == "minio" {
+			tls = []string{"--certs-dir", in.Path + "/certs"}
+		}
+	}
+	b.server, own.port, err = serveOnPort(s.Port, func(port int) (*server, error) {
+		listen := net.JoinHostPort(address, strconv.Itoa(port))
+		args := append([]string{program, "--port", listen, "--quiet", "--keep-alive"}, append(tls, "posix", data)...)
+		if s.Server == "minio" {
+			args = append([]string{program, "server", "--quiet", "--address", listen}, append(tls, data)...)
+		}
+		srv, err := startServer(ctx, m, in.Path+"/pid", append([]string{"sh", "-c", `. "$0"; exec "$@"`, in.Path + "/keys"}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		srv.name = s.Server
+		return srv, srv.await(ctx, func(ctx context.Context) bool {
+			_, err := sh(ctx, m, quick, `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ":$1 [0:]* 0A"`, fmt.Sprintf("%04X", port))
+			return err == nil
+		})
+	})
+	if err != nil {
+		return fail(err, "")
+	}
+	b.undo.push(b.server.stop)
+	return own, nil
+}
+
+// DefaultStore is the program of a store of the run's own, where the plan names none.
+const DefaultStore = "versitygw"
+
+// stores are the Go modules of the stores, which no distribution packages.
+var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
+
+// beside is the directory of iotax's own program.
+func beside() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return "/nonexistent"
+	}
+	return filepath.Dir(exe)
+}
+
+// BuildStore returns the command that builds the program of a store on this host, into a directory where FindStore looks whatever
+// HOME and PATH are. It is empty for other programs.
+func BuildStore(name string) string {
+	if stores[name] == "" {
+		return ""
+	}
+	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
+}
+
+// FindStore looks for a program on m; on this host also beside iotax itself.
+func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
+	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
+	if iotax.IsLocal(m) {
+		at, get = beside(), BuildStore(name)
+	}
+	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, at, name)
+	if path = strings.TrimSpace(out); err == nil && path != "" {
+		return path, nil
+	}
+	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
+		Mend: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
+}
+
+// certificate makes a certificate for an address that is its own authority.
+func certificate(address string) (cert, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "iotax"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true}
+	if ip := net.ParseIP(address); ip != nil {
+		t.IPAddresses = []net.IP{ip}
+	} else {
+		t.DNSNames = []string{address}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &private.PublicKey, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
+}
+
+// Processes are those of the store, and of what keeps copies.
+func (b *bucket) Processes() map[string][]int {
+	all := b.server.Processes()
+	if b.copies != nil {
+		all = b.copies.processes()
+		maps.Copy(all, b.server.Processes())
+	}
+	return all
+}
+
+func (b *bucket) Findings() []iotax.Finding {
+	found := b.server.death("the object store")
+	if b.copies != nil {
+		found = append(found, b.copies.findings()...)
+	}
+	return found
+}
+
+func (b *bucket) Detach(ctx context.Context) error { return b.undo.run(ctx) }
+func (b *bucket) Close(ctx context.Context) error  { return b.undo.run(ctx) }

@@ -1,0 +1,109 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// ClaimSpec is `claim: CLASS`: storage that the pod's cluster provides.
+type ClaimSpec struct {
+	Class string    `yaml:"class" doc:"storage class; empty is the cluster's default"`
+	Size  plan.Size `yaml:"size" doc:"size to ask for; 0 fits what the workloads put there, and is 1 GiB at least"`
+	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, in place of a claim"`
+	Mode  string    `yaml:"mode" doc:"filesystem, or block for a raw device, which is only read unless run --destroy names it (MACHINE:DEVICE)" enum:"filesystem,block"`
+	Path  string    `yaml:"device" doc:"mode block only: where the pod has the device; empty is /dev/claim- and the class"`
+}
+
+func newClaimSpec() any { return &ClaimSpec{Mode: "filesystem"} }
+
+// SetScalar takes the class alone: `claim: fast`.
+func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
+
+var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
+
+// Validate finds what no cluster would take.
+func (s *ClaimSpec) Validate() error {
+	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	switch {
+	case s.Class != "" && (len(s.Class) > 253 || !className.MatchString(s.Class)):
+		return bad("class", fmt.Sprintf("%q is no name of a storage class", s.Class), "kubectl get storageclass lists them")
+	case s.NFS != "" && !exportName.MatchString(s.NFS):
+		return bad("nfs", fmt.Sprintf("%q is not SERVER:/PATH", s.NFS), "as in 10.0.0.5:/srv/bench")
+	case s.NFS != "" && (s.Class != "" || s.Size != 0 || s.Mode != "filesystem"):
+		return bad("nfs", "is an export that exists: it has neither class nor size, and is a file system", "leave the others out, or leave nfs: out")
+	case s.Size < 0:
+		return bad("size", "is negative", "as in 10GiB")
+	case s.Path != "" && s.Mode != "block":
+		return bad("device", "is for mode block", "leave it out, or write mode: block")
+	case s.Path != "" && !strings.HasPrefix(s.Path, "/dev/"):
+		return bad("device", fmt.Sprintf("%q is not below /dev", s.Path), "as in /dev/bench")
+	}
+	return oneOf("mode", s.Mode, "filesystem", "block")
+}
+
+// Device is the path of the raw device, or "" of a file system.
+func (s *ClaimSpec) Device() string {
+	switch {
+	case s.Mode != "block":
+		return ""
+	case s.Path != "":
+		return s.Path
+	}
+	return strings.TrimSuffix("/dev/claim-"+s.Class, "-")
+}
+
+// leastClaim is what is asked for at least: some provisioners refuse less.
+const leastClaim = 1 << 30
+
+func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
+	size := int64(s.Size)
+	if size == 0 { // the file system's own needs, and what dir keeps in reserve
+		size = max(e.Need+e.Need/4, leastClaim)
+	}
+	return &claim{spec: *s, env: e, tag: "iotax-" + e.ID, size: size}, nil
+}
+
+type claim struct {
+	spec     ClaimSpec
+	env      Env
+	tag      string
+	size     int64
+	attached undo
+}
+
+func (c *claim) Devices() []iotax.Device {
+	return []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}
+}
+
+// Attach makes a directory on the file system that the pod was started with, or looks at the raw device. A
+// device of a claim may have been somebody's before: it is written under the same guard as any other.
+func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need}
+	if path := c.spec.Device(); path != "" {
+		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}
+	}
+	c.attached.push(inner.Detach)
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	p.Facts["claim.mode"] = c.spec.Mode
+	if t, ok := m.(interface {
+		VolumeFacts(id string) map[string]string
+	}); ok {
+		maps.Copy(p.Facts, t.VolumeFacts(c.tag))
+	}
+	return p, nil
+}
+
+func (c *claim) Detach(ctx context.Context) error { return c.attached.run(ctx) }
+func (c *claim) Close(ctx context.Context) error  { return c.attached.run(ctx) }

@@ -1,0 +1,105 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// GroupSpec is `group: {…}`: several targets at which the work is done at the same moment, to see what they
+// leave each other of what they share.
+type GroupSpec struct {
+	OfTargets []string `yaml:"of" doc:"the targets that do the work, in order; a name with a list behind it stands for all of them"`
+	Clients   int      `yaml:"clients" doc:"how many of them, the first ones; a list makes a target of each number; 0 is all"`
+}
+
+func newGroupSpec() any { return &GroupSpec{} }
+
+// Together are the first Clients of the targets.
+func (s *GroupSpec) Together() []string {
+	if s.Clients > 0 && s.Clients < len(s.OfTargets) {
+		return s.OfTargets[:s.Clients]
+	}
+	return s.OfTargets
+}
+
+// SetTogether takes the targets that the names stand for.
+func (s *GroupSpec) SetTogether(targets []string) error {
+	if s.Clients > len(targets) {
+		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d clients of %d targets", s.Clients, len(targets)), Mend: "name more targets under of:, or fewer clients"}
+	}
+	s.OfTargets = targets
+	return nil
+}
+
+// Noise is none.
+func (s *GroupSpec) Noise() (string, []string) { return "", nil }
+
+// SetNoise does nothing: there is none.
+func (s *GroupSpec) SetNoise([]string) {}
+
+// Validate wants a target at least.
+func (s *GroupSpec) Validate() error {
+	if len(s.OfTargets) == 0 {
+		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Mend: "of: [one, another]"}
+	}
+	if s.Clients < 0 {
+		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d is not a number of clients", s.Clients), Mend: "clients: [1, 2, 4]"}
+	}
+	return nil
+}
+
+// NeighbourSpec is `neighbours: {…}`: a target that is measured while others do other work.
+type NeighbourSpec struct {
+	Victim string   `yaml:"of" doc:"the target that is measured"`
+	At     []string `yaml:"noise" doc:"the targets that do other work at the same moment"`
+	Doing  string   `yaml:"doing" doc:"what they do: a workload of the plan, which is measured by itself only where its at: says so"`
+}
+
+func newNeighbourSpec() any { return &NeighbourSpec{} }
+
+// Together is the victim alone.
+func (s *NeighbourSpec) Together() []string { return []string{s.Victim} }
+
+// SetTogether takes the one target that the name stands for.
+func (s *NeighbourSpec) SetTogether(targets []string) error {
+	if len(targets) != 1 {
+		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Mend: "name one of them, or measure them as a group"}
+	}
+	s.Victim = targets[0]
+	return nil
+}
+
+// Noise is what the others do.
+func (s *NeighbourSpec) Noise() (string, []string) { return s.Doing, s.At }
+
+// SetNoise takes the targets that the names stand for.
+func (s *NeighbourSpec) SetNoise(at []string) { s.At = at }
+
+// Validate wants all three.
+func (s *NeighbourSpec) Validate() error {
+	for _, f := range []struct {
+		key, mend string
+		missing   bool
+	}{{"of", "of: the target that is measured", s.Victim == ""}, {"noise", "noise: [the targets beside it]", len(s.At) == 0}, {"doing", "doing: the workload that they do", s.Doing == ""}} {
+		if f.missing {
+			return &plan.FieldError{Field: f.key, Msg: "it is missing", Mend: f.mend}
+		}
+	}
+	return nil
+}
+
+// prepareGathered is never right: a run opens the targets that such a one is made of.
+func prepareGathered(context.Context, any, Env) (iotax.Volume, error) {
+	return nil, errors.New("a target that is made of others has no volume of its own")
+}
+
+var (
+	_ plan.Gatherer  = (*GroupSpec)(nil)
+	_ plan.Gatherer  = (*NeighbourSpec)(nil)
+	_ plan.Validator = (*GroupSpec)(nil)
+	_ plan.Validator = (*NeighbourSpec)(nil)
+)

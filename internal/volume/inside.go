@@ -1,0 +1,55 @@
+package volume
+
+import (
+	"fmt"
+	"strings"
+
+	"iotax/internal/plan"
+)
+
+// InsideSpec is `inside: {of: TARGET}`: the place of another target, at which the work is done in a container on that
+// one's machine.
+type InsideSpec struct {
+	Target string   `yaml:"of" doc:"the target whose place it is; a list makes a target of each"`
+	Engine string   `yaml:"engine" doc:"what is called there to start the container, as in nerdctl, podman, docker or 'sudo nerdctl'; namespaces makes one of the machine's own files, without an engine"`
+	Image  string   `yaml:"image" doc:"what the container is made of: an image with a POSIX shell; for namespaces a directory of the machine, or nothing for its root"`
+	Args   []string `yaml:"args" doc:"words added to the engine's run, as in [--security-opt, seccomp=unconfined]"`
+}
+
+func newInsideSpec() any { return &InsideSpec{Engine: namespaces} }
+
+// namespaces is the engine that is none.
+const namespaces = "namespaces"
+
+// Of is the target whose place it is.
+func (s *InsideSpec) Of() string          { return s.Target }
+func (s *InsideSpec) SetOf(target string) { s.Target = target }
+
+// Encloses makes it a plan.Encloser.
+func (s *InsideSpec) Encloses() {}
+
+// SetScalar fills the spec from `inside: TARGET`.
+func (s *InsideSpec) SetScalar(v string) error { s.Target = v; return nil }
+
+// Validate finds what no container can be made of.
+func (s *InsideSpec) Validate() error {
+	words := strings.Fields(s.Engine)
+	switch {
+	case s.Target == "":
+		return &plan.FieldError{Field: "of", Msg: "it is inside of no target", Mend: "of: the target whose place it is"}
+	case len(words) == 0:
+		return &plan.FieldError{Field: "engine", Msg: "nothing starts the container", Mend: "engine: podman, or namespaces"}
+	case s.Engine == namespaces && len(s.Args) > 0:
+		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them, nor a control group that would limit anything", Mend: "leave them out, or name an engine"}
+	case s.Engine == namespaces && s.Image != "" && !strings.HasPrefix(s.Image, "/"):
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no directory", s.Image), Mend: "write its path in full, or name an engine"}
+	case s.Engine != namespaces && (s.Image == "" || strings.HasPrefix(s.Image, "-")):
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no image", s.Image), Mend: "image: one with a POSIX shell, as in debian:12"}
+	}
+	return nil
+}
+
+var (
+	_ plan.Encloser  = (*InsideSpec)(nil)
+	_ plan.Validator = (*InsideSpec)(nil)
+)

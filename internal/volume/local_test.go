@@ -1,0 +1,682 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+)
+
+// here is this host.
+var here = host.Local()
+
+// prepare is the way of the program to a volume: by the kind's name and its filled spec.
+func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {
+	t.Helper()
+	if e.ID == "" {
+		e.ID = "t0"
+	}
+	if e.Host == nil {
+		e.Host = here
+	}
+	return Prepare(t.Context(), plan.Target{Name: "a target", Kind: kind, Spec: spec}, e)
+}
+
+// wantError checks that err names its cause and its mend.
+func wantError(t *testing.T, err error, cause, mend string) {
+	t.Helper()
+	var e *iotax.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *iotax.Error with %q", err, cause)
+	}
+	if !strings.Contains(e.Error(), cause) || !strings.Contains(e.Error(), "mend: ") || !strings.Contains(e.Error(), mend) {
+		t.Errorf("got %q\nwant cause %q and mend %q", e.Error(), cause, mend)
+	}
+}
+
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a tmpfs")
+	}
+	d := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", d).CombinedOutput(); err != nil {
+		t.Skipf("needs the right to mount: %s", out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", d).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	return d
+}
+
+func TestDir(t *testing.T) {
+	base := t.TempDir()
+	want := filepath.Join(base, "with a blank", "and'quote")
+	v, err := prepare(t, "dir", &DirSpec{Path: want, Create: true}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(p.Path) != want || !strings.HasPrefix(filepath.Base(p.Path), "iotax-") {
+		t.Errorf("path %s is not an iotax- directory in %s", p.Path, want)
+	}
+	if p.Kind != iotax.PlaceDir || p.Backing != p.Path || p.ReadOnly {
+		t.Errorf("place %+v", p)
+	}
+	for _, k := range []string{"filesystem", "filesystem.source", "filesystem.options"} {
+		if p.Facts[k] == "" {
+			t.Errorf("no fact %s in %v", k, p.Facts)
+		}
+	}
+	if err := os.MkdirAll(p.Path+"/a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Path+"/a/b/file", []byte("x"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := v.Detach(canceled); err != nil {
+		t.Errorf("Detach after a cancel: %v", err)
+	}
+	if err := v.Close(canceled); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	left, _ := os.ReadDir(base)
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// What somebody has mounted in the directory stays, whatever the path looks like.
+func TestDirWithMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a tmpfs")
+	}
+	v, err := prepare(t, "dir", &DirSpec{Path: filepath.Join(t.TempDir(), "with a blank"), Create: true}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := p.Path + "/m"
+	if out, err := exec.Command("sh", "-c", `mkdir "$1" && mount -t tmpfs tmpfs "$1" && touch "$1/precious"`, "sh", point).CombinedOutput(); err != nil {
+		t.Skipf("needs the right to mount: %s", out)
+	}
+	t.Cleanup(func() { exec.Command("umount", point).Run() })
+	wantError(t, v.Detach(t.Context()), "is still mounted", "look at it")
+	if _, err := os.Stat(point + "/precious"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDirRemovesNothingElse(t *testing.T) {
+	attach := func(t *testing.T) (iotax.Volume, iotax.Place) {
+		v, err := prepare(t, "dir", &DirSpec{Path: t.TempDir()}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, p
+	}
+	t.Run("neighbour and parent stay", func(t *testing.T) {
+		v, p := attach(t)
+		other := filepath.Dir(p.Path) + "/precious"
+		if err := os.WriteFile(other, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(p.Path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there", p.Path)
+		}
+	})
+	t.Run("marker of another", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.WriteFile(p.Path+"/"+marker, []byte("another's\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "is not this run's", "by hand")
+		if _, err := os.Stat(p.Path); err != nil {
+			t.Error("it was removed")
+		}
+	})
+	t.Run("marker gone and files there", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.Rename(p.Path+"/"+marker, p.Path+"/precious"); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "not empty", "by hand")
+		if _, err := os.Stat(p.Path + "/precious"); err != nil {
+			t.Error("it was removed")
+		}
+	})
+	t.Run("replaced by a link", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.Rename(p.Path, p.Path+".moved"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(p.Path+".moved", p.Path); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, v.Detach(t.Context()), "symbolic link", "by hand")
+	})
+	t.Run("already gone", func(t *testing.T) {
+		v, p := attach(t)
+		if err := os.RemoveAll(p.Path); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("something mounted inside", func(t *testing.T) {
+		v, p := attach(t)
+		if os.Geteuid() != 0 {
+			t.Skip("needs root to mount a tmpfs")
+		}
+		at := p.Path + "/mnt"
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("mount", "-t", "tmpfs", "tmpfs", at).CombinedOutput(); err != nil {
+			t.Skipf("needs the right to mount: %s", out)
+		}
+		err := v.Detach(t.Context())
+		if out, err := exec.Command("umount", at).CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+		wantError(t, err, "still mounted", "by hand")
+	})
+}
+
+func TestDirRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), "to-root")
+	if err := os.Symlink("/", root); err != nil {
+		t.Fatal(err)
+	}
+	there := t.TempDir()
+	dangling := filepath.Join(t.TempDir(), "dangling")
+	if err := os.Symlink("/no/such/thing", dangling); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path, cause, mend string
+		need                    int64
+	}{
+		{"nothing", "", "no directory is given", "/var/tmp", 0},
+		{"the root", "/", "never used", "/var/tmp", 0},
+		{"the root, hidden", "/var/../", "never used", "/var/tmp", 0},
+		{"the root, through a link", root, "never used", "/var/tmp", 0},
+		{"a pattern", "/mnt/*", "pattern", "name one", 0},
+		{"a tilde", "~/data", "~ is not expanded", "/home/me/data", 0},
+		{"a variable", "$HOME/data", "variables", "in full", 0},
+		{"a newline", "/tmp/a\nb", "control characters", "another", 0},
+		{"a file", file, "is not a directory", "name a directory", 0},
+		{"below a file", file + "/sub", "is not a directory", "name a directory", 0},
+		{"a link to nothing", dangling, "is not a directory", "name a directory", 0},
+		{"no files of users", "/proc/iotax", "holds no files", "another directory", 0},
+		{"nothing there", there + "/missing", "it does not exist", "create=true", 0},
+		{"no level of it", there + "/missing/iotax", there + "/missing does not exist", "create: true", 0},
+		{"too little space", t.TempDir(), "not enough space", "--size", 1 << 55},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := prepare(t, "dir", &DirSpec{Path: c.path}, Env{Need: c.need})
+			if err == nil {
+				_, err = v.Attach(t.Context(), here)
+				if derr := v.Detach(t.Context()); derr != nil {
+					t.Error(derr)
+				}
+			}
+			wantError(t, err, c.cause, c.mend)
+		})
+	}
+}
+
+// elsewhere is this host with another type of file system.
+type elsewhere struct {
+	iotax.Machine
+	kind string
+}
+
+func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
+	var out bytes.Buffer
+	d := *c
+	d.Stdout = &out
+	err := e.Machine.Run(ctx, &d)
+	if c.Stdout != nil {
+		io.WriteString(c.Stdout, regexp.MustCompile(` - [a-z0-9]+ /dev`).ReplaceAllString(out.String(), " - "+e.kind+" /dev"))
+	}
+	return err
+}
+
+func TestDirOnNetwork(t *testing.T) {
+	base := "/var/tmp" // on a disk, unlike /tmp here and there
+	for _, kind := range []string{"nfs4", "nfs", "cifs", "ceph", "fuse.sshfs", "lustre", "fuse.s3fs"} {
+		m := elsewhere{here, kind}
+		v, err := prepare(t, "dir", &DirSpec{Path: base}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), m)
+		wantError(t, err, "("+kind+" on ", "network: true")
+		if v, err = prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), m)
+		if err != nil || !strings.HasPrefix(p.Path, base+"/iotax-") {
+			t.Errorf("%s: %v, %+v", kind, err, p)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNetworked(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // with a device, as of NTFS
+		"fuse.fuse-overlayfs": false, "fuse.mergerfs": false, "fuse.bindfs": false, "fuse.gocryptfs": false, "fuse.encfs": false, "fuse.lxcfs": false, "fuse.ntfs-3g": false, "fuse.exfat": false, "fuse.grpcfuse": false,
+		"nfs4": true, "cifs": true, "smb3": true, "beegfs": true, "fuse.sshfs": true, "fuse.rclone": true, "fuse.gvfsd-fuse": true, "fuse.seaweedfs": true, "fuse.moosefs": true, "fuse.curlftpfs": true,
+	} {
+		if networked(probe.Mount{Type: kind}) != want {
+			t.Errorf("%s is on a network: %v", kind, !want)
+		}
+	}
+}
+
+// Whoever may write in the directory above may put something else in the place of the one that was made.
+func TestDirSwapped(t *testing.T) {
+	for name, m := range map[string]iotax.Machine{"by inode": here, "by marker": elsewhere{here, "fuse.bindfs"}} {
+		for how, swap := range map[string]string{
+			"another's":                           `mkdir "$1"; echo x >"$1/.iotax"`,
+			"a link to it":                        `ln -s "$1-away" "$1"`,
+			"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
+			"nothing":                             `:`,
+		} {
+			v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk, unlike /tmp here and there
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := v.Attach(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Guard(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			do := func(script string) {
+				if out, err := exec.Command("sh", "-ec", script, "sh", p.Path).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			do(`mv "$1" "$1-away"; ` + swap)
+			if err := p.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), "no longer the directory") {
+				t.Errorf("%s, %s in its place: %v", name, how, err)
+			}
+			do(`rm -rf "$1"; mv "$1-away" "$1"`)
+			if err := v.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Home directories hold what people have; iotax makes its directory inside one only below another.
+func TestHomes(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for path, refused := range map[string]bool{home: true, home + "/.": true, home + "/iotax": false} {
+		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Attach(t.Context(), here)
+		if refused {
+			wantError(t, err, "is a home directory", home+"/iotax")
+		} else if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for path, want := range map[string]bool{"/root": true, "/home": true, "/home/me": true, "/Users/me": true, "/home/me/iotax": false, "/root/iotax": false, "/srv": false, "/srv/people/me": true, "/data": false, "/data/home": true, "/data/home/me": true, "/data/home/me/iotax": false} {
+		s := survey{real: path, homes: []string{"/srv/people/me"}, roots: []string{"/data/home"}}
+		if s.isHome() != want {
+			t.Errorf("%s is a home: %v", path, !want)
+		}
+	}
+}
+
+func TestReserve(t *testing.T) {
+	s := survey{size: 1000 << 30, free: 60 << 30}
+	if err := s.enough("use", "x", 10<<30); err != nil {
+		t.Error(err)
+	}
+	wantError(t, s.enough("use", "x", 11<<30), "the test needs 11 GiB and leaves 50 GiB in reserve, 60 GiB are free", "free some space")
+}
+
+// A directory of iotax's own into which nothing is written needs no reserve of space. It is made on a nearly full file system, but
+// not on one that is full.
+func TestOwnDirOnNearlyFull(t *testing.T) {
+	m := &nearlyFull{Machine: here}
+	for _, c := range []struct {
+		free, in string
+		need     int64
+		fits     bool
+	}{
+		{"4", "", 0, true},
+		{"4", "", 1, false},
+		{"4", t.TempDir(), 0, false},
+		{"0", "", 0, false},
+	} {
+		m.free = c.free
+		_, remove, err := OwnDir(t.Context(), m, c.in, c.need, true, true)
+		if (err == nil) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err := remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// nearlyFull has file systems of 1000 KiB with that much free.
+type nearlyFull struct {
+	iotax.Machine
+	free string
+}
+
+func (m *nearlyFull) Run(ctx context.Context, c *iotax.Cmd) error {
+	c.Args = slices.Clone(c.Args)
+	for i, a := range c.Args {
+		c.Args[i] = strings.Replace(a, `echo "space $size $free"`, "echo space 1000 "+m.free, 1)
+	}
+	return m.Machine.Run(ctx, c)
+}
+
+func TestDirOnTmpfs(t *testing.T) {
+	attach := func(t *testing.T, path string) (iotax.Place, error) {
+		v, err := prepare(t, "dir", &DirSpec{Path: path}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), here)
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return p, err
+	}
+	t.Run("volatile", func(t *testing.T) {
+		p, err := attach(t, tmpfs(t, "size=1m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Durability != iotax.Volatile || p.Facts["filesystem"] != "tmpfs" {
+			t.Errorf("%+v", p)
+		}
+	})
+	t.Run("read-only", func(t *testing.T) {
+		d := tmpfs(t, "size=1m,ro")
+		_, err := attach(t, d)
+		wantError(t, err, "read-only", "mount -o remount,rw "+d)
+	})
+	t.Run("full", func(t *testing.T) {
+		d := tmpfs(t, "size=64k")
+		if out, err := exec.Command("sh", "-c", "cat /dev/zero >"+d+"/fill; true").CombinedOutput(); err != nil {
+			t.Fatalf("%s", out)
+		}
+		_, err := attach(t, d)
+		wantError(t, err, "full", "free some space")
+	})
+	t.Run("no inodes left", func(t *testing.T) {
+		d := tmpfs(t, "size=1m,nr_inodes=2")
+		if err := os.WriteFile(d+"/one", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := attach(t, d)
+		wantError(t, err, "No space left", "free some space")
+	})
+}
+
+func loop(t *testing.T, size int64) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for loop devices")
+	}
+	file := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, size); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", file).Output()
+	if err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	dev := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "-d", dev).CombinedOutput(); err != nil {
+			t.Errorf("losetup -d: %s", out)
+		}
+	})
+	return dev
+}
+
+// emptyLoop is a loop device with no file behind it.
+func emptyLoop(t *testing.T) string {
+	t.Helper()
+	sizes, _ := filepath.Glob("/sys/block/loop*/size")
+	for _, s := range slices.Backward(sizes) { // the first ones may be taken by another test at any time
+		if b, err := os.ReadFile(s); err == nil && strings.TrimSpace(string(b)) == "0" {
+			return "/dev/" + filepath.Base(filepath.Dir(s))
+		}
+	}
+	t.Skip("needs loop devices")
+	return ""
+}
+
+func TestDevice(t *testing.T) {
+	dev := loop(t, 8<<20)
+	link := filepath.Join(t.TempDir(), "by-name")
+	if err := os.Symlink(dev, link); err != nil {
+		t.Fatal(err)
+	}
+	v, err := prepare(t, "device", &DeviceSpec{Path: link}, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Path != dev || p.Backing != dev || !p.ReadOnly || p.Kind != iotax.PlaceDevice {
+		t.Errorf("%+v", p)
+	}
+	if p.Facts["device.size"] != fmt.Sprint(8<<20) || p.Facts["queue.logical_block_size"] == "" || strings.ContainsAny(p.Facts["queue.scheduler"], "[] ") {
+		t.Errorf("facts %v", p.Facts)
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, cause, mend string }{
+		{"missing", "/dev/no-such-disk", "no such file", "lsblk"},
+		{"a file", file, "not a block device", "dir:"},
+		{"a character device", "/dev/null", "not a block device", "lsblk"},
+		{"relative", "sda", "relative", "/dev/"},
+		{"size 0", emptyLoop(t), "size is 0", "connect it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := prepare(t, "device", &DeviceSpec{Path: c.path}, Env{})
+			if err == nil {
+				_, err = v.Attach(t.Context(), here)
+			}
+			wantError(t, err, c.cause, c.mend)
+		})
+	}
+}
+
+func TestDurability(t *testing.T) {
+	for line, want := range map[string]iotax.Durability{
+		"rw,relatime - ext4 /dev/vda1 rw,errors=remount-ro":       iotax.Durable,
+		"rw - ext4 /dev/vda1 rw,nobarrier":                        iotax.FlushIgnored,
+		"rw - ext4 /dev/vda1 rw,barrier=0":                        iotax.FlushIgnored,
+		"rw - ext4 /dev/vda1 rw,barrier=1":                        iotax.Durable,
+		"rw - overlay overlay rw,upperdir=/u,workdir=/w,volatile": iotax.FlushIgnored,
+		"rw - tmpfs tmpfs rw,size=10k":                            iotax.Volatile,
+		"rw - rootfs rootfs rw":                                   iotax.Volatile,
+		"rw - nfs4 server:/export rw,vers=4.2":                    iotax.Durable,
+		"rw - ext4 /dev/zram0 rw":                                 iotax.Volatile,
+		"rw - ext4 /dev/ram1 rw":                                  iotax.Volatile,
+		"rw - 9p rams rw,trans=virtio":                            iotax.Durable,
+	} {
+		ms := probe.ParseMounts("22 1 254:1 / / " + line + "\n")
+		if len(ms) != 1 || ms[0].Durability() != want {
+			t.Errorf("%s: %+v, want %s", line, ms, want)
+		}
+	}
+}
+
+// weak is a machine whose disk is of a class, and whose uname is another system's.
+type weak struct {
+	iotax.Machine
+	disk iotax.Durability
+	path string // of programs
+}
+
+func (w weak) Weakens(string, string) iotax.Durability { return w.disk }
+
+func (w weak) Run(ctx context.Context, c *iotax.Cmd) error {
+	d := *c
+	if w.path != "" {
+		d.Env = append(slices.Clone(c.Env), "PATH="+w.path)
+	}
+	return w.Machine.Run(ctx, &d)
+}
+
+// A place promises no more than its machine's disk, and on macOS no more than the cache of the drive. What iotax attaches to
+// the machine has a class of its own.
+func TestWeakMachine(t *testing.T) {
+	base := "/var/tmp"
+	programs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(programs, "uname"), []byte("#!/bin/sh\necho Darwin\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mac := programs + ":" + os.Getenv("PATH")
+	for _, c := range []struct {
+		m    iotax.Machine
+		want iotax.Durability
+	}{
+		{here, iotax.Durable}, {weak{here, iotax.Durable, ""}, iotax.Durable}, {weak{here, iotax.FlushIgnored, ""}, iotax.FlushIgnored},
+		{weak{here, iotax.Volatile, mac}, iotax.Volatile}, {weak{here, iotax.Durable, mac}, iotax.DriveCache}, {elsewhere{weak{here, iotax.Volatile, ""}, "nfs4"}, iotax.Durable},
+	} {
+		v, err := prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.Attach(t.Context(), c.m)
+		if err != nil || p.Durability != c.want {
+			t.Errorf("%+v: %s, %v, want %s", c.m, p.Durability, err, c.want)
+		}
+		if err := v.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+		inner := &dir{want: base}
+		if p, err = inner.Attach(t.Context(), c.m); err != nil || p.Durability != iotax.Durable {
+			t.Errorf("what is attached to %+v: %s, %v", c.m, p.Durability, err)
+		}
+		if err := inner.Detach(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := ownDurability(weak{here, iotax.FlushIgnored, ""}, "/dev/vdb", probe.Mount{Source: "/dev/vdb"}, "Linux"); got != iotax.FlushIgnored {
+		t.Errorf("a device: %s", got)
+	}
+	// A disk of a guest on a directory of a Mac: QEMU calls fsync(2), too.
+	if got := (&disk{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}).durability(iotax.Durable); got != iotax.DriveCache {
+		t.Errorf("a disk on a Mac: %s", got)
+	}
+}
+
+func TestUndo(t *testing.T) {
+	var log []string
+	var u undo
+	for _, s := range []string{"first", "second", "third"} {
+		u.push(func(ctx context.Context) error {
+			log = append(log, s)
+			if ctx.Err() != nil {
+				t.Error("a step sees the cancel")
+			}
+			if s == "second" {
+				return errors.New("second failed")
+			}
+			return nil
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := u.run(ctx); err == nil || err.Error() != "second failed" {
+		t.Errorf("error %v", err)
+	}
+	if got := strings.Join(log, " "); got != "third second first" {
+		t.Errorf("order %s", got)
+	}
+	if err := u.run(ctx); err != nil || len(log) != 3 {
+		t.Errorf("a second run did something: %v %v", err, log)
+	}
+}
+
+// deaf is a machine that answers nothing until its context ends.
+type deaf struct{}
+
+func (deaf) String() string                              { return "deaf" }
+func (deaf) Close(context.Context) error                 { return nil }
+func (deaf) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
+
+func TestDeadline(t *testing.T) {
+	_, err := sh(t.Context(), deaf{}, 20*time.Millisecond, "true")
+	if err == nil || !strings.Contains(err.Error(), "no answer from deaf within 20ms") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}

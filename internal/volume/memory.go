@@ -1,0 +1,107 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// MemorySpec is `memory: {…}`: a file system in the memory of its machine.
+type MemorySpec struct {
+	Type string    `yaml:"type" doc:"tmpfs (pages that may be swapped) or ramfs (the page cache alone)" enum:"tmpfs,ramfs"`
+	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits what the workloads put there"`
+}
+
+func newMemorySpec() any { return &MemorySpec{Type: "tmpfs"} }
+
+// SetScalar takes the type alone: `memory: ramfs`.
+func (s *MemorySpec) SetScalar(v string) error {
+	if err := oneOf("type", v, "tmpfs", "ramfs"); err != nil {
+		return err
+	}
+	s.Type = v
+	return nil
+}
+
+// Validate refuses a size that would not be kept.
+func (s *MemorySpec) Validate() error {
+	if s.Type == "ramfs" && s.Size != 0 {
+		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Mend: "leave it out, or use type: tmpfs"}
+	}
+	if s.Size < 0 {
+		return &plan.FieldError{Field: "size", Msg: "is negative", Mend: "as in 1GiB"}
+	}
+	return oneOf("type", s.Type, "tmpfs", "ramfs")
+}
+
+type memory struct {
+	spec     MemorySpec
+	env      Env
+	attached undo
+	found    []iotax.Finding
+}
+
+func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error) {
+	return &memory{spec: *s, env: e}, nil
+}
+
+func (v *memory) Devices() []iotax.Device { return nil }
+
+// Attach mounts it. What does not fit into the memory that is free would be paid by others, or end the
+// machine: a ramfs is never swapped, and a guest has no swap.
+func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	fail := func(err error, mend string) (iotax.Place, error) {
+		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Mend: mend}
+	}
+	size := int64(v.spec.Size)
+	if size == 0 {
+		size = v.env.Need + v.env.Need/8 + 32<<20 // what dir keeps in reserve, and names
+	}
+	out, err := sh(ctx, m, quick, `while read -r k n _; do [ "$k" != MemAvailable: ] || echo "$n"; done </proc/meminfo`)
+	if err != nil {
+		return fail(said(err), "")
+	}
+	kib, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
+	if err != nil {
+		return fail(fmt.Errorf("how much memory is free is not known (%q)", strings.TrimSpace(out)), "")
+	}
+	if free := kib << 10; size > free-free/10 {
+		return fail(fmt.Errorf("not enough memory: %s are wanted, %s are free, and a tenth is left to others", bytesText(size), bytesText(free)),
+			"a smaller --size, or a machine with more memory, as in {qemu: {memory: 4GiB}}")
+	}
+	point, source, err := mountPoint(ctx, m, v.env, &v.attached)
+	if err != nil {
+		return none, err
+	}
+	options := "mode=0700"
+	if v.spec.Type == "tmpfs" {
+		options += ",size=" + strconv.FormatInt(size, 10)
+	}
+	if err := mountAt(ctx, m, &v.attached, &v.found, point, v.spec.Type, source, options); err != nil {
+		return none, err
+	}
+	inner := &dir{want: point, need: v.env.Need}
+	v.attached.push(inner.Detach)
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && v.spec.Size != 0 {
+			x.Mend = "leave size out, or give at least " + bytesText(v.env.Need+v.env.Need/8+32<<20)
+		}
+		return none, err
+	}
+	p.Durability = iotax.Volatile
+	return p, nil
+}
+
+func (v *memory) Detach(ctx context.Context) error { return v.attached.run(ctx) }
+func (v *memory) Close(ctx context.Context) error  { return v.attached.run(ctx) }
+
+// Findings tells what was noticed while it was in use.
+func (v *memory) Findings() []iotax.Finding { return v.found }

@@ -1,0 +1,100 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another, with a server of
+// iperf3 over there.
+type NetworkSpec struct {
+	To      string `yaml:"to" doc:"machine that the target's machine sends to"`
+	Address string `yaml:"address" doc:"where that machine is reached, when it does not know itself"`
+	Port    int    `yaml:"port" doc:"port of the server; 0 takes a free one"`
+}
+
+func newNetworkSpec() any { return &NetworkSpec{} }
+
+// SetScalar fills the spec from `network: MACHINE`.
+func (s *NetworkSpec) SetScalar(v string) error { s.To = v; return nil }
+
+func (s *NetworkSpec) ServedBy() (key, machine string) { return "to", s.To }
+
+// Tools makes it a plan.Tooler.
+func (s *NetworkSpec) Tools() []string { return []string{"iperf3"} }
+
+// Validate refuses what is no address.
+func (s *NetworkSpec) Validate() error {
+	if s.To == "" {
+		return &plan.FieldError{Field: "to", Msg: "no machine is named", Mend: "name the machine at the other end"}
+	}
+	return checkAddress(s.Address, s.Port)
+}
+
+func checkAddress(address string, port int) error {
+	if strings.ContainsAny(address, " \t\n/@?") {
+		return &plan.FieldError{Field: "address", Msg: fmt.Sprintf("%q is no address", address), Mend: "write a host name or an IP address"}
+	}
+	if port < 0 || port > 65535 {
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", port), Mend: "use 1024 to 65535, or leave it out"}
+	}
+	return nil
+}
+
+func prepareNetwork(_ context.Context, s *NetworkSpec, e Env) (iotax.Volume, error) {
+	return &network{spec: *s, env: e}, nil
+}
+
+type network struct {
+	spec   NetworkSpec
+	env    Env
+	server *server
+	undo   undo
+}
+
+func (n *network) Devices() []iotax.Device { return nil }
+
+// Attach starts the server.
+func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	op := "measure network"
+	var none iotax.Place
+	if err := has(ctx, n.env.Server, op, "iperf3", "iperf3"); err != nil {
+		return none, err
+	}
+	address, err := addressFor(op, n.env.Server, m, n.spec.Address)
+	if err != nil {
+		return none, err
+	}
+	inner := &dir{want: homeOf(n.env.Server)}
+	n.undo.push(inner.Detach)
+	p, err := inner.Attach(ctx, n.env.Server)
+	if err != nil {
+		return none, err
+	}
+	s, port, err := serveOnPort(n.spec.Port, func(port int) (*server, error) {
+		s, err := startServer(ctx, n.env.Server, p.Path+"/pid", "iperf3", "--server", "--forceflush", "--port", strconv.Itoa(port))
+		if err != nil {
+			return nil, err
+		}
+		return s, s.await(ctx, func(context.Context) bool { return strings.Contains(s.said.tail(), "Server listening") })
+	})
+	if err != nil {
+		return none, &iotax.Error{Op: op, On: n.env.Server.String(), Err: err}
+	}
+	n.server = s
+	n.undo.push(s.stop)
+	facts := map[string]string{}
+	linkFacts(facts, n.env.Server, m, address)
+	return iotax.Place{Kind: iotax.PlaceURL, Path: "tcp://" + net.JoinHostPort(address, strconv.Itoa(port)), Facts: facts}, nil
+}
+
+func (n *network) Processes() map[string][]int      { return n.server.Processes() }
+func (n *network) Findings() []iotax.Finding        { return n.server.death("the server of iperf3") }
+func (n *network) Detach(ctx context.Context) error { return n.undo.run(ctx) }
+func (n *network) Close(ctx context.Context) error  { return n.undo.run(ctx) }

@@ -1,0 +1,346 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// NFSSpec is `nfs: {…}`: a directory of this host, served by a user-space NFS server of its own on the
+// loopback interface and mounted by the kernel of the machine that uses it.
+type NFSSpec struct {
+	Version  string `yaml:"version" doc:"NFS version" enum:"4.0,4.1,4.2"`
+	Options  string `yaml:"options" doc:"mount options to add, as in rsize=65536,nconnect=4"`
+	Port     int    `yaml:"port" doc:"port of the server on 127.0.0.1; 0 takes a free one"`
+	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+}
+
+// Tools makes it a plan.Tooler.
+func (s *NFSSpec) Tools() []string { return []string{"ganesha.nfsd"} }
+
+func newNFSSpec() any { return &NFSSpec{Version: "4.2"} }
+
+// SetScalar takes the version alone: `nfs: 4.1`.
+func (s *NFSSpec) SetScalar(v string) error {
+	if err := oneOf("version", v, "4.0", "4.1", "4.2"); err != nil {
+		return err
+	}
+	s.Version = v
+	return nil
+}
+
+func (s *NFSSpec) Of() string          { return s.OfTarget }
+func (s *NFSSpec) SetOf(target string) { s.OfTarget = target }
+
+// ours are the mount options that iotax sets.
+var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
+
+// Validate refuses options that iotax sets itself.
+func (s *NFSSpec) Validate() error {
+	errs := []error{oneOf("version", s.Version, "4.0", "4.1", "4.2")}
+	for o := range strings.SplitSeq(s.Options, ",") {
+		if key, _, _ := strings.Cut(o, "="); slices.Contains(oursNFS, key) {
+			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Mend: "leave it out; version: says which NFS"})
+		}
+	}
+	if strings.ContainsAny(s.Options, " \t\n\\") {
+		errs = append(errs, &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Mend: "separate them by commas"})
+	}
+	if s.Port < 0 || s.Port > 65535 {
+		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Mend: "use 1024 to 65535, or leave it out"})
+	}
+	return errors.Join(errs...)
+}
+
+// options are what the mount is given. A client that waits for ever (hard, the default) would hang with
+// a server that died, and everything on its machine that touches the mount; this one gives up
+// (ETIMEDOUT) after three times 30 s, so that the trial fails and says why.
+func (s *NFSSpec) options(host, client string, port int) string {
+	o := fmt.Sprintf("vers=%s,proto=tcp,port=%d,addr=%s,clientaddr=%s", s.Version, port, host, client)
+	if !strings.Contains(s.Options, "hard") && !strings.Contains(s.Options, "soft") {
+		o += ",softerr,timeo=300,retrans=2"
+	}
+	if s.Options != "" {
+		o += "," + s.Options
+	}
+	return o
+}
+
+// ganeshaConf is the whole configuration: NFSv4 on the loopback interface and one export. No grace
+// period, since no client of another boot can reclaim locks here.
+const ganeshaConf = `NFS_CORE_PARAM { NFS_Port = %d; Bind_addr = 127.0.0.1; Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
+NFSV4 { Graceless = true; Minor_Versions = 0,1,2; RecoveryBackend = fs; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
+NFS_KRB5 { Active_krb5 = false; }
+EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /iotax; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 4; Transports = TCP; FSAL { Name = VFS; } }
+LOG { Default_Log_Level = EVENT; }
+`
+
+// nfsExport is the path of the export for clients.
+const nfsExport = "/iotax"
+
+type nfs struct {
+	spec     NFSSpec
+	env      Env
+	path     string // the directory on the host
+	port     int
+	server   *server
+	version  string
+	attached undo
+	made     undo
+	found    []iotax.Finding
+}
+
+// prepareNFS makes the directory and starts the server.
+func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
+	n := &nfs{spec: *sp, env: e}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.made.run(ctx))
+		}
+	}()
+	if n.path, err = serveDir(ctx, "serve by NFS", e, sp.OfTarget, &n.made); err != nil {
+		return nil, err
+	}
+	if err := n.serve(ctx); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// serveDir makes a directory of a volume's own on the target that it stands on.
+func serveDir(ctx context.Context, op string, e Env, of string, made *undo) (string, error) {
+	dir, err := serveFrom(op, e, of)
+	if err != nil {
+		return "", err
+	}
+	path := dir + "/share-" + e.ID
+	made.push(func(ctx context.Context) error {
+		// Nothing but this run's machine wrote here; what it left goes too.
+		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, path); err != nil {
+			return &iotax.Error{Op: "remove share", On: path, Err: said(err), Mend: "remove it by hand"}
+		}
+		return nil
+	})
+	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, path); err != nil {
+		x := &iotax.Error{Op: op, On: path, Err: said(err)}
+		if says(err, "exists") {
+			made.steps = made.steps[:len(made.steps)-1] // it is not ours
+			x.Mend = "another run uses this directory, or left it: remove it"
+		}
+		return "", x
+	}
+	return path, nil
+}
+
+// workDir makes a directory for configuration, logs and sockets, away from what is measured where the
+// run has such a place.
+func workDir(ctx context.Context, e Env, what string, made *undo) (string, error) {
+	base := e.WorkDir
+	if base == "" {
+		base = e.Of.Path
+	}
+	dir := filepath.ToSlash(filepath.Join(base, what+"-"+e.ID))
+	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, dir); err != nil {
+		return "", &iotax.Error{Op: "make", On: dir, Err: said(err)}
+	}
+	made.push(func(ctx context.Context) error {
+		if _, err := sh(ctx, e.Host, quick, `rm -rf -- "$1"`, dir); err != nil {
+			return &iotax.Error{Op: "remove", On: dir, Err: said(err), Mend: "remove it by hand"}
+		}
+		return nil
+	})
+	return dir, nil
+}
+
+// serve starts the server and waits until it serves.
+func (n *nfs) serve(ctx context.Context) error {
+	e := n.env
+	fail := func(err error, mend string) error {
+		return &iotax.Error{Op: "serve by NFS", On: n.path, Err: err, Mend: mend}
+	}
+	if !iotax.IsLocal(e.Host) {
+		return fail(fmt.Errorf("only this host can serve, not %v", e.Host), "")
+	}
+	out, err := sh(ctx, e.Host, quick, `command -v ganesha.nfsd >/dev/null || exit 41; ganesha.nfsd -v; [ "$(id -u)" = 0 ] || exit 42`)
+	switch {
+	case exit(err) == 41:
+		return fail(errors.New("this host has no ganesha.nfsd"), "install it: apt install nfs-ganesha nfs-ganesha-vfs")
+	case exit(err) == 42:
+		return fail(errors.New("the server needs root"), "run as root, or share by virtio-fs, 9p or sshfs")
+	case err != nil:
+		return fail(said(err), "")
+	}
+	n.version = strings.TrimSpace(out[strings.LastIndexByte(out, '=')+1:])
+	if strings.ContainsAny(n.path, "\"\\\n;#") {
+		return fail(errors.New("its configuration cannot hold this path"), "use another directory")
+	}
+	dir, err := workDir(ctx, e, "nfs", &n.made)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		if n.port = n.spec.Port; n.port == 0 {
+			if n.port, err = freePort(); err != nil {
+				return fail(err, "")
+			}
+		}
+		err = n.serveAt(ctx, dir)
+		var taken *portTaken
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &taken):
+			return fail(err, "")
+		case n.spec.Port != 0:
+			return fail(err, "leave port: out, or name one that nothing listens on")
+		case try == 4: // another process took the port between asking and using it, again and again
+			return fail(err, "")
+		}
+	}
+}
+
+// portTaken says that something else listens on the server's port.
+type portTaken struct {
+	port int
+	err  error
+}
+
+func (e *portTaken) Error() string { return fmt.Sprintf("port %d is taken: %v", e.port, e.err) }
+
+// freePort asks the system for a port of the loopback interface that nothing listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// serving is how long the server may take to be ready, on a host that is busy.
+const serving = time.Minute
+
+func (n *nfs) serveAt(ctx context.Context, dir string) error {
+	e := n.env
+	conf := fmt.Sprintf(ganeshaConf, n.port, dir, n.path)
+	if _, err := sh(ctx, e.Host, quick, `umask 077; rm -f "$1/log" "$1/pid"; printf %s "$2" >"$1/conf"`, dir, conf); err != nil {
+		return said(err)
+	}
+	// A port that is taken is found here: the server goes on for seconds before it says so.
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
+	if err != nil {
+		return &portTaken{n.port, err}
+	}
+	l.Close()
+	s, err := startServer(ctx, e.Host, dir+"/pid", "ganesha.nfsd", "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
+	if err != nil {
+		return n.refused(ctx, dir, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, serving, fmt.Errorf("it did not serve within %v", serving))
+	defer cancel()
+	for {
+		out, err := sh(ctx, e.Host, quick, `grep -c "NFS SERVER INITIALIZED" "$1/log" 2>/dev/null || true`, dir)
+		if err == nil && strings.TrimSpace(out) == "1" {
+			break
+		}
+		select {
+		case <-s.done:
+			return n.refused(ctx, dir, s.ended())
+		case <-ctx.Done():
+			return errors.Join(n.refused(ctx, dir, context.Cause(ctx)), s.stop(context.WithoutCancel(ctx)))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	n.server = s
+	n.made.push(s.stop)
+	return nil
+}
+
+// refused adds what the server's log says to the error of its start.
+func (n *nfs) refused(ctx context.Context, dir string, err error) error {
+	out, _ := sh(context.WithoutCancel(ctx), n.env.Host, quick, `grep -E ":(CRIT|MAJ|FATAL) :" "$1/log" | grep -v DBUS | tail -n 4 | sed "s/.*nfs-ganesha-//"`, dir)
+	if out = strings.TrimSpace(out); out != "" {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	if strings.Contains(out, "ddress already in use") || strings.Contains(out, "annot bind") {
+		return &portTaken{n.port, err}
+	}
+	return err
+}
+
+func (n *nfs) Devices() []iotax.Device { return nil }
+
+// Attach mounts the export on m.
+func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	point := "/mnt/iotax-" + n.env.ID
+	host, client := "127.0.0.1", "127.0.0.1"
+	if !iotax.IsLocal(m) {
+		r, ok := m.(iotax.Reacher)
+		if !ok {
+			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
+				Mend: "mount a file system there yourself, and name it with dir:"}
+		}
+		// The client's address is where the server would call back (delegations, with 4.0); this one
+		// gives none, and behind QEMU's user network it could not be called anyway.
+		host, client = r.HostAddress(), "0.0.0.0"
+	}
+	if iotax.IsLocal(m) && n.env.WorkDir != "" {
+		point = filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
+	}
+	source := host + ":" + nfsExport
+	if err := mountAt(ctx, m, &n.attached, &n.found, point, "nfs4", source, n.spec.options(host, client, n.port)); err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && x.Mend == "" && !n.server.alive() {
+			x.Err, x.Mend = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
+		}
+		return none, err
+	}
+	n.attached.push(func(ctx context.Context) error {
+		if !n.server.alive() {
+			// Every look at the mount waits for a server that will not answer. What is left of it when this
+			// fails is the next step's matter.
+			_, _ = root(ctx, m, quick, `umount -f "$1" || umount -f -l "$1"`, point)
+		}
+		return nil
+	})
+	inner := &dir{want: point, need: n.env.Need}
+	n.attached.push(func(ctx context.Context) error {
+		if !n.server.alive() {
+			return nil // what is in it goes with the directory, on the host
+		}
+		return inner.Detach(ctx)
+	})
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		return none, err
+	}
+	p.Backing = n.path
+	p.Durability = iotax.Weakest(p.Durability, n.env.Of.Durability)
+	maps.Copy(p.Facts, map[string]string{
+		"of": n.spec.OfTarget, "share.type": "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
+		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),
+		// The server reads and writes through its host's page cache, whatever the client asked for.
+		"host.direct": "no",
+	})
+	return p, nil
+}
+
+func (n *nfs) Detach(ctx context.Context) error { return n.attached.run(ctx) }
+func (n *nfs) Close(ctx context.Context) error  { return n.made.run(ctx) }
+
+// Findings tells what was noticed while the mount was in use.
+func (n *nfs) Findings() []iotax.Finding { return n.found }
+
+// Processes is what an iotax.Accountant tells.
+func (n *nfs) Processes() map[string][]int { return n.server.Processes() }

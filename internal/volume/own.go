@@ -1,0 +1,32 @@
+package volume
+
+import (
+	"context"
+	"errors"
+
+	"iotax"
+	"iotax/internal/probe"
+)
+
+// OwnSpec is `own: {}`: nothing is made. A guest without a shell has its file system in its image.
+type OwnSpec struct{}
+
+type own struct{}
+
+func prepareOwn(context.Context, *OwnSpec, Env) (iotax.Volume, error) {
+	return own{}, nil
+}
+
+func (own) Devices() []iotax.Device { return nil }
+
+// Attach refuses machines on which a directory of iotax's own can be made: nothing would keep a workload
+// from writing anywhere there.
+func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
+	if _, ok := m.(iotax.Console); !ok {
+		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Mend: "name a directory: {dir: /var/tmp}"}
+	}
+	return iotax.Place{Kind: iotax.PlaceDir, Path: "/", Durability: ownDurability(m, "/", probe.Mount{}, ""), Facts: map[string]string{}}, nil
+}
+
+func (own) Detach(context.Context) error { return nil }
+func (own) Close(context.Context) error  { return nil }

@@ -1,0 +1,33 @@
+package volume
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+)
+
+// mute is a machine without a shell.
+type mute struct{ iotax.Machine }
+
+func (mute) String() string { return "mute" }
+func (mute) RunOnConsole(context.Context, []string) (iotax.ConsoleRun, error) {
+	return iotax.ConsoleRun{}, nil
+}
+
+// What is a machine's own is taken only where no directory can be made: elsewhere it would be everybody's.
+func TestOwn(t *testing.T) {
+	v, err := Prepare(t.Context(), plan.Target{Name: "t", Kind: "own", Spec: &OwnSpec{}}, Env{Host: host.Local(), ID: "t0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := v.Attach(t.Context(), mute{}); err != nil || p.Kind != iotax.PlaceDir || p.Path != "/" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := v.Attach(t.Context(), host.Local()); err == nil || !strings.Contains(err.Error(), "dir:") {
+		t.Errorf("this host: %+v, %v", p, err)
+	}
+}

@@ -1,0 +1,356 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/fake"
+)
+
+func nfsSpec(change func(*NFSSpec)) *NFSSpec {
+	s := newNFSSpec().(*NFSSpec)
+	s.OfTarget = "host disk"
+	change(s)
+	return s
+}
+
+// needs skips a test where this host lacks a program.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: scripts/need test installs it", p)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// TestServed mounts what servers of this host offer in one guest, does I/O there, and takes it away; then
+// the servers die under it.
+func TestServed(t *testing.T) {
+	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
+	of := hostDir(t)
+	disks := sealedDisks(t)
+	m := bootGuest(t, append(disks[0].Devices(), disks[1].Devices()...))
+	for _, d := range disks {
+		t.Run(d.(*disk).spec.Filesystem, func(t *testing.T) { readSealed(t, m, d) })
+	}
+	for _, kind := range []string{"tmpfs", "ramfs"} {
+		t.Run(kind, func(t *testing.T) { inMemory(t, m, kind) })
+	}
+	for i, c := range []struct {
+		name   string
+		kind   string
+		spec   any
+		facts  map[string]string
+		option string // of the mount
+		server string // label of its process
+	}{
+		{"nfs", "nfs", nfsSpec(func(*NFSSpec) {}), map[string]string{"filesystem": "nfs4", "of": "host disk", "share.type": "nfs", "host.direct": "no"}, "vers=4.2", "ganesha.nfsd"},
+		{"nfs 4.0 small", "nfs", nfsSpec(func(s *NFSSpec) { s.Version, s.Options = "4.0", "rsize=4096,wsize=4096,hard" }), nil, "rsize=4096", "ganesha.nfsd"},
+		{"sshfs", "sshfs", &SSHFSSpec{OfTarget: "host disk"}, map[string]string{"filesystem": "fuse.sshfs", "share.type": "sshfs", "sshfs.options": "passive"}, "user_id=0", "sftp-server"},
+		{"sshfs with options", "sshfs", &SSHFSSpec{Options: "dir_cache=no,allow_other"}, nil, "allow_other", "sftp-server"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			work := t.TempDir()
+			v, err := prepare(t, c.kind, c.spec, Env{Of: of, ID: fmt.Sprintf("s%d", i), Need: 16 << 20, WorkDir: work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close(context.Background())
+			p, err := v.Attach(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s %v", p.Path, p.Facts)
+			if p.Durability != iotax.Durable || p.ReadOnly || !strings.HasPrefix(p.Backing, of.Path+"/") {
+				t.Errorf("place %+v", p)
+			}
+			for k, want := range c.facts {
+				if p.Facts[k] != want {
+					t.Errorf("fact %s is %q, want %q", k, p.Facts[k], want)
+				}
+			}
+			if f := p.Facts; c.kind == "nfs" {
+				port, config := f["nfs.port"], f["nfs.config"]
+				if n, err := strconv.Atoi(port); err != nil || n < 1024 {
+					t.Errorf("it is served at port %q", port)
+				}
+				if v := strings.TrimPrefix(f["nfs.server"], "NFS-Ganesha "); v == f["nfs.server"] || !strings.HasPrefix(v, "V") {
+					t.Errorf("it is served by %q", f["nfs.server"])
+				}
+				for _, want := range []string{"NFS_Port = " + port, `Path = "` + p.Backing + `"`, "Pseudo = /iotax", "Access_Type = RW", "SecType = sys", "Bind_addr = 127.0.0.1"} {
+					if !strings.Contains(config, want) {
+						t.Errorf("the export's configuration has no %q: %s", want, config)
+					}
+				}
+				if o := f["filesystem.options"]; !strings.Contains(o, "port="+port) || !strings.Contains(o, "proto=tcp") || !strings.Contains(o, "soft") == (c.option == "vers=4.2") {
+					t.Errorf("mounted with %s", o)
+				}
+				if !strings.HasSuffix(f["filesystem.source"], ":/iotax") {
+					t.Errorf("mounted from %q", f["filesystem.source"])
+				}
+			}
+			if !strings.Contains(p.Facts["filesystem.options"], c.option) {
+				t.Errorf("mounted with %s, without %s", p.Facts["filesystem.options"], c.option)
+			}
+			pids := v.(iotax.Accountant).Processes()[c.server]
+			if len(pids) != 1 {
+				t.Fatalf("served by %v", v.(iotax.Accountant).Processes())
+			}
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pids[0])); strings.TrimSpace(string(name)) != c.server {
+				t.Errorf("process %d is %s", pids[0], name)
+			}
+			checkIO(t, m, p)
+			if err := v.Detach(t.Context()); err != nil {
+				t.Errorf("Detach: %v", err)
+			}
+			if err := v.Close(t.Context()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			gone(t, m, work, of.Path, pids[0])
+		})
+	}
+	for _, c := range []struct {
+		kind string
+		spec any
+	}{
+		{"nfs", nfsSpec(func(s *NFSSpec) { s.Options = "softerr,timeo=10,retrans=1" })},
+		{"sshfs", &SSHFSSpec{}},
+	} {
+		t.Run(c.kind+" server dies", func(t *testing.T) { serverDies(t, m, of, c.kind, c.spec) })
+	}
+}
+
+// sealedDisks makes a disk of each read-only file system.
+func sealedDisks(t *testing.T) (all []iotax.Volume) {
+	of := hostDir(t)
+	for fs := range sealed {
+		s := diskSpec(func(s *DiskSpec) { s.Filesystem = fs })
+		v, err := prepare(t, "disk", s, Env{Of: of, ID: "ro-" + fs, Files: []iotax.File{{Name: "one.dat", Size: 4 << 20}, {Name: "two.dat", Size: 12345}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := v.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if left, _ := os.ReadDir(of.Path); len(left) > 2 { // the marker, and perhaps the other's image
+				t.Errorf("left: %v", left)
+			}
+		})
+		all = append(all, v)
+	}
+	return all
+}
+
+// readSealed finds the files in the guest, with the sizes asked for and data that does not compress.
+func readSealed(t *testing.T, m iotax.Machine, v iotax.Volume) {
+	d := v.(*disk)
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.ReadOnly || p.Kind != iotax.PlaceDir || p.Facts["filesystem"] != d.spec.Filesystem || p.Backing != d.image {
+		t.Errorf("place %+v", p)
+	}
+	out, err := iotax.Output(t.Context(), m, "sh", "-c", `cd "$1" && stat -c '%n %s' one.dat two.dat && gzip -c one.dat | wc -c && ! touch three 2>&1`, "sh", p.Path)
+	f := strings.Fields(string(out))
+	if err != nil || len(f) < 5 || strings.Join(f[:4], " ") != "one.dat 4194304 two.dat 12345" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n, _ := strconv.Atoi(f[4]); n < 4<<20 {
+		t.Errorf("4 MiB shrink to %s bytes", f[4])
+	}
+	if !strings.Contains(string(out), "Read-only file system") {
+		t.Errorf("it can be written: %s", out)
+	}
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func inMemory(t *testing.T, m iotax.Machine, kind string) {
+	v, err := prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Durability != iotax.Volatile || p.Backing != "" || p.Facts["filesystem"] != kind {
+		t.Errorf("place %+v", p)
+	}
+	out, err := iotax.Output(t.Context(), m, "sh", "-c", `head -c 16777216 /dev/zero >"$1/x" && stat -c %s "$1/x"`, "sh", p.Path)
+	if err != nil || strings.TrimSpace(string(out)) != "16777216" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep smem /proc/mounts; ls -d /mnt/iotax-smem"); len(out) > 0 {
+		t.Errorf("left there: %s", out)
+	}
+	v, err = prepare(t, "memory", &MemorySpec{Type: kind}, Env{ID: "smem", Need: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Attach(t.Context(), m)
+	wantError(t, err, "not enough memory: 1.125 TiB", "memory: 4GiB")
+	if err := v.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// gone checks that a volume has left nothing.
+func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
+	t.Helper()
+	if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); err == nil {
+		t.Errorf("process %d still runs", pid)
+	}
+	for _, dir := range []string{work, of} {
+		left, err := os.ReadDir(dir)
+		for _, e := range left {
+			if e.Name() != marker {
+				t.Errorf("left in %s: %s", dir, e.Name())
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if out, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep /mnt/iotax-s /proc/mounts; ls -d /mnt/iotax-s*"); len(out) > 0 {
+		t.Errorf("left there: %s", out)
+	}
+}
+
+// serverDies kills the server under a fio that writes: fio fails and says so, and nothing is left.
+func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec any) {
+	work := t.TempDir()
+	v, err := prepare(t, kind, spec, Env{Of: of, ID: "s9", Need: 16 << 20, WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close(context.Background())
+	p, err := v.Attach(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for _, pids := range v.(iotax.Accountant).Processes() {
+		pid = pids[0]
+	}
+	checkIO(t, m, p)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	begun := time.Now()
+	go func() { // once fio writes: before it has opened its file, it would make that file's directory beside the mount
+		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}()
+	// Without allow_file_create, fio makes directories that are missing, and goes on beside the mount.
+	out, err := iotax.Output(ctx, m, "fio", "--allow_file_create=0", "--name=x", "--filename="+p.Path+"/test", "--size=4m", "--rw=randwrite", "--bs=4k", "--ioengine=psync",
+		"--time_based", "--runtime=60", "--fsync=8")
+	var exit *iotax.ExitError
+	if !errors.As(err, &exit) {
+		t.Errorf("fio on a dead server: %v\n%s", err, out)
+	}
+	t.Logf("fio: %v", err)
+	if all := v.(iotax.Accountant).Processes(); len(all) > 0 {
+		t.Errorf("a dead server is accounted for: %v", all)
+	}
+	begun = time.Now()
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	t.Logf("taken away in %v", time.Since(begun))
+	gone(t, m, work, of.Path, pid)
+}
+
+// writtenSince says whether a file below dir has been written after the moment.
+func writtenSince(dir string, moment time.Time) (written bool) {
+	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // what comes and goes meanwhile is none that lasts
+		}
+		if st, err := e.Info(); err == nil && st.ModTime().After(moment) {
+			written = true
+		}
+		return nil
+	})
+	return written
+}
+
+func TestNFSRefuses(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	of := hostDir(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	work := t.TempDir()
+	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Port = l.Addr().(*net.TCPAddr).Port }), Env{Of: of, WorkDir: work})
+	wantError(t, err, "is taken", "leave port: out")
+	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "ro,port=1" }), Env{Of: of, WorkDir: work})
+	wantError(t, err, "iotax sets port itself", "leave it out")
+
+	// A machine from which this host cannot be reached, and this host where its kernel has no NFS.
+	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: of, WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Attach(t.Context(), &fake.Machine{Name: "elsewhere", Under: here})
+	wantError(t, err, "cannot be reached", "dir:")
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{work, of.Path} {
+		if left, _ := os.ReadDir(dir); len(left) > 1 || len(left) == 1 && left[0].Name() != marker {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+}
+
+// On this host, NFS is mounted where the kernel has it, and refused with a mend where not.
+func TestNFSOnHost(t *testing.T) {
+	needs(t, "ganesha.nfsd")
+	work := t.TempDir()
+	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: hostDir(t), WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), here)
+	if fs, _ := os.ReadFile("/proc/filesystems"); strings.Contains(string(fs), "\tnfs4\n") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkIO(t, here, p)
+	} else if err != nil {
+		wantError(t, err, "nfs4", "boot a kernel with the file system nfs4")
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(work); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,205 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// ShareSpec is `share: {…}`: a directory of the host that a guest mounts.
+type ShareSpec struct {
+	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
+	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto (default) or always; 9p, the mount's: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
+	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest, where QEMU and the guest's kernel can"`
+	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
+	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
+	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+}
+
+// Tools makes it a plan.Tooler.
+func (s *ShareSpec) Tools() []string {
+	if s.Type == "virtiofs" {
+		return []string{"virtiofsd"}
+	}
+	return nil
+}
+
+func newShareSpec() any { return &ShareSpec{Type: "virtiofs"} }
+
+// SetScalar takes the type alone: `share: 9p`.
+func (s *ShareSpec) SetScalar(v string) error {
+	if err := oneOf("type", v, "virtiofs", "9p"); err != nil {
+		return err
+	}
+	s.Type = v
+	return nil
+}
+
+func (s *ShareSpec) Of() string          { return s.OfTarget }
+func (s *ShareSpec) SetOf(target string) { s.OfTarget = target }
+
+// Validate refuses values that belong to the other type. It fills in what was left open, because the
+// usual values depend on the type.
+func (s *ShareSpec) Validate() error {
+	switch s.Type {
+	case "virtiofs":
+		if s.Cache == "" {
+			s.Cache = "auto"
+		}
+		foreign := func(field string, set bool) error {
+			if !set {
+				return nil
+			}
+			return &plan.FieldError{Field: field, Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
+		}
+		return errors.Join(oneOf("cache", s.Cache, "none", "auto", "always"), foreign("msize", s.MSize != 0), foreign("security", s.Security != ""))
+	case "9p":
+		if s.Cache == "" {
+			s.Cache = "none"
+		}
+		if s.Security == "" {
+			s.Security = "mapped-xattr"
+		}
+		if s.MSize == 0 {
+			// The kernel's own default (8 KiB, from 5.15 on 128 KiB) costs most of the bandwidth; the
+			// virtio transport carries up to 125 pages.
+			s.MSize = 512000
+		}
+		var size error
+		if s.DAX {
+			return &plan.FieldError{Field: "dax", Msg: "9p has none", Mend: "leave it out, or use type: virtiofs"}
+		}
+		if s.MSize < 4096 {
+			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
+		}
+		return errors.Join(oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"), size,
+			oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"))
+	}
+	return oneOf("type", s.Type, "virtiofs", "9p")
+}
+
+type share struct {
+	spec     ShareSpec
+	env      Env
+	tag      string
+	path     string // on the host
+	attached undo
+	made     undo
+	found    []iotax.Finding
+}
+
+// prepareShare makes the directory on the host.
+func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, err error) {
+	if sp.DAX {
+		if err := hasDAX(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	if s.path, err = serveDir(ctx, "make share", e, sp.OfTarget, &s.made); err != nil {
+		return nil, errors.Join(err, s.made.run(ctx))
+	}
+	return s, nil
+}
+
+// window is how much of a file system a guest with DAX maps at a time.
+const window = 4 << 30
+
+// hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
+func hasDAX(ctx context.Context, e Env) error {
+	const look = `q=qemu-system-$(uname -m); [ "$q" != qemu-system-arm64 ] || q=qemu-system-aarch64
+"$q" --version | head -n 1
+"$q" -device vhost-user-fs-pci,help 2>&1`
+	out, err := sh(ctx, e.Host, quick, look)
+	version, properties, _ := strings.Cut(out, "\n")
+	if strings.Contains(properties, "cache-size") {
+		return nil
+	}
+	cause := fmt.Errorf("%s has no DAX: its vhost-user-fs-pci lacks the property cache-size", strings.TrimSpace(version))
+	if err != nil && strings.TrimSpace(version) == "" {
+		cause = said(err)
+	}
+	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Mend: "use a QEMU that has it, or leave dax: out"}
+}
+
+func (s *share) Devices() []iotax.Device {
+	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
+	if s.spec.Type == "virtiofs" {
+		d.Cache = s.spec.Cache
+	}
+	if s.spec.DAX {
+		d.Window = window
+	}
+	return []iotax.Device{{ID: s.tag, Share: d}}
+}
+
+// options are what the guest's mount is given.
+func (s *share) options() string {
+	if s.spec.DAX {
+		return "dax=always"
+	}
+	if s.spec.Type != "9p" {
+		return ""
+	}
+	o := "trans=virtio,version=9p2000.L,msize=" + strconv.FormatInt(int64(s.spec.MSize), 10)
+	if s.spec.Cache != "none" {
+		o += ",cache=" + s.spec.Cache // "none" is the kernel's default; older ones refuse the word
+	}
+	return o
+}
+
+// Attach mounts the share in the guest.
+func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	point := "/mnt/" + s.tag
+	if err := mountAt(ctx, m, &s.attached, &s.found, point, s.spec.Type, s.tag, s.options()); err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && x.Mend == "" {
+			x.Mend = "check that the guest was started with the share, and that its daemon lives"
+		}
+		return none, err
+	}
+	inner := &dir{want: point, need: s.env.Need}
+	s.attached.push(inner.Detach)
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		var x *iotax.Error
+		if errors.As(err, &x) && s.spec.Security == "mapped-xattr" && strings.Contains(err.Error(), "not supported") {
+			x.Mend = "the host's file system keeps no extended attributes of users: use security: mapped-file"
+		}
+		return none, err
+	}
+	p.Backing = s.path
+	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
+	maps.Copy(p.Facts, map[string]string{"of": s.spec.OfTarget, "share.type": s.spec.Type, "share.cache": s.spec.Cache})
+	if s.spec.Type == "9p" {
+		p.Facts["share.security"] = s.spec.Security
+		p.Facts["share.msize"] = seenMSize(p.Facts["filesystem.options"], strconv.FormatInt(int64(s.spec.MSize), 10))
+	}
+	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server passes O_DIRECT on: a direct
+	// read of the guest may come from the host's page cache.
+	p.Facts["host.direct"] = "no"
+	return p, nil
+}
+
+// seenMSize is the msize that the mount really has: the transport lowers one that is too large.
+func seenMSize(options, asked string) string {
+	for _, o := range strings.Split(options, ",") {
+		if v, ok := strings.CutPrefix(o, "msize="); ok {
+			return v
+		}
+	}
+	return asked
+}
+
+func (s *share) Detach(ctx context.Context) error { return s.attached.run(ctx) }
+func (s *share) Close(ctx context.Context) error  { return s.made.run(ctx) }
+
+// Findings tells what was noticed while the share was in use.
+func (s *share) Findings() []iotax.Finding { return s.found }

@@ -1,0 +1,216 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/plan"
+)
+
+// SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts by sshfs over the
+// connection that is there, as Lima's reverse-sshfs does it: the SFTP server runs here, on one channel
+// of it, and over there sshfs -o passive takes that channel for its server.
+type SSHFSSpec struct {
+	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
+	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+}
+
+func newSSHFSSpec() any { return &SSHFSSpec{} }
+
+// SetScalar takes the options alone: `sshfs: dir_cache=no`.
+func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
+
+func (s *SSHFSSpec) Of() string          { return s.OfTarget }
+func (s *SSHFSSpec) SetOf(target string) { s.OfTarget = target }
+
+// Validate refuses options that would make it another thing.
+func (s *SSHFSSpec) Validate() error {
+	for o := range strings.SplitSeq(s.Options, ",") {
+		switch key, _, _ := strings.Cut(o, "="); key {
+		case "passive", "slave", "fsname", "directport", "ssh_command", "sftp_server":
+			return &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Mend: "leave it out"}
+		}
+	}
+	if strings.ContainsAny(s.Options, " \t\n\\") {
+		return &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Mend: "separate them by commas"}
+	}
+	return nil
+}
+
+type sshfs struct {
+	spec     SSHFSSpec
+	env      Env
+	path     string // the directory on the host
+	dir      string // for the server's process id
+	program  string // the SFTP server
+	server   *server
+	attached undo
+	made     undo
+	found    []iotax.Finding
+}
+
+// findSFTP prints where OpenSSH's SFTP server is: no distribution has it in the PATH.
+const findSFTP = `
+for p in /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server /usr/lib/ssh/sftp-server /usr/libexec/sftp-server /usr/lib/sftp-server; do
+	if [ -x "$p" ]; then echo "$p"; exit 0; fi
+done
+exit 41
+`
+
+// prepareSSHFS makes the directory and finds the server.
+func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, err error) {
+	s := &sshfs{spec: *sp, env: e}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.made.run(ctx))
+		}
+	}()
+	if s.path, err = serveDir(ctx, "serve by sshfs", e, sp.OfTarget, &s.made); err != nil {
+		return nil, err
+	}
+	out, err := sh(ctx, e.Host, quick, findSFTP)
+	if err != nil {
+		return nil, &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Mend: "install it: apt install openssh-sftp-server"}
+	}
+	s.program = strings.TrimSpace(out)
+	if s.dir, err = workDir(ctx, e, "sshfs", &s.made); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sshfs) Devices() []iotax.Device { return nil }
+
+// mountSSHFS mounts :$1 at $2 with the options $3 and serves it until it is unmounted.
+const mountSSHFS = `
+command -v sshfs >/dev/null 2>&1 || { echo "sshfs is not there" >&2; exit 41; }
+[ -e /dev/fuse ] || modprobe -q fuse 2>/dev/null
+mkdir -p -- "$2" || exit 42
+while read -r _ p _; do
+	if [ "$p" = "$2" ]; then echo "something is mounted on $2 already" >&2; exit 43; fi
+done </proc/mounts
+exec sshfs -f -o "$3" ":$1" "$2"
+`
+
+// mounting is how long a mount may take to appear, on a guest that is emulated on a busy host.
+const mounting = 30 * time.Second
+
+// Attach starts both ends and waits for the mount.
+func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	var none iotax.Place
+	point, source, err := mountPoint(ctx, m, s.env, &s.attached)
+	if err != nil {
+		return none, err
+	}
+	fail := func(err error, mend string) (iotax.Place, error) {
+		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Mend: mend}
+	}
+	// What sshfs asks goes to the server, and what that answers goes to sshfs.
+	asked, ask := io.Pipe()
+	answered, answer := io.Pipe()
+	s.server = &server{}
+	c := iotax.Command("sh", "-c", `echo $$ >"$1" && shift && exec "$@"`, "sh", s.dir+"/pid", s.program, "-e", "-l", "ERROR")
+	c.Stdin, c.Stdout, c.Stderr = asked, answer, &s.server.said
+	s.attached.push(func(ctx context.Context) error { ask.Close(); return s.server.stop(ctx) })
+	if err := s.server.start(ctx, s.env.Host, s.dir+"/pid", s.program, c); err != nil {
+		return fail(err, "")
+	}
+	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that is gone
+
+	client := make(chan error, 1)
+	mount := iotax.Command("sh", "-c", leftover.Prologue+asRoot, "sh", leftover.Prologue+mountSSHFS, "sh", s.path, point, join("passive,fsname="+source, s.spec.Options))
+	mount.Stdin, mount.Stdout = answered, ask
+	run, kill := context.WithCancel(context.WithoutCancel(ctx))
+	s.attached.push(func(ctx context.Context) error {
+		defer kill()
+		select {
+		case <-client: //nolint:errcheck // it was unmounted
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+		}
+		return nil
+	})
+	go func() { client <- m.Run(run, mount); close(client); ask.Close(); answered.Close() }()
+	unmountLater(m, &s.attached, &s.found, point, source)
+	end := time.Now().Add(mounting)
+	for {
+		out, err := sh(ctx, m, quick, `grep -c "^$1 $2 fuse.sshfs " /proc/mounts || true`, source, point)
+		if err == nil && strings.TrimSpace(out) == "1" {
+			break
+		}
+		select {
+		case err := <-client:
+			mend := ""
+			switch {
+			case exit(err) == 40:
+				mend = "let the user there be root, or give it sudo without a password"
+			case exit(err) == 41:
+				mend = "install sshfs over there: apt install sshfs"
+			case says(err, "/dev/fuse"):
+				mend = "use a kernel with FUSE (CONFIG_FUSE_FS)"
+			}
+			if err == nil {
+				err = errors.New("it ended at once")
+			}
+			return fail(errors.Join(said(err), s.serverSaid()), mend)
+		case <-ctx.Done():
+			return fail(context.Cause(ctx), "")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			return fail(fmt.Errorf("nothing is mounted after %v", mounting), "")
+		}
+	}
+	inner := &dir{want: point, need: s.env.Need}
+	s.attached.push(func(ctx context.Context) error {
+		if !s.server.alive() {
+			return nil // what is in it goes with the directory, on the host
+		}
+		return inner.Detach(ctx)
+	})
+	p, err := inner.Attach(ctx, m)
+	if err != nil {
+		return none, err
+	}
+	p.Backing = s.path
+	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
+	maps.Copy(p.Facts, map[string]string{
+		"of": s.spec.OfTarget, "share.type": "sshfs", "sshfs.server": s.program, "sshfs.options": join("passive", s.spec.Options),
+		// What ssh would cost as a process of its own is the work of this process here.
+		"sshfs.transport": "the SSH connection of iotax; its CPU is not in cpu.serving",
+		"host.direct":     "no",
+	})
+	return p, nil
+}
+
+// serverSaid is what the server said when it ended early.
+func (s *sshfs) serverSaid() error {
+	if s.server.alive() || s.server.said.tail() == "" {
+		return nil
+	}
+	return s.server.ended()
+}
+
+// join puts options behind others.
+func join(options, more string) string {
+	if more == "" {
+		return options
+	}
+	return options + "," + more
+}
+
+func (s *sshfs) Detach(ctx context.Context) error { return s.attached.run(ctx) }
+func (s *sshfs) Close(ctx context.Context) error  { return s.made.run(ctx) }
+
+// Findings tells what was noticed while the mount was in use.
+func (s *sshfs) Findings() []iotax.Finding { return s.found }
+
+// Processes is what an iotax.Accountant tells.
+func (s *sshfs) Processes() map[string][]int { return s.server.Processes() }

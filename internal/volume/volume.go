@@ -1,0 +1,139 @@
+// Package volume makes the places that I/O hits: a directory, a block device, a disk or a share of
+// the host for a guest. Preparing one may need two machines (an image file here, a mount there); each
+// undoes itself, also after a failure half way.
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// A Kind is one way to write a volume in a plan, and how it is made.
+type Kind struct {
+	plan.Kind
+
+	// Prepare does what must be done before the using machine starts, on e.Host. spec is what
+	// plan.Kind.New returned, filled. When Prepare fails it has already undone what it did.
+	Prepare func(ctx context.Context, spec any, e Env) (iotax.Volume, error)
+}
+
+// Kinds lists every kind of volume. A new kind is one file and one line here.
+func Kinds() []Kind {
+	return []Kind{
+		kind(plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir),
+		kind(plan.Kind{Name: "device", Doc: "a block device that exists, read only unless --destroy names it", New: newDeviceSpec}, prepareDevice),
+		kind(plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk),
+		kind(plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare),
+		kind(plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount),
+		kind(plan.Kind{Name: "claim", Doc: "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", New: newClaimSpec, On: []string{"k8s"}}, prepareClaim),
+		kind(plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS),
+		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
+		kind(plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory),
+		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
+		kind(plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD),
+		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
+		{plan.Kind{Name: "inside", Doc: "the place of another target, with the work done in a container on its machine", New: newInsideSpec}, prepareGathered},
+		{plan.Kind{Name: "group", Doc: "several targets at which the work is done at the same moment, by fio", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
+		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while others do other work, by fio", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
+		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket),
+	}
+}
+
+// kind is k, whose volumes prepare makes. Each is handed a spec of its kind.
+func kind[S any](k plan.Kind, prepare func(ctx context.Context, s *S, e Env) (iotax.Volume, error)) Kind {
+	return Kind{k, func(ctx context.Context, spec any, e Env) (iotax.Volume, error) {
+		s, ok := spec.(*S)
+		if !ok {
+			return nil, &iotax.Error{Op: "prepare", On: k.Name, Err: fmt.Errorf("the spec is a %T", spec)}
+		}
+		return prepare(ctx, s, e)
+	}}
+}
+
+// PlanKinds lists the same kinds as package plan wants them.
+func PlanKinds() []plan.Kind {
+	var ks []plan.Kind
+	for _, k := range Kinds() {
+		ks = append(ks, k.Kind)
+	}
+	return ks
+}
+
+// Env is what a volume is made from besides its spec.
+type Env struct {
+	Server iotax.Machine   // the machine that serves a plan.Served spec; nil for other specs
+	Peers  []iotax.Machine // those that a plan.Joined spec names
+	Host   iotax.Machine   // the machine that serves the volume, usually this host
+	Of     iotax.Place     // where the target that this one stands on lies on Host, already attached
+	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
+	Need   int64           // bytes that the workloads put there; 0 when unknown
+
+	Files []iotax.File // that the workloads read there, where they can say so beforehand
+
+	Destroy []string                         // block devices on the using machine that the user gave up by name
+	Note    func(format string, args ...any) // what the user should know now; nil is silence
+
+	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
+}
+
+// A Finder is a volume that noticed something worth telling, after any of its calls.
+type Finder interface {
+	Findings() []iotax.Finding
+}
+
+// A Remainer is the spec of a place that was there before the run and can be asked what died runs have left in it. Remains is that
+// place; ok is false where it goes with the run.
+type Remainer interface {
+	Remains() (p iotax.Place, ok bool, err error)
+}
+
+var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
+
+// Prepare makes the volume of t as far as that goes before its machine runs.
+func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
+	if !goodID.MatchString(e.ID) {
+		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("id %q is not 1 to 12 of a-z, 0-9 and -", e.ID)}
+	}
+	var names []string
+	for _, k := range Kinds() {
+		if k.Name != t.Kind {
+			names = append(names, k.Name)
+			continue
+		}
+		if v, ok := t.Spec.(plan.Validator); ok {
+			if err := v.Validate(); err != nil {
+				e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
+				var f *plan.FieldError
+				if errors.As(err, &f) {
+					e.Mend = f.Mend
+				}
+				return nil, e
+			}
+		}
+		v, err := k.Prepare(ctx, t.Spec, e)
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}
+	sort.Strings(names)
+	return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("no kind of volume is called %q", t.Kind),
+		Mend: "use one of " + strings.Join(names, ", ")}
+}
+
+// oneOf checks an enumerated field.
+func oneOf(field, value string, allowed ...string) error {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is not known", value), Mend: "use one of " + strings.Join(allowed, ", ")}
+}

@@ -1,0 +1,194 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/report/export"
+	"iotax/internal/report/format"
+	"iotax/internal/store"
+	"iotax/stat"
+)
+
+// apiVersion is that of the JSON answers that are the server's own. Fields are added under the same version.
+const apiVersion = 1
+
+// mostListed is the most runs of one answer.
+const mostListed = 1000
+
+// api turns the error of a handler into JSON.
+func (s *Server) api(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.apiError(w, s.statusOf(r, err), err.Error())
+		}
+	}
+}
+
+func (s *Server) apiError(w http.ResponseWriter, status int, text string) {
+	what, mend, _ := strings.Cut(text, "\n  mend: ")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct { // a visitor who went away needs no answer
+		Error string `json:"error"`
+		Mend  string `json:"mend,omitempty"`
+	}{what, mend})
+}
+
+// answer sends what write makes, whole or as an error.
+func answer(w http.ResponseWriter, write func(*bytes.Buffer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+func encode(w http.ResponseWriter, v any) error {
+	return answer(w, func(b *bytes.Buffer) error {
+		e := json.NewEncoder(b)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}
+
+func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) error {
+	v := r.URL.Query()
+	q, err := queryOf(v)
+	if err != nil {
+		return err
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostListed {
+			return wrong("limit is 1 to %d, not %q", mostListed, text)
+		}
+		q.Limit = n
+	}
+	runs, total, err := s.Store.Find(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	if runs == nil {
+		runs = []store.Summary{}
+	}
+	return encode(w, struct {
+		Version int             `json:"version"`
+		Total   int             `json:"total"`
+		Offset  int             `json:"offset"`
+		Runs    []store.Summary `json:"runs"`
+	}{apiVersion, total, q.Offset, runs})
+}
+
+// apiRun is the report of a run, as `iotax report --json` prints it.
+func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	done, err := s.work(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	rep, err := s.report(r.Context(), run, store.Full)
+	if err != nil {
+		return err
+	}
+	return answer(w, func(b *bytes.Buffer) error { return export.JSON(b, rep) })
+}
+
+func (s *Server) apiState(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	st, err := s.Store.State(r.Context(), run.ID)
+	if err != nil {
+		return err
+	}
+	return encode(w, struct {
+		Version int          `json:"version"`
+		ID      string       `json:"id"`
+		Status  iotax.Status `json:"status"`
+		Last    *int         `json:"last_trial"`
+		Ended   *time.Time   `json:"ended"`
+	}{apiVersion, run.ID, st.Status, some(st.Last, st.Last >= 0), some(st.Ended, !st.Ended.IsZero())})
+}
+
+func some[T any](v T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+// apiCompare is what `iotax compare A B --json` prints, of exactly two runs, the older one first.
+func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
+	v := r.URL.Query()
+	if len(v["run"]) != 2 {
+		return wrong("name two runs: /api/compare?run=A&run=B")
+	}
+	_, all, err := s.comparisons(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	return answer(w, func(b *bytes.Buffer) error { return export.JSONComparison(b, all[0]) })
+}
+
+type apiPoint struct {
+	Run     string    `json:"run"`
+	Start   time.Time `json:"start"`
+	Value   *float64  `json:"value"`
+	Lo      *float64  `json:"lo"`
+	Hi      *float64  `json:"hi"`
+	Outside string    `json:"outside,omitempty"` // why the point takes no part
+}
+
+type apiChange struct {
+	Run      string       `json:"run"` // the first of the new level
+	Before   string       `json:"before"`
+	P        float64      `json:"p"`
+	Estimate *float64     `json:"estimate"` // of new to old, oriented: above 1 is better
+	Lo       *float64     `json:"lo"`
+	Hi       *float64     `json:"hi"`
+	Verdict  stat.Verdict `json:"verdict"`
+}
+
+func (s *Server) apiTrend(w http.ResponseWriter, r *http.Request) error {
+	d, err := s.trendOf(r.Context(), r.URL.Query())
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Version  int          `json:"version"`
+		Workload string       `json:"workload"`
+		Target   string       `json:"target"`
+		Metric   string       `json:"metric"`
+		By       string       `json:"by"`
+		Unit     string       `json:"unit"`
+		Better   iotax.Better `json:"better"`
+		Points   []apiPoint   `json:"points"`
+		Changes  []apiChange  `json:"changes"`
+	}{apiVersion, d.cell.Workload, d.cell.Target, d.metric, "value", d.unit, d.better, []apiPoint{}, []apiChange{}}
+	if d.byRatio {
+		out.By, out.Unit, out.Better = "ratio", iotax.RatioUnit, iotax.Up
+	}
+	for _, dot := range d.dots {
+		out.Points = append(out.Points, apiPoint{dot.run.ID, dot.run.Start, finite(dot.value.Estimate), finite(dot.value.Lo), finite(dot.value.Hi), format.Clean(dot.unlike)})
+	}
+	for _, c := range d.changes {
+		out.Changes = append(out.Changes, apiChange{d.dots[c.after].run.ID, d.dots[c.before].run.ID, c.p, finite(c.change.Estimate), finite(c.change.Lo), finite(c.change.Hi), c.verdict})
+	}
+	return encode(w, out)
+}
+
+func finite(v float64) *float64 { return some(v, !math.IsNaN(v) && !math.IsInf(v, 0)) }

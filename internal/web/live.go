@@ -1,0 +1,444 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/internal/store"
+	"iotax/stat"
+)
+
+const (
+	// lookEvery is how often the store is asked whether a run has something new: once for all its visitors.
+	lookEvery = time.Second
+	// beat keeps a connection from being taken for dead.
+	beat = 15 * time.Second
+	// mostWatchers is how many live views there are at a time.
+	mostWatchers = 32
+	// lastTrials are listed.
+	lastTrials = 12
+	// silence is how long nothing may come before the page says that the runner may be gone.
+	silence = 15 * time.Minute
+)
+
+// live shows a run that goes on; one that has ended has its report.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if run.Status != iotax.Running || run.ID != r.PathValue("id") {
+		to := "/runs/" + url.PathEscape(run.ID)
+		if run.Status == iotax.Running {
+			to += "/live"
+		}
+		http.Redirect(w, r, to, http.StatusFound)
+		return nil
+	}
+	done, err := s.work(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	rep, err := s.report(r.Context(), run, store.Brief)
+	if err != nil {
+		return err
+	}
+	name := format.Clean(run.Name)
+	if name == "" {
+		name = run.ID
+	}
+	s.write(w, r, http.StatusOK, "live.html", struct {
+		view
+		Run     liveView
+		Events  string
+		Partial string
+	}{s.view(r, name+", running", "live"), s.liveView(run, rep), "/runs/" + url.PathEscape(run.ID) + "/events", "/runs/" + url.PathEscape(run.ID)})
+	return nil
+}
+
+// liveView is what of a running run is shown.
+type liveView struct {
+	ID, Name, Status, Started string
+	Elapsed                   int // seconds since the start
+	Trials                    int
+	Left                      string // "at most 3m", or ""
+	Age                       int    // seconds since the last trial ended; −1 where there is none
+	Silent                    bool
+	Lanes                     []laneView
+	Cells                     []cellView
+	Last                      []trialView
+	Findings                  []iotax.Finding
+}
+
+type laneView struct {
+	Workload, Blocks, Interval, Asked string
+	Done, Most                        int
+	Precise                           bool
+}
+
+type cellView struct {
+	Workload, Label, Target, Value, Bounds, Ratio, RatioBounds string
+	First, Baseline                                            bool
+	Trials, Failed                                             int
+}
+
+type trialView struct {
+	Seq, Block                    int
+	Workload, Target, Value, Took string
+	Class, Outcome                string
+}
+
+// liveView reckons how far a run is. How long it may take is what has been needed for a trial so far times
+// what is left at most, as the progress on a terminal has it.
+func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
+	now := s.now()
+	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
+	if !run.Start.IsZero() {
+		v.Started, v.Elapsed = run.Start.UTC().Format("2006-01-02 15:04 UTC"), int(max(0, now.Sub(run.Start)).Seconds())
+	}
+	quiet := now.Sub(run.Start)
+	var first, last time.Time
+	for _, t := range rep.Trials {
+		if first.IsZero() || t.Start.Before(first) {
+			first = t.Start
+		}
+		if end := t.Start.Add(t.Took); end.After(last) {
+			last = end
+		}
+	}
+	if !last.IsZero() {
+		quiet = now.Sub(last)
+		v.Age = int(max(0, quiet).Seconds())
+	}
+	var m plan.Measure
+	if s.Measure != nil {
+		var err error
+		if m, err = s.Measure(run); err != nil { // the plan of a newer iotax, say: the bars are left out
+			m = plan.Measure{}
+		}
+	}
+	v.Silent = run.Status == iotax.Running && quiet > silence+2*time.Duration(m.Settle+m.Ramp+m.Trial)
+	left, targets := 0, max(1, len(run.Targets))
+	for _, sec := range rep.Sections {
+		if !sec.First {
+			continue
+		}
+		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Blocks[sec.Workload], Most: m.Blocks.Max}
+		l.Done = wholeBlocks(rep, sec.Workload, len(run.Targets))
+		l.Blocks = fmt.Sprintf("%d blocks", l.Done)
+		if l.Most > 0 {
+			l.Blocks = fmt.Sprintf("block %d of %d", l.Done, l.Most)
+			if m.Blocks.Min < m.Blocks.Max {
+				l.Blocks = fmt.Sprintf("block %d of at most %d", l.Done, l.Most)
+			}
+		}
+		if half := widest(sec); half > 0 && half <= 1 {
+			l.Interval = "± " + format.Percent(half)
+			l.Precise = half <= run.Precision && l.Done >= m.Blocks.Min
+		}
+		if run.Precision > 0 && m.Blocks.Min < m.Blocks.Max {
+			l.Asked = "± " + format.Percent(run.Precision)
+		}
+		if !l.Precise {
+			left += max(0, l.Most-l.Done) * targets
+		}
+		v.Lanes = append(v.Lanes, l)
+	}
+	if n := len(rep.Trials); n > 0 && left > 0 && !v.Silent {
+		span := last.Sub(first)
+		d := time.Duration(left) * (span / time.Duration(n))
+		if b := time.Duration(m.Budget); b > 0 {
+			d = min(d, max(0, b-now.Sub(first)))
+		}
+		v.Left = "about " + took(d.Round(time.Second))
+		if m.Blocks.Min < m.Blocks.Max {
+			v.Left = "at most " + took(d.Round(time.Second))
+		}
+	}
+	metric := map[string]string{}
+	for _, sec := range rep.Sections {
+		if sec.First {
+			metric[sec.Workload] = sec.Metric
+		}
+		for i, row := range sec.Rows {
+			c := cellView{Workload: format.Clean(sec.Workload), Label: sec.Label, Target: format.Clean(row.Target), First: i == 0, Baseline: row.Baseline, Trials: row.Ran, Failed: row.Failed}
+			if row.Value.N > 0 {
+				c.Value, c.Bounds = parted(format.Value(row.Value, sec.Unit))
+			}
+			if row.Ratio != nil {
+				c.Ratio, c.RatioBounds = parted(format.Ratio(row.Ratio.Interval))
+			}
+			v.Cells = append(v.Cells, c)
+		}
+	}
+	for _, t := range slices.Backward(rep.Trials) {
+		if len(v.Last) == lastTrials {
+			break
+		}
+		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
+		if val, ok := t.Value(metric[t.Workload]); ok {
+			tv.Value = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
+		}
+		line, _, _ := strings.Cut(t.Err, "\n")
+		switch {
+		case t.Err != "":
+			tv.Class, tv.Outcome = "bad", "failed: "+format.Clean(line)
+		case t.Void != "":
+			tv.Class, tv.Outcome = "gone", "void: "+format.Clean(t.Void)
+		default:
+			var rules []string
+			for _, f := range t.Findings {
+				if f.Severity != iotax.Info && !slices.Contains(rules, f.Rule) {
+					rules = append(rules, f.Rule)
+				}
+			}
+			tv.Outcome = strings.Join(rules, ", ")
+		}
+		v.Last = append(v.Last, tv)
+	}
+	return v
+}
+
+// wholeBlocks counts the blocks of a workload that have a trial of every target and are not void.
+func wholeBlocks(rep *report.Report, workload string, targets int) int {
+	trials, void := map[int]int{}, map[int]bool{}
+	for _, t := range rep.Trials {
+		if t.Workload == workload {
+			trials[t.Block]++
+			void[t.Block] = void[t.Block] || t.Void != ""
+		}
+	}
+	n := 0
+	for b, k := range trials {
+		if k >= targets && !void[b] {
+			n++
+		}
+	}
+	return n
+}
+
+// widest is the half width of the widest ratio of a section; 0 where one is not known yet.
+func widest(sec report.Section) float64 {
+	out := 0.0
+	for _, row := range sec.Rows {
+		if row.Baseline || row.Err != "" {
+			continue
+		}
+		if row.Ratio == nil || !row.Ratio.Bounded() {
+			return 0
+		}
+		out = math.Max(out, row.Ratio.HalfWidth())
+	}
+	return out
+}
+
+// parted parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
+func parted(s string) (value, brackets string) {
+	i, j := strings.Index(s, " ["), strings.Index(s, "]")
+	if i < 0 || j < i {
+		return s, ""
+	}
+	return s[:i] + s[j+1:], s[i+1 : j+1]
+}
+
+// feeds are the live views, one feed a run, however many watch it.
+type feeds struct {
+	s        *Server
+	mu       sync.Mutex
+	all      map[string]*feed
+	watchers int
+	end      context.Context
+	close    context.CancelFunc
+}
+
+func (f *feeds) init(s *Server) {
+	f.s, f.all = s, map[string]*feed{}
+	f.end, f.close = context.WithCancel(context.Background())
+}
+
+// A feed reads what one run adds, and hands each new state of the page to those who watch.
+type feed struct {
+	watchers map[chan message]bool
+	last     message
+	stop     context.CancelFunc
+}
+
+// message is one event: the middle of the page, or the end of the run.
+type message struct {
+	id    int // Seq of the newest trial
+	event string
+	data  []byte
+}
+
+var errCrowd = problem{errors.New("too many live views are open"), http.StatusServiceUnavailable}
+
+// watch joins the feed of a run. leave must be called.
+func (f *feeds) watch(id string) (news <-chan message, leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watchers >= mostWatchers {
+		return nil, nil, errCrowd
+	}
+	one := f.all[id]
+	if one == nil {
+		ctx, stop := context.WithCancel(f.end)
+		one = &feed{watchers: map[chan message]bool{}, stop: stop}
+		f.all[id] = one
+		go f.follow(ctx, id, one)
+	}
+	c := make(chan message, 1)
+	if one.last.event != "" {
+		c <- one.last
+	}
+	one.watchers[c] = true
+	f.watchers++
+	return c, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(one.watchers, c)
+		f.watchers--
+		if len(one.watchers) == 0 {
+			one.stop()
+			if f.all[id] == one {
+				delete(f.all, id)
+			}
+		}
+	}, nil
+}
+
+// tell gives every watcher the newest message; who has not read the one before gets only this.
+func (f *feeds) tell(one *feed, m message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one.last = m
+	for c := range one.watchers {
+		select {
+		case <-c:
+		default:
+		}
+		c <- m
+	}
+}
+
+// follow asks for the state of the run and reads what is new.
+func (f *feeds) follow(ctx context.Context, id string, one *feed) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var trials []*iotax.Trial
+	seen := store.State{Last: math.MinInt}
+	for {
+		st, err := f.s.Store.State(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			f.tell(one, message{event: "end", data: []byte("removed")})
+			return
+		case err != nil && ctx.Err() == nil:
+			f.s.Log("live view of %s: %v", id, err) // a store that is locked for long is looked at again
+		case err == nil && st != seen:
+			if trials, err = f.news(ctx, one, id, st, trials); err != nil {
+				if ctx.Err() == nil {
+					f.s.Log("live view of %s: %v", id, err)
+				}
+				break
+			}
+			seen = st
+			if st.Status != iotax.Running {
+				f.tell(one, message{id: st.Last, event: "end", data: []byte(st.Status)})
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// news reads the trials that were added, and tells what the page shows now.
+func (f *feeds) news(ctx context.Context, one *feed, id string, st store.State, trials []*iotax.Trial) ([]*iotax.Trial, error) {
+	after := math.MinInt
+	run, err := f.s.Store.Get(ctx, id)
+	if err != nil {
+		return trials, err
+	}
+	if run.Environment["shards"] != "" { // the numbers of what several processes measure do not ascend with time
+		trials = nil
+	}
+	if len(trials) > 0 {
+		after = trials[len(trials)-1].Seq
+	}
+	for t, err := range f.s.Store.After(ctx, id, after, store.Brief) {
+		if err != nil {
+			return trials, err
+		}
+		trials = append(trials, t)
+	}
+	var b bytes.Buffer
+	if err := f.s.pages.ExecuteTemplate(&b, "live-run", f.s.liveView(run, report.New(run, slices.Clone(trials)))); err != nil {
+		return trials, err
+	}
+	f.tell(one, message{id: st.Last, event: "run", data: b.Bytes()})
+	return trials, nil
+}
+
+// events streams a live view as server-sent events.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	news, leave, err := s.feeds.watch(run.ID)
+	if err != nil {
+		w.Header().Set("Retry-After", "30")
+		return err
+	}
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps events back
+	out := http.NewResponseController(w)
+	send := func(text string) bool {
+		// A visitor who does not read must not hold the connection for ever.
+		if out.SetWriteDeadline(time.Now().Add(2*beat)) != nil {
+			return false
+		}
+		_, err := w.Write([]byte(text))
+		return err == nil && out.Flush() == nil
+	}
+	if !send("retry: 2000\n\n") {
+		return nil
+	}
+	pulse := time.NewTicker(beat)
+	defer pulse.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-s.feeds.end.Done():
+			return nil
+		case <-pulse.C:
+			if !send(": still here\n\n") {
+				return nil
+			}
+		case m := <-news:
+			data := strings.ReplaceAll(strings.ReplaceAll(string(m.data), "\r", ""), "\n", "\ndata: ")
+			if !send(fmt.Sprintf("event: %s\nid: %d\ndata: %s\n\n", m.event, m.id, data)) || m.event == "end" {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"html/template"
+	"net/http"
+	"net/url"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/internal/report/html"
+	"iotax/internal/store"
+)
+
+type barView struct {
+	ID, Name string
+	Running  bool
+	Trends   string
+	Earlier  string // what compares it with the run of that name before it
+	JSON     string
+}
+
+// run shows the report of a run: the page that `iotax report -o x.html` writes, with a bar above it.
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if run.ID != r.PathValue("id") { // latest, a name, the beginning of an id
+		http.Redirect(w, r, "/runs/"+url.PathEscape(run.ID), http.StatusFound)
+		return nil
+	}
+	done, err := s.work(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	rep, err := s.report(r.Context(), run, store.Full)
+	if err != nil {
+		return err
+	}
+	bar := barView{ID: run.ID, Name: format.Clean(run.Name), Running: run.Status == iotax.Running, JSON: "/api/runs/" + url.PathEscape(run.ID)}
+	if run.Name != "" {
+		bar.Trends = "/trends?" + url.Values{"name": {run.Name}}.Encode()
+		before, _, err := s.Store.Find(r.Context(), store.Query{Name: run.Name, Before: run.Start, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(before) > 0 {
+			bar.Earlier = "/compare?" + url.Values{"run": {before[0].ID, run.ID}}.Encode()
+		}
+	}
+	var top, page bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
+		return err
+	}
+	frame := html.Frame{Head: s.frame.head, Top: template.HTML(top.String())} // escaped by the template
+	if !bar.Running {                                                         // half a run is no point of a trend
+		frame.Trend = trendsOf(false, run)
+	}
+	if err := html.Page(&page, rep, frame); err != nil {
+		return err
+	}
+	s.framed(w, page.Bytes())
+	return nil
+}
+
+// framed sends a page of the package report, with the policy for the bar that it has above it.
+func (s *Server) framed(w http.ResponseWriter, page []byte) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", s.frame.policy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page) // a visitor who went away needs no page
+}
+
+// report computes the report of a run from the store.
+func (s *Server) report(ctx context.Context, run *iotax.Run, depth store.Depth) (*report.Report, error) {
+	return report.From(run, s.Store.Parts(ctx, run.ID, "", depth))
+}

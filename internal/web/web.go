@@ -1,0 +1,361 @@
+// Package web serves what a store holds to a browser: the history, the report of each run, comparisons,
+// the trend of a cell, and a run while it goes on. It only reads. Pages are made on the server and can be
+// read without scripts; what scripts there are come from the same place, and nothing is fetched from elsewhere.
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/internal/report/html"
+	"iotax/internal/store"
+)
+
+// Options are what a server is told.
+type Options struct {
+	Store   *store.Store
+	Version string // of iotax
+
+	// Token is what a visitor must show; "" lets everyone in who can connect, and Listen then takes loopback
+	// addresses alone.
+	Token string
+
+	// Hosts are names, beside addresses and localhost, under which the server may be reached: that of a
+	// proxy in front of it.
+	Hosts []string
+
+	// Measure reads how a run measures out of its plan, for the progress of one that goes on.
+	Measure func(*iotax.Run) (plan.Measure, error)
+
+	// Log is told of failures that are the server's own.
+	Log func(format string, args ...any)
+}
+
+// LeastToken is the length from which a token cannot be guessed through a server that answers slowly.
+const LeastToken = 16
+
+// A Server answers requests about a store.
+type Server struct {
+	Options
+	pages   *template.Template
+	statics map[string]static // by path
+	css, js string            // paths of the two
+	gate    gate
+	frame   frame
+	feeds   feeds
+	points  points
+	busy    chan struct{} // room for the pages that are work
+	now     func() time.Time
+}
+
+//go:embed pages
+var pageFiles embed.FS
+
+//go:embed static/app.css
+var appCSS string
+
+//go:embed static/app.js
+var appJS string
+
+//go:embed static/icon.svg
+var icon string
+
+// static is a file that never changes under its name.
+type static struct {
+	body []byte
+	kind string
+}
+
+// heavyPages is how many reports, comparisons and trends are computed at a time. The rest waits: what is being
+// measured beside the server must not see a crowd.
+const heavyPages = 2
+
+// New makes a server. It does not listen yet.
+func New(o Options) (*Server, error) {
+	if o.Token != "" && len(o.Token) < LeastToken {
+		return nil, &iotax.Error{Op: "serve", On: "token", Err: fmt.Errorf("it has %d characters, and fewer than %d can be guessed", len(o.Token), LeastToken),
+			Mend: "make one: head -c 24 /dev/urandom | base64"}
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	s := &Server{Options: o, statics: map[string]static{}, busy: make(chan struct{}, heavyPages), now: time.Now}
+	s.css = s.static("css", "text/css; charset=utf-8", html.CSS()+appCSS)
+	s.js = s.static("js", "text/javascript; charset=utf-8", appJS)
+	s.static("svg", "image/svg+xml", icon)
+	var err error
+	if s.pages, err = template.New("").Funcs(functions).ParseFS(pageFiles, "pages/*.html"); err != nil {
+		return nil, err
+	}
+	if s.gate, err = newGate(o.Token, o.Hosts); err != nil {
+		return nil, err
+	}
+	if s.frame, err = newFrame(s.pages); err != nil {
+		return nil, err
+	}
+	s.feeds.init(s)
+	s.points.all = map[pointKey]point{}
+	return s, nil
+}
+
+// functions are what templates may call.
+var functions = template.FuncMap{
+	"f":   func(x float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", x), ".00") },
+	"add": func(a, b float64) float64 { return a + b },
+}
+
+func (s *Server) static(ending, kind, text string) string {
+	sum := sha256.Sum256([]byte(text))
+	path := "/static/" + hex.EncodeToString(sum[:6]) + "." + ending
+	s.statics[path] = static{[]byte(text), kind}
+	if ending == "svg" {
+		s.statics["/favicon.ico"] = static{[]byte(text), kind}
+	}
+	return path
+}
+
+// Listen opens the address to serve at. Without a token it must be a loopback address.
+func Listen(ctx context.Context, address, token string) (net.Listener, error) {
+	fail := func(err error, mend string) (net.Listener, error) {
+		return nil, &iotax.Error{Op: "serve", On: address, Err: err, Mend: mend}
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fail(errors.New("this is no HOST:PORT"), "--listen 127.0.0.1:8080")
+	}
+	if token == "" {
+		ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+		if host == "" || err != nil {
+			ips = []net.IPAddr{{IP: net.IPv4zero}}
+		}
+		for _, ip := range ips {
+			if !ip.IP.IsLoopback() {
+				return fail(errors.New("others could reach it, and no token is set"),
+					"listen on 127.0.0.1 (and come through ssh -L), or put a token into a file and name it: --token-file FILE")
+			}
+		}
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return fail(err, "name another address: --listen 127.0.0.1:0 takes a free port")
+	}
+	return l, nil
+}
+
+// patience is how long open requests have to end once the server is told to.
+const patience = 5 * time.Second
+
+// Serve answers on l until ctx is done, lets requests under way end, and returns nil then.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers share cookies between ports
+	}
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	srv := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      60 * time.Second, // live views extend theirs
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		BaseContext:       func(net.Listener) context.Context { return requests },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return &iotax.Error{Op: "serve", On: l.Addr().String(), Err: err}
+	case <-ctx.Done():
+	}
+	s.feeds.close() // live views never end by themselves
+	stop, cancel := context.WithTimeout(requests, patience)
+	defer cancel()
+	if err := srv.Shutdown(stop); err != nil {
+		end()
+		return errors.Join(srv.Close())
+	}
+	return nil
+}
+
+// Handler is the server as one handler, with all that guards it.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.page(s.history))
+	mux.HandleFunc("GET /runs/{id}", s.page(s.run))
+	mux.HandleFunc("GET /runs/{id}/live", s.page(s.live))
+	mux.HandleFunc("GET /runs/{id}/events", s.page(s.events))
+	mux.HandleFunc("GET /compare", s.page(s.compare))
+	mux.HandleFunc("GET /trends", s.page(s.trends))
+	mux.HandleFunc("GET /trend", s.page(s.trend))
+	mux.HandleFunc("GET /api/runs", s.api(s.apiRuns))
+	mux.HandleFunc("GET /api/runs/{id}", s.api(s.apiRun))
+	mux.HandleFunc("GET /api/runs/{id}/state", s.api(s.apiState))
+	mux.HandleFunc("GET /api/compare", s.api(s.apiCompare))
+	mux.HandleFunc("GET /api/trend", s.api(s.apiTrend))
+	mux.HandleFunc("GET /login", s.loginForm)
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("POST /logout", s.logout)
+	for path := range s.statics {
+		mux.HandleFunc("GET "+path, s.file)
+	}
+	return s.guard(mux)
+}
+
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	f := s.statics[r.URL.Path]
+	w.Header().Set("Content-Type", f.kind)
+	if r.URL.Path != "/favicon.ico" {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(f.body) // a visitor who went away needs nothing
+}
+
+// problem is an error with the status that says it.
+type problem struct {
+	error
+	status int
+}
+
+func (p problem) Unwrap() error { return p.error }
+
+func wrong(format string, args ...any) error {
+	return problem{fmt.Errorf(format, args...), http.StatusBadRequest}
+}
+
+func (s *Server) statusOf(r *http.Request, err error) int {
+	var p problem
+	switch {
+	case errors.As(err, &p):
+		return p.status
+	case errors.Is(err, store.ErrNotFound):
+		return http.StatusNotFound
+	}
+	if r.Context().Err() == nil {
+		s.Log("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	return http.StatusInternalServerError
+}
+
+// page turns the error of a handler that wrote nothing yet into a page.
+func (s *Server) page(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := h(w, r)
+		if err == nil {
+			return
+		}
+		status := s.statusOf(r, err)
+		what, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
+		s.write(w, r, status, "error.html", errorView{view: s.view(r, http.StatusText(status), ""), Status: status, What: format.Clean(what), Mend: format.Clean(mend)})
+	}
+}
+
+type errorView struct {
+	view
+	Status     int
+	What, Mend string
+}
+
+// view is what every page has.
+type view struct {
+	CSS, JS, Title, Here, Version string
+	Locked                        bool // there is a token, so that one can log out
+}
+
+func (s *Server) view(_ *http.Request, title, here string) view {
+	return view{CSS: s.css, JS: s.js, Title: title, Here: here, Version: s.Version, Locked: s.Token != ""}
+}
+
+// buffers are used again: a page of 10,000 trials is a few megabytes.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// write sends a page whole, or the fact that it could not be made.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	b.Reset()
+	if err := s.pages.ExecuteTemplate(b, name, data); err != nil {
+		s.Log("%s: %v", r.URL.Path, err)
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// work waits for room for a page that is work. The caller calls done.
+func (s *Server) work(ctx context.Context) (done func(), err error) {
+	select {
+	case s.busy <- struct{}{}:
+		return func() { <-s.busy }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// A frame is what stands around a report: the bar, its style, and the policy under which the browser takes
+// the page's own styles and scripts and no others.
+type frame struct {
+	head   template.HTML
+	policy string
+}
+
+// newFrame learns which styles and scripts are the report's own from a report of nothing: what a run puts
+// into a page cannot add to them.
+func newFrame(pages *template.Template) (frame, error) {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, "bar-style", nil); err != nil {
+		return frame{}, err
+	}
+	f := frame{head: template.HTML(b.String())} // ours, from the binary
+	b.Reset()
+	if err := html.Page(&b, report.New(nil, nil), html.Frame{Head: f.head}); err != nil {
+		return frame{}, err
+	}
+	page := b.String()
+	f.policy = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src 'self' data: blob:" +
+		"; style-src" + hashes(page, "style") + "; script-src" + hashes(page, "script")
+	return f, nil
+}
+
+// hashes lists the inline elements of that name as sources of a policy; 'none' where there are none.
+func hashes(page, element string) string {
+	var out strings.Builder
+	for {
+		_, rest, found := strings.Cut(page, "<"+element)
+		if !found {
+			break
+		}
+		_, rest, _ = strings.Cut(rest, ">")
+		body, after, _ := strings.Cut(rest, "</"+element+">")
+		sum := sha256.Sum256([]byte(body))
+		fmt.Fprintf(&out, " 'sha256-%s'", base64.StdEncoding.EncodeToString(sum[:]))
+		page = after
+	}
+	if out.Len() == 0 {
+		return " 'none'"
+	}
+	return out.String()
+}

@@ -1,0 +1,328 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Archive is the spec of `archive: extract`: a tar archive that lies at the place is extracted beside
+// itself, or made there. Without a file it is an archive of the shape given, the same on every target
+// and in every run; the defaults are the shape of a source tree of git.
+type Archive struct {
+	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
+	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
+	Files       int           `yaml:"files" doc:"number of files of an archive that is made"`
+	Directories int           `yaml:"directories" doc:"number of directories"`
+	Size        plan.Size     `yaml:"size" doc:"bytes of all files together"`
+	Timeout     plan.Duration `yaml:"timeout" doc:"how long one trial may take"`
+}
+
+func newArchive() any {
+	return &Archive{Do: "extract", Files: 4294, Directories: 213, Size: 43e6, Timeout: plan.Duration(10 * time.Minute)}
+}
+
+// SetScalar takes extract, create, or the name of an archive to extract.
+func (s *Archive) SetScalar(text string) error {
+	switch text {
+	case "extract", "create":
+		s.Do = text
+	default:
+		if !strings.Contains(text, ".") {
+			return &plan.ValueError{Msg: fmt.Sprintf("%q is neither extract nor create nor the name of an archive", text), Mend: "archive: extract"}
+		}
+		s.File = text
+	}
+	return nil
+}
+
+// HostFiles makes it a plan.Filer.
+func (s *Archive) HostFiles() []*string { return []*string{&s.File} }
+
+// Validate finds what is out of range.
+func (s *Archive) Validate() error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: fmt.Sprintf(format, args...)})
+	}
+	if s.Files < 1 || s.Files > 1e6 {
+		bad("files", "%d is not a number from 1 to 1000000", s.Files)
+	}
+	if s.Directories < 1 || s.Directories > 1e5 {
+		bad("directories", "%d is not a number from 1 to 100000", s.Directories)
+	}
+	if s.Size < plan.Size(s.Files) || s.Size > plan.Size(maxUnpacked) {
+		bad("size", "%v is less than a byte a file, or more than %v", s.Size, plan.Size(maxUnpacked))
+	}
+	if s.Timeout <= 0 {
+		bad("timeout", "it must be more than nothing")
+	}
+	return errors.Join(errs...)
+}
+
+// Scale makes the archive smaller or larger; a file stays as it is.
+func (s *Archive) Scale(by float64) {
+	s.Files = max(1, int(float64(s.Files)*by))
+	s.Directories = max(1, int(float64(s.Directories)*by))
+	s.Size = max(plan.Size(s.Files), plan.Size(float64(s.Size)*by))
+}
+
+type archive struct {
+	name    string
+	spec    *Archive
+	path    string // of the named archive
+	content *content
+}
+
+var (
+	_ iotax.Workload  = (*archive)(nil)
+	_ iotax.Completer = (*archive)(nil)
+	_ iotax.Stager    = (*archive)(nil)
+	_ iotax.Sizer     = (*archive)(nil)
+	_ iotax.Looker    = (*archive)(nil)
+)
+
+func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
+	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
+}
+
+func (a *archive) Metrics() []string    { return []string{"duration", "sync.duration"} }
+func (a *archive) Limit() time.Duration { return time.Duration(a.spec.Timeout) }
+
+// Space is the archive and twice its files, each in blocks of 4 KiB.
+func (a *archive) Space() int64 {
+	if st, err := os.Stat(a.path); a.path != "" && err == nil {
+		return 12 * st.Size() // text in a compressed archive is four to six times as large
+	}
+	return 3*int64(a.spec.Size) + 2*8192*int64(a.spec.Files+a.spec.Directories)
+}
+
+// contents reads or makes the archive, once, and tells what is in it.
+func (a *archive) contents(ctx context.Context) (*content, error) {
+	if a.content != nil {
+		return a.content, nil
+	}
+	var err error
+	if a.path == "" {
+		a.content, err = describeTar(ctx, func(w io.Writer) error { return writeTree(w, a.spec.Files, a.spec.Directories, int64(a.spec.Size)) })
+	} else {
+		a.content, err = describeTar(ctx, func(w io.Writer) error { return copyFile(w, a.path) })
+	}
+	if err != nil {
+		return nil, failed("read the archive of "+a.name, a.path, err, "a tar archive, plain or compressed by gzip, xz or zstd")
+	}
+	return a.content, nil
+}
+
+// Look reads the archive.
+func (a *archive) Look(ctx context.Context, _ iotax.Machine) error {
+	_, err := a.contents(ctx)
+	return err
+}
+
+const archiveCheck = `
+cd -- "$1" || exit 2
+for p in tar find sort xargs cat rm mkdir wc sync; do command -v $p >/dev/null || { echo "$p"; exit 3; }; done
+command -v sha256sum >/dev/null || command -v shasum >/dev/null || { echo sha256sum; exit 3; }
+[ -w . ] || exit 4`
+
+func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if t.Place.Kind != iotax.PlaceDir {
+		return on(fmt.Errorf("an archive needs a directory, and the place is a %s", t.Place.Kind), "a target with a directory")
+	}
+	if _, err := a.contents(ctx); err != nil {
+		return err
+	}
+	var out iotax.Capture
+	err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", archiveCheck, "sh", t.Place.Path}, Stdout: &out})
+	var exit *iotax.ExitError
+	if !errors.As(err, &exit) || ctx.Err() != nil {
+		return err
+	}
+	switch {
+	case exit.Code == 3:
+		return on(fmt.Errorf("it has no %s", strings.TrimSpace(out.String())), "install it on "+t.Machine.String()+"; busybox has it too")
+	case exit.Code == 4 || t.Place.ReadOnly:
+		return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory that this user can write")
+	}
+	return on(err, "")
+}
+
+// Names at the place. The tree is the one thing that a trial makes.
+const (
+	archiveTree = "iotax-tree"
+	archiveNew  = "iotax-new.tar"
+)
+
+func (a *archive) file() string { return "iotax-" + a.content.sum[:12] + ".tar" }
+
+// Prepare brings the archive to the place, and for create its files.
+func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
+	c, err := a.contents(ctx)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		return failed("bring the archive of "+a.name+" to", t.Name, err, "")
+	}
+	sizes, err := fileSizes(ctx, t, []string{a.file()})
+	if err != nil {
+		return fail(err)
+	}
+	if sizes[a.file()] != c.packed {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(c.write(w)) }()
+		err := iotax.Put(ctx, t.Machine, r, filepath.ToSlash(filepath.Join(t.Place.Path, a.file())), "600")
+		_ = r.CloseWithError(io.ErrClosedPipe)
+		if err != nil {
+			return fail(err)
+		}
+	}
+	shared.hold(t, []string{a.file()})
+	if a.spec.Do != "create" {
+		return nil
+	}
+	if err := a.Stage(ctx, t, nil); err != nil {
+		return err
+	}
+	if err := a.script(ctx, t, `rm -rf -- "$3" && mkdir -- "$3" && tar -xof "$2" -C "$3"`, nil); err != nil {
+		return fail(err)
+	}
+	return a.verifyTree(ctx, t)
+}
+
+// script runs a script in the place: $2 is the archive, $3 the tree and $4 the archive that is made.
+func (a *archive) script(ctx context.Context, t *iotax.Target, script string, out io.Writer) error {
+	return t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `cd -- "$1" || exit; ` + script, "sh", t.Place.Path, a.file(), archiveTree, archiveNew}, Stdout: out})
+}
+
+// Stage removes what the trial before has made.
+func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
+	script := `rm -rf -- "$3" && mkdir -- "$3" && sync`
+	if a.spec.Do == "create" {
+		script = `rm -f -- "$4" && sync`
+	}
+	if err := a.script(ctx, t, script, nil); err != nil {
+		return failed("clear the place of "+a.name+" on", t.Name, err, "")
+	}
+	return nil
+}
+
+// Run extracts or creates, and then syncs.
+func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o is --no-same-owner, in busybox too
+	if a.spec.Do == "create" {
+		args = []string{"tar", "-cf", archiveNew, "-C", archiveTree, "."}
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts["archive"] = fmt.Sprintf("%d files, %d directories, %v", a.content.files, a.content.dirs, plan.Size(a.content.bytes))
+	raw := &head{limit: rawLimit}
+	fail := func(what string, err error) error {
+		out.Raw = raw.Bytes()
+		if ctx.Err() != nil {
+			return err
+		}
+		return failed(what+" for "+a.name+" on", t.Name, err, "")
+	}
+	took, err := timed(ctx, t.Machine, out, func() (int, error) {
+		return a.content.files, t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: t.Place.Path, Stdout: raw, Stderr: raw})
+	})
+	if err != nil {
+		return fail(a.spec.Do, err)
+	}
+	begun := time.Now()
+	if err := a.script(ctx, t, "sync", raw); err != nil {
+		return fail("sync", err)
+	}
+	synced := time.Since(begun)
+	out.Raw = raw.Bytes()
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+	}
+	add("sync.duration", synced.Seconds(), iotax.Seconds, iotax.Down)
+	add("synced.duration", (took + synced).Seconds(), iotax.Seconds, iotax.Down)
+	add("archive.files", float64(a.content.files)/took.Seconds(), iotax.PerSecond, iotax.Up)
+	add("archive.bandwidth", float64(a.content.bytes)/took.Seconds(), iotax.BytesPerSecond, iotax.Up)
+	return nil
+}
+
+// Unstage looks at what the trial made: outside of its time, and before it is removed.
+func (a *archive) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if out.Err != "" || len(out.Values) == 0 {
+		return nil
+	}
+	if a.spec.Do == "create" {
+		return a.verifyNew(ctx, t)
+	}
+	return a.verifyTree(ctx, t)
+}
+
+// sumScript prints the number of files and of directories, and the SHA-256 of all files, one behind the other in
+// the order of their names.
+const sumScript = `cd -- "$3" && find . -type f | wc -l && find . -type d | wc -l &&
+sum() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi; } &&
+find . -type f | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cat -- | sum`
+
+func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
+	var out iotax.Capture
+	err := a.script(ctx, t, sumScript, &out)
+	if err == nil {
+		f := strings.Fields(out.String())
+		switch {
+		case len(f) < 3:
+			err = fmt.Errorf("it cannot be read: %q", out.String())
+		case f[0] != strconv.Itoa(a.content.files):
+			err = fmt.Errorf("%s files in place of %d", f[0], a.content.files)
+		case f[1] != strconv.Itoa(a.content.dirs+1): // and the tree itself
+			err = fmt.Errorf("%s directories in place of %d", f[1], a.content.dirs+1)
+		case f[2] != a.content.sum:
+			err = errors.New("the files are not what is in the archive")
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return failed("verify what "+a.name+" extracted on", t.Name, err, "the place or its share lost data: trust nothing there")
+	}
+	return err
+}
+
+func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
+	var out iotax.Capture
+	err := a.script(ctx, t, `tar -tf "$4" | grep -vc '/$'`, &out)
+	if n := strings.TrimSpace(out.String()); err == nil && n != strconv.Itoa(a.content.files) {
+		err = fmt.Errorf("it lists %s files in place of %d", n, a.content.files)
+	}
+	if err != nil && ctx.Err() == nil {
+		return failed("verify what "+a.name+" created on", t.Name, err, "the place or its share lost data: trust nothing there")
+	}
+	return err
+}
+
+// Cleanup removes all that was made, and the archive unless another workload has a use for it.
+func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
+	if a.content == nil {
+		return nil
+	}
+	err := a.script(ctx, t, `rm -rf -- "$3" "$4"`, nil)
+	if files := shared.release(t, []string{a.file()}); len(files) > 0 {
+		err = errors.Join(err, removeFiles(ctx, t, files))
+	}
+	if err != nil {
+		return failed("remove what "+a.name+" made on", t.Name, err, "")
+	}
+	return nil
+}

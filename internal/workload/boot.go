@@ -1,0 +1,314 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Boot is the spec of `boot: {}`: the target's machine is booted once more, beside itself, and its timeline
+// told. A trial is cold when the kernel, the image and what else is read have left this host's page cache.
+type Boot struct {
+	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the machine that was booted"`
+	Root    string        `yaml:"root" doc:"root file system that the machine goes on with, on the target's share or disk: python (this host's Python with a small web application), or a directory of this host, which is copied there"`
+	Run     string        `yaml:"run" doc:"with root: the program that is started there, up to its first answer over HTTP; {port} is where it listens"`
+	Timeout plan.Duration `yaml:"timeout" doc:"how long one boot may take"`
+}
+
+func newBoot() any { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
+
+// HostFiles makes it a plan.Filer.
+func (s *Boot) HostFiles() []*string {
+	if s.Root == pythonRoot {
+		return nil
+	}
+	return []*string{&s.Root}
+}
+
+// Tools makes it a plan.Tooler: beside the first guest, a second one has an overlay of the disk.
+func (s *Boot) Tools() []string {
+	if s.Root == "" {
+		return nil
+	}
+	return []string{"qemu-img"}
+}
+
+// Validate finds what is out of range.
+func (s *Boot) Validate() error {
+	words, err := splitWords(s.Run)
+	switch {
+	case s.Timeout <= 0:
+		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Mend: "as in 5m"}
+	case s.Root == "" && s.Run != "":
+		return &plan.FieldError{Field: "run", Msg: "there is no root to run it on", Mend: "root: /path/of/a/tree, or the workload app"}
+	case s.Root == pythonRoot && s.Run != "":
+		return &plan.FieldError{Field: "run", Msg: "the root python has a program of its own", Mend: "leave it out, or name a directory as root"}
+	case s.Root != "" && s.Mount:
+		return &plan.FieldError{Field: "mount", Msg: "a root is mounted anyway", Mend: "leave it out"}
+	case s.Root != "" && s.Root != pythonRoot && !plan.IsPath(s.Root):
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Mend: "as in ./root, from the plan's folder"}
+	case s.Root != "" && s.Root != pythonRoot && (err != nil || len(words) == 0 || !strings.Contains(s.Run, "{port}")):
+		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Mend: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
+	}
+	return nil
+}
+
+type boot struct {
+	name   string
+	spec   *Boot
+	booted iotax.Machine // of the trial at hand
+	root   *rootTree     // nil without one
+}
+
+var (
+	_ iotax.Workload   = (*boot)(nil)
+	_ iotax.Completer  = (*boot)(nil)
+	_ iotax.Stager     = (*boot)(nil)
+	_ iotax.ColdReader = (*boot)(nil)
+)
+
+func openBoot(w plan.Workload, s *Boot, e Env) (iotax.Workload, error) {
+	b := &boot{name: w.Name, spec: s}
+	if s.Root != "" {
+		b.root = &rootTree{from: s.Root, run: s.Run, env: e, frozen: map[*iotax.Target]bool{}}
+	}
+	return b, s.Validate()
+}
+
+// Metrics are the whole boot, and the mount where one was asked for.
+func (b *boot) Metrics() []string {
+	if b.root != nil {
+		return []string{"duration", "mount.duration", "pivot.duration", "app.duration"}
+	}
+	if b.spec.Mount {
+		return []string{"duration", "mount.duration"}
+	}
+	return []string{"duration"}
+}
+
+func (b *boot) Limit() time.Duration { return time.Duration(b.spec.Timeout) }
+
+// ColdFiles are those that the machine boots from.
+func (b *boot) ColdFiles(t *iotax.Target) []string {
+	if r, ok := t.Machine.(iotax.Restarter); ok {
+		return r.BootFiles()
+	}
+	return nil
+}
+
+// Space is what the root takes.
+func (b *boot) Space() int64 {
+	var sum int64
+	for _, f := range b.Files() {
+		sum += f.Size
+	}
+	return sum
+}
+
+// Files are the root, for places that cannot be written later.
+func (b *boot) Files() []iotax.File {
+	if b.root == nil {
+		return nil
+	}
+	f, err := b.root.file()
+	if err != nil {
+		return nil // Check tells
+	}
+	return []iotax.File{f}
+}
+
+// shareTypes are the file systems that a second guest can mount beside the first.
+var shareTypes = []string{"virtiofs", "9p", "nfs", "nfs4"}
+
+func (b *boot) Check(_ context.Context, t *iotax.Target) error {
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + b.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if _, ok := t.Machine.(iotax.Restarter); !ok {
+		return on(fmt.Errorf("iotax cannot boot %s", t.Machine), "compare guests with each other: the first of them is the baseline")
+	}
+	if b.root != nil {
+		if _, err := b.root.file(); err != nil {
+			return failed("check "+b.name+" on", t.Name, err, "")
+		}
+		if _, err := b.root.on(t); err != nil {
+			return on(err, "root: is for shares, disks and NFS")
+		}
+	}
+	if fs := t.Place.Facts["filesystem"]; b.spec.Mount && !slices.Contains(shareTypes, fs) {
+		return on(fmt.Errorf("the place is on %s, which cannot be mounted a second time", fs), "mount: true is for shares")
+	}
+	return nil
+}
+
+// Prepare brings the root to the place.
+func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
+	if b.root == nil {
+		return nil
+	}
+	if err := b.root.bring(ctx, t); err != nil {
+		return failed("bring the root of "+b.name+" to", t.Name, err, "")
+	}
+	return nil
+}
+
+// Stage makes a disk that two guests are to look at stand still.
+func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
+	if b.root == nil {
+		return nil
+	}
+	return b.root.freeze(ctx, t)
+}
+
+// Run boots the machine, and leaves it to Unstage to end it.
+func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	r, ok := t.Machine.(iotax.Restarter)
+	if !ok {
+		return b.Check(ctx, t)
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	var root *iotax.Root
+	if b.root != nil {
+		var err error
+		if root, err = b.root.on(t); err != nil {
+			return err
+		}
+		out.Facts["root"] = strings.Join([]string{root.Type, root.Source, root.Path, root.Options}, " ")
+		out.Facts["command"] = iotax.QuoteAll(root.Run)
+	}
+	m, err := r.Restart(ctx, root)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return failed("boot for "+b.name+" on", t.Name, err, "")
+	}
+	b.booted = m
+	again, ok := m.(iotax.Booter)
+	if !ok || len(again.Boot()) == 0 {
+		return failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
+	}
+	phases := again.Boot()
+	add := func(name string, d time.Duration) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
+	}
+	add("duration", phases[len(phases)-1].At)
+	for i, p := range phases {
+		if i > 0 {
+			add("boot."+p.Name, p.At)
+		}
+	}
+	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	if d, ok := m.(iotax.Describer); ok {
+		for _, k := range []string{"accel", "kernel", "cmdline"} {
+			if v := d.Facts()[k]; v != "" {
+				out.Facts["boot."+k] = v
+			}
+		}
+	}
+	if b.root != nil {
+		at := map[string]time.Duration{}
+		for _, p := range phases {
+			at[p.Name] = p.At
+		}
+		add("mount.duration", at["root"]-at["mount"])
+		add("pivot.duration", at["pivot"]-at["root"])
+		add("app.duration", at["answer"]-at["pivot"])
+	}
+	if !b.spec.Mount {
+		return nil
+	}
+	took, err := b.mount(ctx, m, t)
+	if err != nil {
+		return failed("mount for "+b.name+" on", t.Name, err, "")
+	}
+	add("mount.duration", took)
+	return nil
+}
+
+// mount mounts t's share at another place of m, and lists its root, so that it has answered once. Reaching
+// the machine is taken off.
+func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (time.Duration, error) {
+	f := t.Place.Facts
+	const at = "/tmp/iotax-mount"
+	if _, err := iotax.Output(ctx, m, "mkdir", "-p", at); err != nil {
+		return 0, err
+	}
+	args := []string{"mount", "-t", f["filesystem"]}
+	if o := mountOptions(f); o != "" {
+		args = append(args, "-o", o)
+	}
+	args = append(args, f["filesystem.source"], at)
+	start, err := emptyCommand(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if _, err := iotax.Output(ctx, m, "sh", "-c", iotax.QuoteAll(args)+" && ls "+at+" >/dev/null"); err != nil {
+		return 0, err
+	}
+	return max(time.Microsecond, time.Since(begun)-start), nil
+}
+
+// mountOptions are those options of a mounted share that a second mount of it takes: all but those that the
+// kernel tells and does not take back.
+func mountOptions(facts map[string]string) string {
+	var out []string
+	for o := range strings.SplitSeq(facts["filesystem.options"], ",") {
+		key, _, _ := strings.Cut(o, "=")
+		switch fs := facts["filesystem"]; {
+		case fs == "9p" && slices.Contains([]string{"version", "msize", "cache", "access"}, key):
+		case strings.HasPrefix(fs, "nfs") && !slices.Contains([]string{"rw", "ro", "relatime", "noatime", "namlen", "softreval"}, key):
+		default:
+			continue
+		}
+		out = append(out, o)
+	}
+	if facts["filesystem"] == "9p" {
+		out = append([]string{"trans=virtio"}, out...)
+	}
+	return strings.Join(out, ",")
+}
+
+func (b *boot) Unstage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
+	return b.end(ctx, t)
+}
+
+// Cleanup ends the machine that a trial booted, if one was cut off, and removes the root.
+func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
+	err := b.end(ctx, t)
+	if b.root == nil {
+		return err
+	}
+	if rerr := b.root.remove(ctx, t); rerr != nil {
+		err = errors.Join(err, failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
+	}
+	return err
+}
+
+// end ends the machine of a trial, and lets the disk that it was booted from go on.
+func (b *boot) end(ctx context.Context, t *iotax.Target) error {
+	m := b.booted
+	b.booted = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	var err error
+	if m != nil {
+		err = m.Close(ctx)
+	}
+	if b.root != nil {
+		err = errors.Join(err, b.root.thaw(ctx, t))
+	}
+	if err != nil {
+		return failed("end what "+b.name+" booted beside", t.Name, err, "")
+	}
+	return nil
+}

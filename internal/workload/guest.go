@@ -1,0 +1,291 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Guest is `guest: {…}`: a virtual machine on the target's machine that lives on the target's NBD export: its root disk is the
+// first part of that, its data disk the rest, which is plugged in while it starts. It is started, waited for, and
+// measured inside, once a trial.
+type Guest struct {
+	Memory plan.Size     `yaml:"memory" doc:"memory of the guest"`
+	CPUs   int           `yaml:"cpus" doc:"its virtual CPUs"`
+	Accel  string        `yaml:"accel" doc:"auto takes what works; kvm, hvf or tcg (emulation) insist" enum:"auto,kvm,hvf,tcg"`
+	Root   plan.Size     `yaml:"root" doc:"size of the guest's root disk"`
+	Size   plan.Size     `yaml:"size" doc:"size of the test files on the guest's data disk and on its root disk"`
+	Kernel string        `yaml:"kernel" doc:"kernel to boot, a file of this host with its modules beside it; empty takes one that the target's machine has, else this host's. It is carried there"`
+	Each   plan.Duration `yaml:"each" doc:"how long each of the fio jobs inside runs: three on the data disk, a read on the root disk"`
+}
+
+// guestTools are what starts the guest, with their packages. The target's machine has the architecture of this one.
+func guestTools() map[string]string {
+	if runtime.GOARCH == "arm64" {
+		return map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-aarch64": "qemu-system-arm"}
+	}
+	return map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-x86_64": "qemu-system-x86"}
+}
+
+// Tools makes it a plan.Tooler.
+func (s *Guest) Tools() []string { return slices.Sorted(maps.Keys(guestTools())) }
+
+func newGuest() any {
+	return &Guest{Memory: 512 << 20, CPUs: 1, Accel: "auto", Root: 256 << 20, Size: 64 << 20, Each: plan.Duration(2 * time.Second)}
+}
+
+// Scale makes the test file and the jobs smaller or larger.
+func (s *Guest) Scale(by float64) {
+	s.Size = max(16<<20, plan.Size(float64(s.Size)*by)>>20<<20)
+	s.Each = max(plan.Duration(time.Second), plan.Duration(float64(s.Each)*by))
+}
+
+// leastGuest is what the micro-guest needs of memory.
+const leastGuest = 256 << 20
+
+// Validate refuses what no guest can be.
+func (s *Guest) Validate() error {
+	switch {
+	case s.Memory < leastGuest || s.Memory%(1<<20) != 0:
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
+	case s.CPUs < 1 || s.CPUs > 255:
+		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
+	case s.Root < 64<<20 || s.Root%(1<<20) != 0:
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Root), Mend: "256MiB is enough for the programs that a guest gets"}
+	case s.Size < 1<<20 || s.Size%(1<<20) != 0:
+		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 64MiB"}
+	case s.Each < plan.Duration(100*time.Millisecond):
+		return &plan.FieldError{Field: "each", Msg: "is too short", Mend: "1s or more"}
+	}
+	return nil
+}
+
+// HostFiles makes it a plan.Filer.
+func (s *Guest) HostFiles() []*string { return []*string{&s.Kernel} }
+
+// GuestJob is what the agent on the target's machine is asked: what it lacks, to write the root disk, or to start a guest on that
+// and measure.
+type GuestJob struct {
+	Look   bool          `json:"look,omitempty"`
+	Kit    string        `json:"kit,omitempty"`    // sum of what this host sent for it
+	Kernel string        `json:"kernel,omitempty"` // file there; empty is the kit's, or what is found
+	URL    string        `json:"url"`              // of the export
+	Write  bool          `json:"write,omitempty"`
+	Root   int64         `json:"root"` // bytes from the export's start that are the root disk
+	Data   int64         `json:"data"` // bytes after those that are the data disk
+	Memory int64         `json:"memory"`
+	CPUs   int           `json:"cpus"`
+	Accel  string        `json:"accel"`
+	Size   int64         `json:"size"`
+	Each   time.Duration `json:"each"`
+	Seed   uint64        `json:"seed"`
+}
+
+// GuestResult is what came of it. Phases count from the start of QEMU.
+type GuestResult struct {
+	Phases []iotax.Phase     `json:"phases"`
+	Values []iotax.Value     `json:"values"`
+	Facts  map[string]string `json:"facts"`
+	Lacks  GuestLacks        `json:"lacks,omitzero"` // what a look found
+	Have   bool              `json:"have,omitempty"` // the kit that a look asked for is there
+	Error  string            `json:"error,omitempty"`
+	Mend   string            `json:"mend,omitempty"`
+}
+
+// GuestLacks is what a machine has not of what a guest on it is started from.
+type GuestLacks struct {
+	Kernel   string   `json:"kernel,omitempty"`   // why none will do; "" is that it has one
+	Programs []string `json:"programs,omitempty"` // of those that the root disk is made of, and by
+}
+
+// A GuestKit is that from this host.
+type GuestKit struct {
+	Sum  string
+	Size int64 // bytes
+	Send func(ctx context.Context, w io.Writer) error
+}
+
+// AgentGuest and AgentKit are the agent's jobs of those names: what a GuestJob says, and to keep a kit, whose sum is the first line.
+// They need machines, which this package does not know: the command does them.
+const (
+	AgentGuest = "guest"
+	AgentKit   = "kit"
+)
+
+// The phases of a guest trial.
+const (
+	PhaseDisk   = "disk.attached" // QEMU has taken the data disk, by its control protocol (QMP)
+	PhaseUp     = "guest.up"      // it can be logged into
+	PhaseSeen   = "disk.seen"     // the data disk answered the guest's first read
+	PhaseResult = "result"        // the jobs inside are done
+)
+
+func openGuest(w plan.Workload, s *Guest, e Env) (iotax.Workload, error) {
+	return &guestOnTop{name: w.Name, spec: *s, env: e, kits: map[*iotax.Target]string{}}, nil
+}
+
+type guestOnTop struct {
+	name string
+	spec Guest
+	env  Env
+	kits map[*iotax.Target]string // sums of what was carried there
+}
+
+func (w *guestOnTop) Metrics() []string {
+	return []string{PhaseDisk, PhaseUp, PhaseResult, "write.bandwidth", "read.bandwidth", "read.iops", "root.read.bandwidth"}
+}
+
+// data is the size of the data disk: the file, and room for the file system around it.
+func (w *guestOnTop) data() int64 { return int64(w.spec.Size)*5/4 + 128<<20 }
+
+func (w *guestOnTop) Space() int64 { return int64(w.spec.Root) + w.data() }
+
+func (w *guestOnTop) Limit() time.Duration { return 5*time.Minute + 10*time.Duration(w.spec.Each) }
+
+func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if !isNBD(t.Place) {
+		return on(fmt.Errorf("%s is no NBD export", t.Place.Path), "a target {nbd: …}, and at: its name")
+	}
+	if t.Place.ReadOnly {
+		return on(errors.New("a file system is made on the disk, and the export is only read"), "nbd: {from: MACHINE}")
+	}
+	if err := suits(ctx, t.Machine); err != nil {
+		return err
+	}
+	return missingTool(ctx, t.Machine, guestTools())
+}
+
+// ask lets the agent on t's machine do j.
+func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j GuestJob) (r *GuestResult, raw []byte, err error) {
+	r = &GuestResult{}
+	s := w.spec
+	if j.Kit == "" {
+		j.Kit = w.kits[t]
+	}
+	if iotax.IsLocal(t.Machine) {
+		j.Kernel = s.Kernel
+	}
+	j.URL, j.Root, j.Data, j.Memory, j.CPUs, j.Accel, j.Size, j.Each = t.Place.Path, int64(s.Root), w.data(), int64(s.Memory), s.CPUs, s.Accel, int64(s.Size), time.Duration(s.Each)
+	raw, err = ask(ctx, t.Machine, w.env, AgentGuest, j, r)
+	if err == nil && r.Error != "" {
+		err = errors.New(strings.TrimSpace(r.Error))
+	}
+	if err != nil {
+		err = failed(op+" for "+w.name+" on", t.Name, err, r.Mend)
+	}
+	return r, raw, err
+}
+
+// Prepare brings what guests are started from to t's machine, where that has not all of it. Nothing is fetched there if this host
+// has it or can fetch it.
+func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
+	found, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true})
+	if err != nil {
+		return err
+	}
+	kit, err := w.kit(ctx, t, found.Lacks)
+	if kit == nil || err != nil {
+		return err
+	}
+	if iotax.IsLocal(t.Machine) {
+		return nil // it is in the cache that its iotax has, too
+	}
+	there, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true, Kit: kit.Sum})
+	if err != nil {
+		return err
+	}
+	if !there.Have {
+		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(found.Lacks.String(), "the plan's kernel"))
+		if err := w.carry(ctx, t, kit); err != nil {
+			return failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
+		}
+	}
+	w.kits[t] = kit.Sum
+	return nil
+}
+
+// kit is what t's machine lacks, from this host. None is one that it does without.
+func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks GuestLacks) (*GuestKit, error) {
+	if w.spec.Kernel != "" {
+		lacks.Kernel = "the plan names one"
+	}
+	if w.env.GuestKit == nil || lacks.Kernel == "" && len(lacks.Programs) == 0 {
+		return nil, nil
+	}
+	kit, err := w.env.GuestKit(ctx, lacks, w.spec.Kernel, int64(w.spec.Root))
+	switch {
+	case err == nil:
+		return kit, nil
+	case w.spec.Kernel == "" && len(lacks.Programs) == 0 && ctx.Err() == nil:
+		w.env.logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
+		return nil, nil
+	}
+	return nil, failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
+}
+
+// carry sends a kit to iotax on t's machine.
+func (w *guestOnTop) carry(ctx context.Context, t *iotax.Target, kit *GuestKit) error {
+	argv, err := agent(ctx, t.Machine, w.env)
+	if err != nil {
+		return err
+	}
+	r, p := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := io.WriteString(p, kit.Sum+"\n")
+		if err == nil {
+			err = kit.Send(ctx, p)
+		}
+		p.CloseWithError(err)
+	}()
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: append(argv, AgentKit), Stdin: r})
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+	<-done
+	return err
+}
+
+// String names what is lacking.
+func (l GuestLacks) String() string {
+	all := l.Programs
+	if l.Kernel != "" {
+		all = append([]string{"a kernel (" + l.Kernel + ")"}, all...)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }
+
+// Run starts a guest once, on a root disk that is written before, since other workloads write to the same export.
+func (w *guestOnTop) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if _, _, err := w.ask(ctx, t, "write the guest's root disk", GuestJob{Write: true}); err != nil {
+		return err
+	}
+	r, raw, err := w.ask(ctx, t, "measure in a guest", GuestJob{Seed: out.Seed})
+	out.Raw = raw
+	for k, v := range r.Facts {
+		out.Facts[k] = v
+	}
+	if err != nil {
+		return err
+	}
+	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	for _, p := range r.Phases {
+		out.Values = append(out.Values, iotax.Value{Name: p.Name, Value: p.At.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
+	}
+	out.Values = append(out.Values, r.Values...)
+	return nil
+}

@@ -1,0 +1,414 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// HTTP is the spec of `http: {}`: static files of the place, served by nginx on the target's machine and
+// fetched from this host; or any URL.
+type HTTP struct {
+	URL     string    `yaml:"url" doc:"what to fetch, in place of files that nginx serves from the target's place"`
+	Workers int       `yaml:"workers" doc:"how many requests are in flight at the most"`
+	Rate    float64   `yaml:"rate" doc:"open loop: requests a second, whatever the answers; 0 is a closed loop at the maximum rate"`
+	Files   int       `yaml:"files" doc:"number of files; each is half as large as the next"`
+	Size    plan.Size `yaml:"size" doc:"size of the largest file"`
+
+	Times float64 `yaml:"times" doc:"how many times as long its trials are as the plan's; 0 is 1"`
+}
+
+func newHTTP() any { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
+
+// SetScalar takes a URL.
+func (s *HTTP) SetScalar(text string) error {
+	s.URL = text
+	return nil
+}
+
+// Validate finds what is out of range.
+func (s *HTTP) Validate() error {
+	var errs []error
+	bad := func(field, mend, format string, args ...any) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	}
+	if s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
+		bad("url", "as in http://host:8080/file", "%q is no URL of a web server", s.URL)
+	}
+	if s.Workers < 1 || s.Workers > 10000 {
+		bad("workers", "", "%d is not a number from 1 to 10000", s.Workers)
+	}
+	if s.Rate < 0 || s.Rate > 1e6 {
+		bad("rate", "", "%g is not a rate from 0 to 1000000", s.Rate)
+	}
+	if s.Files < 1 || s.Files > 1000 {
+		bad("files", "", "%d is not a number from 1 to 1000", s.Files)
+	}
+	if s.Size < 1 || s.Size > 1<<34 {
+		bad("size", "", "%v is not a size from 1B to 16GiB", s.Size)
+	}
+	return errors.Join(append(errs, plan.CheckTimes(s.Times))...)
+}
+
+// Lasts is what a plan.Laster tells.
+func (s *HTTP) Lasts() float64 { return s.Times }
+
+// Scale makes the files smaller or larger.
+func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
+
+// sizes of the files, by name.
+func (s *HTTP) sizes() map[string]int64 {
+	out := map[string]int64{}
+	size := int64(s.Size)
+	for i := s.Files - 1; i >= 0; i-- {
+		out[fmt.Sprintf("iotax-http-%d-%d", i, size)] = size
+		size = max(1, size/2)
+	}
+	return out
+}
+
+type httpLoad struct {
+	name    string
+	env     Env
+	spec    *HTTP
+	servers map[*iotax.Target]*server
+}
+
+var (
+	_ iotax.Workload = (*httpLoad)(nil)
+	_ iotax.Sizer    = (*httpLoad)(nil)
+)
+
+func openHTTP(w plan.Workload, s *HTTP, e Env) (iotax.Workload, error) {
+	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
+}
+
+// Metrics are the latency in an open loop, where the rate is given.
+func (h *httpLoad) Metrics() []string {
+	if h.spec.Rate > 0 {
+		return []string{"http.latency.mean"}
+	}
+	return []string{"http.requests", "http.bandwidth"}
+}
+
+func (h *httpLoad) Space() int64 {
+	if h.spec.URL != "" {
+		return 0
+	}
+	var sum int64
+	for _, n := range h.spec.sizes() {
+		sum += n + 4096
+	}
+	return sum
+}
+
+// served reports whether nginx is to serve t's place.
+func (h *httpLoad) served(t *iotax.Target) bool {
+	return h.spec.URL == "" && t.Place.Kind == iotax.PlaceDir
+}
+
+func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
+	on := func(err error, mend string) error {
+		return &iotax.Error{Op: "check " + h.name + " on", On: t.Name, Err: err, Mend: mend}
+	}
+	if !h.served(t) {
+		if h.spec.URL == "" && t.Place.Kind != iotax.PlaceURL {
+			return on(fmt.Errorf("a web server needs a directory, and the place is a %s", t.Place.Kind), "a target with a directory, or url:")
+		}
+		return nil
+	}
+	if _, ok := t.Machine.(iotax.Forwarder); !ok && !iotax.IsLocal(t.Machine) {
+		mend, err := noWay(t.Machine, "start the web server there yourself, and give url:")
+		return on(err, mend)
+	}
+	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
+		return on(err, "apt install nginx-light, here or there")
+	}
+	return nil
+}
+
+// Prepare writes the files and starts the server, which runs until Cleanup.
+func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
+	if !h.served(t) {
+		return nil
+	}
+	want := h.spec.sizes()
+	names := slices.Sorted(maps.Keys(want))
+	shared.hold(t, names)
+	have, err := fileSizes(ctx, t, names)
+	for _, n := range names {
+		if err == nil && have[n] != want[n] {
+			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, []string{strconv.FormatInt(want[n], 10), n}, nil)
+		}
+	}
+	if err == nil { // what is still to be written would be so during the first trial
+		err = runIn(ctx, t, "sync", nil, nil)
+	}
+	if err == nil {
+		have, err = fileSizes(ctx, t, names)
+	}
+	if err == nil && !maps.Equal(have, want) {
+		err = fmt.Errorf("they are of other sizes than they were written in: %v", have)
+	}
+	if err != nil {
+		return failed("write the files of "+h.name+" on", t.Name, err, "")
+	}
+	h.servers[t], err = startNginx(ctx, t, h.env)
+	if err != nil {
+		return failed("start the web server of "+h.name+" on", t.Name, err, "")
+	}
+	return nil
+}
+
+// Run fetches the files for the length of the trial, one after the other and each worker from another one on.
+func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	var urls []page
+	switch s := h.servers[t]; {
+	case s != nil:
+		for name, size := range h.spec.sizes() {
+			urls = append(urls, page{"http://" + s.addr + "/" + name, size})
+		}
+		slices.SortFunc(urls, func(a, b page) int { return strings.Compare(a.url, b.url) })
+	case h.spec.URL != "":
+		urls = []page{{h.spec.URL, -1}}
+	default:
+		urls = []page{{t.Place.Path, -1}}
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	out.Facts["workers"] = strconv.Itoa(h.spec.Workers)
+	if s := h.servers[t]; s != nil {
+		out.Facts["nginx"] = s.version
+	}
+	if out.Ramp > 0 {
+		// What is on its way at the end is given up: a slow server would take longer for it than a trial does.
+		ramp, cancel := context.WithTimeout(ctx, out.Ramp)
+		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
+		cancel()
+		if err != nil && (ctx.Err() != nil || ramp.Err() == nil) {
+			return failed("fetch from", t.Name, err, h.mend(t))
+		}
+	}
+	r, err := fetch(ctx, urls, h.spec.Workers, h.spec.Rate, out.Length)
+	if err != nil {
+		return failed("fetch from", t.Name, err, h.mend(t))
+	}
+	r.report(out, h.spec.Rate)
+	return nil
+}
+
+func (h *httpLoad) mend(t *iotax.Target) string {
+	if s := h.servers[t]; s != nil {
+		return strings.TrimSpace("see whether the web server there still runs: " + s.said())
+	}
+	return "see whether a browser reaches it from here"
+}
+
+func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
+	if !h.served(t) {
+		return nil
+	}
+	var err error
+	if s := h.servers[t]; s != nil {
+		err = s.stop(ctx)
+		delete(h.servers, t)
+	}
+	files := shared.release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
+	if err = errors.Join(err, removeFiles(ctx, t, files)); err != nil {
+		return failed("remove what "+h.name+" made on", t.Name, err, "")
+	}
+	return nil
+}
+
+// A server is nginx on a machine.
+type server struct {
+	addr    string // as this host reaches it
+	version string
+	m       iotax.Machine
+	dir     string // its own directory over there
+	cancel  context.CancelFunc
+	done    chan struct{}
+	stderr  *head
+	err     error // once done
+}
+
+func (s *server) said() string {
+	select {
+	case <-s.done:
+		return fmt.Sprintf("it has ended: %v", s.err)
+	default:
+		return ""
+	}
+}
+
+func (s *server) stop(ctx context.Context) error {
+	s.cancel()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	_, err := iotax.Output(ctx, s.m, "rm", "-rf", "--", s.dir)
+	return err
+}
+
+// guestPort is the last port that was given out on a machine that is not this host.
+var guestPort atomic.Int32
+
+// noWay says why this host does not reach the ports of m, and what can be done; otherwise is what helps with any machine.
+func noWay(m iotax.Machine, otherwise string) (mend string, err error) {
+	if iotax.Outside(m) == m {
+		return otherwise, errors.New("this host has no way to its ports")
+	}
+	return "engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise,
+		errors.New("the container has a network of its own, or one that this host has no way to")
+}
+
+// freePort finds a TCP port on m that nobody listens on.
+func freePort(m iotax.Machine) (int, error) {
+	if !iotax.IsLocal(iotax.Outside(m)) {
+		return 18000 + int(guestPort.Add(1)%10000), nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// reach tells on which address a program on m is to listen, and the one by which this host then reaches that port.
+func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
+	listen = "127.0.0.1"
+	addr = net.JoinHostPort(listen, strconv.Itoa(port))
+	if f, ok := m.(iotax.Forwarder); ok {
+		addr, err = f.Forward(ctx, port)
+		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
+			listen = "0.0.0.0"
+		}
+	}
+	return listen, addr, err
+}
+
+// findNginx finds nginx on m, or copies this host's there.
+func findNginx(ctx context.Context, m iotax.Machine, env Env) (tool, error) {
+	out, err := iotax.Output(ctx, m, "sh", "-c", `PATH=$PATH:/usr/sbin:/usr/local/sbin; p=$(command -v nginx) && echo "$p" && "$p" -v 2>&1`)
+	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err == nil && len(lines) >= 2 {
+		return tool{argv: []string{lines[0]}, version: strings.TrimPrefix(lines[len(lines)-1], "nginx version: ")}, nil
+	}
+	if ctx.Err() != nil || iotax.IsLocal(m) {
+		return tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
+	}
+	s, err := takeSurvey(ctx, m)
+	if err != nil {
+		return tool{}, err
+	}
+	b, err := nginxBundle()
+	if err != nil {
+		return tool{}, err
+	}
+	return pushBundle(ctx, m, s, env, b, "-v")
+}
+
+// nginxConfig serves a directory and writes nowhere but into its own one. One process for each CPU, as
+// distributions do it.
+const nginxConfig = `daemon off; worker_processes auto; pid %[1]s/pid; error_log stderr;%[4]s
+events { worker_connections 4096; }
+http {
+	access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/octet-stream;
+	client_body_temp_path %[1]s/t1; proxy_temp_path %[1]s/t2; fastcgi_temp_path %[1]s/t3; uwsgi_temp_path %[1]s/t4; scgi_temp_path %[1]s/t5;
+	server { listen %[2]s; root "%[3]s"; }
+}
+`
+
+func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err error) {
+	tool, err := findNginx(ctx, t.Machine, env)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := iotax.Output(ctx, t.Machine, "sh", "-c", `d=$(mktemp -u /tmp/iotax-nginx-XXXXXX) && `+labelled+` && printf '%s\n' "$d"`)
+	if err != nil {
+		return nil, err
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &server{version: tool.version, m: t.Machine, dir: strings.TrimSpace(string(dir)), cancel: cancel, done: make(chan struct{}), stderr: &head{limit: 4096}}
+	begun := false
+	defer func() {
+		if err != nil {
+			if !begun {
+				close(s.done)
+			}
+			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			err = errors.Join(err, s.stop(c))
+		}
+	}()
+	port, err := freePort(t.Machine)
+	if err != nil {
+		return nil, err
+	}
+	var listen string
+	if listen, s.addr, err = reach(ctx, t.Machine, port); err != nil {
+		return nil, err
+	}
+	listen = net.JoinHostPort(listen, strconv.Itoa(port))
+	if strings.Contains(t.Place.Path, "$") {
+		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Mend: "use another directory"}
+	}
+	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
+	user, err := iotax.Output(ctx, t.Machine, "sh", "-c", `[ "$(id -u)" = 0 ] && grep -q ^root: /etc/passwd && grep -q ^root: /etc/group && echo " user root root;"; [ "$(id -u)" != 0 ] || grep -qs ^root: /etc/group || echo " master_process off;"`)
+	if err != nil {
+		return nil, err
+	}
+	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), strings.TrimRight(string(user), "\n"))
+	if err := iotax.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", "600"); err != nil {
+		return nil, err
+	}
+	begun = true
+	go func() {
+		defer close(s.done)
+		args := append(slices.Clone(tool.argv), "-p", s.dir, "-e", "stderr", "-c", s.dir+"/conf")
+		if s.err = t.Machine.Run(inner, &iotax.Cmd{Args: args, Stderr: s.stderr}); s.err == nil {
+			s.err = errors.New("exit status 0")
+		}
+	}()
+	return s, s.await(ctx)
+}
+
+// await returns once the server answers.
+func (s *server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("it does not answer within 30s"))
+	defer cancel()
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+s.addr+"/", nil)
+		if err != nil {
+			return err
+		}
+		if r, err := client.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_ = r.Body.Close()
+			return nil
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("nginx ended: %w", s.err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

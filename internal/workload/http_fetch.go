@@ -1,0 +1,191 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"fortio.org/fortio/fhttp"
+	"fortio.org/fortio/periodic"
+	"fortio.org/log"
+
+	"iotax"
+	"iotax/internal/object"
+)
+
+// A page is what is fetched; size is what it must have, -1 when that is not known.
+type page struct {
+	url  string
+	size int64
+}
+
+// A fetcher is one worker. Only its own goroutine touches it.
+type fetcher struct {
+	ctx      context.Context // of the run: fortio gives its workers none that ends
+	clients  []fhttp.Fetcher
+	pages    []page
+	next     int
+	bins     map[int]uint64 // by binOf
+	sum      float64        // s
+	bytes    int64
+	requests int64
+	errors   map[string]int64
+}
+
+// Bins of the histogram are a hundredth wide.
+const binWidth = 0.01
+
+func binOf(seconds float64) int { return int(math.Round(math.Log(max(seconds, 1e-9)) / binWidth)) }
+func binValue(bin int) float64  { return math.Exp(float64(bin) * binWidth) }
+
+// Run fetches the next page.
+func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
+	ctx := f.ctx
+	p, c := f.pages[f.next%len(f.pages)], f.clients[f.next%len(f.pages)]
+	f.next++
+	begun := time.Now()
+	code, size, header := c.StreamFetch(ctx)
+	took := time.Since(begun).Seconds()
+	if ctx.Err() != nil {
+		return false, ""
+	}
+	f.requests++
+	body := size - int64(header)
+	switch {
+	case code < 200 || code > 299:
+		f.errors[fmt.Sprintf("status %d", code)]++
+		return false, fmt.Sprint(code)
+	case p.size >= 0 && size != p.size && body != p.size:
+		f.errors[fmt.Sprintf("%d bytes in place of %d", size, p.size)]++
+		return false, "short"
+	}
+	f.bytes += size
+	f.sum += took
+	f.bins[binOf(took)]++
+	return true, ""
+}
+
+// fetched is what all workers did.
+type fetched struct {
+	seconds  float64
+	cpu      time.Duration // of this process, the load generator
+	requests int64
+	bytes    int64
+	sum      float64
+	bins     map[int]uint64
+	errors   map[string]int64
+}
+
+var quietOnce sync.Once
+
+// fetch runs workers for a time. It fails when ctx is done, or when no request succeeded.
+func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
+	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // what fails is counted and told
+	fetchers := make([]*fetcher, workers)
+	runners := make([]periodic.Runnable, workers)
+	for i := range fetchers {
+		f := &fetcher{ctx: ctx, pages: pages, next: i * len(pages) / workers, bins: map[int]uint64{}, errors: map[string]int64{}}
+		for _, p := range pages {
+			o := &fhttp.HTTPOptions{URL: p.url, NumConnections: 1, DisableFastClient: true, HTTPReqTimeOut: 60 * time.Second}
+			c, err := fhttp.NewClient(o.Init(p.url))
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			f.clients = append(f.clients, c)
+		}
+		fetchers[i], runners[i] = f, f
+	}
+	stop := periodic.NewAborter()
+	ended := context.AfterFunc(ctx, func() { stop.Abort(false) })
+	defer ended()
+	o := periodic.RunnerOptions{RunType: "HTTP", QPS: rate, Duration: length, NumThreads: workers, Out: io.Discard, Stop: stop, Uniform: rate > 0}
+	if rate == 0 {
+		o.QPS = -1 // as fast as it goes
+	}
+	begun, cpu := time.Now(), object.CPUTime()
+	r := periodic.NewPeriodicRunner(&o)
+	r.Options().Runners = runners // it forgets those it is made with
+	r.Run()
+	out := &fetched{seconds: time.Since(begun).Seconds(), cpu: object.CPUTime() - cpu, bins: map[int]uint64{}, errors: map[string]int64{}}
+	r.Options().ReleaseRunners()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, f := range fetchers {
+		out.requests += f.requests
+		out.bytes += f.bytes
+		out.sum += f.sum
+		for b, n := range f.bins {
+			out.bins[b] += n
+		}
+		for e, n := range f.errors {
+			out.errors[e] += n
+		}
+	}
+	if len(out.bins) == 0 {
+		err := errors.New("no request was answered")
+		for _, e := range slices.Sorted(maps.Keys(out.errors)) {
+			err = fmt.Errorf("%w; %s, %d times", err, e, out.errors[e])
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// generatorLimit is the share of its CPUs from which on the generator is the limit; the collector's threads
+// leave some idle.
+const generatorLimit = 0.9
+
+// report fills a trial. Latencies are those of requests that succeeded.
+func (r *fetched) report(out *iotax.Trial, rate float64) {
+	h := iotax.Histogram{Name: "http.latency", Unit: iotax.Seconds}
+	var good uint64
+	for _, b := range slices.Sorted(maps.Keys(r.bins)) {
+		h.Bins = append(h.Bins, iotax.Bin{Value: binValue(b), Count: r.bins[b]})
+		good += r.bins[b]
+	}
+	out.Histograms = append(out.Histograms, h)
+	var bad int64
+	for _, e := range slices.Sorted(maps.Keys(r.errors)) {
+		bad += r.errors[e]
+		out.Facts["errors: "+e] = fmt.Sprint(r.errors[e])
+	}
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+	}
+	done := float64(good) / r.seconds
+	add("http.requests", done, iotax.PerSecond, iotax.Up)
+	add("http.bandwidth", float64(r.bytes)/r.seconds, iotax.BytesPerSecond, iotax.Up)
+	add("http.latency.mean", r.sum/float64(good), iotax.Seconds, iotax.Down)
+	add("http.errors", float64(bad)/float64(max(r.requests, 1)), iotax.RatioUnit, iotax.Down)
+	add("duration", r.seconds, iotax.Seconds, iotax.Neither)
+	add("operations", float64(good), iotax.Count, iotax.Neither)
+	own := r.cpu.Seconds() / r.seconds
+	if own > 0 { // it is not known everywhere
+		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
+	}
+	if bad > 0 {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "http-errors", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("%d of %d requests failed", bad, r.requests),
+			Mend:     "see the facts of the trial (`iotax show`) for their kinds"})
+	}
+	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "generator-bound", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("the load generator used %.2g of its %.0f CPUs", own, n),
+			Mend:     "use a host with more CPUs"})
+	}
+	// The time runs on until the last answer, so that the number of requests says more than their rate.
+	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("%d of %.0f requests were answered in time", good, asked),
+			Mend:     "offer less (`rate:`), or use more workers; read the latency as that of an overloaded target"})
+	}
+}

@@ -1,0 +1,182 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+)
+
+func web(spec func(*HTTP)) *HTTP {
+	s := newHTTP().(*HTTP)
+	s.Workers, s.Size = 4, 1<<20
+	if spec != nil {
+		spec(s)
+	}
+	return s
+}
+
+func windowed(t *testing.T, w iotax.Workload, tgt *iotax.Target, length time.Duration) (*iotax.Trial, error) {
+	t.Helper()
+	ctx := ctxFor(t)
+	if err := w.Check(ctx, tgt); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := w.Cleanup(ctx, tgt); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.Prepare(ctx, tgt); err != nil {
+		return nil, err
+	}
+	out := &iotax.Trial{Length: length, Ramp: length / 10, Facts: map[string]string{}}
+	return out, w.Run(ctx, tgt, out)
+}
+
+func rules(out *iotax.Trial) (ids []string) {
+	for _, f := range out.Findings {
+		ids = append(ids, f.Rule)
+	}
+	return ids
+}
+
+// nginx serves the files of the place, all of them, and leaves nothing.
+func TestHTTP(t *testing.T) {
+	dir := t.TempDir()
+	before, _ := os.ReadDir("/tmp")
+	out, err := windowed(t, made(t, "http", web(nil)), target(host.Local(), dir), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := out.Value("duration")
+	n, _ := out.Value("operations")
+	want(t, out, "duration", 0.9, 60)
+	want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
+	want(t, out, "http.errors", 0, 0)
+	// On few CPUs the generator may be the limit, which is then said.
+	if n.Value < 20 || slices.ContainsFunc(rules(out), func(id string) bool { return id != "generator-bound" }) {
+		t.Errorf("%v requests, %v", n.Value, out.Findings)
+	}
+	if cpu, _ := out.Value("cpu.generator"); !(cpu.Value > 0) || cpu.Unit != iotax.RatioUnit {
+		t.Errorf("the generator's CPU is %v", cpu)
+	}
+	// Ten files from 2 KiB to 1 MiB, all fetched equally often: 0.2 MiB each in the mean.
+	b, _ := out.Value("http.bandwidth")
+	if mean := b.Value * d.Value / n.Value; n.Value > 500 && (mean < 180e3 || mean > 240e3) {
+		t.Errorf("%.0f bytes a request", mean)
+	}
+	var counted uint64
+	var sum float64
+	for _, bin := range out.Histograms[0].Bins {
+		counted += bin.Count
+		sum += bin.Value * float64(bin.Count)
+	}
+	m, _ := out.Value("http.latency.mean")
+	if float64(counted) != n.Value || sum/n.Value < m.Value*0.98 || sum/n.Value > m.Value*1.02 {
+		t.Errorf("the histogram has %d with a mean of %g, not %v with %g", counted, sum/n.Value, n.Value, m.Value)
+	}
+	if !strings.HasPrefix(out.Facts["nginx"], "nginx/") {
+		t.Errorf("facts %v", out.Facts)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left behind", left)
+	}
+	after, _ := os.ReadDir("/tmp")
+	for _, e := range after {
+		if strings.HasPrefix(e.Name(), "iotax-nginx-") && !slices.ContainsFunc(before, func(o os.DirEntry) bool { return o.Name() == e.Name() }) {
+			t.Errorf("%s is left behind", e.Name())
+		}
+	}
+}
+
+// An open loop offers its rate, and one that is not carried is told.
+func TestHTTPOpenLoop(t *testing.T) {
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(50 * time.Millisecond) }))
+	defer slow.Close()
+	for rate, found := range map[float64]int{20: 0, 1000: 1} {
+		w := made(t, "http", web(func(s *HTTP) { s.URL, s.Rate = slow.URL, rate }))
+		if m := w.Metrics()[0]; m != "http.latency.mean" {
+			t.Errorf("metric %s", m)
+		}
+		out, err := windowed(t, w, target(host.Local(), t.TempDir()), 2*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, id := range rules(out) {
+			if id == "load-not-reached" {
+				n++
+			}
+		}
+		want(t, out, "http.requests", 0, rate*1.1)
+		want(t, out, "http.latency.mean", 0.05, 10)
+		if n != found {
+			t.Errorf("%g/s: %v", rate, out.Findings)
+		}
+	}
+}
+
+// Answers that are errors are counted apart; a server that answers all has none.
+func TestHTTPErrors(t *testing.T) {
+	for _, every := range []int64{0, 4} {
+		var n atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if every > 0 && n.Add(1)%every == 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}))
+		defer s.Close()
+		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), target(host.Local(), t.TempDir()), 500*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if every == 0 {
+			want(t, out, "http.errors", 0, 0)
+		} else {
+			want(t, out, "http.errors", 0.15, 0.35)
+		}
+		if got := slices.Contains(rules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
+			t.Errorf("every %d: %v, %v", every, out.Findings, out.Facts)
+		}
+	}
+}
+
+func TestHTTPThatFails(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	url := gone.URL
+	gone.Close()
+	w := made(t, "http", web(func(s *HTTP) { s.URL = url }))
+	if _, err := windowed(t, w, target(host.Local(), t.TempDir()), 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), "no request was answered") {
+		t.Errorf("a server that is gone: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
+	}))
+	defer hang.Close()
+	begun := time.Now()
+	w = made(t, "http", web(func(s *HTTP) { s.URL = hang.URL }))
+	err := w.Run(ctx, target(host.Local(), t.TempDir()), &iotax.Trial{Length: time.Minute})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
+		t.Errorf("a cancelled load: %v after %v", err, time.Since(begun))
+	}
+	for _, bad := range []func(*HTTP){func(s *HTTP) { s.URL = "ftp://x" }, func(s *HTTP) { s.Workers = 0 }, func(s *HTTP) { s.Rate = -1 }, func(s *HTTP) { s.Files = 0 }, func(s *HTTP) { s.Size = 0 }} {
+		if web(bad).Validate() == nil {
+			t.Errorf("%+v is accepted", web(bad))
+		}
+	}
+}

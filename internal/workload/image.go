@@ -1,0 +1,266 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/object"
+	"iotax/internal/plan"
+)
+
+// Image is `image: {…}`: the way of a disk image through an object store. A raw image becomes qcow2 and goes up; the first
+// volume made from it comes down and is written in full; the second is an overlay on what the first one left.
+type Image struct {
+	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
+	Data   plan.Percent `yaml:"data" doc:"how much of it is written; the rest is a hole"`
+	Import string       `yaml:"import" doc:"shell command of another VM manager that imports the raw file $SOURCE as $NAME, in place of qemu-img and the store"`
+	First  string       `yaml:"first" doc:"its command that makes the first volume, $NAME-1, from $NAME"`
+	Second string       `yaml:"second" doc:"its command that makes the second volume, $NAME-2, from $NAME"`
+	Remove string       `yaml:"remove" doc:"its command that removes both volumes and the image, as far as they are there"`
+}
+
+var imageTools = map[string]string{"qemu-img": "qemu-utils"}
+
+// Tools makes it a plan.Tooler.
+func (s *Image) Tools() []string {
+	if s.Import != "" {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(imageTools))
+}
+
+func newImage() any { return &Image{Size: 1 << 30, Data: 0.5} }
+
+// Scale makes the image smaller or larger.
+func (s *Image) Scale(by float64) { s.Size = max(16<<20, plan.Size(float64(s.Size)*by)>>20<<20) }
+
+// Validate refuses what is no image, and half a VM manager.
+func (s *Image) Validate() error {
+	var errs []error
+	if s.Size < 1<<20 || s.Size%(1<<20) != 0 {
+		errs = append(errs, &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 1GiB"})
+	}
+	if !(s.Data > 0 && s.Data <= 1) {
+		errs = append(errs, &plan.FieldError{Field: "data", Msg: "is not more than 0% and at most 100%", Mend: "as in 50%"})
+	}
+	given := 0
+	for _, c := range []string{s.Import, s.First, s.Second, s.Remove} {
+		if c != "" {
+			given++
+		}
+	}
+	if given != 0 && given != 4 {
+		errs = append(errs, &plan.FieldError{Field: "import", Msg: "a VM manager needs all of import, first, second and remove", Mend: "give the others too, or none for qemu-img"})
+	}
+	return errors.Join(errs...)
+}
+
+func openImage(w plan.Workload, s *Image, e Env) (iotax.Workload, error) {
+	return &imagePath{name: w.Name, spec: *s, env: e, scratches: map[*iotax.Target]*scratch{}, verified: map[*iotax.Target]bool{}}, nil
+}
+
+type imagePath struct {
+	name      string
+	spec      Image
+	env       Env
+	scratches map[*iotax.Target]*scratch
+	verified  map[*iotax.Target]bool
+}
+
+func (w *imagePath) Metrics() []string {
+	return []string{"import.duration", "first.duration", "second.duration"}
+}
+
+func (w *imagePath) Space() int64 { return int64(w.spec.Size) }
+
+func (w *imagePath) Limit() time.Duration { return 3 * longest(int64(w.spec.Size)) }
+
+func (w *imagePath) fail(t *iotax.Target, err error, mend string) error {
+	var e *iotax.Error
+	if errors.As(err, &e) && e.Mend != "" {
+		mend = ""
+	}
+	if strings.Contains(err.Error(), "No space left") {
+		mend = "make room in " + t.Machine.String() + ", or use a smaller size"
+	}
+	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Mend: mend}
+}
+
+// Check looks at the bucket and for qemu-img.
+func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
+	if w.spec.Import != "" {
+		return nil
+	}
+	if err := missingTool(ctx, t.Machine, imageTools); err != nil {
+		return err
+	}
+	inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)
+	defer cancel()
+	_, _, err := askStore(inner, t, w.env, object.OpLook, nil)
+	return err
+}
+
+// Prepare makes the raw image.
+func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
+	data := int64(float64(w.spec.Size)*float64(w.spec.Data)) >> 20 << 20
+	// The raw image, the qcow2 in the making, that of the cache, and the first volume.
+	if w.spec.Import == "" {
+		inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)
+		defer cancel()
+		if err := markStore(inner, t, w.env); err != nil {
+			return err
+		}
+	}
+	s, err := newScratch(ctx, w.env, t.Machine, Lodging{Need: 3*data + int64(w.spec.Size)})
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	w.scratches[t] = s
+	_, err = s.sh(ctx, longest(data), `umask 077; head -c "$1" /dev/urandom >source.raw && truncate -s "$2" source.raw && sync source.raw`, strconv.FormatInt(data, 10), strconv.FormatInt(int64(w.spec.Size), 10))
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	return nil
+}
+
+// Run goes the whole way once. Direct I/O keeps the page cache of the machine out of it.
+func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
+	s := w.scratches[t]
+	if s == nil {
+		return w.fail(t, errors.New("the image was not prepared"), "")
+	}
+	size := int64(w.spec.Size)
+	add := func(name string, d time.Duration) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
+	}
+	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	out.Facts["size"], out.Facts["data"] = w.spec.Size.String(), w.spec.Data.String()
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		if cerr := w.clear(clean, t, s); err == nil && cerr != nil {
+			err = w.fail(t, cerr, "")
+		}
+	}()
+	if w.spec.Import != "" {
+		return w.runCommands(ctx, t, s, out, add)
+	}
+	const convert = `umask 077; qemu-img convert -q -T none -t none -f "$1" -O "$2" "$3" "$4"`
+	ask := func(op, file string) (time.Duration, error) {
+		begun := time.Now()
+		_, _, err := askStore(ctx, t, w.env, op, func(j *object.Job) {
+			j.File, j.Object = s.path+"/"+file, "image.qcow2"
+			j.Batch = object.Batch{Part: 16 << 20, Concurrency: 8}
+			j.Endpoint.Timeout = longest(size)
+		})
+		return time.Since(begun), err
+	}
+	converted, err := s.timed(ctx, longest(size), convert, "raw", "qcow2", "source.raw", "image.qcow2")
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	sent, err := ask(object.OpPutFile, "image.qcow2")
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	add("import.convert", converted)
+	add("import.upload", sent)
+	add("import.duration", converted+sent)
+	text, err := s.sh(ctx, time.Minute, `wc -c <image.qcow2`)
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	moved, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return w.fail(t, fmt.Errorf("wc answered %q", text), "")
+	}
+	out.Facts["moved"] = plan.Size(moved).String()
+	// What went over the line by the time of the whole step, conversions included: held against the line, it tells which of them limits.
+	rate := func(name string, d time.Duration) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
+	}
+	rate("import.bandwidth", converted+sent)
+	fetched, err := ask(object.OpGetFile, "base.qcow2")
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	written, err := s.timed(ctx, longest(size), convert, "qcow2", "raw", "base.qcow2", "volume-1.raw")
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	add("first.download", fetched)
+	add("first.convert", written)
+	add("first.duration", fetched+written)
+	rate("first.bandwidth", fetched+written)
+	cloned, err := s.timed(ctx, time.Minute, `umask 077; qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 volume-2.qcow2`)
+	if err != nil {
+		return w.fail(t, err, "")
+	}
+	add("second.duration", cloned)
+	if !w.verified[t] { // once, and timed nowhere: both volumes are the image
+		if _, err := s.sh(ctx, 2*longest(size), `qemu-img compare -q -f raw -F raw source.raw volume-1.raw && qemu-img compare -q -f raw -F qcow2 source.raw volume-2.qcow2`); err != nil {
+			return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
+		}
+		w.verified[t] = true
+	}
+	w.judge(out, cloned, fetched+written)
+	return nil
+}
+
+// fastClone is how much faster a second volume is that shares what the first one left.
+const fastClone = 10
+
+// judge says so when the second volume was made the slow way.
+func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
+	if second*fastClone > first {
+		out.Findings = append(out.Findings, iotax.Finding{Rule: "clone-not-fast", Severity: iotax.Warning,
+			Evidence: fmt.Sprintf("the second volume took %v, the first %v", second.Round(time.Millisecond), first.Round(time.Millisecond)),
+			Mend:     "see that images are cached on the node, and volumes are overlays or reflinks of the cached one"})
+	}
+}
+
+// runCommands goes the way of a VM manager of the plan.
+func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch, out *iotax.Trial, add func(string, time.Duration)) error {
+	took := map[string]time.Duration{}
+	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {"first.duration", w.spec.First}, {"second.duration", w.spec.Second}} {
+		d, err := s.timed(ctx, longest(int64(w.spec.Size)), manager, step.command)
+		if err != nil {
+			return w.fail(t, fmt.Errorf("%s: %w", step.command, err), "")
+		}
+		add(step.value, d)
+		took[step.value] = d
+	}
+	w.judge(out, took["second.duration"], took["first.duration"])
+	return nil
+}
+
+// manager runs the command $1 with what it may need.
+const manager = `SOURCE=$PWD/source.raw NAME=${PWD##*/}; export SOURCE NAME; sh -c "$1"`
+
+// clear removes what a trial made.
+func (w *imagePath) clear(ctx context.Context, t *iotax.Target, s *scratch) error {
+	if w.spec.Import != "" {
+		_, err := s.sh(ctx, time.Minute, manager, w.spec.Remove)
+		return err
+	}
+	_, err := s.sh(ctx, time.Minute, `rm -f -- image.qcow2 base.qcow2 volume-1.raw volume-2.qcow2`)
+	_, _, cerr := askStore(ctx, t, w.env, object.OpClean, func(j *object.Job) { j.Keep = true })
+	return errors.Join(err, cerr)
+}
+
+func (w *imagePath) Cleanup(ctx context.Context, t *iotax.Target) error {
+	s := w.scratches[t]
+	delete(w.scratches, t)
+	var err error
+	if w.spec.Import == "" {
+		err = cleanStore(ctx, t, w.env)
+	}
+	return errors.Join(err, s.remove(ctx))
+}

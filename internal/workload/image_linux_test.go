@@ -1,0 +1,292 @@
+package workload
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+)
+
+// ran makes a workload, takes it through one trial on target, and cleans up.
+func ran(t *testing.T, kind string, spec any, target *iotax.Target) (*iotax.Trial, error) {
+	t.Helper()
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{Lodge: lodge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Check(t.Context(), target); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := w.Cleanup(t.Context(), target); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.Prepare(t.Context(), target); err != nil {
+		return nil, err
+	}
+	out := &iotax.Trial{Facts: map[string]string{}}
+	err = w.Run(t.Context(), target, out)
+	for _, m := range w.Metrics() {
+		if v, ok := out.Value(m); err == nil && (!ok || !(v.Value > 0)) {
+			t.Errorf("%s is %v", m, v.Value)
+		}
+	}
+	return out, err
+}
+
+// scratches are the directories that workloads left in /var/tmp.
+func scratches(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("/var/tmp/iotax-??????/source.raw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func found(out *iotax.Trial, rule string) bool {
+	for _, f := range out.Findings {
+		if f.Rule == rule {
+			return true
+		}
+	}
+	return false
+}
+
+func TestImage(t *testing.T) {
+	target, data := aStore(t)
+	spec := newImage().(*Image)
+	spec.Size, spec.Data = 64<<20, .5
+	before := len(scratches(t))
+	out, err := ran(t, "image", spec, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := out.Value("first.duration")
+	second, _ := out.Value("second.duration")
+	for _, step := range []string{"import", "first"} {
+		took, _ := out.Value(step + ".duration")
+		rate, _ := out.Value(step + ".bandwidth")
+		if moved := took.Value * rate.Value; moved < 32<<20 || moved > 33<<20 {
+			t.Errorf("%s moved %.0f B at %v in %v, want the 32 MiB that are written", step, moved, rate, took)
+		}
+	}
+	if found(out, "clone-not-fast") != (second.Value*fastClone > first.Value) {
+		t.Errorf("first %v, second %v, findings %v", first, second, out.Findings)
+	}
+	if left, _ := filepath.Glob(data + "/iotax-test/*"); len(left) > 0 || len(scratches(t)) > before {
+		t.Errorf("left behind: %v, %v", left, scratches(t))
+	}
+
+	// A VM manager of the plan, one that clones and one that copies.
+	store := t.TempDir()
+	manager := func(second string) *Image {
+		s := *spec
+		s.Import = "sleep 0.2; cp $SOURCE " + store + "/$NAME"
+		s.First = "sleep 0.5; cp " + store + "/$NAME " + store + "/$NAME-1"
+		s.Second, s.Remove = second, "rm -f "+store+"/$NAME*"
+		return &s
+	}
+	for second, slow := range map[string]bool{"ln -s " + store + "/$NAME " + store + "/$NAME-2": false, "sleep 0.5": true} {
+		out, err := ran(t, "image", manager(second), &iotax.Target{Name: "here", Machine: host.Local()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := out.Value("first.duration")
+		clone, _ := out.Value("second.duration")
+		// A link may take longer than a twentieth of a second on a busy machine: then it is not fast, and said to be so.
+		if got := found(out, "clone-not-fast"); got != (clone.Value*fastClone > first.Value) || slow && !got {
+			t.Errorf("%s: first %v s, second %v s, finding %v", second, first.Value, clone.Value, got)
+		}
+		if left, _ := filepath.Glob(store + "/*"); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	if _, err := ran(t, "image", manager("echo it broke >&2; exit 3"), &iotax.Target{Name: "here", Machine: host.Local()}); err == nil || !strings.Contains(err.Error(), "it broke") {
+		t.Errorf("a command that fails: %v", err)
+	}
+	half := *spec
+	half.Import = "x"
+	if err := half.Validate(); err == nil || !strings.Contains(err.Error(), "all of import") {
+		t.Errorf("half a VM manager: %v", err)
+	}
+}
+
+// anExport serves a raw image of 16 MiB of random bytes.
+func anExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
+	t.Helper()
+	dir := t.TempDir()
+	image, socket, pid := dir+"/disk.raw", dir+"/s", dir+"/pid"
+	if out, err := exec.Command("sh", "-c", `head -c 16777216 /dev/urandom >"$0"`, image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server = exec.Command("qemu-nbd", "--persistent", "--shared=8", "--format=raw", "--socket="+socket, "--pid-file="+pid, image)
+	return serves(t, server, socket, pid), server
+}
+
+// mute serves 16 MiB and answers no read. Each client needs a server of its own: nbdkit 1.32 may fail an assertion
+// (connections.c: sock >= 0) when one is killed that it owes answers.
+func mute(t *testing.T) *iotax.Target {
+	t.Helper()
+	socket, pid := t.TempDir()+"/s", t.TempDir()+"/pid"
+	server := exec.Command("nbdkit", "--foreground", "--unix="+socket, "--pidfile="+pid, "--filter=delay", "pattern", "16M", "rdelay=600")
+	return serves(t, server, socket, pid)
+}
+
+// serves starts a server, which writes its process id once it can be connected to.
+func serves(t testing.TB, server *exec.Cmd, socket, pid string) *iotax.Target {
+	t.Helper()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(pid); err == nil && len(b) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not serve", server)
+		}
+	}
+	return &iotax.Target{Name: "export", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + socket}}
+}
+
+func TestMaterialise(t *testing.T) {
+	target, server := anExport(t)
+	path := t.TempDir()
+	spec := func(tool string, lazy bool, path string) *Materialise {
+		s := newMaterialise().(*Materialise)
+		s.Tool, s.Lazy, s.Path = tool, lazy, path
+		return s
+	}
+	for _, spec := range []*Materialise{spec("nbdcopy", false, path), spec("qemu-img", false, path), spec("nbdcopy", true, path)} {
+		out, err := ran(t, "materialise", spec, target)
+		if err != nil {
+			t.Fatalf("%+v: %v", spec, err)
+		}
+		first, _ := out.Value("first.io")
+		whole, _ := out.Value("duration")
+		if steady, ok := out.Value("steady.read.bandwidth"); !ok || !(steady.Value > 0) || out.Facts["lazy"] != map[bool]string{true: "yes", false: "no"}[spec.Lazy] {
+			t.Errorf("%+v: steady reads of %v, %v", spec, steady, out.Facts)
+		}
+		if spec.Lazy == (first.Value > whole.Value) || out.Facts["size"] != "16777216" || len(out.Raw) == 0 {
+			t.Errorf("%+v: first I/O after %v s, whole after %v s, %v", spec, first.Value, whole.Value, out.Facts)
+		}
+		if left, _ := os.ReadDir(path); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	// A node out of space, an export that is gone, and no export at all.
+	if os.Geteuid() == 0 {
+		small := t.TempDir()
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
+			_, err := ran(t, "materialise", spec("nbdcopy", false, small), target)
+			if err == nil || !strings.Contains(err.Error(), "the test needs 16 MiB") || !strings.Contains(err.Error(), "mend: free some space") {
+				t.Errorf("a node out of space: %v", err)
+			}
+			left, _ := os.ReadDir(small)
+			if out, err := exec.Command("umount", small).CombinedOutput(); err != nil || len(left) > 0 {
+				t.Errorf("%v: %s; left: %v", err, out, left)
+			}
+		} else {
+			t.Logf("no tmpfs can be mounted: %s", out)
+		}
+	}
+	// A directory that nobody means: that of all users, and what a link to it hides.
+	root := t.TempDir() + "/link"
+	if err := os.Symlink("/", root); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for path, why := range map[string]string{root: "which is never used", home: "is a home directory"} {
+		if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := spec("nbdcopy", false, "/tmp/..").Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
+		t.Errorf("got %v", err)
+	}
+	// An export that answers no read: the copy is given up, and what served the overlay is gone.
+	for _, lazy := range []bool{false, true} {
+		spec := spec("nbdcopy", lazy, path)
+		spec.Stall = plan.Duration(2 * time.Second)
+		if _, err := ran(t, "materialise", spec, mute(t)); err == nil || !strings.Contains(err.Error(), "nothing came for 2 s") || !strings.Contains(err.Error(), "mend: see that the export serves") {
+			t.Errorf("an export that hangs, lazily %v: %v", lazy, err)
+		}
+		if out, err := exec.Command("pgrep", "-af", "qemu-nbd.*"+path).Output(); err == nil {
+			t.Errorf("still runs: %s", out)
+		}
+		if left, _ := os.ReadDir(path); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), "mend: see that the export serves") {
+		t.Errorf("an export that is gone: %v", err)
+	}
+	if left, _ := os.ReadDir(path); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestGuestSpec(t *testing.T) {
+	for field, change := range map[string]func(*Guest){
+		"":       func(*Guest) {},
+		"memory": func(g *Guest) { g.Memory = 1 << 20 },
+		"cpus":   func(g *Guest) { g.CPUs = 0 },
+		"size":   func(g *Guest) { g.Size = 5 },
+		"each":   func(g *Guest) { g.Each = 1 },
+	} {
+		g := newGuest().(*Guest)
+		change(g)
+		err := g.Validate()
+		var f *plan.FieldError
+		if (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
+			t.Errorf("%q: %v", field, err)
+		}
+	}
+	w := &guestOnTop{name: "guest"}
+	for _, p := range []iotax.Place{{Kind: iotax.PlaceDir, Path: "/x"}, {Kind: iotax.PlaceURL, Path: "nbd://x", ReadOnly: true}} {
+		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: host.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "mend: ") {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+// BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's engine of NBD. fio and the server have a CPU each, on both sides alike: where the
+// scheduler puts them differs from one run to the next by more than what is sought.
+// go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./workload
+func BenchmarkNBDByHand(b *testing.B) {
+	target, server := anExport(b)
+	if out, err := exec.Command("taskset", "--all-tasks", "--pid", "--cpu-list", "0", strconv.Itoa(server.Process.Pid)).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	for b.Loop() {
+		hand, ours := alternate(b, 200, 400*time.Millisecond, target.Place.Path, total, "size", "16MiB", "iodepth", "16", "cpus_allowed", "1")
+		r := medianRatio(hand, ours, func(r rates) float64 { return r.wall })
+		b.ReportMetric(r.Estimate, "ratio")
+		b.ReportMetric(r.Lo, "ratio-from")
+		b.ReportMetric(r.Hi, "ratio-to")
+		c := medianRatio(hand, ours, func(r rates) float64 { return r.cpu })
+		b.ReportMetric(c.Estimate, "cpu-ratio")
+		b.ReportMetric(c.Lo, "cpu-ratio-from")
+		b.ReportMetric(c.Hi, "cpu-ratio-to")
+	}
+	b.ReportMetric(0, "ns/op")
+}

@@ -1,0 +1,63 @@
+package workload
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/object"
+)
+
+// markStore writes the label of the run under its prefix of t's bucket, before anything else is written there. A store of the run's
+// own goes with it and needs none.
+func markStore(ctx context.Context, t *iotax.Target, env Env) error {
+	label := leftover.Current().String()
+	if label == "" || ownStore(t.Place) {
+		return nil
+	}
+	_, _, err := askStore(ctx, t, env, object.OpMark, func(j *object.Job) { j.Label = label })
+	return err
+}
+
+// ownStore reports whether the place is a bucket that was made for the run.
+func ownStore(p iotax.Place) bool {
+	u, err := url.Parse(p.Path)
+	return err == nil && u.Query().Get("create") != ""
+}
+
+// LeftInStore finds what runs have left in the bucket at p: all that is under a prefix of iotax's which bears their label. It
+// is reached from this host, with the keys that a run would use.
+func LeftInStore(ctx context.Context, p iotax.Place) (items []leftover.Item, err error) {
+	s, err := storeOf(p)
+	if err != nil {
+		return nil, storeError("look for leftovers in", BucketOf(p), err)
+	}
+	where := BucketOf(p)
+	marks, err := object.Marks(ctx, s.endpoint)
+	for _, prefix := range slices.Sorted(maps.Keys(marks)) {
+		label, ok := leftover.ParseLabel(marks[prefix])
+		if !ok {
+			continue
+		}
+		items = append(items, leftover.Found("objects", prefix, "", where, label, func(ctx context.Context) error {
+			_, err := object.Do(ctx, object.Job{Op: object.OpClean, Endpoint: s.endpoint, Prefix: prefix})
+			return err
+		}))
+	}
+	if err != nil {
+		err = &iotax.Error{Op: "look for leftovers", On: where, Err: err}
+	}
+	return items, err
+}
+
+// BucketOf names the bucket without what its address says of it.
+func BucketOf(p iotax.Place) string {
+	u, err := url.Parse(p.Path)
+	if err != nil {
+		return "a bucket"
+	}
+	return "s3://" + u.Host + u.Path
+}

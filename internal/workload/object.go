@@ -1,0 +1,286 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"iotax"
+	"iotax/internal/object"
+	"iotax/internal/plan"
+)
+
+// Object is `object: {…}`: a batch of objects of one size, uploaded to a bucket and downloaded again.
+type Object struct {
+	Size        plan.Size     `yaml:"size" doc:"size of each object"`
+	Count       int           `yaml:"count" doc:"number of objects"`
+	Clients     int           `yaml:"clients" doc:"how many are under way at the same time"`
+	Part        plan.Size     `yaml:"part" doc:"size of the parts of a multipart upload; smaller objects go up whole"`
+	Concurrency int           `yaml:"concurrency" doc:"parts of an upload that are under way at the same time"`
+	Payload     string        `yaml:"payload" doc:"how the payload is protected: default is what minio-go does (signed chunk by chunk over http, unsigned over https); unsigned; checksum is CRC-32C behind it" enum:"default,unsigned,checksum"`
+	Timeout     plan.Duration `yaml:"timeout" doc:"of every request, its body included"`
+	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of what comes back; its CPU time is counted by itself"`
+}
+
+func newObject() any {
+	return &Object{Size: 4 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8, Payload: "default", Timeout: plan.Duration(object.DefaultTimeout), Verify: true}
+}
+
+// Scale makes the objects smaller or larger; how many there are stays.
+func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
+
+// Validate refuses what no store takes.
+func (o *Object) Validate() error {
+	var errs []error
+	refuse := func(bad bool, field, msg, mend string) {
+		if bad {
+			errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+		}
+	}
+	refuse(o.Size < 1 || o.Size > 5<<40, "size", fmt.Sprintf("%v is no size of an object", o.Size), "1 byte to 5TiB")
+	refuse(o.Count < 1 || o.Count > 100000, "count", fmt.Sprintf("%d is not a number from 1 to 100000", o.Count), "")
+	refuse(o.Clients < 1 || o.Clients > 1024, "clients", fmt.Sprintf("%d is not a number from 1 to 1024", o.Clients), "")
+	refuse(o.Part < 5<<20 || o.Part > 5<<30, "part", fmt.Sprintf("%v is no size of a part", o.Part), "S3 takes 5MiB to 5GiB")
+	refuse(o.Part > 0 && o.Size/o.Part >= 10000, "part", "there would be more than 10000 parts", "a larger part")
+	refuse(o.Concurrency < 1 || o.Concurrency > 256, "concurrency", fmt.Sprintf("%d is not a number from 1 to 256", o.Concurrency), "")
+	refuse(!slices.Contains([]string{"default", "unsigned", "checksum"}, o.Payload), "payload", fmt.Sprintf("%q is not known", o.Payload), "default, unsigned or checksum")
+	refuse(o.Timeout < plan.Duration(time.Second), "timeout", "is too short for a request", "1s or more")
+	return errors.Join(errs...)
+}
+
+func openObject(w plan.Workload, s *Object, e Env) (iotax.Workload, error) {
+	return &objects{name: w.Name, spec: *s, env: e}, nil
+}
+
+type objects struct {
+	name string
+	spec Object
+	env  Env
+}
+
+func (o *objects) Metrics() []string {
+	if o.spec.Count > 1 {
+		return []string{"upload.bandwidth", "download.bandwidth", "put.rate", "get.rate"}
+	}
+	return []string{"upload.bandwidth", "download.bandwidth"}
+}
+
+// Space is what the store must hold.
+func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
+
+// Limit allows each request its time, as far as that is sensible: a store that hangs hangs in every request.
+func (o *objects) Limit() time.Duration {
+	return min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
+}
+
+// A store is how a target's bucket is reached, with the keys.
+type store struct {
+	endpoint  object.Endpoint
+	prefix    string
+	versioned bool
+}
+
+// storeOf reads the place of a bucket; keys and certificates come from this host.
+func storeOf(p iotax.Place) (store, error) {
+	u, err := url.Parse(p.Path)
+	if err != nil || u.Scheme != "s3" || p.Kind != iotax.PlaceURL {
+		return store{}, fmt.Errorf("%s is no bucket", p.Path)
+	}
+	q := u.Query()
+	s := store{prefix: q.Get("prefix"), versioned: q.Get("versioned") != "",
+		endpoint: object.Endpoint{Host: u.Host, Bucket: strings.Trim(u.Path, "/"), TLS: q.Get("tls") == "on", Region: q.Get("region"), Style: q.Get("style"), Create: q.Get("create") != ""}}
+	if ca := q.Get("ca"); ca != "" {
+		b, err := iotax.ReadFile(ca, iotax.MaxOutput)
+		if err != nil {
+			return store{}, fmt.Errorf("ca: %w", err)
+		}
+		s.endpoint.CA = string(b)
+	}
+	c := credentials.NewEnvAWS()
+	if file := q.Get("credentials"); file != "" {
+		_, err := os.Stat(file)
+		if err == nil {
+			err = iotax.CheckSize(file, iotax.MaxOutput)
+		}
+		if err != nil {
+			return store{}, fmt.Errorf("credentials: %w", err)
+		}
+		c = credentials.NewFileAWSCredentials(file, os.Getenv("AWS_PROFILE"))
+	}
+	v, err := c.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+	if err != nil {
+		return store{}, errors.New("its keys cannot be read") // the cause may quote them
+	}
+	if v.AccessKeyID == "" || v.SecretAccessKey == "" {
+		return store{}, errNoKeys
+	}
+	s.endpoint.Access, s.endpoint.Secret, s.endpoint.Token = v.AccessKeyID, v.SecretAccessKey, v.SessionToken
+	return s, nil
+}
+
+var errNoKeys = errors.New("there are no keys for it")
+
+// storeError says why storeOf failed.
+func storeError(op, on string, err error) error {
+	mend := "a target {bucket: …}, and at: its name"
+	if errors.Is(err, errNoKeys) {
+		mend = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with credentials:"
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+}
+
+// askStore does a job at the bucket of t, from t's machine.
+func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
+	s, err := storeOf(t.Place)
+	if err != nil {
+		return nil, nil, storeError(op+" at", t.Name, err)
+	}
+	j := object.Job{Op: op, Endpoint: s.endpoint, Prefix: s.prefix}
+	if fill != nil {
+		fill(&j)
+	}
+	r := &object.Result{}
+	raw, err := ask(ctx, t.Machine, env, agentObject, j, r)
+	if err == nil && r.Error != nil {
+		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Mend: r.Error.Mend}
+	}
+	switch {
+	case err != nil || op != object.OpLook || s.versioned:
+	case r.Facts["versioning"] == object.Unknown && r.Facts["object lock"] == "":
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not say, or not to this key, whether it keeps versions of objects, so that what is removed may stay"),
+			Mend: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
+	case r.Facts["versioning"] != "" || r.Facts["object lock"] != "":
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Mend: "use another bucket, or say versioned: true"}
+	}
+	return r, raw, err
+}
+
+// Check looks at the bucket from the target's machine.
+func (o *objects) Check(ctx context.Context, t *iotax.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
+	defer cancel()
+	_, _, err := askStore(ctx, t, o.env, object.OpLook, func(j *object.Job) { j.Endpoint.Timeout = time.Duration(o.spec.Timeout) })
+	return err
+}
+
+// Prepare labels what is about to be written.
+func (o *objects) Prepare(ctx context.Context, t *iotax.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
+	defer cancel()
+	return markStore(ctx, t, o.env)
+}
+
+// Cleanup removes what a trial that was cut off left.
+func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
+	return cleanStore(ctx, t, o.env)
+}
+
+func cleanStore(ctx context.Context, t *iotax.Target, env Env) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if ownStore(t.Place) {
+		return nil // it goes with its store
+	}
+	_, _, err := askStore(ctx, t, env, object.OpClean, nil)
+	return err
+}
+
+// Run uploads and downloads the batch once.
+func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	s := o.spec
+	r, raw, err := askStore(ctx, t, o.env, object.OpBatch, func(j *object.Job) {
+		j.Endpoint.Payload, j.Endpoint.Timeout = s.Payload, time.Duration(s.Timeout)
+		j.Batch = object.Batch{Size: int64(s.Size), Count: s.Count, Clients: s.Clients, Part: int64(s.Part), Concurrency: s.Concurrency, Seed: out.Seed, Verify: s.Verify}
+	})
+	out.Raw = raw
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	out.Facts["size"], out.Facts["count"], out.Facts["clients"] = s.Size.String(), strconv.Itoa(s.Count), strconv.Itoa(s.Clients)
+	if s.Size > s.Part {
+		out.Facts["part"], out.Facts["concurrency"] = s.Part.String(), strconv.Itoa(s.Concurrency)
+	}
+	out.Facts["verified"] = map[bool]string{true: object.Checksum, false: "no"}[s.Verify]
+	if r != nil {
+		for k, v := range r.Facts {
+			out.Facts[k] = v
+		}
+	}
+	if err != nil {
+		return err
+	}
+	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: float64(2 * s.Count), Unit: iotax.Count})
+	phase(out, "upload", "put", &r.Upload)
+	phase(out, "download", "get", &r.Download)
+	return nil
+}
+
+// phase adds the values of one direction.
+func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
+	n := float64(len(p.Latencies))
+	if n == 0 || p.Duration <= 0 {
+		return
+	}
+	add := func(name string, v float64, unit string, better iotax.Better) {
+		out.Values = append(out.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+	}
+	add(direction+".bandwidth", float64(p.Bytes)/p.Duration, iotax.BytesPerSecond, iotax.Up)
+	add(request+".rate", n/p.Duration, iotax.PerSecond, iotax.Up)
+	add(direction+".duration", p.Duration, iotax.Seconds, iotax.Down)
+	add(direction+".cpu", p.CPU, iotax.Seconds, iotax.Down)
+	if p.Checking > 0 {
+		add(direction+".cpu.checking", p.Checking, iotax.Seconds, iotax.Neither)
+	}
+	series := func(name string, all []float64) {
+		if len(all) == 0 {
+			return
+		}
+		sorted := slices.Sorted(slices.Values(all))
+		var sum float64
+		for _, v := range sorted {
+			sum += v
+		}
+		add(name+".mean", sum/float64(len(sorted)), iotax.Seconds, iotax.Down)
+		for _, q := range []struct {
+			name string
+			at   float64
+			need int
+		}{{"p50", .5, 1}, {"p90", .9, 10}, {"p99", .99, 100}} {
+			if len(sorted) >= q.need { // a quantile of fewer is the largest by another name
+				add(name+"."+q.name, sorted[min(int(math.Ceil(q.at*float64(len(sorted))))-1, len(sorted)-1)], iotax.Seconds, iotax.Down)
+			}
+		}
+		out.Histograms = append(out.Histograms, histogram(name, sorted))
+	}
+	series(request+".latency", p.Latencies)
+	series(request+".ttfb", p.FirstByte)
+}
+
+// histogram counts sorted values by their first three digits.
+func histogram(name string, sorted []float64) iotax.Histogram {
+	h := iotax.Histogram{Name: name, Unit: iotax.Seconds}
+	for _, v := range sorted {
+		if v <= 0 {
+			continue
+		}
+		scale := math.Pow(10, math.Floor(math.Log10(v))-2)
+		v = math.Round(v/scale) * scale
+		if last := len(h.Bins) - 1; last >= 0 && cmp.Compare(h.Bins[last].Value, v) == 0 {
+			h.Bins[last].Count++
+		} else {
+			h.Bins = append(h.Bins, iotax.Bin{Value: v, Count: 1})
+		}
+	}
+	return h
+}
