@@ -481,7 +481,7 @@ type Trial struct {
 	Findings   []Finding         `json:"findings,omitempty"`
 	Raw        []byte            `json:"-"` // the tool's own output, kept whole
 	Err        string            `json:"err,omitempty"`
-	Void       string            `json:"void,omitempty"` // why the trial, and so its block, does not count
+	Discarded       string            `json:"discarded,omitempty"` // why the trial, and so its block, does not count
 }
 
 // JobFact is the fact of a trial that holds its work as a JSON object: the options of the job without those that have their
@@ -585,7 +585,7 @@ type Finding struct {
 	Rule     string   `json:"rule"` // stable id: "cache-served"
 	Severity Severity `json:"severity"`
 	Evidence string   `json:"evidence"`
-	Mend     string   `json:"mend,omitempty"`
+	Hint     string   `json:"hint,omitempty"`
 	Workload string   `json:"workload,omitempty"` // of a target's finding: the only workload that it is about; "" is all
 	File     string   `json:"file,omitempty"`
 	Line     int      `json:"line,omitempty"`
@@ -655,7 +655,7 @@ type Calibration struct {
 	Ratio    float64       `json:"ratio"`         // of the baseline to itself; the truth is 1
 	Lo       float64       `json:"lo"`            // 95 % interval of Ratio
 	Hi       float64       `json:"hi"`            //
-	Blocks   int           `json:"blocks"`        // behind Ratio, the void ones left out
+	Blocks   int           `json:"blocks"`        // behind Ratio, the discarded ones left out
 	CV       float64       `json:"cv"`            // of the trials of one arm: standard deviation over mean
 	Lag1     float64       `json:"lag1"`          // φ, autocorrelation of the differences of successive blocks
 	Phi      float64       `json:"phi,omitempty"` // the φ that intervals are widened for: 0 unless Lag1 is more than chance
@@ -776,7 +776,7 @@ type Error struct {
 	Op   string // "open guest", "read plan"
 	On   string // the object: a path, a target, a host
 	Err  error
-	Mend string // what the user can do; "" when nothing is known
+	Hint string // what the user can do; "" when nothing is known
 }
 
 func (e *Error) Error() string {
@@ -788,8 +788,8 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		b.WriteString(": " + e.Err.Error())
 	}
-	if e.Mend != "" {
-		b.WriteString("\n  mend: " + e.Mend)
+	if e.Hint != "" {
+		b.WriteString("\n  hint: " + e.Hint)
 	}
 	return b.String()
 }

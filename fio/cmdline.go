@@ -51,7 +51,7 @@ func (c *Command) names() []string {
 // Errors are *JobError with the line and the character in the text.
 func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
-		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Mend: "write its options into a job file"}
+		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
 	}
 	call, redirs, assigns, err := findCall(text)
 	if err != nil {
@@ -87,8 +87,8 @@ type word struct {
 	line, column int
 }
 
-func (w word) fail(mend, format string, args ...any) error {
-	return &JobError{Line: w.line, Column: w.column, Msg: fmt.Sprintf(format, args...), Mend: mend}
+func (w word) fail(hint, format string, args ...any) error {
+	return &JobError{Line: w.line, Column: w.column, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 var (
@@ -153,8 +153,8 @@ type call struct {
 // findCall finds the one call of fio in a text, what is redirected, and the assignments before it.
 func findCall(text string) (call, []string, map[string]string, error) {
 	none := call{}
-	fail := func(offset int, mend, format string, args ...any) (call, []string, map[string]string, error) {
-		e := &JobError{Msg: fmt.Sprintf(format, args...), Mend: mend}
+	fail := func(offset int, hint, format string, args ...any) (call, []string, map[string]string, error) {
+		e := &JobError{Msg: fmt.Sprintf(format, args...), Hint: hint}
 		e.Line, e.Column = newLines(text).at(offset)
 		return none, nil, nil, e
 	}
@@ -237,11 +237,11 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	}
 	// What a word processor did to the text is the likeliest cause of everything else.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
-		mend := "write -- with the key for minus"
+		hint := "write -- with the key for minus"
 		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
-			mend = "write ' or \""
+			hint = "write ' or \""
 		}
-		return fail(at[0], mend, "%q is a typographic character, which no shell understands", text[at[0]:at[1]])
+		return fail(at[0], hint, "%q is a typographic character, which no shell understands", text[at[0]:at[1]])
 	}
 	switch {
 	case len(calls) == 0:
@@ -570,11 +570,11 @@ func (c *Command) options(words []word) error {
 				return w.fail("write --"+name+"=VALUE", "--%s has no value", name)
 			}
 			if next := words[i+1]; strings.HasPrefix(next.text, "--") {
-				mend := "write --" + name + "=VALUE"
+				hint := "write --" + name + "=VALUE"
 				if o, ok := LookupOption(name); ok && o.Type == "boolean value" {
-					mend = "write --" + name + "=1"
+					hint = "write --" + name + "=1"
 				}
-				return w.fail(mend, "--%s has no value: fio would take %s for it", name, next.text)
+				return w.fail(hint, "--%s has no value: fio would take %s for it", name, next.text)
 			}
 			i++
 			value, has = words[i].text, true

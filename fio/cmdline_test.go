@@ -56,7 +56,7 @@ func TestParseCommand(t *testing.T) {
 
 func TestParseCommandErrors(t *testing.T) {
 	for _, c := range []struct {
-		text, want, mend string
+		text, want, hint string
 	}{
 		{"fio --rw=read", "line 1, character 1: the command has no --name", "--name=test"},
 		{"fio --name=a \\\n  --direct --rw=read", "line 2, character 3: --direct has no value: fio would take --rw=read for it", "--direct=1"},
@@ -81,7 +81,7 @@ func TestParseCommandErrors(t *testing.T) {
 	} {
 		_, err := ParseCommand(c.text)
 		var je *JobError
-		if !errors.As(err, &je) || !strings.Contains(err.Error(), c.want) || !strings.Contains(je.Mend, c.mend) || je.Line == 0 {
+		if !errors.As(err, &je) || !strings.Contains(err.Error(), c.want) || !strings.Contains(je.Hint, c.hint) || je.Line == 0 {
 			t.Errorf("%q: got %v, want %s", c.text, err, c.want)
 		}
 	}

@@ -48,7 +48,7 @@ type JobError struct {
 	Line   int    // from 1; 0 when it is about the whole
 	Column int    // in characters from 1; 0 when it is about the whole line
 	Msg    string
-	Mend   string // "" when nothing is known
+	Hint   string // "" when nothing is known
 
 	Accepted bool // fio reads on, but not what was meant
 }
@@ -120,15 +120,15 @@ func (p *jobParser) file(name, text string) *JobFile {
 	f := &JobFile{Name: name}
 	var cur *Section
 	if p.size += len(text); p.size > MaxJob {
-		p.errs = append(p.errs, &JobError{File: name, Msg: "with the files that it includes, " + (&iotax.LimitError{Limit: MaxJob}).Error(), Mend: "split the job file"})
+		p.errs = append(p.errs, &JobError{File: name, Msg: "with the files that it includes, " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "split the job file"})
 		return f
 	}
 	n := 0
 	for raw := range strings.Lines(text) {
 		n++
 		line := Line{Text: raw, Number: n}
-		fail := func(mend, format string, args ...any) {
-			p.errs = append(p.errs, &JobError{File: name, Line: n, Msg: fmt.Sprintf(format, args...), Mend: mend})
+		fail := func(hint, format string, args ...any) {
+			p.errs = append(p.errs, &JobError{File: name, Line: n, Msg: fmt.Sprintf(format, args...), Hint: hint})
 		}
 		s := option(raw)
 		switch {
@@ -180,8 +180,8 @@ func (p *jobParser) file(name, text string) *JobFile {
 // include reads the file that a line of file names. rest is what follows the word: any one character,
 // and the name.
 func (p *jobParser) include(file string, n int, rest string) *JobFile {
-	fail := func(mend, format string, args ...any) *JobFile {
-		p.errs = append(p.errs, &JobError{File: file, Line: n, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	fail := func(hint, format string, args ...any) *JobFile {
+		p.errs = append(p.errs, &JobError{File: file, Line: n, Msg: fmt.Sprintf(format, args...), Hint: hint})
 		return nil
 	}
 	if rest == "" || trim(rest[1:]) == "" {

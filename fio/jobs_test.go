@@ -198,7 +198,7 @@ func TestInclude(t *testing.T) {
 	} {
 		_, err := ReadJob(writeJobs(t, files...), os.ReadFile)
 		var je *JobError
-		if !errors.As(err, &je) || !strings.Contains(err.Error(), want) || je.Mend == "" {
+		if !errors.As(err, &je) || !strings.Contains(err.Error(), want) || je.Hint == "" {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -246,10 +246,10 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 func (r *Result) Findings() []iotax.Finding {
 	var fs []iotax.Finding
 	if err := r.Err(); err != nil {
-		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "read the error: it names the job and the cause"})
+		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "read the error: it names the job and the cause"})
 	}
 	for _, d := range r.damaged {
-		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Warning, Evidence: d, Mend: "use the other values of the result; run fio again for quantiles"})
+		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Warning, Evidence: d, Hint: "use the other values of the result; run fio again for quantiles"})
 	}
 	return fs
 }

@@ -11,7 +11,7 @@ import (
 // that goes on for thousands of blocks asks for its pairs after each. The trials may come in any order.
 type Pairing struct {
 	Metric   string // whose values are paired
-	SetAside bool   // leave out the blocks that SetAside makes void
+	SetAside bool   // leave out the blocks that SetAside makes discarded
 
 	rows  []row            // ascending by block
 	sides map[string]*side // by target
@@ -21,7 +21,7 @@ type Pairing struct {
 type row struct {
 	block int
 	at    int  // the place of its values in each side
-	void  bool // a trial of it is
+	discarded  bool // a trial of it is
 }
 
 // A side is what one target measured; the slices are as long as the last block that it was tried in.
@@ -46,7 +46,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 		p.rows = slices.Insert(p.rows, i, row{block: t.Block, at: len(p.rows)})
 	}
 	r := &p.rows[i]
-	r.void = r.void || t.Void != ""
+	r.discarded = r.discarded || t.Discarded != ""
 	s := p.sides[t.Target]
 	if s == nil {
 		if p.sides == nil {
@@ -61,7 +61,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 	if t.Err != "" {
 		return
 	}
-	if t.Void == "" {
+	if t.Discarded == "" {
 		s.valid++
 		if _, wrong := errorOf(t); wrong {
 			s.bad++
@@ -95,7 +95,7 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 	}
 	base, other = make([]float64, 0, n), make([]float64, 0, n)
 	for _, r := range p.rows {
-		if !r.void && b.is(measured, r) && t.is(measured, r) && !slices.ContainsFunc(aside, func(s *side) bool { return s.is(condemned, r) }) {
+		if !r.discarded && b.is(measured, r) && t.is(measured, r) && !slices.ContainsFunc(aside, func(s *side) bool { return s.is(condemned, r) }) {
 			base, other = append(base, b.values[r.at]), append(other, t.values[r.at])
 		}
 	}

@@ -27,7 +27,7 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 					case 0:
 						x.Err = "it failed"
 					case 1:
-						x.Void = "it is void"
+						x.Discarded = "it is discarded"
 					case 2, 3, 4:
 						x.Findings = []iotax.Finding{{Rule: "steal", Severity: iotax.Warning}, {Rule: "cache-served", Severity: iotax.Invalid}}
 					}
@@ -54,12 +54,12 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
 	for block := range len(trials) + 100 {
 		var b, o []float64
-		void := false
+		discarded := false
 		for _, x := range trials {
 			if x.Block != block {
 				continue
 			}
-			void = void || x.Void != ""
+			discarded = discarded || x.Discarded != ""
 			if v, ok := x.Value("m"); ok && x.Err == "" {
 				if x.Target == baseline {
 					b = append(b, v.Value)
@@ -69,7 +69,7 @@ func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []f
 				}
 			}
 		}
-		if len(b) > 0 && len(o) > 0 && !void {
+		if len(b) > 0 && len(o) > 0 && !discarded {
 			base, other = append(base, b...), append(other, o...)
 		}
 	}

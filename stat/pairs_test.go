@@ -15,14 +15,14 @@ func TestPairs(t *testing.T) {
 		return &iotax.Trial{Workload: "w", Block: block, Target: target,
 			Values: []iotax.Value{{Name: "read.iops", Value: v, Better: iotax.Up}}}
 	}
-	void := trial(1, "c", 7)
-	void.Void = "clock"
+	discarded := trial(1, "c", 7)
+	discarded.Discarded = "clock"
 	failed := trial(2, "t", 7)
 	failed.Err = "fio died"
 	trials := []*iotax.Trial{
 		trial(3, "b", 30), trial(3, "t", 31), // out of order
 		trial(0, "t", 1), trial(0, "b", 2),
-		trial(1, "b", 10), trial(1, "t", 11), void, // a void trial of a third target voids the block
+		trial(1, "b", 10), trial(1, "t", 11), discarded, // a discarded trial of a third target discards the block
 		trial(2, "b", 20), failed,
 		trial(4, "b", 40), // the target has no trial here
 		{Workload: "w", Block: 5, Target: "t"}, trial(5, "b", 50),
@@ -47,7 +47,7 @@ func TestPairsOrderInsideBlocks(t *testing.T) {
 				case 0:
 					x.Err = "it failed"
 				case 1:
-					x.Void = "it is void"
+					x.Discarded = "it is discarded"
 				}
 				trials = append(trials, x)
 			}

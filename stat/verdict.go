@@ -15,13 +15,13 @@ const (
 	TooFew        Verdict = "too few trials" // fewer than LeastTrials count, so that there is no interval
 	NotRanked     Verdict = "not ranked"     // unlike durability, or a metric with no good direction
 	NotComparable Verdict = "not comparable" // a check found that the number must not be quoted
-	TooManyVoid   Verdict = "invalid"        // more than MaxVoided of the trials were voided
+	TooManyDiscarded   Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
 	NoResult      Verdict = "no result"      // the target could not be opened, or every trial failed
 	NoVerdict     Verdict = ""               // the baseline itself
 )
 
-// MaxVoided is the share of voided trials above which a cell is invalid.
-const MaxVoided = 0.20
+// MaxDiscarded is the share of discarded trials above which a cell is invalid.
+const MaxDiscarded = 0.20
 
 // Judge draws the verdict from the interval of an oriented ratio and the margin δ, a ratio (0.05 is
 // 5 %) that was fixed before the run. With L and U the bounds: worse U < 1/(1+δ), better L > 1+δ,

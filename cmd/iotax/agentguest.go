@@ -64,7 +64,7 @@ func kitOf(ctx context.Context, j workload.GuestJob) (*guest.Taken, error) {
 	kit, err := guest.OpenKit(ctx, cacheDir(), j.Kit, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = &iotax.Error{Op: "find what was sent to start guests from in", On: cacheDir(), Err: errors.New("it is there no more"),
-			Mend: "see that nothing else clears this directory, and resume the run: it is sent again"}
+			Hint: "see that nothing else clears this directory, and resume the run: it is sent again"}
 	}
 	return kit, err
 }
@@ -86,9 +86,9 @@ func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := do(ctx, j, r); err != nil {
 		var e *iotax.Error
 		if errors.As(err, &e) {
-			r.Mend = e.Mend
+			r.Hint = e.Hint
 			bare := *e
-			bare.Mend = ""
+			bare.Hint = ""
 			err = &bare
 		}
 		r.Error = err.Error()

@@ -41,7 +41,7 @@ func (rd *reading) read() error {
 	if rd.besideMap != "" {
 		src, err := iotax.ReadFile(rd.besideMap, maxBesideMap)
 		if err != nil {
-			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: cause(err), Mend: "name a YAML file that can be read"}}
+			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: cause(err), Hint: "name a YAML file that can be read"}}
 		}
 		var m struct {
 			Published                           string
@@ -49,7 +49,7 @@ func (rd *reading) read() error {
 		}
 		if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
 			return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: err,
-				Mend: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"}}
+				Hint: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"}}
 		}
 		rd.names = iotax.Beside{Published: m.Published, Targets: m.Targets, Workloads: m.Workloads, Metrics: m.Metrics, Values: m.Values}
 		if m.Published != "" && rd.beside == "" {
@@ -64,7 +64,7 @@ func (rd *reading) read() error {
 		figures, ok := published.Figures(name)
 		if !ok {
 			return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: errors.New("there is no published data set of this name"),
-				Mend: "there are " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+				Hint: "there are " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
 		}
 		rd.figures, rd.names.Published, rd.caveat = figures, name, published.Caveat(name)
 		return nil
@@ -72,11 +72,11 @@ func (rd *reading) read() error {
 	f, err := os.Open(rd.beside)
 	if err != nil {
 		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: errors.Unwrap(err),
-			Mend: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+			Hint: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
 	}
 	defer f.Close()
 	if rd.figures, err = published.Read(iotax.Limit(f, maxBesideTable)); err != nil {
-		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: err, Mend: "give it the columns suite, source, workload, target, rep, metric, value and unit"}}
+		return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: err, Hint: "give it the columns suite, source, workload, target, rep, metric, value and unit"}}
 	}
 	rd.names.Published = rd.beside
 	return nil
@@ -111,7 +111,7 @@ func (rd *reading) apply(rep *report.Report) error {
 		names.Published = planned.Beside.Published
 		figures, ok := published.Figures(names.Published)
 		if !ok {
-			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this iotax has none of that name"), Mend: "add --beside"}}
+			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this iotax has none of that name"), Hint: "add --beside"}}
 		}
 		rd.figures, rd.caveat = figures, published.Caveat(names.Published)
 	}
@@ -131,7 +131,7 @@ func (rd *reading) apply(rep *report.Report) error {
 			if !slices.Contains(c.known, name) && rd.besideMap != "" {
 				slices.Sort(c.known)
 				return usageError{&iotax.Error{Op: "read --beside-map", On: rd.besideMap, Err: fmt.Errorf("the run has no %s %q", c.what, name),
-					Mend: "it has " + strings.Join(slices.Compact(c.known), ", ")}}
+					Hint: "it has " + strings.Join(slices.Compact(c.known), ", ")}}
 			}
 		}
 	}

@@ -90,8 +90,8 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""
 	}
-	if t.Void != "" {
-		return "void", ""
+	if t.Discarded != "" {
+		return "discarded", ""
 	}
 	sum := map[string]iotax.Value{}
 	for _, v := range t.Values {

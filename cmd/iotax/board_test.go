@@ -157,7 +157,7 @@ func TestProgressOnTerminal(t *testing.T) {
 				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Block: block, Blocks: 3, Metric: "read.iops", Trial: tr}
 				p.event(e)
 				if e.Kind = run.Finished; block == 1 && target == "guest" && w == "v" {
-					tr.Void = "the clock"
+					tr.Discarded = "the clock"
 				}
 				p.event(e)
 			}
@@ -171,7 +171,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
 	p.event(run.Event{Kind: run.CleaningUp})
 	p.end()
-	want := "opening host disk\na message\nguest / v: 1.000k IOPS; void, its block is run again: the clock\na message\na message\nw: done, ± 1 %\n"
+	want := "opening host disk\na message\nguest / v: 1.000k IOPS; discarded, its block is run again: the clock\na message\na message\nw: done, ± 1 %\n"
 	if got := strings.Join(s.rows, "\n"); got != want {
 		t.Errorf("what stays:\n%s\nwant:\n%s", got, want)
 	}

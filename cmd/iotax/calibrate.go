@@ -118,10 +118,10 @@ func calibrateBeside(ctx context.Context, mode calibrating, p *plan.Plan, rig ca
 }
 
 func notCalibrated(err error) iotax.Finding {
-	f := iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error(), Mend: "see what `iotax calibrate` says"}
-	if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Mend != "" {
-		f.Evidence, _, _ = strings.Cut(f.Evidence, "\n  mend: ")
-		f.Mend = e.Mend
+	f := iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error(), Hint: "see what `iotax calibrate` says"}
+	if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Hint != "" {
+		f.Evidence, _, _ = strings.Cut(f.Evidence, "\n  hint: ")
+		f.Hint = e.Hint
 	}
 	return f
 }
@@ -318,7 +318,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	}
 	fmt.Fprintln(&b)
 	if f, bad := calibrate.Finding(c); bad {
-		fmt.Fprintf(&b, "%s: %s\n  → %s\n\n", f.Rule, f.Evidence, f.Mend)
+		fmt.Fprintf(&b, "%s: %s\n  → %s\n\n", f.Rule, f.Evidence, f.Hint)
 	}
 	fmt.Fprintf(&b, "kept for %d days: %s\nnext: iotax report %s · iotax show %s\n", int(calibrate.MaxAge.Hours()/24), file, iotax.Quote(r.ID), iotax.Quote(r.ID))
 	_, err := io.WriteString(w, b.String())

@@ -25,11 +25,11 @@ func TestCalibrationThatFails(t *testing.T) {
 	show := newProgress(io.Discard, true, false, 80)
 	d := a.deps(nil, t.TempDir(), show)
 	d.Prepare = func(context.Context, plan.Target, volume.Env) (iotax.Volume, error) {
-		return nil, &iotax.Error{Op: "make directory", On: "/var/tmp", Err: errors.New("no space left"), Mend: "free some"}
+		return nil, &iotax.Error{Op: "make directory", On: "/var/tmp", Err: errors.New("no space left"), Hint: "free some"}
 	}
 	r := &iotax.Run{Baseline: p.Baseline}
 	c, found := a.calibrator(calibrateAuto, p, d, show)(context.Background(), r)
-	if c != nil || len(found) != 1 || found[0].Rule != "not-calibrated" || !strings.Contains(found[0].Evidence, "no space left") || found[0].Mend != "free some" {
+	if c != nil || len(found) != 1 || found[0].Rule != "not-calibrated" || !strings.Contains(found[0].Evidence, "no space left") || found[0].Hint != "free some" {
 		t.Errorf("%+v, %+v", c, found)
 	}
 	stopped, cancel := context.WithCancel(context.Background())
@@ -72,12 +72,12 @@ func TestLengthTip(t *testing.T) {
 	}
 }
 
-func TestVoidTrialIsTold(t *testing.T) {
+func TestDiscardedTrialIsTold(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, false, false, 80)
-	x := &iotax.Trial{Target: "a", Workload: "w", Void: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
+	x := &iotax.Trial{Target: "a", Workload: "w", Discarded: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
 	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Blocks: 6, Trial: x, Metric: "read.iops"})
-	if !strings.Contains(b.String(), "1.000k IOPS; void, its block is run again: clock-insane: 3 %") {
+	if !strings.Contains(b.String(), "1.000k IOPS; discarded, its block is run again: clock-insane: 3 %") {
 		t.Error(b.String())
 	}
 }

@@ -19,12 +19,12 @@ import (
 // them, and nothing in the clean twin beside them. What other work does on this machine meanwhile may add
 // findings, so they look only for the one that they are about.
 
-// found lists the cells of the latest run in which a rule spoke, or voided: "target / workload".
+// found lists the cells of the latest run in which a rule spoke, or discarded: "target / workload".
 func (s *stage) found(rule string) (cells []string) {
 	s.t.Helper()
 	_, trials := s.trials()
 	for _, t := range trials {
-		said := strings.HasPrefix(t.Void, rule+":") || slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
+		said := strings.HasPrefix(t.Discarded, rule+":") || slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
 		if said && !slices.Contains(cells, t.Cell()) {
 			cells = append(cells, t.Cell())
 		}

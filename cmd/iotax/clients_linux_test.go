@@ -258,7 +258,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	if err := os.Chmod(s.path("there/fio"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.iotax(run()...).refuses(t, exitError, "ssh://127.0.0.1", "has fio-3.1", "must be of one version", "mend: install the same version")
+	s.iotax(run()...).refuses(t, exitError, "ssh://127.0.0.1", "has fio-3.1", "must be of one version", "hint: install the same version")
 }
 
 // commandsWith lists the processes of this host whose command line has a word of that path.

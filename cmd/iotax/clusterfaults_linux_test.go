@@ -87,7 +87,7 @@ func readBy(pid int) (n int64) {
 	return n
 }
 
-// What goes wrong in a cluster makes its own cell fail, with the cause and the mend; all others go on, and nothing
+// What goes wrong in a cluster makes its own cell fail, with the cause and the hint; all others go on, and nothing
 // stays: one run in which an export dies, a link is cut while a volume is copied, a node is full, and S3 stores refuse
 // in every way that they have.
 func TestClusterFaults(t *testing.T) {

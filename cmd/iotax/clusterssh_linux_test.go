@@ -118,7 +118,7 @@ func TestClusterOverSSH(t *testing.T) {
 		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01",
 		"multipart part=16MiB concurrency=8 upload bandwidth", "s3 on three nodes", "depth-32 write bandwidth",
 		"copying fio to ssh://10.77.0.4", "copying what guests are started from to ssh://10.77.0.4", "it lacks a kernel (no kernel in /boot", "guest up", "guest read IOPS", "guest root read bandwidth",
-		"node05 node-local export is left out of guest: ", "find " + lacks["node05"] + " on ssh://10.77.0.5", "mend: apt install qemu-system-"} {
+		"node05 node-local export is left out of guest: ", "find " + lacks["node05"] + " on ssh://10.77.0.5", "hint: apt install qemu-system-"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("it does not say %q", want)
 		}

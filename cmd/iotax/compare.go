@@ -166,8 +166,8 @@ func (o *opener) run(ref string) (*report.Report, error) {
 }
 
 func (o *opener) file(path string) (*report.Report, error) {
-	fail := func(err error, mend string) (*report.Report, error) {
-		return nil, &iotax.Error{Op: "read export", On: path, Err: err, Mend: mend}
+	fail := func(err error, hint string) (*report.Report, error) {
+		return nil, &iotax.Error{Op: "read export", On: path, Err: err, Hint: hint}
 	}
 	in := o.in
 	if path == "-" {

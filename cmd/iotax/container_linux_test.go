@@ -205,14 +205,14 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 		t.Fatalf("mkfs.ext4: %s", out)
 	}
 	full := s.sum("image")
-	writes("--destroy", "raw:"+device).refuses(t, 1, "overwrite block device "+device, "it carries a signature of ext", "mend: ")
+	writes("--destroy", "raw:"+device).refuses(t, 1, "overwrite block device "+device, "it carries a signature of ext", "hint: ")
 	if s.sum("image") != full {
 		t.Error("the device has changed")
 	}
 }
 
 // An interrupt ends fio in the container and removes the container; a container that dies under a
-// trial is a row that says so; what the engine refuses is told with a mend.
+// trial is a row that says so; what the engine refuses is told with a hint.
 func TestContainerFaults(t *testing.T) {
 	t.Parallel()
 	s, e, _ := boxed(t, engine.Docker)
@@ -229,8 +229,8 @@ func TestContainerFaults(t *testing.T) {
 
 	containerFaults(s, e)
 
-	s.iotax("run", "dir:"+s.path("a"), "docker://no-such-thing/tmp?pull=never").refuses(t, 1, "no-such-thing", "the engine does not have it", "mend: docker pull")
-	s.iotax("run", "dir:"+s.path("a"), "docker:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "fetch image 127.0.0.1:9/none:1", "refused", "mend: check its name", "docker load")
+	s.iotax("run", "dir:"+s.path("a"), "docker://no-such-thing/tmp?pull=never").refuses(t, 1, "no-such-thing", "the engine does not have it", "hint: docker pull")
+	s.iotax("run", "dir:"+s.path("a"), "docker:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "fetch image 127.0.0.1:9/none:1", "refused", "hint: check its name", "docker load")
 	s.iotax("run", "dir:"+s.path("a"), "docker:bind").refuses(t, 2, "image")
 	s.iotax("run", "dir:"+s.path("a"), "docker://x").refuses(t, 2, "no directory", "docker://IMAGE-or-container/path")
 
@@ -240,9 +240,9 @@ func TestContainerFaults(t *testing.T) {
 		t.Fatalf("tar: %s", out)
 	}
 	e.CLI(t, "import", s.path("bare.tar"), "localhost/bare:1")
-	s.iotax("run", "dir:"+s.path("a"), "docker:tmpfs,pull=never,image=localhost/bare:1").refuses(t, 1, "start container of localhost/bare:1", "executable file not found", "mend: use an image that has a POSIX shell")
+	s.iotax("run", "dir:"+s.path("a"), "docker:tmpfs,pull=never,image=localhost/bare:1").refuses(t, 1, "start container of localhost/bare:1", "executable file not found", "hint: use an image that has a POSIX shell")
 	e.CLI(t, "create", "--name", "stopped", "--network", "none", boxImage, "true")
-	s.iotax("run", "dir:"+s.path("a"), "docker://stopped/tmp").refuses(t, 1, "open container stopped: it does not run: created", "mend: docker start stopped")
+	s.iotax("run", "dir:"+s.path("a"), "docker://stopped/tmp").refuses(t, 1, "open container stopped: it does not run: created", "hint: docker start stopped")
 	e.CLI(t, "rm", "stopped")
 
 	// One that exists is used and left alone.
@@ -263,7 +263,7 @@ func TestContainerFaults(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 	s.env["DOCKER_HOST"] = there + s.path("nothing.sock")
-	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "mend: log in there by hand", "docker system dial-stdio")
+	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: log in there by hand", "docker system dial-stdio")
 	s.env["DOCKER_HOST"] = there + strings.TrimPrefix(e.Host, "unix://")
 
 	// The way to it is lost while fio measures, and there is no other: that is told, and what went on there ends.
@@ -293,7 +293,7 @@ func TestContainerFaults(t *testing.T) {
 	}
 	// An engine that does not answer.
 	s.env["DOCKER_HOST"] = "unix://" + s.path("nothing.sock")
-	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "mend: start Docker")
+	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: start Docker")
 }
 
 // inVolume runs trials that fioIn finds, in a volume of the engine.

@@ -38,9 +38,9 @@ func devicesToDestroy(words []string, p *plan.Plan) (givenUp, error) {
 			found = found || t.On == on && d.Device() == path
 		}
 		if !found {
-			e := &iotax.Error{Op: "read --destroy", On: w, Err: errors.New("no target of the plan is this block device"), Mend: "name one exactly as the plan does: " + strings.Join(devices, ", ")}
+			e := &iotax.Error{Op: "read --destroy", On: w, Err: errors.New("no target of the plan is this block device"), Hint: "name one exactly as the plan does: " + strings.Join(devices, ", ")}
 			if len(devices) == 0 {
-				e.Mend = "leave it out: the plan has no block devices"
+				e.Hint = "leave it out: the plan has no block devices"
 			}
 			return nil, usageError{e}
 		}

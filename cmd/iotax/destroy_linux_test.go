@@ -76,7 +76,7 @@ func TestDestroy(t *testing.T) {
 		t.Fatalf("mkfs.ext4: %s", out)
 	}
 	full := s.sum("image")
-	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "mend: ", "wipefs")
+	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "hint: ", "wipefs")
 	// To read it nothing needs to be given up.
 	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "1").works(t, 0)
 	_, trials = s.trials()

@@ -86,8 +86,8 @@ func printChecks(w io.Writer, checks []doctor.Check) error {
 		if _, err := fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  ", c.Status, wide, c.Name), clean(c.Detail), columns)); err != nil {
 			return err
 		}
-		if c.Mend != "" {
-			fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  mend: ", "", wide, ""), clean(c.Mend), columns))
+		if c.Hint != "" {
+			fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  hint: ", "", wide, ""), clean(c.Hint), columns))
 		}
 	}
 	return nil

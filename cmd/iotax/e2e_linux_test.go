@@ -360,7 +360,7 @@ func TestMissingFio(t *testing.T) {
 	s.env["PATH"] = s.links("fio")
 	for _, other := range []string{"dir:b", "qemu:virtio-blk"} {
 		r := s.iotax(tiny("run", "dir:a", other)...)
-		r.refuses(t, 1, "this host lacks fio", "mend: apt-get install fio")
+		r.refuses(t, 1, "this host lacks fio", "hint: apt-get install fio")
 		if strings.Contains(r.stderr, "opening") {
 			t.Errorf("it opened targets first: %s", r)
 		}
@@ -371,7 +371,7 @@ func TestMissingQEMU(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.env["PATH"] = s.links("qemu-system-x86_64", "qemu-system-aarch64", "qemu-kvm")
-	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "this host lacks qemu-system-", "mend: apt-get install qemu-system-")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "this host lacks qemu-system-", "hint: apt-get install qemu-system-")
 }
 
 func TestMissingKernel(t *testing.T) {
@@ -381,9 +381,9 @@ func TestMissingKernel(t *testing.T) {
 	s := newStage(t)
 	s.env["XDG_CACHE_HOME"] = s.mkdir("cache")
 	s.env["PATH"] = s.links("apt-get", "apt-cache", "dpkg-deb")
-	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start machine guest: find a kernel for guests", "and none could be had: fetch a kernel", "apt-get", "mend: install a generic kernel, or name one: {qemu: {kernel:")
-	s.iotax("kernel").refuses(t, 1, "find a kernel for guests", "mend: ")
-	s.iotax("kernel", "--fetch").refuses(t, 1, "fetch a kernel for guests", "apt-get", "mend: ")
+	s.iotax(tiny("run", "dir:a", "qemu:virtio-blk")...).refuses(t, 1, "start machine guest: find a kernel for guests", "and none could be had: fetch a kernel", "apt-get", "hint: install a generic kernel, or name one: {qemu: {kernel:")
+	s.iotax("kernel").refuses(t, 1, "find a kernel for guests", "hint: ")
+	s.iotax("kernel", "--fetch").refuses(t, 1, "fetch a kernel for guests", "apt-get", "hint: ")
 }
 
 func TestMissingVirtiofsd(t *testing.T) {
@@ -399,7 +399,7 @@ func TestMissingVirtiofsd(t *testing.T) {
 		}
 	}
 	s.start([]string{"unshare", "-m", "sh", "-c", hide + ` && exec "$0" "$@"`}, tiny("run", "dir:a", "qemu:virtiofs")...).wait().
-		refuses(t, 1, "this host lacks virtiofsd", "mend: apt-get install ")
+		refuses(t, 1, "this host lacks virtiofsd", "hint: apt-get install ")
 }
 
 func TestDirectories(t *testing.T) {
@@ -412,10 +412,10 @@ func TestDirectories(t *testing.T) {
 		dir  string
 		want []string
 	}{
-		{full, []string{"use directory " + full + " (tmpfs on " + full + "): not enough space", "needs 8 MiB", "4 MiB are free", "mend: free some space"}},
-		{readOnly, []string{"use directory " + readOnly, "mounted read-only", "mend: use another directory, or make it writable: mount -o remount,rw " + readOnly}},
-		{s.path("file"), []string{"use directory " + s.path("file"), "is not a directory", "mend: name a directory"}},
-		{"/proc/nothing", []string{"use directory /proc/nothing (proc on /proc)", "mend: use another directory"}},
+		{full, []string{"use directory " + full + " (tmpfs on " + full + "): not enough space", "needs 8 MiB", "4 MiB are free", "hint: free some space"}},
+		{readOnly, []string{"use directory " + readOnly, "mounted read-only", "hint: use another directory, or make it writable: mount -o remount,rw " + readOnly}},
+		{s.path("file"), []string{"use directory " + s.path("file"), "is not a directory", "hint: name a directory"}},
+		{"/proc/nothing", []string{"use directory /proc/nothing (proc on /proc)", "hint: use another directory"}},
 	} {
 		s.iotax(tiny("run", "dir:a", "dir:"+c.dir)...).refuses(t, 1, c.want...)
 		// A guest that stands on it is not even started.
@@ -437,7 +437,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 		append string
 		want   []string
 	}{
-		{"rdinit=/none root=/dev/none rootfstype=ext4", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "mend: read the console above"}},
+		{"rdinit=/none root=/dev/none rootfstype=ext4", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "hint: read the console above"}},
 		{"iotax.key=%", []string{"start machine guest: its init gave up", "iotax.key", "last lines of its console"}},
 	} {
 		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
@@ -496,7 +496,7 @@ func TestInterrupt(t *testing.T) {
 			if sig == syscall.SIGTERM {
 				return
 			}
-			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "takes no --trial", "mend: ")
+			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "takes no --trial", "hint: ")
 			s.iotax("run", "--resume").works(t, 0, "guest", "block 2/2")
 			after, trials := s.trials()
 			whole := map[int]int{}
@@ -512,7 +512,7 @@ func TestInterrupt(t *testing.T) {
 			if after.Status != iotax.Done || after.ID != before.ID || n < 2 || trials[0].Start != had[0].Start {
 				t.Errorf("%s is %s after %s, with %d whole blocks of %v", after.ID, after.Status, before.ID, n, whole)
 			}
-			s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "mend: iotax report "+after.ID)
+			s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "hint: iotax report "+after.ID)
 		})
 	}
 }
@@ -742,12 +742,12 @@ func TestSSH(t *testing.T) {
 
 	// Nobody has ever been there.
 	s.write("known", "")
-	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, where[1:10], "its host key is not known: ssh-ed25519 SHA256:", "mend: ", "accept_new")
+	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, where[1:10], "its host key is not known: ssh-ed25519 SHA256:", "hint: ", "accept_new")
 	// Somebody else answers.
 	s.write("known", where+" "+s.newKey("sshd/other"))
-	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, "its host key has changed", "mend: ", "ssh-keygen -R '"+where+"'")
+	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, "its host key has changed", "hint: ", "ssh-keygen -R '"+where+"'")
 	// Nobody answers.
-	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "connection refused", "mend: ")
+	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "connection refused", "hint: ")
 
 	// The right one has no fio, and is brought this host's.
 	s.write("known", where+" "+d.host)
@@ -780,14 +780,14 @@ func TestSSH(t *testing.T) {
 		t.Error(r)
 	}
 	// A place that is none over there.
-	s.iotax(tiny("run", "dir:a", fmt.Sprintf("ssh://127.0.0.1:%d/proc", d.port))...).refuses(t, 1, "use directory /proc", "mend: ")
+	s.iotax(tiny("run", "dir:a", fmt.Sprintf("ssh://127.0.0.1:%d/proc", d.port))...).refuses(t, 1, "use directory /proc", "hint: ")
 }
 
 func TestKeepGoing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(localPlan, "other: {dir: b}", "other: {dir: b}\n  bad: {dir: /proc/nothing}", 1))
-	s.iotax("run", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "mend: ")
+	s.iotax("run", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "hint: ")
 	s.iotax("run", "--keep-going", "plan.yaml").works(t, 0, "bad ", "other ", "target-not-opened: use directory /proc/nothing")
 	run, trials := s.trials()
 	if len(trials) != 2 || len(run.Targets) != 3 || !strings.Contains(run.Targets[2].Err, "/proc/nothing") {
@@ -800,7 +800,7 @@ func TestKeepGoing(t *testing.T) {
 	}
 	// Without its baseline nothing can be compared.
 	s.write("plan.yaml", strings.Replace(localPlan, "host:  {dir: a}", "host: {dir: /proc/nothing}", 1))
-	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "mend: ")
+	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "hint: ")
 }
 
 const localPlan = `
@@ -817,10 +817,10 @@ func TestStore(t *testing.T) {
 	s := newStage(t)
 	junk := s.write("junk.db", "this is a text, and a long one at that, but no database of iotax or anyone else\n")
 	for store, want := range map[string][]string{
-		junk:                       {"open store " + junk, "not a database", "mend: name another file: --store"},
-		"/proc/nothing/x.db":       {"open store /proc/nothing/x.db", "mend: name another file: --store"},
-		s.path("a"):                {"open store " + s.path("a"), "is a directory", "mend: name a file: --store"},
-		"postgres://127.0.0.1:1/x": {"open store postgres://127.0.0.1:1/x", "refused", "mend: is the server up"},
+		junk:                       {"open store " + junk, "not a database", "hint: name another file: --store"},
+		"/proc/nothing/x.db":       {"open store /proc/nothing/x.db", "hint: name another file: --store"},
+		s.path("a"):                {"open store " + s.path("a"), "is a directory", "hint: name a file: --store"},
+		"postgres://127.0.0.1:1/x": {"open store postgres://127.0.0.1:1/x", "refused", "hint: is the server up"},
 	} {
 		s.iotax(tiny("run", "dir:a", "--store", store)...).refuses(t, 1, want...)
 		s.iotax("list", "--store", store).refuses(t, 1, want...)
@@ -829,10 +829,10 @@ func TestStore(t *testing.T) {
 		t.Errorf("the file is now %q, %v", b, err)
 	}
 	ro := s.mount("readonly", "ro,size=4m")
-	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "mend: allow writing to the file and its directory, or use another store: --store")
+	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "hint: allow writing to the file and its directory, or use another store: --store")
 	// A report that could not be written is known before, too.
-	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write report missing/report.html", "does not exist", "mend: ")
-	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write report "+ro+"/report.html", "read-only", "mend: ")
+	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write report missing/report.html", "does not exist", "hint: ")
+	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write report "+ro+"/report.html", "read-only", "hint: ")
 }
 
 // A store that fills up during the run costs no finished trial, and is no success.
@@ -841,7 +841,7 @@ func TestStoreFillsUp(t *testing.T) {
 	s := newStage(t)
 	small := s.mount("small", "size=320k")
 	r := s.iotax(append(tiny("run", "dir:a", "dir:b", "--store", small+"/x.db"), "--blocks", "30")...)
-	r.works(t, 1, "save trial", "full", "mend: ")
+	r.works(t, 1, "save trial", "full", "hint: ")
 	s.iotax("list", "--store", small+"/x.db").works(t, 0, "dir:a vs dir:b")
 }
 
@@ -890,21 +890,21 @@ func TestSavedRuns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for _, args := range [][]string{{"report"}, {"show"}, {"rm", "latest"}, {"export"}, {"run", "--resume"}} {
-		s.iotax(args...).refuses(t, 1, "no run", "mend: ")
+		s.iotax(args...).refuses(t, 1, "no run", "hint: ")
 	}
 	s.iotax(tiny("run", "-q", "dir:a")...).works(t, 0)
 	id := func() string { r, _ := s.trials(); return r.ID }()
-	s.iotax("rm", "nosuchrun").refuses(t, 1, "find run nosuchrun: not found", "mend: `iotax list` shows the runs")
+	s.iotax("rm", "nosuchrun").refuses(t, 1, "find run nosuchrun: not found", "hint: `iotax list` shows the runs")
 	// One that is unknown keeps the others.
 	s.iotax("rm", id, "nosuchrun").refuses(t, 1, "nosuchrun")
 	s.iotax("show", "--raw").refuses(t, 2, "--raw needs --trial N")
-	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "mend: `iotax show "+id+"`")
-	s.iotax("show", "--trial", "9").refuses(t, 1, "#9", "no such trial", "mend: iotax show "+id)
+	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "hint: `iotax show "+id+"`")
+	s.iotax("show", "--trial", "9").refuses(t, 1, "#9", "no such trial", "hint: iotax show "+id)
 	s.iotax("show", "--raw", "--trial", "0").works(t, 0, `"fio version"`)
 	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "takes no targets or suite (got dir:a)")
-	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "mend: ")
-	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "mend: iotax report "+id)
-	s.iotax("rm", id).refuses(t, 2, id, "mend: add --yes")
+	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "hint: ")
+	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "hint: iotax report "+id)
+	s.iotax("rm", id).refuses(t, 2, id, "hint: add --yes")
 	s.iotax("rm", id, "--yes").works(t, 0, "removed "+id)
 	s.iotax("list").works(t, 0, "no runs yet")
 }

@@ -138,7 +138,7 @@ It needs 12 blocks or more, and gets better with 30 and more, of longer trials.`
 				}
 				rows, err := replay(r, trials, o)
 				if err != nil {
-					return &iotax.Error{Op: "replay", On: r.ID, Err: err, Mend: "measure more blocks of longer trials: --protocol fixed:30x10s"}
+					return &iotax.Error{Op: "replay", On: r.ID, Err: err, Hint: "measure more blocks of longer trials: --protocol fixed:30x10s"}
 				}
 				if a.json {
 					return writeJSON(a.out, struct {

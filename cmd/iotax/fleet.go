@@ -50,8 +50,8 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 // template is what the pods are made from.
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
-	fail := func(err error, mend string) (corev1.PodTemplateSpec, error) {
-		return t, usageError{&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Mend: mend}}
+	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {
+		return t, usageError{&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Hint: hint}}
 	}
 	if k.pod != "" {
 		text, err := iotax.ReadFile(k.pod, iotax.MaxOutput)
@@ -84,7 +84,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	}
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
-		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Mend: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
+		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Hint: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
 	}
 	every := run.Shard{Index: k.shards - 1, Count: k.shards}
 	if _, err := run.ParseShard(every.String()); err != nil {
@@ -137,14 +137,14 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	}
 	logs := "kubectl logs -n " + c.Namespace + " job/" + j.Name()
 	if last.Lost {
-		runErr = &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New(last.Why), Mend: logs + " tells more; the same command with --id " + id + " goes on"}
+		runErr = &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New(last.Why), Hint: logs + " tells more; the same command with --id " + id + " goes on"}
 	}
 	r, err := db.Get(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && runErr != nil:
 		return runErr
 	case errors.Is(err, store.ErrNotFound):
-		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Mend: logs + "; do they reach the store (--pod-store)?"}
+		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Hint: logs + "; do they reach the store (--pod-store)?"}
 	case err != nil:
 		return errors.Join(runErr, err)
 	}

@@ -28,9 +28,9 @@ func TestHelpFits(t *testing.T) {
 	}
 	each((&app{}).root())
 	for want, args := range map[string][]string{
-		"compare takes 2 arguments, not 1\n  mend: iotax compare A B":        {"compare", "a"},
-		"rm takes at least 1 argument, not 0\n  mend: iotax rm RUN…":         {"rm"},
-		"report takes at most 1 argument, not 2\n  mend: iotax report [RUN]": {"report", "a", "b"},
+		"compare takes 2 arguments, not 1\n  hint: iotax compare A B":        {"compare", "a"},
+		"rm takes at least 1 argument, not 0\n  hint: iotax rm RUN…":         {"rm"},
+		"report takes at most 1 argument, not 2\n  hint: iotax report [RUN]": {"report", "a", "b"},
 	} {
 		if got := told(args...); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", args, got)

@@ -98,7 +98,7 @@ func (p *positional) check(flag string, args int) error {
 		}
 		if len(p.values) > 1 && from >= next {
 			return usageError{&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file stands behind it"),
-				Mend: fmt.Sprintf("where --%s is given several times, put each before its files", flag)}}
+				Hint: fmt.Sprintf("where --%s is given several times, put each before its files", flag)}}
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 		if err := a.printImport(nil, nil, rows); err != nil {
 			return err
 		}
-		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Mend: "give what fio wrote: --output-format=json+ says most"}
+		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Hint: "give what fio wrote: --output-format=json+ says most"}
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 			return nil, nil, nil, err
 		}
 		if !r.Imported() {
-			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("that run was measured, in turns"), Mend: "leave --run out; saved runs can be compared"}
+			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("that run was measured, in turns"), Hint: "leave --run out; saved runs can be compared"}
 		}
 		have, err := db.Trials(ctx, r.ID)
 		if err != nil {
@@ -182,7 +182,7 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 			for _, t := range r.Targets {
 				names = append(names, t.Name)
 			}
-			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no target of that name was read"), Mend: "there are: " + strings.Join(names, ", ")}}
+			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no target of that name was read"), Hint: "there are: " + strings.Join(names, ", ")}}
 		}
 		r.Baseline = o.baseline
 	}

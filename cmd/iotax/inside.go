@@ -54,7 +54,7 @@ func (pf *planFlags) contain(p *plan.Plan) error {
 		targets = append(targets, around, t)
 	}
 	if !contained {
-		return &iotax.Error{Op: "do the work in a container", On: pf.container, Err: errors.New("every target is on this host"), Mend: "leave --container out, or say on: for a target"}
+		return &iotax.Error{Op: "do the work in a container", On: pf.container, Err: errors.New("every target is on this host"), Hint: "leave --container out, or say on: for a target"}
 	}
 	p.Targets = targets
 	for i, w := range p.Workloads {

@@ -264,10 +264,10 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 
 	t.Run("what the cluster refuses", func(t *testing.T) {
 		host := "dir:" + s.path("a")
-		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "mend: ask for less")
+		run(host, "k8s:tmpfs,cpus=900,start_timeout=2s").refuses(t, 1, "no node takes it", "Insufficient cpu", "hint: ask for less")
 		run(host, "k8s:tmpfs,node=elsewhere,start_timeout=2s").refuses(t, 1, "no node takes it", "ffinity")
-		run(host, "k8s:tmpfs,image=localhost/none:1,pull=never").refuses(t, 1, "cannot be had: ErrImageNeverPull", "mend: check its name")
-		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "mend: check its name")
+		run(host, "k8s:tmpfs,image=localhost/none:1,pull=never").refuses(t, 1, "cannot be had: ErrImageNeverPull", "hint: check its name")
+		run(host, "k8s:tmpfs,image=127.0.0.1:9/none:1").refuses(t, 1, "the image 127.0.0.1:9/none:1 cannot be had: ", "hint: check its name")
 		run(host, "k8s://storageclass/none?start_timeout=3s").refuses(t, 1, `storageclass.storage.k8s.io "none" not found`)
 		run(host, "k8s:tmpfs,namespace=tight,kubeconfig="+c.Config).refuses(t, 1, "exceeded quota: tight", "kubectl describe quota")
 		run(host, "k8s:tmpfs,job=true,namespace=tight,start_timeout=6s,kubeconfig="+c.Config).refuses(t, 1, "it has no pod after 6s", "FailedCreate", "exceeded quota")
@@ -282,7 +282,7 @@ machines: {pod: {k8s: {start_timeout: 12s}}}
 targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}
 workloads: {read: {fio: {size: 1MiB}}}
 `)
-		s.iotax("run", "nfs.yaml", "--calibrate=no").refuses(t, 1, "FailedMount", "-t nfs", "mend: the node mounts NFS: it needs the kernel's client")
+		s.iotax("run", "nfs.yaml", "--calibrate=no").refuses(t, 1, "FailedMount", "-t nfs", "hint: the node mounts NFS: it needs the kernel's client")
 		run(host, "k8s:bind").refuses(t, 1, "neither virtual disks nor directories of this host")
 		c.Proxy.Deaf(true)
 		run(host, "k8s:tmpfs").refuses(t, 1, "make pod", "kubectl version")

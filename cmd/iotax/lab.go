@@ -168,7 +168,7 @@ func (a *app) printLabs(labs []*lab.Lab) error {
 			return err
 		}
 		if s.Broken != "" {
-			fmt.Fprintf(a.out, "  broken: %s\n  mend: iotax lab down --name %s, then up\n", s.Broken, s.Name)
+			fmt.Fprintf(a.out, "  broken: %s\n  hint: iotax lab down --name %s, then up\n", s.Broken, s.Name)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (a *app) labExec(name *string) *cobra.Command {
 			}
 			n, ok := l.Node(args[0])
 			if !ok {
-				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Mend: "it has: " + strings.Join(l.Names(), ", ")}}
+				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Hint: "it has: " + strings.Join(l.Names(), ", ")}}
 			}
 			line, err := lab.Enter(n, args[1:])
 			if err != nil {

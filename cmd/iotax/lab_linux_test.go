@@ -46,8 +46,8 @@ func TestLabCommand(t *testing.T) {
 	before := links()
 
 	// Before it is up.
-	lab("status").refuses(t, 1, "find lab "+name+": it is not up", "mend: iotax lab up --name "+name)
-	lab("exec", "node01", "--", "true").refuses(t, 1, "find lab "+name+": it is not up", "mend: iotax lab up --name "+name)
+	lab("status").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
+	lab("exec", "node01", "--", "true").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
 	for _, c := range [][]string{{"up", "--rate", "fast"}, {"up", "--nodes", "0"}, {"up", "--size", "much"}, {"up", "--nodes", "100"}, {"exec", "node01"}} {
 		if r := lab(c...); r.code == 0 || r.code == 1 && !slices.Contains(c, "100") || len(traces()) > 0 {
 			t.Errorf("%v, and it made %q", r, traces())
@@ -80,7 +80,7 @@ func TestLabCommand(t *testing.T) {
 			c := exec.Command("setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", there + "/iotax", "lab", "--name", name}, args...)...)
 			c.Dir, c.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "NO_COLOR=1"}
 			out, err := c.CombinedOutput()
-			if err == nil || c.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "network namespaces need root") || !strings.Contains(string(out), "mend: sudo iotax") || len(traces()) > 0 {
+			if err == nil || c.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "network namespaces need root") || !strings.Contains(string(out), "hint: sudo iotax") || len(traces()) > 0 {
 				t.Errorf("%s as another user: %v, %s, and it made %q", args, err, out, traces())
 			}
 		}
@@ -164,11 +164,11 @@ func TestLabCommand(t *testing.T) {
 	}
 	lab("status").works(t, 0, "lab "+name+": 2 nodes", "1 process")
 	s.iotax("lab", "status").works(t, 0, "lab "+name+": 2 nodes")
-	lab("up", "--nodes", "2", "--rate", "1gbit", "--dir", dir).refuses(t, 1, "it is up with 2 nodes, rate 80mbit", "mend: iotax lab down --name "+name)
+	lab("up", "--nodes", "2", "--rate", "1gbit", "--dir", dir).refuses(t, 1, "it is up with 2 nodes, rate 80mbit", "hint: iotax lab down --name "+name)
 	if out, err := exec.Command("ip", "netns", "del", "iotax-"+name+"-node01").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	lab("status").works(t, 0, "broken: namespace iotax-"+name+"-node01", "mend: iotax lab down --name "+name)
+	lab("status").works(t, 0, "broken: namespace iotax-"+name+"-node01", "hint: iotax lab down --name "+name)
 
 	lab("down").works(t, 0)
 	if r := server.wait(); r.code == 0 {

@@ -66,7 +66,7 @@ The exit status is 3 when a finding is an error.`,
 				return a.listRules()
 			}
 			if len(args) == 0 {
-				return usageError{&iotax.Error{Op: "lint", Err: errors.New("nothing is named"), Mend: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
+				return usageError{&iotax.Error{Op: "lint", Err: errors.New("nothing is named"), Hint: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
 			}
 			if sarif && a.json {
 				return usageError{errors.New("--sarif and --json are two forms of the same: give one")}
@@ -140,13 +140,13 @@ func (l *linter) lint(arg string) error {
 		return l.command("command", arg)
 	case errors.Is(err, fs.ErrNotExist):
 		return &iotax.Error{Op: "lint", On: arg, Err: errors.New("there is no such file"),
-			Mend: "name a file, a suite (" + strings.Join(suite.Names(), ", ") + "), or a command line in quotes: 'fio --name=…'"}
+			Hint: "name a file, a suite (" + strings.Join(suite.Names(), ", ") + "), or a command line in quotes: 'fio --name=…'"}
 	}
-	mend := "name files that can be read"
+	hint := "name files that can be read"
 	if errors.As(err, new(*iotax.LimitError)) {
-		mend = "name job files, plans and results; iotax import reads longer results"
+		hint = "name job files, plans and results; iotax import reads longer results"
 	}
-	return &iotax.Error{Op: "lint", On: arg, Err: cause(err), Mend: mend}
+	return &iotax.Error{Op: "lint", On: arg, Err: cause(err), Hint: hint}
 }
 
 var (
@@ -178,13 +178,13 @@ func (l *linter) text(name, text string) error {
 	case fioCommand.MatchString(text):
 		return l.script(name, text)
 	case parts[0].Kind == fio.KindLog:
-		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio's, which says nothing about its job"), Mend: "lint the job file or the JSON result of the same run"}
+		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio's, which says nothing about its job"), Hint: "lint the job file or the JSON result of the same run"}
 	}
 	why := errors.New("it is no job file, no fio command line, no plan and no result of fio's")
 	if e := parts[0].Err; e != nil {
 		why = fmt.Errorf("%w (%v)", why, e)
 	}
-	return &iotax.Error{Op: "lint", On: name, Err: why, Mend: "a job file begins with [section], a plan has targets: and workloads:"}
+	return &iotax.Error{Op: "lint", On: name, Err: why, Hint: "a job file begins with [section], a plan has targets: and workloads:"}
 }
 
 func (l *linter) job(name, text string) error {
@@ -322,11 +322,11 @@ func (l *linter) results(name, text string) error {
 			at = rows[i].Line
 		}
 		if t.Err != "" && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "fio-error" }) {
-			add(at, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: t.Err, Mend: "read the error: it names the job and the cause"})
+			add(at, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: t.Err, Hint: "read the error: it names the job and the cause"})
 		}
-		if id, why, ok := strings.Cut(t.Void, ": "); ok {
+		if id, why, ok := strings.Cut(t.Discarded, ": "); ok {
 			r, _ := explainRule(id)
-			add(at, iotax.Finding{Rule: id, Severity: iotax.Invalid, Evidence: why, Mend: r.Mend})
+			add(at, iotax.Finding{Rule: id, Severity: iotax.Invalid, Evidence: why, Hint: r.Hint})
 		}
 		for _, f := range t.Findings {
 			add(at, f)
@@ -353,7 +353,7 @@ func explainRule(id string) (lint.Rule, bool) {
 		return r, true
 	}
 	r, ok := check.Explain(id)
-	return lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Mend: r.Mend}, ok
+	return lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Hint: r.Hint}, ok
 }
 
 // ruleNames are all ids, those of lint first.
@@ -391,20 +391,20 @@ func (a *app) listRules() error {
 }
 
 func ruleJSON(r lint.Rule) map[string]any {
-	return map[string]any{"rule": r.ID, "severity": r.Severity, "title": r.Title, "why": r.Why, "mend": r.Mend, "wrong": r.Bad, "right": r.Good}
+	return map[string]any{"rule": r.ID, "severity": r.Severity, "title": r.Title, "why": r.Why, "hint": r.Hint, "wrong": r.Bad, "right": r.Good}
 }
 
 func (a *app) explain(id string) error {
 	r, ok := explainRule(id)
 	if !ok {
-		mend := "iotax lint --rules lists them"
+		hint := "iotax lint --rules lists them"
 		like := slices.DeleteFunc(ruleNames(), func(n string) bool { return len(id) < 3 || !strings.Contains(n, id) })
 		if near := plan.Nearest(id, ruleNames()); near != "" {
-			mend = fmt.Sprintf("did you mean %q?", near)
+			hint = fmt.Sprintf("did you mean %q?", near)
 		} else if len(like) > 0 {
-			mend = "did you mean " + strings.Join(like, " or ") + "?"
+			hint = "did you mean " + strings.Join(like, " or ") + "?"
 		}
-		return usageError{&iotax.Error{Op: "explain", On: id, Err: errors.New("there is no such rule"), Mend: mend}}
+		return usageError{&iotax.Error{Op: "explain", On: id, Err: errors.New("there is no such rule"), Hint: hint}}
 	}
 	if a.json {
 		return writeJSON(a.out, ruleJSON(r))

@@ -62,7 +62,7 @@ func TestEveryRuleIsExplained(t *testing.T) {
 		t.Errorf("%d rules", len(names))
 	}
 	for _, n := range names {
-		if r, ok := explainRule(n); !ok || r.ID != n || r.Why == "" || r.Mend == "" {
+		if r, ok := explainRule(n); !ok || r.ID != n || r.Why == "" || r.Hint == "" {
 			t.Errorf("%s: %+v", n, r)
 		}
 	}
@@ -71,7 +71,7 @@ func TestEveryRuleIsExplained(t *testing.T) {
 // No line is wider than the terminal, whatever is found and in whatever it stands.
 func TestFindingsFitTheTerminal(t *testing.T) {
 	found := []lint.Finding{
-		{Finding: iotax.Finding{Rule: "libaio-buffered", Severity: iotax.Warning, Evidence: strings.Repeat("evidence ", 40), Mend: strings.Repeat("mend ", 50), File: "a.fio", Line: 3, Column: 70},
+		{Finding: iotax.Finding{Rule: "libaio-buffered", Severity: iotax.Warning, Evidence: strings.Repeat("evidence ", 40), Hint: strings.Repeat("hint ", 50), File: "a.fio", Line: 3, Column: 70},
 			Source: strings.Repeat("0123456789", 30), Width: 200},
 		{Finding: iotax.Finding{Rule: "size-units", Severity: iotax.Invalid, Evidence: "日本語 " + strings.Repeat("長い", 80)}, Source: "\tbs=4KiB"},
 		{Finding: iotax.Finding{Rule: "short-run", Severity: iotax.Info, Evidence: "a\x1b[31mb\u202ec", File: "x\x1b[2J"}},

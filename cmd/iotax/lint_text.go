@@ -111,8 +111,8 @@ func (w *findingWriter) finding(f lint.Finding) {
 		w.told[f.Rule] = true
 		w.para(r.Why, "  why: ", "       ", dim)
 	}
-	if f.Mend != "" {
-		w.para(f.Mend, "  → ", "    ", "")
+	if f.Hint != "" {
+		w.para(f.Hint, "  → ", "    ", "")
 	}
 	w.WriteByte('\n')
 }
@@ -174,8 +174,8 @@ func printPage(out io.Writer, page string, width int) error {
 			b.WriteByte('\n')
 		default:
 			line = strings.TrimPrefix(line, "# ")
-			if mend, ok := strings.CutPrefix(line, "*Mend:* "); ok {
-				line = "→ " + mend
+			if hint, ok := strings.CutPrefix(line, "*Hint:* "); ok {
+				line = "→ " + hint
 			}
 			b.WriteString(strings.Join(format.Wrap(line, width), "\n") + "\n")
 		}

@@ -108,8 +108,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return exitInterrupted
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
 		text := argumentCount(command, cleanLines(err.Error()))
-		if !strings.Contains(text, "mend: ") && !strings.Contains(text, "did you mean") {
-			text += "\n  mend: " + command.CommandPath() + " --help tells what it takes"
+		if !strings.Contains(text, "hint: ") && !strings.Contains(text, "did you mean") {
+			text += "\n  hint: " + command.CommandPath() + " --help tells what it takes"
 		}
 		fmt.Fprintf(stderr, "iotax: %s\n", text)
 		return exitUsage
@@ -138,7 +138,7 @@ func argumentCount(c *cobra.Command, text string) string {
 	}
 	n, _ := strconv.Atoi(m[2])
 	how := map[string]string{"accepts": "takes ", "accepts at most": "takes at most ", "requires at least": "takes at least "}[m[1]]
-	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  mend: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help tells more)"
+	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help tells more)"
 }
 
 // An app holds what all commands share: the streams and the flags of the root.
@@ -192,7 +192,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 		return nil
 	}
 	refuse := func(what string) {
-		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Mend: "is a variable of the shell not set? Write a value, or leave it out"}}
+		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Hint: "is a variable of the shell not set? Write a value, or leave it out"}}
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -225,9 +225,9 @@ func meantFlag(c *cobra.Command, err error) error {
 		}
 	})
 	if near := plan.Nearest(none.GetSpecifiedName(), names); near != "" {
-		return fmt.Errorf("%w\n  mend: did you mean --%s?", err, near)
+		return fmt.Errorf("%w\n  hint: did you mean --%s?", err, near)
 	}
-	return fmt.Errorf("%w\n  mend: %s --help lists those that there are", err, c.CommandPath())
+	return fmt.Errorf("%w\n  hint: %s --help lists those that there are", err, c.CommandPath())
 }
 
 // width returns the columns of the terminal behind w, or fallback when w is none.

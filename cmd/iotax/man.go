@@ -18,7 +18,7 @@ func (a *app) manCommand() *cobra.Command {
 		Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return &iotax.Error{Op: "write manual", On: args[0], Err: err, Mend: "name a directory that can be made"}
+				return &iotax.Error{Op: "write manual", On: args[0], Err: err, Hint: "name a directory that can be made"}
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true // the same sources give the same pages

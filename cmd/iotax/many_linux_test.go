@@ -57,9 +57,9 @@ func multiply(tb testing.TB, path string, cells, blocks int) {
 		SELECT seq, seq / ?1 AS block, (seq % ?1) / ?3 AS w, (seq % ?1) % ?3 AS t,
 			((seq % ?1) / ?3 % 2) * (SELECT n / 2 FROM real) + (seq / ?1 * 7 + seq % ?1 * 3) % (SELECT n / 2 FROM real) AS i FROM s`, cells, blocks, targets)
 	exec(`DELETE FROM trials`)
-	exec(`INSERT INTO trials (id, run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, void)
+	exec(`INSERT INTO trials (id, run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
 		SELECT 1000000 + m.seq, r.run, m.seq, m.block, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
-			r.labels, replace(r.facts, '--randseed=', '--randseed=' || m.seq), r.findings, r.err, r.void
+			r.labels, replace(r.facts, '--randseed=', '--randseed=' || m.seq), r.findings, r.err, r.discarded
 		FROM made m JOIN real r ON r.i = m.i ORDER BY m.seq`)
 	for _, table := range []string{"measured (trial, vals, histograms) SELECT 1000000 + m.seq, x.vals, x.histograms",
 		"blobs (trial, kind, data) SELECT 1000000 + m.seq, x.kind, x.data"} {
@@ -114,7 +114,7 @@ func TestManyTrials(t *testing.T) {
 			}
 			quantiles := 0
 			for _, f := range row.Secondary {
-				if f.Merged && f.Value.N == row.Ran-row.Voided-row.Failed {
+				if f.Merged && f.Value.N == row.Ran-row.Discarded-row.Failed {
 					quantiles++
 				}
 			}

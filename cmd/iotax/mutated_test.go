@@ -155,7 +155,7 @@ var placed = regexp.MustCompile(`in\.yaml:\d+|in\.fio: line \d+|in\.fio has no j
 
 // mended reports whether an error says what would be right.
 func mended(stderr string) bool {
-	return strings.Contains(stderr, "mend:") || strings.Contains(stderr, "did you mean")
+	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
 // TestMutatedInput gives the commands a thousand inputs that were good before something happened to them: none may cause
@@ -206,7 +206,7 @@ func TestMutatedInput(t *testing.T) {
 				t.Errorf("no place is named: %s\ninput: %q", stderr, text)
 			}
 			if !mended(stderr) {
-				t.Errorf("no mend is named: %s\ninput: %q", stderr, text)
+				t.Errorf("no hint is named: %s\ninput: %q", stderr, text)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestMutatedInput(t *testing.T) {
 		if code, _, stderr := try(t, text, "import", "--store", filepath.Join(dir, fmt.Sprintf("import-%d.db", i%4)), file); code != exitOK {
 			refused["output"]++
 			if !strings.Contains(stderr, "in.json") || !mended(stderr) {
-				t.Errorf("no file or no mend is named: %s\ninput: %q", stderr, text)
+				t.Errorf("no file or no hint is named: %s\ninput: %q", stderr, text)
 			}
 		}
 
@@ -255,7 +255,7 @@ func TestMutatedInput(t *testing.T) {
 			if code, _, stderr := try(t, strings.Join(words, " "), words...); code == exitUsage {
 				refused["command line"]++
 				if !mended(stderr) {
-					t.Errorf("no mend is named: %s\ninput: %q", stderr, words)
+					t.Errorf("no hint is named: %s\ninput: %q", stderr, words)
 				}
 			}
 		}

@@ -42,5 +42,5 @@ func lacks(ctx context.Context, p *plan.Plan) error {
 	if c.Status == doctor.OK {
 		return nil
 	}
-	return &iotax.Error{Op: "run", On: p.Name, Err: errors.New(c.Detail), Mend: c.Mend}
+	return &iotax.Error{Op: "run", On: p.Name, Err: errors.New(c.Detail), Hint: c.Hint}
 }

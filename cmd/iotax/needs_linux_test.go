@@ -25,7 +25,7 @@ func TestLacks(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"run", "quick", "--store", filepath.Join(home, "db")}, exitError, []string{"run quick: this host lacks fio, qemu-system-", "mend: apt-get install fio qemu-system-"}},
+		{[]string{"run", "quick", "--store", filepath.Join(home, "db")}, exitError, []string{"run quick: this host lacks fio, qemu-system-", "hint: apt-get install fio qemu-system-"}},
 		{[]string{"doctor", "cluster"}, exitOK, []string{"lacks fio, iperf3, nbdcopy, ", "qemu-storage-daemon, ", "apt-get install fio ", "iperf3 libnbd-bin qemu-", "go install github.com/versity/versitygw/cmd/versitygw@"}},
 		{[]string{"doctor", "no-such-suite"}, exitUsage, []string{"no-such-suite"}},
 	} {

@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// A trial in which iotax was stopped is void, and its block is run again: whether fio was stopped with it, as when the host is
+// A trial in which iotax was stopped is discarded, and its block is run again: whether fio was stopped with it, as when the host is
 // suspended, cannot be told. fio stopped alone is no pause (TestFindsStall).
 func TestPausedInATrial(t *testing.T) {
 	t.Parallel()
@@ -39,25 +39,25 @@ func TestPausedInATrial(t *testing.T) {
 				t.Fatal(got)
 			}
 			_, trials := s.trials()
-			var void []*iotax.Trial
+			var discarded []*iotax.Trial
 			for _, x := range trials {
-				if strings.HasPrefix(x.Void, "host-paused: in the trial iotax did not run for ") {
-					void = append(void, x)
+				if strings.HasPrefix(x.Discarded, "host-paused: in the trial iotax did not run for ") {
+					discarded = append(discarded, x)
 				}
 			}
 			report := s.iotax("report").stdout
 			if !c.iotax {
-				if len(trials) != 2 || len(void) > 0 || strings.Contains(report, "host-paused") {
-					t.Errorf("%d trials, %d void\n%s", len(trials), len(void), report)
+				if len(trials) != 2 || len(discarded) > 0 || strings.Contains(report, "host-paused") {
+					t.Errorf("%d trials, %d discarded\n%s", len(trials), len(discarded), report)
 				}
 				return
 			}
-			if len(trials) != 4 || len(void) != 1 || void[0] != trials[0] {
-				t.Fatalf("%d trials, %d void; want the first of four", len(trials), len(void))
+			if len(trials) != 4 || len(discarded) != 1 || discarded[0] != trials[0] {
+				t.Fatalf("%d trials, %d discarded; want the first of four", len(trials), len(discarded))
 			}
-			i := slices.IndexFunc(void[0].Values, func(v iotax.Value) bool { return v.Name == "paused" })
-			if i < 0 || void[0].Values[i].Value < 1.5 || void[0].Values[i].Value > 3 {
-				t.Errorf("paused for %+v, want 2 s", void[0].Values)
+			i := slices.IndexFunc(discarded[0].Values, func(v iotax.Value) bool { return v.Name == "paused" })
+			if i < 0 || discarded[0].Values[i].Value < 1.5 || discarded[0].Values[i].Value > 3 {
+				t.Errorf("paused for %+v, want 2 s", discarded[0].Values)
 			}
 			if !strings.Contains(report, "host-paused") || !strings.Contains(report, "iotax did not run for ") {
 				t.Errorf("the report does not say it: %s", report)

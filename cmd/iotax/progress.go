@@ -54,8 +54,8 @@ func (p *progress) event(e run.Event) {
 			}
 			p.line(e.Target + " could not be opened: " + why)
 		}
-		if mend := mendOf(e.Err); mend != "" {
-			p.line("  mend: " + mend)
+		if hint := hintOf(e.Err); hint != "" {
+			p.line("  hint: " + hint)
 		}
 	case run.Preparing:
 		if e.Text != "" {
@@ -70,7 +70,7 @@ func (p *progress) event(e run.Event) {
 		case !p.live:
 			t := e.Trial
 			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t, e.Metric)))
-		case e.Trial.Err != "" || e.Trial.Void != "":
+		case e.Trial.Err != "" || e.Trial.Discarded != "":
 			p.line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
 			p.redraw()
@@ -186,12 +186,12 @@ func (p *progress) end() {
 	p.board = board{}
 }
 
-// mendOf is the mend of the innermost error that has one.
-func mendOf(err error) (mend string) {
+// hintOf is the hint of the innermost error that has one.
+func hintOf(err error) (hint string) {
 	for e := (*iotax.Error)(nil); errors.As(err, &e); err = e.Err {
-		mend = cmp.Or(e.Mend, mend)
+		hint = cmp.Or(e.Hint, hint)
 	}
-	return firstLine(mend)
+	return firstLine(hint)
 }
 
 // outcome is what one trial came to, in a few words: its headline value, or how long it took.
@@ -203,8 +203,8 @@ func outcome(t *iotax.Trial, metric string) string {
 	if v, ok := t.Value(metric); ok {
 		done = scaled(v)
 	}
-	if t.Void != "" {
-		done += "; void, its block is run again: " + firstLine(t.Void)
+	if t.Discarded != "" {
+		done += "; discarded, its block is run again: " + firstLine(t.Discarded)
 	}
 	return done
 }
@@ -214,8 +214,8 @@ func headline(r *iotax.Run, t *iotax.Trial) string {
 	switch {
 	case t.Err != "":
 		return "failed: " + clean(firstLine(t.Err))
-	case t.Void != "":
-		return "void: " + clean(t.Void)
+	case t.Discarded != "":
+		return "discarded: " + clean(t.Discarded)
 	}
 	for _, w := range r.Workloads {
 		if w.Name != t.Workload || len(w.Metrics) == 0 {

@@ -112,14 +112,14 @@ func checkOutput(path string) error { return checkOutputOf(path, formatNames()) 
 func checkOutputOf(path string, formats []string) error {
 	if !slices.Contains(formats, formatOf(path)) {
 		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("no format has the ending %q", filepath.Ext(path)),
-			Mend: "end the name in " + endings(formats)}}
+			Hint: "end the name in " + endings(formats)}}
 	}
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
-		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Mend: "make it first"}}
+		return usageError{&iotax.Error{Op: "write report", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Hint: "make it first"}}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 	if err != nil {
-		return &iotax.Error{Op: "write report", On: path, Err: errors.Unwrap(err), Mend: "name a file in a directory that can be written"}
+		return &iotax.Error{Op: "write report", On: path, Err: errors.Unwrap(err), Hint: "name a file in a directory that can be written"}
 	}
 	f.Close()
 	return os.Remove(f.Name())

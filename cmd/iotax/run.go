@@ -74,7 +74,7 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 			resuming := c.Flags().Changed("resume")
 			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
 				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("a run goes on with the plan that it began with, and takes no --%s", given[0]),
-					Mend: "leave it out, or start a new run"}}
+					Hint: "leave it out, or start a new run"}}
 			}
 			mode, err := calibrationMode(calibration)
 			if err != nil {
@@ -226,7 +226,7 @@ func beginWork(id string) (dir string, err error) {
 		dir, err = leftover.MkdirTemp("")
 	}
 	if err != nil {
-		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Mend: "set TMPDIR to a directory that can be written"}
+		return "", &iotax.Error{Op: "make working directory", On: os.TempDir(), Err: err, Hint: "set TMPDIR to a directory that can be written"}
 	}
 	return dir, nil
 }
@@ -319,7 +319,7 @@ func noComparison(rep *report.Report) error {
 	case !measured:
 		why = "every trial failed"
 	}
-	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Mend: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}}
+	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Hint: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}}
 }
 
 // goOn is the command that goes on with a run that was cut off.
@@ -359,15 +359,15 @@ func resumed(ctx context.Context, db *store.Store, id string, args []string, opt
 // resumable refuses a run that another process is at work on, or that needs no more work.
 func resumable(r *iotax.Run, heard store.Pulse) error {
 	if who, err := runnerOf(r); err == nil && r.Status == iotax.Running {
-		if what, mend := stillRuns(who, heard); what != "" {
-			return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Mend: mend}
+		if what, hint := stillRuns(who, heard); what != "" {
+			return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Hint: hint}
 		}
 	}
 	if divided(r) {
-		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Mend: goOn(r)}}
+		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: errors.New("several processes measure it, each its shard"), Hint: goOn(r)}}
 	}
 	if r.Status == iotax.Done {
-		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Mend: "iotax report " + r.ID}}
+		return usageError{&iotax.Error{Op: "resume", On: r.ID, Err: fmt.Errorf("the run is complete"), Hint: "iotax report " + r.ID}}
 	}
 	return nil
 }

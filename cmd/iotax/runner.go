@@ -95,7 +95,7 @@ func settle(r *iotax.Run, heard store.Pulse) {
 	r.Status = iotax.Interrupted
 	r.Findings = append(r.Findings, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
 		Evidence: fmt.Sprintf("process %d on %s, which measured, %s; the trials that had finished are saved", who.PID, who.Host, how),
-		Mend:     "resume the run with `iotax run --resume=" + r.ID + "`; remove its leftovers with `iotax clean --yes`"})
+		Hint:     "resume the run with `iotax run --resume=" + r.ID + "`; remove its leftovers with `iotax clean --yes`"})
 }
 
 // settleShards is settle for a run of several processes: it is interrupted once all that still were at it have died.
@@ -106,7 +106,7 @@ func settleShards(r *iotax.Run, heard store.Pulse) {
 		if how := died(who, heard.Silent); how != "" {
 			dead = append(dead, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
 				Evidence: fmt.Sprintf("process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how),
-				Mend:     fmt.Sprintf("start that shard again with the same flags (`--shard %s --id %s`); remove its leftovers with `iotax clean --yes`", shard, r.ID)})
+				Hint:     fmt.Sprintf("start that shard again with the same flags (`--shard %s --id %s`); remove its leftovers with `iotax clean --yes`", shard, r.ID)})
 		}
 	}
 	if len(dead) > 0 && len(dead) >= len(heard.Open) {
@@ -157,7 +157,7 @@ func (a *app) killedRuns(ctx context.Context) ([]iotax.Run, error) {
 }
 
 // stillRuns says of a run that stands as running who is at work on it, as far as can be told; "" where nobody is.
-func stillRuns(who leftover.Runner, heard store.Pulse) (what, mend string) {
+func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {
 	case state == leftover.Alive:

@@ -49,7 +49,7 @@ func TestSettleShards(t *testing.T) {
 			continue
 		}
 		for i, shard := range c.says {
-			if f := r.Findings[i]; f.Rule != "runner-died" || !strings.Contains(f.Evidence, "shard "+shard) || !strings.Contains(f.Mend, "--shard "+shard+" --id many") {
+			if f := r.Findings[i]; f.Rule != "runner-died" || !strings.Contains(f.Evidence, "shard "+shard) || !strings.Contains(f.Hint, "--shard "+shard+" --id many") {
 				t.Errorf("%s: %+v", c.what, f)
 			}
 		}
@@ -70,9 +70,9 @@ func TestStillRuns(t *testing.T) {
 		{"never heard of", far, store.Silence{self.String(): 0}, ""},
 		{"this one", self, nil, map[leftover.State]string{leftover.Alive: fmt.Sprint("process ", self.PID), leftover.Unknown: ""}[self.State()]},
 	} {
-		what, mend := stillRuns(c.who, store.Pulse{Silent: c.silent})
-		if c.want == "" && what != "" || !strings.Contains(what, c.want) || (what == "") != (mend == "") {
-			t.Errorf("%s: %q (%q), want %q", c.what, what, mend, c.want)
+		what, hint := stillRuns(c.who, store.Pulse{Silent: c.silent})
+		if c.want == "" && what != "" || !strings.Contains(what, c.want) || (what == "") != (hint == "") {
+			t.Errorf("%s: %q (%q), want %q", c.what, what, hint, c.want)
 		}
 	}
 }

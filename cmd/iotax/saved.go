@@ -260,7 +260,7 @@ func trialOf(ctx context.Context, db *store.Store, r *iotax.Run, seq int) (*iota
 		}
 		break // Seq ascends
 	}
-	return nil, &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Mend: "iotax show " + r.ID}
+	return nil, &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Hint: "iotax show " + r.ID}
 }
 
 func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
@@ -282,8 +282,8 @@ func showTrial(out io.Writer, t *iotax.Trial) error {
 	if t.Err != "" {
 		fmt.Fprintf(w, "failed\t%s\n", clean(t.Err))
 	}
-	if t.Void != "" {
-		fmt.Fprintf(w, "void\t%s\n", clean(t.Void))
+	if t.Discarded != "" {
+		fmt.Fprintf(w, "discarded\t%s\n", clean(t.Discarded))
 	}
 	for _, k := range slices.Sorted(maps.Keys(t.Facts)) {
 		fmt.Fprintf(w, "%s\t%s\n", clean(k), clean(t.Facts[k]))
@@ -346,7 +346,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 			return err
 		}
 		if !isTerminal(a.in) || !isTerminal(a.err) {
-			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask"), Mend: "add --yes to remove what is listed"}}
+			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask"), Hint: "add --yes to remove what is listed"}}
 		}
 		fmt.Fprintf(a.err, "Remove %s? [y/N] ", count(len(ids), "run"))
 		answer, _ := bufio.NewReader(a.in).ReadString('\n')
@@ -392,7 +392,7 @@ func removable(force bool) func(*iotax.Run, store.Pulse) error {
 					what = "an unknown process may still measure it"
 				}
 			}
-			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Mend: hint}
+			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Hint: hint}
 		}
 		return nil
 	}

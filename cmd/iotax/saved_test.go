@@ -90,7 +90,7 @@ func TestRemovalIsMeant(t *testing.T) {
 		{"with --yes", died, iotax.Done, []string{"latest", "a1", "--yes"}, exitOK, "removed a1"},
 		{"of a run that goes on", leftover.Self(), iotax.Running, []string{"latest", "--yes"}, exitError, "still runs"},
 		{"of a run that goes on, by force", leftover.Self(), iotax.Running, []string{"latest", "--yes", "--force"}, exitError, "still runs"},
-		{"of a run elsewhere", far, iotax.Running, []string{"a1", "--yes"}, exitError, "process 7 on elsewhere.invalid may still measure it\n  mend: if that process has ended: iotax rm --force a1"},
+		{"of a run elsewhere", far, iotax.Running, []string{"a1", "--yes"}, exitError, "process 7 on elsewhere.invalid may still measure it\n  hint: if that process has ended: iotax rm --force a1"},
 		{"of a run elsewhere, by force", far, iotax.Running, []string{"a1", "--yes", "--force"}, exitOK, "removed a1"},
 		{"of a run that was killed", died, iotax.Running, []string{"a1", "--yes"}, exitOK, "removed a1"},
 	} {

@@ -102,8 +102,8 @@ func serveToken(path string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
 	}
-	fail := func(err error, mend string) (string, error) {
-		return "", usageError{&iotax.Error{Op: "read token", On: path, Err: err, Mend: mend}}
+	fail := func(err error, hint string) (string, error) {
+		return "", usageError{&iotax.Error{Op: "read token", On: path, Err: err, Hint: hint}}
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -27,13 +27,13 @@ func (s *shardFlags) add(f *pflag.FlagSet) {
 
 func (s *shardFlags) check(resuming bool) (err error) {
 	if resuming && (s.text != "" || s.id != "") {
-		return &iotax.Error{Op: "resume", Err: errors.New("--resume names the run and takes neither --shard nor --id"), Mend: "to go on with a shard, start it again as it was"}
+		return &iotax.Error{Op: "resume", Err: errors.New("--resume names the run and takes neither --shard nor --id"), Hint: "to go on with a shard, start it again as it was"}
 	}
 	if s.text == "" {
 		return nil
 	}
 	if s.id == "" {
-		return &iotax.Error{Op: "divide run", On: "shard " + s.text, Err: errors.New("the shards of a run must have its id in common"), Mend: "name it, as in --id nightly-7"}
+		return &iotax.Error{Op: "divide run", On: "shard " + s.text, Err: errors.New("the shards of a run must have its id in common"), Hint: "name it, as in --id nightly-7"}
 	}
 	if s.shard, err = run.ParseShard(s.text); err != nil {
 		return fmt.Errorf("--shard: %w", err)
@@ -52,7 +52,7 @@ func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (d
 		return true, nil
 	}
 	if who, err := runnerOf(part); err == nil && part.Status == iotax.Running && who.State() == leftover.Alive {
-		return false, &iotax.Error{Op: "resume", On: "shard " + opts.Shard.String() + " of run " + opts.ID, Err: fmt.Errorf("process %d still measures it", who.PID), Mend: "wait for its end, or interrupt it"}
+		return false, &iotax.Error{Op: "resume", On: "shard " + opts.Shard.String() + " of run " + opts.ID, Err: fmt.Errorf("process %d still measures it", who.PID), Hint: "wait for its end, or interrupt it"}
 	}
 	trials, err := measured(ctx, db, opts.ID)
 	if err != nil {

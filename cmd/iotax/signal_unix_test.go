@@ -80,7 +80,7 @@ func TestInputLimits(t *testing.T) {
 		var out, errs bytes.Buffer
 		args = append([]string{"--store", filepath.Join(t.TempDir(), "store")}, args...)
 		code := Main(t.Context(), args, nil, &out, &errs)
-		if code == exitOK || !strings.Contains(errs.String(), zeros+": it is larger than ") || !strings.Contains(errs.String(), "mend: ") {
+		if code == exitOK || !strings.Contains(errs.String(), zeros+": it is larger than ") || !strings.Contains(errs.String(), "hint: ") {
 			t.Errorf("%q: status %d, %s", args, code, &errs)
 		}
 	}

@@ -110,9 +110,9 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	text := iotax.QuoteAll(args[n:])
 	switch {
 	case n == 0:
-		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target stands before the command"), Mend: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
+		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target stands before the command"), Hint: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
 	case !plan.IsCommand(text + " "):
-		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("what stands behind -- is no fio command"), Mend: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
+		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("what stands behind -- is no fio command"), Hint: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
 	}
 	pf.workloads = append(pf.workloads, text)
 	return args[:n], nil
@@ -201,7 +201,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	for _, w := range p.Workloads {
 		if len(w.At) > 0 {
 			return nil, usageError{&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q is for targets of its own", w.Name),
-				Mend: "run the suite alone, or copy it: iotax plan " + name}}
+				Hint: "run the suite alone, or copy it: iotax plan " + name}}
 		}
 	}
 	at.Name, at.Workloads, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Measure, p.Layout
@@ -224,7 +224,7 @@ func (pf *planFlags) pinned(p *plan.Plan) error {
 	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*pod.Spec); return ok && s.Node != "" }) {
 		return nil
 	}
-	return &iotax.Error{Op: "read --nodes", On: pf.nodes, Err: errors.New("the plan makes no pod"), Mend: "leave it out, or add a target such as k8s://storageclass/NAME"}
+	return &iotax.Error{Op: "read --nodes", On: pf.nodes, Err: errors.New("the plan makes no pod"), Hint: "leave it out, or add a target such as k8s://storageclass/NAME"}
 }
 
 // isWord reports whether arg is a target word rather than a suite or a plan file.
@@ -242,7 +242,7 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 	if arg == "-" {
 		src, err = iotax.ReadAll(stdin, plan.MaxFile)
 		if err != nil {
-			err = &iotax.Error{Op: "read plan", On: "standard input", Err: err, Mend: "write a plan file of at most 1 MiB"}
+			err = &iotax.Error{Op: "read plan", On: "standard input", Err: err, Hint: "write a plan file of at most 1 MiB"}
 		}
 		return "standard input", src, err
 	}
@@ -250,11 +250,11 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
 		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg,
 			Err:  errors.New("there is no suite and no file of this name"),
-			Mend: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
+			Hint: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
 	}
 	if err != nil {
 		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: cause(err),
-			Mend: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or targets such as dir:/var/tmp"}
+			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or targets such as dir:/var/tmp"}
 	}
 	return arg, src, nil
 }
@@ -297,7 +297,7 @@ func choose(names, words []string) ([]string, error) {
 				quoted = append(quoted, name)
 			}
 			return nil, &iotax.Error{Op: "choose workload", On: strings.TrimSpace(words[i]), Err: errors.New("the plan has no workload of this name"),
-				Mend: "it has: " + strings.Join(quoted, ", ")}
+				Hint: "it has: " + strings.Join(quoted, ", ")}
 		}
 		chosen = append(chosen, strings.TrimSpace(strings.Join(words[i:i+n], ",")))
 		i += n
@@ -348,7 +348,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 		// What was given beside a fixed protocol may repeat it, not contradict it.
 		asked := *m
 		if err := m.Check(); err == nil && (pf.trial != "" && asked.Trial != m.Trial || pf.blocks != "" && asked.Blocks != m.Blocks) {
-			errs = append(errs, fmt.Errorf("--trial and --blocks contradict the protocol %s\n  mend: leave them out, or give --protocol adaptive", m.Protocol))
+			errs = append(errs, fmt.Errorf("--trial and --blocks contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol))
 		}
 	}
 	if (pf.trial != "" || pf.protocol != "") && pf.ramp == "" {
@@ -406,7 +406,7 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 		}
 	}
 	if !booted {
-		return &iotax.Error{Op: "boot", On: pf.image, Err: errors.New("no machine of the plan boots an image"), Mend: "leave --image out, or add a machine of kind " + strings.Join(imaged(), " or ")}
+		return &iotax.Error{Op: "boot", On: pf.image, Err: errors.New("no machine of the plan boots an image"), Hint: "leave --image out, or add a machine of kind " + strings.Join(imaged(), " or ")}
 	}
 	return nil
 }
@@ -471,7 +471,7 @@ func stillValid(w plan.Workload) error {
 	err := v.Validate()
 	var fe *plan.FieldError
 	if errors.As(err, &fe) {
-		return &iotax.Error{Op: "change", On: w.Name, Err: fmt.Errorf("%s: %s", fe.Field, fe.Msg), Mend: fe.Mend}
+		return &iotax.Error{Op: "change", On: w.Name, Err: fmt.Errorf("%s: %s", fe.Field, fe.Msg), Hint: fe.Hint}
 	}
 	return err
 }

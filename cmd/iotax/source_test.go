@@ -35,7 +35,7 @@ func TestFileBelowBlock(t *testing.T) {
 		args []string
 		want string
 	}{
-		{planFlags{scale: 1, size: "4KiB", workloads: []string{"seqread-1m"}}, []string{"dir:/a", "dir:/b"}, "--size: change seqread-1m: size: 4KiB is less than one block of 1MiB\n  mend: "},
+		{planFlags{scale: 1, size: "4KiB", workloads: []string{"seqread-1m"}}, []string{"dir:/a", "dir:/b"}, "--size: change seqread-1m: size: 4KiB is less than one block of 1MiB\n  hint: "},
 		{planFlags{scale: 0.001}, []string{"virtiofs"}, ""},
 		{planFlags{scale: 0.001}, []string{"cluster"}, ""},
 	} {

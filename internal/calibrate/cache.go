@@ -101,11 +101,11 @@ func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
 // Put keeps the calibration of r.
 func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
 	fail := func(err error) error {
-		mend := ""
+		hint := ""
 		if errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "read-only") {
-			mend = "set XDG_CACHE_HOME to a directory that can be written"
+			hint = "set XDG_CACHE_HOME to a directory that can be written"
 		}
-		return &iotax.Error{Op: "keep calibration", On: c.Path(r), Err: err, Mend: mend}
+		return &iotax.Error{Op: "keep calibration", On: c.Path(r), Err: err, Hint: hint}
 	}
 	text, err := json.MarshalIndent(entry{entryVersion, r.Facts, *cal}, "", "  ")
 	if err != nil {

@@ -28,7 +28,7 @@ const minPhi = 12
 // Without a single block that counts it fails.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
-		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Mend: "look at the trials: iotax show " + r.ID}
+		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
 	}
 	if len(r.Targets) < 2 || len(r.Workloads) == 0 || len(r.Workloads[0].Metrics) == 0 {
 		return fail(fmt.Errorf("an A/A study has two arms and a workload, this one %d and %d", len(r.Targets), len(r.Workloads)))
@@ -60,7 +60,7 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 // noBlock says why no block counts.
 func noBlock(trials []*iotax.Trial) error {
 	for _, t := range trials {
-		if why := cmp.Or(t.Err, t.Void); why != "" {
+		if why := cmp.Or(t.Err, t.Discarded); why != "" {
 			return fmt.Errorf("no block counts: %s", why)
 		}
 	}
@@ -118,7 +118,7 @@ func phi(r float64, n int) float64 {
 func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	var xs []float64
 	for _, t := range trials {
-		if v, ok := t.Value("read.iops"); ok && t.Target == target && t.Err == "" && t.Void == "" {
+		if v, ok := t.Value("read.iops"); ok && t.Target == target && t.Err == "" && t.Discarded == "" {
 			xs = append(xs, v.Value)
 		}
 	}
@@ -133,5 +133,5 @@ func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	}
 	return iotax.Finding{Rule: "aa-not-one", Severity: iotax.Warning,
 		Evidence: fmt.Sprintf("the baseline against itself came out at %.3g× [%.3g, %.3g] in %d blocks of %s", c.Ratio, c.Lo, c.Hi, c.Blocks, c.Length),
-		Mend:     "trust no difference of that size; calibrate again on a quieter machine or with longer trials (`iotax calibrate --trial 10s`)"}, true
+		Hint:     "trust no difference of that size; calibrate again on a quieter machine or with longer trials (`iotax calibrate --trial 10s`)"}, true
 }

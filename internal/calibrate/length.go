@@ -26,7 +26,7 @@ func components(trials []*iotax.Trial, workload, metric string, d []float64) (c 
 	var seconds [][]float64
 	count := 0
 	for _, t := range trials {
-		if t.Workload != workload || t.Err != "" || t.Void != "" {
+		if t.Workload != workload || t.Err != "" || t.Discarded != "" {
 			continue
 		}
 		setUp += (t.Took - t.Length).Seconds()

@@ -11,11 +11,11 @@ var (
 	blocksCorrelated = Rule{ID: "blocks-correlated", Severity: iotax.Warning, Scope: OfRun, Title: "successive blocks resemble each other",
 		Why: "The ratio of a block is like that of the block before (lag-one autocorrelation, beyond what chance does once in a hundred runs): something changes slowly on one side alone, or the target had not warmed up. " +
 			"Such blocks tell less than their number says, so the interval is too narrow. Few blocks show it rarely, however strong it is.",
-		Mend: "look at the order of the blocks in the report; let the target warm up (`--ramp`), use longer trials (`--trial 30s`) or more blocks (`--blocks 12..60`); calibrate (`iotax calibrate`)"}
+		Hint: "look at the order of the blocks in the report; let the target warm up (`--ramp`), use longer trials (`--trial 30s`) or more blocks (`--blocks 12..60`); calibrate (`iotax calibrate`)"}
 	twoLevels = Rule{ID: "two-levels", Severity: iotax.Warning, Scope: OfRun, Title: "trials fall into two groups",
 		Why: "The trials of one place, or their ratios, fall into two groups 5 % or more apart, more clearly than noise would let them in one run of a hundred: a disk in one of two moods, a guest on the right or the wrong memory node, one trial that was unlike the rest. " +
 			"How often each group occurs decides the mean, and few blocks say little about that: the interval may be too narrow.",
-		Mend: "look at the dots in the report and find what the groups have in common (order, time, place in memory); use more blocks (`--blocks 12..60`)"}
+		Hint: "look at the dots in the report and find what the groups have in common (order, time, place in memory); use more blocks (`--blocks 12..60`)"}
 )
 
 // groups looks at what differs from block to block, in each cell.

@@ -59,15 +59,15 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 			} else {
 				c.not(trial, tgt)
 			}
-			found, void := Trial(trial, tgt)
+			found, discarded := Trial(trial, tgt)
 			var hint string
 			for _, f := range found {
 				if f.Rule == c.rule {
-					hint = f.Mend
+					hint = f.Hint
 				}
 			}
 			if hint == "" || strings.Contains(hint, c.word) == followed {
-				t.Errorf("%s, followed %v: the hint is %q (%v %s)", c.rule, followed, hint, ids(found), void)
+				t.Errorf("%s, followed %v: the hint is %q (%v %s)", c.rule, followed, hint, ids(found), discarded)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 		run, trials := cleanRun()
 		run.Calibration = r
 		each(trials, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
-		if found := Run(run, trials); len(found) != 1 || strings.Contains(found[0].Mend, "calibrate") == (r != nil) {
+		if found := Run(run, trials); len(found) != 1 || strings.Contains(found[0].Hint, "calibrate") == (r != nil) {
 			t.Errorf("calibrated %v: %+v", r != nil, found)
 		}
 	}

@@ -46,19 +46,19 @@ data would be lost or nothing measured; *info* is a note that may well be meant 
 	b.WriteString(`
 ## In and after a run
 
-*error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *voids* takes the
+*error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *discards* takes the
 trial, and so its block, out of the result; the block is run again. Such a rule never looks at the ratio of target to baseline.
 
-| rule | severity | looks at | voids | what is wrong |
+| rule | severity | looks at | discards | what is wrong |
 |---|---|---|---|---|
 `)
 	scopes := map[Scope]string{OfTrial: "a trial", OfRun: "the run", OfRunning: "the work itself", OfReport: "the verdict"}
 	for _, r := range Rules() {
-		voids := ""
-		if r.Void {
-			voids = "yes"
+		discards := ""
+		if r.Discarded {
+			discards = "yes"
 		}
-		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s | %s | %s |\n", r.ID, r.ID, r.Severity, scopes[r.Scope], voids, r.Title)
+		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s | %s | %s |\n", r.ID, r.ID, r.Severity, scopes[r.Scope], discards, r.Title)
 	}
 	return b.String()
 }
@@ -67,7 +67,7 @@ trial, and so its block, out of the result; the block is run again. Such a rule 
 func pages() map[string]string {
 	all := map[string]string{"rules.md": index()}
 	for _, r := range Rules() {
-		all["rules/"+r.ID+".md"] = lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Mend: r.Mend}.Page()
+		all["rules/"+r.ID+".md"] = lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Hint: r.Hint}.Page()
 	}
 	for _, r := range lint.Rules() { // a mistake that is seen on both sides of a run has one page
 		all["rules/"+r.ID+".md"] = r.Page()
@@ -107,7 +107,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("id %q is no id, or not the only one", r.ID)
 		}
 		seen[r.ID] = true
-		if r.Severity == "" || r.Scope == "" || r.Title == "" || r.Why == "" || r.Mend == "" {
+		if r.Severity == "" || r.Scope == "" || r.Title == "" || r.Why == "" || r.Hint == "" {
 			t.Errorf("%s: something is not said: %+v", r.ID, r)
 		}
 	}
@@ -165,11 +165,11 @@ var ownHint = []string{"cell-not-measured", "target-not-opened", "trial-failed",
 func TestHintsAreThePages(t *testing.T) {
 	pages := map[string]string{}
 	for _, r := range Rules() {
-		pages[r.ID] = r.Mend
+		pages[r.ID] = r.Hint
 	}
 	for _, r := range lint.Rules() {
-		if p, ok := pages[r.ID]; ok && p != r.Mend {
-			t.Errorf("%s: %q here and %q in lint", r.ID, p, r.Mend)
+		if p, ok := pages[r.ID]; ok && p != r.Hint {
+			t.Errorf("%s: %q here and %q in lint", r.ID, p, r.Hint)
 		}
 	}
 	n := 0
@@ -193,7 +193,7 @@ func TestHintsAreThePages(t *testing.T) {
 					}
 				}
 			}
-			if _, copied := fields["Mend"].(*ast.SelectorExpr); copied || fields["Rule"] == nil || fields["Evidence"] == nil && fields["Mend"] == nil {
+			if _, copied := fields["Hint"].(*ast.SelectorExpr); copied || fields["Rule"] == nil || fields["Evidence"] == nil && fields["Hint"] == nil {
 				return true
 			}
 			id, ok := fields["Rule"].(*ast.BasicLit)
@@ -205,8 +205,8 @@ func TestHintsAreThePages(t *testing.T) {
 			page := pages[rule]
 			n++
 			hint := "" // a regular expression
-			if mend := fields["Mend"]; mend != nil {
-				hint = pattern(mend)
+			if given := fields["Hint"]; given != nil {
+				hint = pattern(given)
 			}
 			idle := hint == "" && (strings.HasPrefix(page, "nothing") || strings.HasPrefix(page, "see the rule"))
 			if !idle && !advises(page, hint) && !slices.Contains(ownHint, rule) {

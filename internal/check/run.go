@@ -13,7 +13,7 @@ import (
 )
 
 // Run judges all trials of a run together. Its findings name the cell in their evidence; they come
-// in the order of the plan. What a verdict depends on (void blocks, unlike durability) is told by
+// in the order of the plan. What a verdict depends on (discarded blocks, unlike durability) is told by
 // the report, beside the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
@@ -97,7 +97,7 @@ func (s *study) metric(workload string) string {
 // good are the trials of a cell that succeeded and count.
 func (s *study) good(target, workload string) []*iotax.Trial {
 	return slices.DeleteFunc(slices.Clone(s.cells[[2]string{target, workload}]), func(t *iotax.Trial) bool {
-		return t.Err != "" || t.Void != ""
+		return t.Err != "" || t.Discarded != ""
 	})
 }
 

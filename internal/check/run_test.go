@@ -234,7 +234,7 @@ var plantedRuns = []struct {
 			slow(ts, "host disk", 0.8, 4)
 			for _, t := range ts {
 				if t.Block == 4 {
-					t.Void = "a test" // it does not count
+					t.Discarded = "a test" // it does not count
 				}
 			}
 		}},
@@ -282,8 +282,8 @@ func TestPlantedRuns(t *testing.T) {
 			if len(found) != 1 || found[0].Rule != c.rule {
 				t.Fatalf("found %+v, want only %s", found, c.rule)
 			}
-			if f := found[0]; f.Severity != c.severity || f.Evidence == "" || f.Mend == "" {
-				t.Errorf("finding %+v, want severity %s, evidence and mend", f, c.severity)
+			if f := found[0]; f.Severity != c.severity || f.Evidence == "" || f.Hint == "" {
+				t.Errorf("finding %+v, want severity %s, evidence and hint", f, c.severity)
 			}
 			run, trials = cleanRun()
 			c.twin(run, trials)

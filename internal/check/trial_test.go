@@ -560,23 +560,23 @@ func TestPlanted(t *testing.T) {
 			}
 			x, tgt := clean()
 			c.fault(x, tgt)
-			found, void := Trial(x, tgt)
+			found, discarded := Trial(x, tgt)
 			switch {
-			case rule.Void:
-				if !strings.HasPrefix(void, c.rule+": ") || len(found) > 0 {
-					t.Errorf("void %q, found %+v", void, found)
+			case rule.Discarded:
+				if !strings.HasPrefix(discarded, c.rule+": ") || len(found) > 0 {
+					t.Errorf("discarded %q, found %+v", discarded, found)
 				}
-			case void != "":
-				t.Errorf("void %q", void)
+			case discarded != "":
+				t.Errorf("discarded %q", discarded)
 			case len(found) != 1 || found[0].Rule != c.rule:
 				t.Fatalf("found %+v, want only %s", found, c.rule)
-			case found[0].Severity != c.severity || found[0].Evidence == "" || found[0].Mend == "":
-				t.Errorf("finding %+v, want severity %s, evidence and mend", found[0], c.severity)
+			case found[0].Severity != c.severity || found[0].Evidence == "" || found[0].Hint == "":
+				t.Errorf("finding %+v, want severity %s, evidence and hint", found[0], c.severity)
 			}
 			x, tgt = clean()
 			c.twin(x, tgt)
-			if found, void := Trial(x, tgt); len(found) > 0 || void != "" {
-				t.Errorf("the twin has %+v, void %q", found, void)
+			if found, discarded := Trial(x, tgt); len(found) > 0 || discarded != "" {
+				t.Errorf("the twin has %+v, discarded %q", found, discarded)
 			}
 		})
 	}
@@ -584,18 +584,18 @@ func TestPlanted(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	x, tgt := clean()
-	if found, void := Trial(x, tgt); len(found) > 0 || void != "" {
-		t.Errorf("found %+v, void %q", found, void)
+	if found, discarded := Trial(x, tgt); len(found) > 0 || discarded != "" {
+		t.Errorf("found %+v, discarded %q", found, discarded)
 	}
-	if found, void := Trial(nil, nil); len(found) > 0 || void != "" {
-		t.Errorf("no trial: found %+v, void %q", found, void)
+	if found, discarded := Trial(nil, nil); len(found) > 0 || discarded != "" {
+		t.Errorf("no trial: found %+v, discarded %q", found, discarded)
 	}
 }
 
 func TestFailedTrialIsLeftAlone(t *testing.T) {
 	x := &iotax.Trial{Err: "fio: exit status 1", Values: []iotax.Value{{Name: "clock.ratio", Value: 40}}}
-	if found, void := Trial(x, nil); len(found) > 0 || void != "" {
-		t.Errorf("found %+v, void %q", found, void)
+	if found, discarded := Trial(x, nil); len(found) > 0 || discarded != "" {
+		t.Errorf("found %+v, discarded %q", found, discarded)
 	}
 }
 
@@ -615,26 +615,26 @@ func TestPoor(t *testing.T) {
 			set(x, n, v)
 		}
 		x.Series = []iotax.Series{{Name: "read.iops", T: []float64{1, 2, 3}, V: []float64{1}}, {Name: "read.bandwidth"}}
-		if found, void := Trial(x, nil); len(found) > 0 || void != "" {
-			t.Errorf("%s: found %+v, void %q", name, found, void)
+		if found, discarded := Trial(x, nil); len(found) > 0 || discarded != "" {
+			t.Errorf("%s: found %+v, discarded %q", name, found, discarded)
 		}
 	}
 }
 
-// A pause between trials voids nothing, and one in a trial that failed may be why.
+// A pause between trials discards nothing, and one in a trial that failed may be why.
 func TestPauseBesideATrial(t *testing.T) {
 	x, tgt := clean()
 	x.Facts[factPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"
-	found, void := Trial(x, tgt)
-	if void != "" || len(found) != 1 || found[0].Rule != "host-paused" || found[0].Severity != iotax.Info || !strings.Contains(found[0].Evidence, "for 2s") {
-		t.Errorf("before the trial: found %+v, void %q", found, void)
+	found, discarded := Trial(x, tgt)
+	if discarded != "" || len(found) != 1 || found[0].Rule != "host-paused" || found[0].Severity != iotax.Info || !strings.Contains(found[0].Evidence, "for 2s") {
+		t.Errorf("before the trial: found %+v, discarded %q", found, discarded)
 	}
 	x, tgt = clean()
 	x.Err = "no end within 100s"
 	set(x, "paused", 200)
 	x.Facts[factPaused] = "this host was suspended for 3m20s, from 12:00:00 UTC on"
-	found, void = Trial(x, tgt)
-	if void != "" || len(found) != 1 || found[0].Severity != iotax.Warning || !strings.Contains(found[0].Evidence, "suspended for 3m20s") {
-		t.Errorf("in a trial that failed: found %+v, void %q", found, void)
+	found, discarded = Trial(x, tgt)
+	if discarded != "" || len(found) != 1 || found[0].Severity != iotax.Warning || !strings.Contains(found[0].Evidence, "suspended for 3m20s") {
+		t.Errorf("in a trial that failed: found %+v, discarded %q", found, discarded)
 	}
 }

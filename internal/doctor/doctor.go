@@ -32,7 +32,7 @@ type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`         // what was found
-	Mend   string `json:"mend,omitempty"` // what to do about it; "" when nothing needs to be done, or nothing is known
+	Hint   string `json:"hint,omitempty"` // what to do about it; "" when nothing needs to be done, or nothing is known
 }
 
 // Options are what Examine needs from others. A nil function leaves its check out.
@@ -41,7 +41,7 @@ type Options struct {
 	CacheDir string        // its file system needs space for kernels and images
 	TempDir  string        // where test files are made and measured; "" is /var/tmp, or the system's own
 
-	// What guests need. Each returns a line for the user, and an error (an iotax.Error with a mend
+	// What guests need. Each returns a line for the user, and an error (an iotax.Error with a hint
 	// at best) when it is not there. They are called at the same time and given the same deadline.
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that really boots
@@ -147,7 +147,7 @@ func acceleration(found func(ctx context.Context) Check) func(ctx context.Contex
 		c := found(ctx)
 		if c.Status == OK && strings.HasPrefix(c.Detail, "tcg") {
 			c.Status = Warn
-			c.Mend = "guests are emulated, and cost several times more CPU: use a host whose /dev/kvm works (nested virtualisation switched on, the user in group kvm)"
+			c.Hint = "guests are emulated, and cost several times more CPU: use a host whose /dev/kvm works (nested virtualisation switched on, the user in group kvm)"
 		}
 		return c
 	}
@@ -172,7 +172,7 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 			c.Detail += here + elsewhere
 			return c
 		case here != "":
-			return Check{Status: Warn, Detail: here + elsewhere, Mend: "iotax clean lists them, iotax clean --yes removes them"}
+			return Check{Status: Warn, Detail: here + elsewhere, Hint: "iotax clean lists them, iotax clean --yes removes them"}
 		}
 		return Check{Status: OK, Detail: "none of runs that died" + elsewhere}
 	}
@@ -227,17 +227,17 @@ func (e *examiner) examine(ctx context.Context) []Check {
 	return kept
 }
 
-// failed is the Check for err: its own words and mend, where it has them.
-func failed(ctx context.Context, status Status, err error, mend string) Check {
-	c := Check{Status: status, Detail: err.Error(), Mend: mend}
+// failed is the Check for err: its own words and hint, where it has them.
+func failed(ctx context.Context, status Status, err error, hint string) Check {
+	c := Check{Status: status, Detail: err.Error(), Hint: hint}
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {
 		c.Detail = (&iotax.Error{Op: e.Op, On: e.On, Err: e.Err}).Error()
-		if e.Mend != "" {
-			c.Mend = e.Mend
+		if e.Hint != "" {
+			c.Hint = e.Hint
 		}
 	}
 	if ctx.Err() != nil {
-		c.Status, c.Detail, c.Mend = Warn, "no answer in time", ""
+		c.Status, c.Detail, c.Hint = Warn, "no answer in time", ""
 	}
 	return c
 }

@@ -61,7 +61,7 @@ func want(t *testing.T, what string, got Check, status Status, words ...string) 
 		t.Errorf("%s: no detail", what)
 	}
 	for _, w := range words {
-		if !strings.Contains(got.Detail+"\n"+got.Mend, w) {
+		if !strings.Contains(got.Detail+"\n"+got.Hint, w) {
 			t.Errorf("%s: %q is not in %+v", what, w, got)
 		}
 	}
@@ -257,7 +257,7 @@ func TestDeadline(t *testing.T) {
 		Kernel: func(context.Context) (string, error) { <-block; return "", nil }, // heeds no deadline
 		Accel:  func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() },
 		Virtiofsd: func(context.Context) (string, error) {
-			return "", &iotax.Error{Op: "find virtiofsd", Err: errors.New("not there"), Mend: "install it"}
+			return "", &iotax.Error{Op: "find virtiofsd", Err: errors.New("not there"), Hint: "install it"}
 		},
 	})
 	if took := time.Since(start); took > time.Minute {
@@ -300,12 +300,12 @@ func TestExamineHere(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range got {
-		t.Logf("%-8s %-15s %s (%s)", c.Status, c.Name, c.Detail, c.Mend)
-		if c.Name == "" || seen[c.Name] || (c.Status != OK && c.Status != Warn && c.Status != Missing) || c.Detail == "" || strings.Contains(c.Detail+c.Mend, "\n") {
+		t.Logf("%-8s %-15s %s (%s)", c.Status, c.Name, c.Detail, c.Hint)
+		if c.Name == "" || seen[c.Name] || (c.Status != OK && c.Status != Warn && c.Status != Missing) || c.Detail == "" || strings.Contains(c.Detail+c.Hint, "\n") {
 			t.Errorf("%+v", c)
 		}
-		if c.Status == Missing && c.Mend == "" {
-			t.Errorf("no mend: %+v", c)
+		if c.Status == Missing && c.Hint == "" {
+			t.Errorf("no hint: %+v", c)
 		}
 		seen[c.Name] = true
 	}
@@ -361,10 +361,10 @@ func TestLacking(t *testing.T) {
 	found := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	tools := []Tool{{Name: "there"}, {Name: "nbdcopy"}, {Name: "no-such-tool"}, {Name: "nbdinfo"}, {Name: "hidden", Find: found(nil)}, {Name: "built", Find: found(os.ErrNotExist), Get: "make built"}}
 	c := Lacking(t.Context(), tools)
-	if c.Status != Missing || c.Detail != "this host lacks nbdcopy, no-such-tool, nbdinfo, built" || c.Mend != "apt-get install libnbd-bin no-such-tool && make built" {
+	if c.Status != Missing || c.Detail != "this host lacks nbdcopy, no-such-tool, nbdinfo, built" || c.Hint != "apt-get install libnbd-bin no-such-tool && make built" {
 		t.Errorf("%+v", c)
 	}
-	if c := Lacking(t.Context(), []Tool{tools[0], tools[4]}); c.Status != OK || c.Mend != "" {
+	if c := Lacking(t.Context(), []Tool{tools[0], tools[4]}); c.Status != OK || c.Hint != "" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -28,11 +28,11 @@ func (e *examiner) ioUring(context.Context) Check {
 	case "1":
 		c := Check{Status: OK, Detail: "allowed for root and one group"}
 		if os.Geteuid() != 0 {
-			c.Status, c.Mend = Warn, "run as root, or `sysctl kernel.io_uring_disabled=0`"
+			c.Status, c.Hint = Warn, "run as root, or `sysctl kernel.io_uring_disabled=0`"
 		}
 		return c
 	case "2":
-		return Check{Status: Warn, Detail: "disabled on this host", Mend: "`sysctl kernel.io_uring_disabled=0`; else libaio is used"}
+		return Check{Status: Warn, Detail: "disabled on this host", Hint: "`sysctl kernel.io_uring_disabled=0`; else libaio is used"}
 	}
 	return Check{} // before Linux 6.6 there is no such switch; the engines are tried anyway
 }
@@ -68,9 +68,9 @@ func judgeSpace(dir string, free uint64) Check {
 	c := Check{Status: OK, Detail: humanize.IBytes(free) + " free at " + dir}
 	switch {
 	case free < spaceNeeded:
-		c.Status, c.Mend = Missing, "free at least "+humanize.IBytes(spaceNeeded)
+		c.Status, c.Hint = Missing, "free at least "+humanize.IBytes(spaceNeeded)
 	case free < spaceAdvice:
-		c.Status, c.Mend = Warn, "free some, or measure with a smaller --size"
+		c.Status, c.Hint = Warn, "free some, or measure with a smaller --size"
 	}
 	return c
 }
@@ -83,7 +83,7 @@ func (e *examiner) memory(context.Context) Check {
 	}
 	c := Check{Status: OK, Detail: fmt.Sprintf("%s available of %s", humanize.IBytes(free), humanize.IBytes(mem["MemTotal"]))}
 	if free < 1<<30 {
-		c.Status, c.Mend = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 256MiB)"
+		c.Status, c.Hint = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 256MiB)"
 	}
 	return c
 }
@@ -109,7 +109,7 @@ func (e *examiner) openFiles(context.Context) Check {
 	// The soft limit does not matter: Go programs raise theirs, and give children what they were given.
 	c := Check{Status: OK, Detail: limitText(hard, "")}
 	if hard < 1024 {
-		c.Status, c.Mend = Warn, "`ulimit -Hn 4096`: many jobs on many files need more"
+		c.Status, c.Hint = Warn, "`ulimit -Hn 4096`: many jobs on many files need more"
 	}
 	return c
 }
@@ -122,7 +122,7 @@ func (e *examiner) lockedMemory(context.Context) Check {
 	c := Check{Status: OK, Detail: limitText(soft, "B")}
 	// Before Linux 5.12, rings of io_uring count as locked memory; registered buffers still do.
 	if soft < 1<<20 && os.Geteuid() != 0 {
-		c.Status, c.Mend = Warn, "`ulimit -l unlimited`, or LimitMEMLOCK=infinity: io_uring with registered buffers fails"
+		c.Status, c.Hint = Warn, "`ulimit -l unlimited`, or LimitMEMLOCK=infinity: io_uring with registered buffers fails"
 	}
 	return c
 }
@@ -138,7 +138,7 @@ func limitText(n uint64, unit string) string {
 }
 
 func (e *examiner) dropCaches(ctx context.Context) Check {
-	const mend = "run as root, or allow `sudo -n`; else measure with --warm"
+	const hint = "run as root, or allow `sudo -n`; else measure with --warm"
 	switch runtime.GOOS {
 	case "linux":
 		f, err := os.OpenFile(e.path("proc/sys/vm/drop_caches"), os.O_WRONLY, 0)
@@ -147,7 +147,7 @@ func (e *examiner) dropCaches(ctx context.Context) Check {
 			return Check{Status: OK, Detail: "permitted"}
 		}
 		if os.IsNotExist(err) {
-			return Check{Status: Warn, Detail: "this kernel has no drop_caches", Mend: "measure with --warm"}
+			return Check{Status: Warn, Detail: "this kernel has no drop_caches", Hint: "measure with --warm"}
 		}
 	case "windows":
 		return Check{}
@@ -155,7 +155,7 @@ func (e *examiner) dropCaches(ctx context.Context) Check {
 	if err := e.Host.Run(ctx, iotax.Command("sudo", "-n", "true")); err == nil {
 		return Check{Status: OK, Detail: "permitted by sudo"}
 	}
-	return Check{Status: Warn, Detail: "not permitted: reads would come from caches", Mend: mend}
+	return Check{Status: Warn, Detail: "not permitted: reads would come from caches", Hint: hint}
 }
 
 func (e *examiner) governor(context.Context) Check {
@@ -173,7 +173,7 @@ func (e *examiner) governor(context.Context) Check {
 	names = slices.Compact(names)
 	c := Check{Status: OK, Detail: strings.Join(names, ", ")}
 	if c.Detail != "performance" {
-		c.Status, c.Mend = Warn, "`cpupower frequency-set -g performance`: the clock follows the load, and latencies with it"
+		c.Status, c.Hint = Warn, "`cpupower frequency-set -g performance`: the clock follows the load, and latencies with it"
 	}
 	return c
 }
@@ -197,7 +197,7 @@ func (e *examiner) clockSource(context.Context) Check {
 		return Check{}
 	case "hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies":
 		return Check{Status: Warn, Detail: s + ": reading the clock takes microseconds, which fio does twice for each I/O",
-			Mend: "see `dmesg | grep -i clocksource` for why the CPU's own counter was given up"}
+			Hint: "see `dmesg | grep -i clocksource` for why the CPU's own counter was given up"}
 	}
 	return Check{Status: OK, Detail: s}
 }
@@ -213,7 +213,7 @@ func (e *examiner) swap(context.Context) Check {
 	case total == 0:
 		return Check{Status: OK, Detail: "none"}
 	case used > 64<<20:
-		return Check{Status: Warn, Detail: fmt.Sprintf("%s of %s in use: swapping adds I/O of its own", humanize.IBytes(used), humanize.IBytes(total)), Mend: "end other programs, or `swapoff -a` for the time of the run"}
+		return Check{Status: Warn, Detail: fmt.Sprintf("%s of %s in use: swapping adds I/O of its own", humanize.IBytes(used), humanize.IBytes(total)), Hint: "end other programs, or `swapoff -a` for the time of the run"}
 	}
 	return Check{Status: OK, Detail: humanize.IBytes(total) + ", not in use"}
 }
@@ -231,7 +231,7 @@ func judgeLoad(loadavg string, cpus int) Check {
 	c := Check{Status: OK, Detail: fmt.Sprintf("%.2g on %d CPUs", n, cpus)}
 	// Half of the CPUs for others leaves too few for a load generator, a guest and its helpers.
 	if n > float64(cpus)/2 {
-		c.Status, c.Mend = Warn, "wait until the host is idle: other work takes CPU and I/O from all targets, and intervals get wide"
+		c.Status, c.Hint = Warn, "wait until the host is idle: other work takes CPU and I/O from all targets, and intervals get wide"
 	}
 	return c
 }
@@ -259,7 +259,7 @@ func judgeVirtualisation(facts map[string]string) Check {
 	switch {
 	case len(in) > 0:
 		return Check{Status: Warn, Detail: "this host is itself " + strings.Join(in, " and ") + ": neighbours share its disk and CPU, and guests are nested",
-			Mend: "for figures to publish, measure on bare metal; comparisons within a run stay fair"}
+			Hint: "for figures to publish, measure on bare metal; comparisons within a run stay fair"}
 	case facts["hypervisor"] == "none":
 		return Check{Status: OK, Detail: "none"}
 	}

@@ -110,7 +110,7 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 	if len(packed) > 0 {
 		lines = append([]string{install(packed...)}, lines...)
 	}
-	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Mend: strings.Join(lines, " && ")}
+	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Hint: strings.Join(lines, " && ")}
 }
 
 // lookUp finds a program in PATH, and in the directories to which users' PATHs do not lead.
@@ -132,13 +132,13 @@ func (e *examiner) output(ctx context.Context, args ...string) (out string, ok b
 }
 
 // version makes a check of a tool that prints its version.
-func (e *examiner) version(ctx context.Context, tool string, missing Status, mend string, args ...string) Check {
+func (e *examiner) version(ctx context.Context, tool string, missing Status, hint string, args ...string) Check {
 	out, found, err := e.output(ctx, args...)
 	switch {
 	case !found:
-		return Check{Status: missing, Detail: "not found in PATH", Mend: mend}
+		return Check{Status: missing, Detail: "not found in PATH", Hint: hint}
 	case err != nil:
-		return failed(ctx, Warn, err, mend)
+		return failed(ctx, Warn, err, hint)
 	}
 	return Check{Status: OK, Detail: firstLine(out)}
 }
@@ -157,7 +157,7 @@ func (e *examiner) fio(ctx context.Context) Check {
 	version := strings.TrimPrefix(c.Detail, "fio-")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < 3 {
-		return Check{Status: Warn, Detail: c.Detail + " is too old: latency histograms need 3.0", Mend: install("fio")}
+		return Check{Status: Warn, Detail: c.Detail + " is too old: latency histograms need 3.0", Hint: install("fio")}
 	}
 	c.Detail = version
 	return c
@@ -218,12 +218,12 @@ func (e *examiner) engines(ctx context.Context) Check {
 	}
 	switch best := names[0]; {
 	case len(work) == 0:
-		c.Status, c.Mend = Missing, "run `fio --name=x --ioengine=psync --rw=write --size=64k --filename="+filepath.Join(e.TempDir, "x")+"` and see what it says"
+		c.Status, c.Hint = Missing, "run `fio --name=x --ioengine=psync --rw=write --size=64k --filename="+filepath.Join(e.TempDir, "x")+"` and see what it says"
 	case why[0] != nil:
 		c.Status = Warn
-		c.Mend = work[0] + " is used instead"
+		c.Hint = work[0] + " is used instead"
 		if best == "io_uring" {
-			c.Mend = "allow io_uring (`sysctl kernel.io_uring_disabled=0`, or the container's seccomp profile); until then " + work[0] + " is used"
+			c.Hint = "allow io_uring (`sysctl kernel.io_uring_disabled=0`, or the container's seccomp profile); until then " + work[0] + " is used"
 		}
 	}
 	return c
@@ -272,7 +272,7 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 	// It prints its version on standard error, and for a user its directory may not be in PATH.
 	out, _, err := e.output(ctx, "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; command -v mke2fs >/dev/null || exit 3; mke2fs -V 2>&1`)
 	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 3 {
-		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Mend: install("mke2fs")}
+		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
 	}
 	if err != nil {
 		return failed(ctx, Warn, err, "")
@@ -334,10 +334,10 @@ func (e *examiner) podman(ctx context.Context) Check {
 }
 
 // engineAPI asks a container engine for its version.
-func (e *examiner) engineAPI(ctx context.Context, host, mend string) Check {
+func (e *examiner) engineAPI(ctx context.Context, host, hint string) Check {
 	u, err := url.Parse(host)
 	if err != nil {
-		return Check{Status: Missing, Detail: "DOCKER_HOST is not a URL", Mend: "see `docker context`"}
+		return Check{Status: Missing, Detail: "DOCKER_HOST is not a URL", Hint: "see `docker context`"}
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	address := "http://" + u.Host
@@ -356,20 +356,20 @@ func (e *examiner) engineAPI(ctx context.Context, host, mend string) Check {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/version", nil)
 	if err != nil {
-		return failed(ctx, Missing, err, mend)
+		return failed(ctx, Missing, err, hint)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		c := failed(ctx, Missing, errors.Unwrap(err), mend) // without the made-up URL
+		c := failed(ctx, Missing, errors.Unwrap(err), hint) // without the made-up URL
 		if errors.Is(err, os.ErrPermission) {
-			c.Mend = "run as a user who may write to " + u.Path + " (`usermod -aG docker $USER`)"
+			c.Hint = "run as a user who may write to " + u.Path + " (`usermod -aG docker $USER`)"
 		}
 		return c
 	}
 	defer resp.Body.Close()
 	var v struct{ Version string }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&v); err != nil || v.Version == "" {
-		return Check{Status: Missing, Detail: fmt.Sprintf("%s answers %s, and no version", u.Redacted(), resp.Status), Mend: mend}
+		return Check{Status: Missing, Detail: fmt.Sprintf("%s answers %s, and no version", u.Redacted(), resp.Status), Hint: hint}
 	}
 	return Check{Status: OK, Detail: v.Version + " at " + u.Redacted()}
 }
@@ -408,7 +408,7 @@ func (e *examiner) kubernetes(context.Context) Check {
 		return Check{Status: OK, Detail: "in a pod, with a service account"}
 	}
 	if problem != "" {
-		return Check{Status: Warn, Detail: problem, Mend: "`kubectl config get-contexts` shows what there is"}
+		return Check{Status: Warn, Detail: problem, Hint: "`kubectl config get-contexts` shows what there is"}
 	}
-	return Check{Status: Missing, Detail: "no kubeconfig", Mend: "set KUBECONFIG, or copy the cluster's to ~/.kube/config"}
+	return Check{Status: Missing, Detail: "no kubeconfig", Hint: "set KUBECONFIG, or copy the cluster's to ~/.kube/config"}
 }

@@ -250,7 +250,7 @@ func TestFetchKernelWithoutApt(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	_, err := FetchKernel(t.Context(), t.TempDir(), nil)
 	var ie *iotax.Error
-	if !errors.As(err, &ie) || ie.Mend == "" {
+	if !errors.As(err, &ie) || ie.Hint == "" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -457,7 +457,7 @@ func TestTools(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	_, err = Tools(t.Context(), cache)
 	var ie *iotax.Error
-	if !errors.As(err, &ie) || !strings.Contains(err.Error(), "mount") || ie.Mend == "" {
+	if !errors.As(err, &ie) || !strings.Contains(err.Error(), "mount") || ie.Hint == "" {
 		t.Errorf("without a PATH: %v", err)
 	}
 }

@@ -33,8 +33,8 @@ var (
 //
 // The archive is not compressed: unpacking costs the guest more than reading.
 func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {
-	fail := func(err error, mend string) (string, error) {
-		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Mend: mend}
+	fail := func(err error, hint string) (string, error) {
+		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Hint: hint}
 	}
 	if binary == "" {
 		var err error

@@ -50,7 +50,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 		k, err := OpenKernel(cacheDir, file, "")
 		if err != nil {
 			return nil, &iotax.Error{Op: "open the kernel for guests", Err: err,
-				Mend: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
+				Hint: "the micro-guest needs a kernel with its modules: …/boot/vmlinuz-RELEASE beside …/lib/modules/RELEASE"}
 		}
 		return k, nil
 	}
@@ -67,8 +67,8 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 		return nil, errors.Join(err, ferr)
 	}
 	bare := *failed
-	bare.Mend = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Mend: failed.Mend} // fetching one is no mend any more
+	bare.Hint = ""
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // fetching one is no hint any more
 }
 
 // FindKernel returns the kernel to boot guests with: the one this host runs, if it can be read and
@@ -121,7 +121,7 @@ func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) 
 		err = fmt.Errorf("%w (%s)", err, why[0])
 	}
 	return nil, &iotax.Error{Op: "find a kernel for guests", Err: err,
-		Mend: "iotax fetches one by `apt-get download` where that is to be had; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}; `iotax doctor` says more"}
+		Hint: "iotax fetches one by `apt-get download` where that is to be had; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}; `iotax doctor` says more"}
 }
 
 // kernelsIn lists the kernels of a root directory with their module trees, newest first.
@@ -256,8 +256,8 @@ func stripELF(image []byte) []byte {
 // it into cacheDir. It installs nothing and needs no privileges. Package managers other than
 // apt are not supported, and are an *iotax.Error.
 func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
-	fail := func(err error, mend string) (*Kernel, error) {
-		return nil, &iotax.Error{Op: "fetch a kernel for guests", Err: err, Mend: mend}
+	fail := func(err error, hint string) (*Kernel, error) {
+		return nil, &iotax.Error{Op: "fetch a kernel for guests", Err: err, Hint: hint}
 	}
 	const own = "install a generic kernel, or name one: {qemu: {kernel: /path/to/vmlinuz}}"
 	for _, tool := range []string{"apt-get", "apt-cache", "dpkg-deb"} {

@@ -193,8 +193,8 @@ func sumOf(ctx context.Context, dir string) (string, error) {
 
 // TakeKit keeps what Send wrote in cacheDir. What does not add up to sum is refused, and nothing of it stays.
 func TakeKit(ctx context.Context, cacheDir, sum string, r io.Reader) (err error) {
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "take what guests are started from into", On: cacheDir, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "take what guests are started from into", On: cacheDir, Err: err, Hint: hint}
 	}
 	if _, err := OpenKit(ctx, cacheDir, sum, true); !errors.Is(err, fs.ErrNotExist) {
 		return err

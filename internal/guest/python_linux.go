@@ -33,8 +33,8 @@ const pythonVersion = 1 // of the form of the tree
 // application, in cacheDir, and returns its directory. It is made again when the host's Python changes. Nothing in it is
 // special to iotax but the application: it is what a guest that serves from Python has.
 func Python(ctx context.Context, cacheDir string) (string, error) {
-	fail := func(err error, mend string) (string, error) {
-		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Mend: mend}
+	fail := func(err error, hint string) (string, error) {
+		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
 	}
 	python := lookProgram("/usr/bin/python3") // a distribution's own, before one of the user's
 	if python == "" {

@@ -50,8 +50,8 @@ const toolsVersion = 1
 // number ToolsSerial. It is made again when one of the host's programs has changed. It needs mke2fs
 // but no privileges.
 func Tools(ctx context.Context, cacheDir string) (string, error) {
-	fail := func(err error, mend string) (string, error) {
-		return "", &iotax.Error{Op: "build the guest's tools disk", Err: err, Mend: mend}
+	fail := func(err error, hint string) (string, error) {
+		return "", &iotax.Error{Op: "build the guest's tools disk", Err: err, Hint: hint}
 	}
 	found, missing := lookPrograms()
 	if len(missing) > 0 {
@@ -124,8 +124,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 // and room to write, a copy of which a guest with Boot.OnDisk makes its root. It needs mke2fs, tune2fs and resize2fs but no
 // privileges.
 func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) {
-	fail := func(err error, mend string) (string, error) {
-		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Mend: mend}
+	fail := func(err error, hint string) (string, error) {
+		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Hint: hint}
 	}
 	tools, err := Tools(ctx, cacheDir)
 	if err != nil {

@@ -20,11 +20,11 @@ func Lacking() []string { return []string{"Linux"} }
 // Tools makes the tools disk of a guest out of the host's own programs, which only a Linux host has.
 func Tools(context.Context, string) (string, error) {
 	return "", &iotax.Error{Op: "build the guest's tools disk", Err: errors.New("this host does not run Linux"),
-		Mend: "name an image of your own: {qemu: {image: debian.qcow2}}"}
+		Hint: "name an image of your own: {qemu: {image: debian.qcow2}}"}
 }
 
 // Python makes a root file system of the host's own Python, which only a Linux host can give to a guest.
 func Python(context.Context, string) (string, error) {
 	return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: errors.New("this host does not run Linux"),
-		Mend: "name a directory that holds one: {boot: {root: /srv/root, run: …}}"}
+		Hint: "name a directory that holds one: {boot: {root: /srv/root, run: …}}"}
 }

@@ -239,7 +239,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	if len(run.Targets) > 1 {
 		run.Findings = append(run.Findings, iotax.Finding{Rule: "imported", Severity: iotax.Warning,
 			Evidence: "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it",
-			Mend:     "measure both sides in turns: `iotax run`"})
+			Hint:     "measure both sides in turns: `iotax run`"})
 	}
 	run.Findings = append(run.Findings, check.Run(run, all)...)
 	return all[len(have):], b.rows, nil
@@ -434,7 +434,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Series, t.Values, t.Histograms = fio.LogResults("", 1, it.logs...)
 		t.Facts["form"] = string(fio.KindLog)
 		t.Length = length(t)
-		t.Findings, t.Void = check.Trial(t, nil)
+		t.Findings, t.Discarded = check.Trial(t, nil)
 		return t
 	}
 	t.Facts = jobFacts(r)
@@ -478,9 +478,9 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Length = asked
 	}
 	t.Findings = r.Findings()
-	more, void := check.Trial(t, nil)
-	t.Findings, t.Void = append(t.Findings, more...), void
-	if void == "" {
+	more, discarded := check.Trial(t, nil)
+	t.Findings, t.Discarded = append(t.Findings, more...), discarded
+	if discarded == "" {
 		for _, f := range lint.Result(it.src.Name, 0, r) {
 			t.Findings = append(t.Findings, f.Finding)
 		}

@@ -202,8 +202,8 @@ func Get(name string) (*Lab, error) {
 	if name == "" {
 		name = DefaultName
 	}
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "find lab", On: name, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "find lab", On: name, Err: err, Hint: hint}
 	}
 	if !goodName.MatchString(name) {
 		return nil, fail(fmt.Errorf("%q is no name of a lab", name), "1 to 12 of a-z and 0-9")

@@ -50,7 +50,7 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 		switch {
 		case l.Rate != want.Rate || l.Size != want.Size || l.Dir != want.Dir || len(l.Nodes) != len(want.Nodes):
 			return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: fmt.Errorf("it is up with %d nodes, rate %v, in %s, which is not what is asked for", len(l.Nodes), l.Rate, l.Dir),
-				Mend: "iotax lab down" + nameFlag(c.Name) + ", or give it another --name"}
+				Hint: "iotax lab down" + nameFlag(c.Name) + ", or give it another --name"}
 		case Look(l) == nil:
 			return l, nil
 		}
@@ -84,11 +84,11 @@ var euid = os.Geteuid
 // ready says what this process lacks to make or remove a lab.
 func ready(op, name string) error {
 	if euid() != 0 {
-		return &iotax.Error{Op: op, On: name, Err: errors.New("network namespaces need root"), Mend: "sudo iotax …"}
+		return &iotax.Error{Op: op, On: name, Err: errors.New("network namespaces need root"), Hint: "sudo iotax …"}
 	}
 	for tool, pkg := range map[string]string{"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"} {
 		if _, err := program(tool); err != nil {
-			return &iotax.Error{Op: op, On: name, Err: fmt.Errorf("%s is not installed", tool), Mend: "apt install " + pkg}
+			return &iotax.Error{Op: op, On: name, Err: fmt.Errorf("%s is not installed", tool), Hint: "apt install " + pkg}
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func lock(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithTimeout(ctx, step)
 	defer cancel()
 	if _, err := f.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return nil, &iotax.Error{Op: "lock", On: state, Err: err, Mend: "another iotax makes or removes a lab: wait for it"}
+		return nil, &iotax.Error{Op: "lock", On: state, Err: err, Hint: "another iotax makes or removes a lab: wait for it"}
 	}
 	return func() { _ = f.Unlock() }, nil
 }
@@ -265,7 +265,7 @@ func Look(l *Lab) error {
 func Enter(n Node, args []string) ([]string, error) {
 	tool, err := program("nsenter")
 	if err != nil {
-		return nil, &iotax.Error{Op: "enter", On: n.Name, Err: errors.New("nsenter is not installed"), Mend: "apt install util-linux"}
+		return nil, &iotax.Error{Op: "enter", On: n.Name, Err: errors.New("nsenter is not installed"), Hint: "apt install util-linux"}
 	}
 	return append([]string{tool, "--net=" + filepath.Join(namespaces, n.Namespace), "--"}, args...), nil
 }
@@ -317,7 +317,7 @@ func Down(ctx context.Context, name string) error {
 		name = DefaultName
 	}
 	if !goodName.MatchString(name) {
-		return &iotax.Error{Op: "remove lab", On: name, Err: fmt.Errorf("%q is no name of a lab", name), Mend: "1 to 12 of a-z and 0-9"}
+		return &iotax.Error{Op: "remove lab", On: name, Err: fmt.Errorf("%q is no name of a lab", name), Hint: "1 to 12 of a-z and 0-9"}
 	}
 	if err := ready("remove lab", name); err != nil {
 		return err
@@ -361,7 +361,7 @@ func down(ctx context.Context, name string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &iotax.Error{Op: "remove lab", On: name, Err: err, Mend: "see what still uses it, and try again: iotax lab down" + nameFlag(name)}
+		return &iotax.Error{Op: "remove lab", On: name, Err: err, Hint: "see what still uses it, and try again: iotax lab down" + nameFlag(name)}
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func TestUpAgain(t *testing.T) {
 		t.Errorf("the lab was made anew: %v", err)
 	}
 	var e *iotax.Error
-	if _, err := Up(t.Context(), Config{Name: l.Name, Nodes: 3, Rate: 1e9}); !errors.As(err, &e) || !strings.Contains(e.Mend, "lab down") {
+	if _, err := Up(t.Context(), Config{Name: l.Name, Nodes: 3, Rate: 1e9}); !errors.As(err, &e) || !strings.Contains(e.Hint, "lab down") {
 		t.Errorf("other nodes were taken for the same lab: %v", err)
 	}
 
@@ -284,7 +284,7 @@ func TestNeedsRoot(t *testing.T) {
 	euid = func() int { return 1000 }
 	for _, err := range []error{func() error { _, err := Up(t.Context(), Config{}); return err }(), Down(t.Context(), "tnone")} {
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "need root") || !strings.Contains(e.Mend, "sudo") {
+		if !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "need root") || !strings.Contains(e.Hint, "sudo") {
 			t.Errorf("got %v", err)
 		}
 	}

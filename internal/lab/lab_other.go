@@ -9,7 +9,7 @@ import (
 	"iotax"
 )
 
-var errLinux = &iotax.Error{Op: "make lab", Err: errors.New("it needs the network namespaces of Linux"), Mend: "run it on a Linux machine, or name real machines (ssh:) in the plan"}
+var errLinux = &iotax.Error{Op: "make lab", Err: errors.New("it needs the network namespaces of Linux"), Hint: "run it on a Linux machine, or name real machines (ssh:) in the plan"}
 
 // Up makes the lab.
 func Up(context.Context, Config) (*Lab, error) { return nil, errLinux }

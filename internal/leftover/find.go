@@ -89,8 +89,8 @@ func Left(items []Item) []Item {
 
 // Remove removes i, unless its runner lives or nobody knows.
 func (i Item) Remove(ctx context.Context) error {
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "remove " + i.Kind, On: i.Name + " on " + i.Machine, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "remove " + i.Kind, On: i.Name + " on " + i.Machine, Err: err, Hint: hint}
 	}
 	switch i.State {
 	case Alive:

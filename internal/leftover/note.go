@@ -73,7 +73,7 @@ func Notes(ctx context.Context, p Place, kind string) (notes []Noted, err error)
 // nothing at all goes while something is mounted in it.
 func Remove(dir string) error {
 	fail := func(err error) error {
-		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Mend: "iotax clean lists what is left"}
+		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}
 	}
 	if point, err := mountedIn(dir); err != nil {
 		return fail(err)

@@ -19,7 +19,7 @@ type Rule struct {
 	Severity iotax.Severity
 	Title    string // what is wrong, in a few words
 	Why      string // why it matters, and how it is seen
-	Mend     string // what to do
+	Hint     string // what to do
 	Bad      string // a job file or plan that breaks it
 	Good     string // one much like it that does not
 
@@ -61,7 +61,7 @@ func Explain(id string) (Rule, bool) {
 // Page is the rule's page in Markdown.
 func (r Rule) Page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Mend:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Mend)
+	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Hint:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Hint)
 	for _, x := range []struct{ head, text string }{{"Wrong", r.Bad}, {"Right", r.Good}} {
 		if x.text != "" {
 			fmt.Fprintf(&b, "\n%s:\n\n```%s\n%s\n```\n", x.head, syntax(x.text), strings.TrimSpace(x.text))
@@ -119,7 +119,7 @@ type hit struct {
 	at       position
 	severity iotax.Severity
 	evidence string
-	mend     string
+	hint     string
 	job      string // "" when it is about all
 }
 
@@ -129,16 +129,16 @@ func (r *report) at(j *job, s setting, format string, args ...any) {
 }
 
 func (r *report) as(severity iotax.Severity, j *job, s setting, format string, args ...any) {
-	h := hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend, job: j.name}
+	h := hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint, job: j.name}
 	if s.key == "" && s.at.line > 0 {
 		h.job = "" // its header says it
 	}
 	r.hits = append(r.hits, h)
 }
 
-// mend replaces the mend of the last finding.
-func (r *report) mend(format string, args ...any) {
-	r.hits[len(r.hits)-1].mend = fmt.Sprintf(format, args...)
+// hint replaces the hint of the last finding.
+func (r *report) hint(format string, args ...any) {
+	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
 // named is how many jobs a finding names.
@@ -183,7 +183,7 @@ func (r *report) findings(jobs int) []Finding {
 			evidence += " (" + strings.Join(names, ", ") + ")"
 		}
 		out = append(out, Finding{
-			Finding: iotax.Finding{Rule: r.rule.ID, Severity: k.severity, Evidence: evidence, Mend: hits[0].mend,
+			Finding: iotax.Finding{Rule: r.rule.ID, Severity: k.severity, Evidence: evidence, Hint: hits[0].hint,
 				File: k.at.file, Line: k.at.line, Column: k.at.column},
 			Source: k.at.source, Width: k.at.width,
 		})

@@ -53,7 +53,7 @@ func TestExamples(t *testing.T) {
 				t.Fatalf("%d findings for\n%s", len(bad), r.Bad)
 			}
 			f := bad[0]
-			if f.Line == 0 || f.Column == 0 || f.Width == 0 || f.Source == "" || f.Evidence == "" || f.Mend == "" || f.Severity == "" || f.File != "x.fio" && f.File != "x.yaml" {
+			if f.Line == 0 || f.Column == 0 || f.Width == 0 || f.Source == "" || f.Evidence == "" || f.Hint == "" || f.Severity == "" || f.File != "x.fio" && f.File != "x.yaml" {
 				t.Errorf("something is not said: %+v", f)
 			}
 			if good := about(judge(r.Good), r.ID); len(good) > 0 {
@@ -77,7 +77,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("id %q is no id, or not the only one", r.ID)
 		}
 		seen[r.ID] = true
-		if r.Severity == "" || r.Title == "" || r.Why == "" || r.Mend == "" || strings.HasSuffix(r.Mend, ".") || !strings.HasSuffix(r.Why, ".") {
+		if r.Severity == "" || r.Title == "" || r.Why == "" || r.Hint == "" || strings.HasSuffix(r.Hint, ".") || !strings.HasSuffix(r.Why, ".") {
 			t.Errorf("%s: something is not said: %+v", r.ID, r)
 		}
 	}

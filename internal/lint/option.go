@@ -22,25 +22,25 @@ var optionRules = []Rule{
 			"Where the fio that will run is known, an option that came with a later version is found as well. Where it is not, a name that no version up to 3.42 has is only noted, unless it looks like a slip. " +
 			"Options of engines that are not fio's own are left alone. " +
 			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
-		Mend: "see `fio --cmdhelp` for the options of your version",
+		Hint: "see `fio --cmdhelp` for the options of your version",
 		Bad:  "[read]\nrw=randread\niodpeth=32\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
 		in:   inFile, sect: unknownOption},
 	{ID: "bad-value", Severity: iotax.Invalid, Title: "a value that fio does not take",
 		Why:  "fio stops at it: a direction or an engine that does not exist, a depth of 0, a share of 150 %, `direct=yes`. The types, ranges and words are those of fio 3.33, from its own tables; a word that a later version has is left alone unless the fio that will run is known not to have it.",
-		Mend: "write the value as fio's HOWTO has it",
+		Hint: "write the value as fio's HOWTO has it",
 		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
 		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
 		in:   inFile, sect: badValue},
 	{ID: "options-refused", Severity: iotax.Invalid, Title: "options that fio refuses together",
 		Why:  "Each of the options is right, and fio stops at the job all the same: `rate` with `rate_iops`, a `size` below one block, zones without a `zonesize`, writes under `--readonly`, and on Windows `direct` with a synchronous engine.",
-		Mend: "change or leave out one of them",
+		Hint: "change or leave out one of them",
 		Bad:  "[read]\nrw=read\ndirect=1\nbs=4m\nsize=1m",
 		Good: "[read]\nrw=read\ndirect=1\nbs=4m\nsize=64g",
 		in:   inFile, job: refusedTogether},
 	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
 		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
-		Mend: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
+		Hint: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
 		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7.5",
 		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7500ms",
 		in:   inFile, sect: misread},
@@ -81,21 +81,21 @@ func unknownOption(j *job, r *report) {
 		switch {
 		case profile:
 			r.as(iotax.Warning, j, s, "%s is an option of fio's own test profiles: in a job it is taken and does nothing", s.key)
-			r.mend("leave it out")
+			r.hint("leave it out")
 			if slip != "" {
-				r.mend("did you mean %q?", slip)
+				r.hint("did you mean %q?", slip)
 			}
 		case slices.Contains(r.facts.Options, s.key) || s.key == "" || open(s.key):
 		case ofEngine && !own:
 		case ofEngine:
 			r.at(j, s, "%s is not an option of the engine %s", s.key, engine)
-			r.mend("leave it out, or set ioengine=%s in the same section", o.Engine)
+			r.hint("leave it out, or set ioengine=%s in the same section", o.Engine)
 			if j.command {
-				r.mend("leave it out, or write --ioengine=%s before it", o.Engine)
+				r.hint("leave it out, or write --ioengine=%s before it", o.Engine)
 			}
 		case known && o.NewerThan(r.facts.Version):
 			r.at(j, s, "%s came with fio %s, and what will run is %s", s.key, o.Since, r.facts.Version)
-			r.mend("install a newer fio there, or leave the option out")
+			r.hint("install a newer fio there, or leave the option out")
 		case known:
 		default:
 			near := plan.Nearest(s.key, fio.OptionNames())
@@ -110,7 +110,7 @@ func unknownOption(j *job, r *report) {
 				r.as(iotax.Info, j, s, "no version of fio up to %s has an option %s", lastListed, s.key)
 			}
 			if near != "" {
-				r.mend("did you mean %q?", near)
+				r.hint("did you mean %q?", near)
 			}
 		}
 	}
@@ -217,11 +217,11 @@ func badValue(j *job, r *report) {
 			near := plan.Nearest(word, no.Want)
 			switch {
 			case shellVariable.MatchString(s.value):
-				r.mend("fio replaces ${NAME} alone: write it with braces")
+				r.hint("fio replaces ${NAME} alone: write it with braces")
 			case strings.TrimLeft(s.value, " \t") != s.value && no.Want != nil:
-				r.mend("remove the space behind the =: fio takes it for a part of the word")
+				r.hint("remove the space behind the =: fio takes it for a part of the word")
 			case no.Want != nil && near != "":
-				r.mend("did you mean %q?", near)
+				r.hint("did you mean %q?", near)
 			}
 			continue
 		}
@@ -246,12 +246,12 @@ func badEngine(j *job, s setting, r *report) {
 	case slices.Contains(r.facts.Engines, name), exists && r.facts.Engines == nil:
 	case exists:
 		r.at(j, s, "the fio here does not have the engine %s", name)
-		r.mend("install the package with the engine, or a fio that was built with it")
+		r.hint("install the package with the engine, or a fio that was built with it")
 	case s.value == "" || near != "" && levenshtein.Distance(name, near, nil) <= 2 || r.facts.Engines != nil:
 		r.at(j, s, "fio has no engine %q", s.value)
-		r.mend("an engine of another project needs ioengine=external:FILE")
+		r.hint("an engine of another project needs ioengine=external:FILE")
 		if near != "" {
-			r.mend("did you mean %q?", near)
+			r.hint("did you mean %q?", near)
 		}
 	default:
 		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must come from another project", name)
@@ -288,7 +288,7 @@ func refusedTogether(j *job, r *report) {
 	sync := slices.Contains([]string{"sync", "psync", "vsync", "pvsync", "pvsync2"}, j.engine(r.facts))
 	if j.system(r.facts) == "windows" && sync && j.direct() {
 		r.at(j, j.first("direct", "buffered", "atomic"), "direct I/O with the synchronous engine %s", j.engine(r.facts))
-		r.mend("use ioengine=windowsaio, with iodepth=1 for one I/O at a time")
+		r.hint("use ioengine=windowsaio, with iodepth=1 for one I/O at a time")
 	}
 }
 
@@ -328,10 +328,10 @@ func misread(j *job, r *report) {
 			case err == nil || open(s.value) || o.Check(s.value, s.bare, s.base) != nil:
 			case err == errZero:
 				r.at(j, s, "%s=%s: fio accepts it, and %s", s.key, parts[i], belowOne[s.key])
-				r.mend("write a number from 1")
+				r.hint("write a number from 1")
 			case err == errShare:
 				r.at(j, s, "%s=%s: fio takes a share of more than 100%% for a number of bytes without end", s.key, parts[i])
-				r.mend("write a share of at most 100%%, and loops or io_size for more than one pass")
+				r.hint("write a share of at most 100%%, and loops or io_size for more than one pass")
 			case errors.As(err, &m):
 				if counted[s.key] {
 					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")

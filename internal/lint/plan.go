@@ -16,13 +16,13 @@ var planRules = []Rule{
 	{ID: "guest-disk-cache", Severity: iotax.Warning, Title: "a guest's disk uses the host's cache, and the baseline does not",
 		Why: "With `cache=writeback` and `writethrough` the guest's disk is read from the page cache of the host, while direct I/O on the host goes to the device: the guest looks faster than it is. " +
 			"With `unsafe` flushes are acknowledged and not done, so that nothing written is safe; the report does not rank that. In a run `cache-served` and `durability-differs` say whether it happened.",
-		Mend: "use `cache: none` (or directsync), or make both sides buffered (`direct: 0`) and say so",
+		Hint: "use `cache: none` (or directsync), or make both sides buffered (`direct: 0`) and say so",
 		Bad:  "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: unsafe}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
 		Good: "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: none}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
 		plan: guestDiskCache},
 	{ID: "memory-target", Severity: iotax.Warning, Title: "a target that is memory",
 		Why:  "What is below /dev/shm or /run is memory: a flush does nothing there, and no storage is measured. It is a fine upper bound, and no rival: the report shows it and does not rank it.",
-		Mend: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
+		Hint: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
 		Bad:  "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /dev/shm/x}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
 		Good: "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /srv}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
 		in:   inFile, job: memoryJob, plan: memoryTarget},
@@ -112,13 +112,13 @@ func memoryJob(j *job, r *report) {
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
 		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", secondsText(d))
-		r.mend("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
+		r.hint("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
 	}
 }
 
 // on adds a finding at a place of a plan.
 func (r *report) on(m plan.Mark, severity iotax.Severity, format string, args ...any) {
-	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), mend: r.rule.Mend})
+	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint})
 }
 
 func marked(m plan.Mark) position {
@@ -151,7 +151,7 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 // badPlan is about plans that cannot be carried out.
 var badPlan = Rule{ID: "not-a-plan", Severity: iotax.Invalid, Title: "the plan cannot be read",
 	Why:  "Nothing is measured from a plan with a mistake in it: an unknown key, a unit that does not exist, a target that is not there.",
-	Mend: "see docs/plan.md, or let an editor check the file by `iotax schema`",
+	Hint: "see docs/plan.md, or let an editor check the file by `iotax schema`",
 	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
 	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"}
 
@@ -180,7 +180,7 @@ func BadPlan(errs plan.Errors) []Finding {
 			file = e.Word
 		}
 		r.hits = append(r.hits, hit{at: position{file: file, source: e.Source, line: e.Pos.Line, column: e.Column, width: e.Width},
-			severity: badPlan.Severity, evidence: e.Msg, mend: orWord(e.Mend, badPlan.Mend)})
+			severity: badPlan.Severity, evidence: e.Msg, hint: orWord(e.Hint, badPlan.Hint)})
 		out = append(out, r.findings(0)...)
 	}
 	return out

@@ -15,11 +15,11 @@ var resultRules = []Rule{
 		Why: "Bandwidth is the number of I/Os in a second times their size. Where the two differ by more than 5 %, one of them was mistyped, rounded away or taken in another unit (KiB for KB, MiB/s for MB/s, k for nothing): " +
 			"a published line has 2.4k IOPS of 4 KiB beside 0.99 MB/s. Seen from the printed rates, the totals and the block size of the job where it has only one, less what fio rounds away: below 20 IOPS it cuts up to 5 %, and until 3.25 it printed 11.96 MiB/s as 11.0MiB/s. " +
 			"Where no block size is known, I/Os of less than 512 bytes give it away.",
-		Mend:   "take both from the same raw output; compute IOPS and bandwidth from the totals and the run time",
+		Hint:   "take both from the same raw output; compute IOPS and bandwidth from the totals and the run time",
 		result: rateMismatch},
 	{ID: "no-latency", Severity: iotax.Info, Title: "a result without latencies",
 		Why:    "The job did I/O and no latency was recorded: `gtod_reduce`, `disable_lat` and their kin leave them out, and some outputs print 0 in their place.",
-		Mend:   "do not quote a latency from it; run again without `gtod_reduce` and `disable_…` where one is needed",
+		Hint:   "do not quote a latency from it; run again without `gtod_reduce` and `disable_…` where one is needed",
 		result: noLatency},
 }
 

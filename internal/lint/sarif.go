@@ -91,12 +91,12 @@ func SARIF(w io.Writer, version string, findings []Finding, explain func(id stri
 			}
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 				ID: r.ID, ShortDescription: sarifMessage{r.Title}, FullDescription: sarifMessage{orWord(r.Why, r.Title)},
-				Help: sarifHelp{orWord(r.Why, r.Title) + "\n\nMend: " + r.Mend, r.Page()}, Default: sarifDefault{sarifLevels[r.Severity]},
+				Help: sarifHelp{orWord(r.Why, r.Title) + "\n\nHint: " + r.Hint, r.Page()}, Default: sarifDefault{sarifLevels[r.Severity]},
 			})
 		}
 		text := f.Evidence
-		if f.Mend != "" {
-			text += "\nMend: " + f.Mend
+		if f.Hint != "" {
+			text += "\nHint: " + f.Hint
 		}
 		res := sarifResult{RuleID: f.Rule, RuleIndex: i, Level: sarifLevels[f.Severity], Message: sarifMessage{text}}
 		if isFile(f.File) {

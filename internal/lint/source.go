@@ -14,7 +14,7 @@ import (
 // unreadable is about texts that fio would stop at.
 var unreadable = Rule{ID: "not-a-job", Severity: iotax.Invalid, Title: "a line that is no part of a job",
 	Why:  "fio stops at a line that is no section, no option and no comment, at a file that it cannot include, and at a command line without a job.",
-	Mend: "write [name] for a section, option=value below it, and ; or # before a comment",
+	Hint: "write [name] for a section, option=value below it, and ; or # before a comment",
 	Bad:  "rw=randread\n[read]\ndirect=1\nsize=64g",
 	Good: "[read]\nrw=randread\ndirect=1\nsize=64g",
 	in:   inFile}
@@ -51,7 +51,7 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 // empty is a finding about a text that has no job.
 func (t *texted) empty(line int, evidence, hint string) []Finding {
 	r := &report{rule: unreadable}
-	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, mend: hint}}
+	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, hint: hint}}
 	return r.findings(0)
 }
 
@@ -217,12 +217,12 @@ func (t *texted) unreadable(err error) ([]Finding, error) {
 			return nil, err
 		}
 		r := &report{rule: unreadable}
-		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, mend: je.Mend}
+		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, hint: je.Hint}
 		if je.Accepted {
 			h.severity = iotax.Warning
 		}
-		if h.mend == "" {
-			h.mend = unreadable.Mend
+		if h.hint == "" {
+			h.hint = unreadable.Hint
 		}
 		r.hits = append(r.hits, h)
 		out = append(out, r.findings(0)...)

@@ -69,7 +69,7 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 		names = append(names, k.Name)
 	}
 	return nil, &iotax.Error{Op: "open machine", On: m.Name, Err: fmt.Errorf("there is no kind %q", m.Kind),
-		Mend: "use one of " + strings.Join(names, ", ")}
+		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
 // Leftovers finds what machines of died runs have left on this host outside of processes and directories: containers

@@ -47,7 +47,7 @@ func newClient(e Endpoint) (*client, error) {
 			roots = x509.NewCertPool()
 		}
 		if e.CA != "" && !roots.AppendCertsFromPEM([]byte(e.CA)) {
-			return nil, &Failure{Op: "read CA", Text: "it holds no certificate", Mend: "ca: names a file of certificates in PEM"}
+			return nil, &Failure{Op: "read CA", Text: "it holds no certificate", Hint: "ca: names a file of certificates in PEM"}
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
@@ -67,7 +67,7 @@ func newClient(e Endpoint) (*client, error) {
 		c.options.DisableContentSha256, c.options.Checksum = true, minio.ChecksumCRC32C
 	}
 	if c.Client, err = minio.New(e.Host, o); err != nil {
-		return nil, &Failure{Op: "make S3 client", Text: err.Error(), Mend: "write the endpoint as host:port, without a path"}
+		return nil, &Failure{Op: "make S3 client", Text: err.Error(), Hint: "write the endpoint as host:port, without a path"}
 	}
 	return c, nil
 }
@@ -161,19 +161,19 @@ func failure(op string, err error) error {
 	var netErr *net.OpError
 	switch r := minio.ToErrorResponse(err); {
 	case errors.As(err, &unknown):
-		f.Text, f.Mend = "the server's certificate is signed by an authority that is not known here", "name the authority's certificate with ca:"
+		f.Text, f.Hint = "the server's certificate is signed by an authority that is not known here", "name the authority's certificate with ca:"
 	case errors.As(err, &name):
-		f.Mend = "use the name that the certificate is for"
+		f.Hint = "use the name that the certificate is for"
 	case errors.As(err, &expired):
-		f.Mend = "renew the server's certificate, and check the clocks"
+		f.Hint = "renew the server's certificate, and check the clocks"
 	case errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		f.Mend = "the server speaks http: write http:// in the URL"
+		f.Hint = "the server speaks http: write http:// in the URL"
 	case errors.As(err, &netErr) && netErr.Op == "dial":
-		f.Text, f.Mend = netErr.Error(), "see that the server runs and can be reached from this machine"
+		f.Text, f.Hint = netErr.Error(), "see that the server runs and can be reached from this machine"
 	case r.StatusCode > 0 || mends[r.Code] != "":
-		f.Code, f.Text, f.Mend = r.Code, strings.TrimSpace(r.Message), mends[r.Code]
+		f.Code, f.Text, f.Hint = r.Code, strings.TrimSpace(r.Message), mends[r.Code]
 	case strings.Contains(err.Error(), "no answer within"):
-		f.Mend = "look whether the store lost nodes; timeout: gives it longer"
+		f.Hint = "look whether the store lost nodes; timeout: gives it longer"
 	}
 	return f
 }

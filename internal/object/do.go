@@ -64,7 +64,7 @@ func (c *client) look(ctx context.Context, r *Result) error {
 			return failure("make bucket "+c.e.Bucket, err)
 		}
 	} else if !there {
-		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Mend: mends["NoSuchBucket"]}
+		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Hint: mends["NoSuchBucket"]}
 	}
 	// A store that knows no versions says that it does not implement them. After any other error it is not known.
 	v, err := c.GetBucketVersioning(ctx, c.e.Bucket)

@@ -90,7 +90,7 @@ type Failure struct {
 	Op   string `json:"op"`
 	Code string `json:"code,omitempty"` // of S3: "NoSuchBucket"
 	Text string `json:"text"`
-	Mend string `json:"mend,omitempty"`
+	Hint string `json:"hint,omitempty"`
 }
 
 func (f *Failure) Error() string {

@@ -158,12 +158,12 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// wantFailure checks an error's code or words, its mend, and that it tells no key.
-func wantFailure(t *testing.T, err error, what, mend string) {
+// wantFailure checks an error's code or words, its hint, and that it tells no key.
+func wantFailure(t *testing.T, err error, what, hint string) {
 	t.Helper()
 	var f *Failure
-	if !errors.As(err, &f) || !strings.Contains(f.Error(), what) || !strings.Contains(f.Mend, mend) {
-		t.Errorf("got %v (%+v), want %q with the mend %q", err, f, what, mend)
+	if !errors.As(err, &f) || !strings.Contains(f.Error(), what) || !strings.Contains(f.Hint, hint) {
+		t.Errorf("got %v (%+v), want %q with the hint %q", err, f, what, hint)
 	}
 	if err != nil && strings.Contains(err.Error(), secret) {
 		t.Errorf("a key is told: %v", err)
@@ -239,7 +239,7 @@ func TestFaultyStores(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		answer      http.HandlerFunc
-		cause, mend string
+		cause, hint string
 	}{
 		{"full", func(w http.ResponseWriter, r *http.Request) { wrong(w, "XMinioStorageFull", 507) }, "XMinioStorageFull", "room"},
 		{"hangs", func(w http.ResponseWriter, r *http.Request) {
@@ -286,7 +286,7 @@ func TestFaultyStores(t *testing.T) {
 				e.Timeout = 2 * time.Second
 			}
 			_, err := Do(t.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-test/", Batch: Batch{Size: 1000, Count: 1, Clients: 1, Part: 5 << 20, Concurrency: 1, Verify: true}})
-			wantFailure(t, err, c.cause, c.mend)
+			wantFailure(t, err, c.cause, c.hint)
 		})
 	}
 	t.Run("unknown authority", func(t *testing.T) {

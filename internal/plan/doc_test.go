@@ -142,7 +142,7 @@ func sameAgain(t *testing.T, name string, p *plan.Plan) {
 func TestWordsOfPlans(t *testing.T) {
 	for _, word := range []string{"s3://host/bucket", "http://host:9000/bucket", "https://host/bucket", "nbd://host:10809/x"} {
 		_, err := plan.FromWords([]string{"/var/tmp", word}, nil, plan.Defaults(), realKinds())
-		_, text, found := strings.Cut(fmt.Sprint(err), "mend: write a plan with ")
+		_, text, found := strings.Cut(fmt.Sprint(err), "hint: write a plan with ")
 		if !found {
 			t.Errorf("%s: no hint in: %v", word, err)
 			continue

@@ -18,17 +18,17 @@ type Error struct {
 	Column int    // from 1, in characters: where the bad token starts in Source; 0 is unknown
 	Width  int    // length of the bad token in characters
 	Msg    string
-	Mend   string // "" when nothing is known
+	Hint   string // "" when nothing is known
 
 	index int // of the word
 }
 
-// Error is the position and message, the source line, a caret line, and the mend:
+// Error is the position and message, the source line, a caret line, and the hint:
 //
 //	plan.yaml:9:12: unknown key "iodeph" of fio
 //	  random: {fio: {iodeph: 32}}
 //	                 ^^^^^^
-//	  mend: did you mean "iodepth"?
+//	  hint: did you mean "iodepth"?
 func (e *Error) Error() string {
 	var b strings.Builder
 	switch {
@@ -44,11 +44,11 @@ func (e *Error) Error() string {
 		line, caret := Excerpt(e.Source, e.Column, e.Width, excerptWidth)
 		b.WriteString("\n  " + line + "\n  " + caret)
 	}
-	if e.Mend != "" {
-		// A mend may show a few lines to write.
-		for i, line := range strings.Split(e.Mend, "\n") {
+	if e.Hint != "" {
+		// A hint may show a few lines to write.
+		for i, line := range strings.Split(e.Hint, "\n") {
 			if i == 0 {
-				b.WriteString("\n  mend: ")
+				b.WriteString("\n  hint: ")
 			} else {
 				b.WriteString("\n        ")
 			}
@@ -204,7 +204,7 @@ func distance(word, meant string) int {
 	return d
 }
 
-// didYouMean is the mend of an unknown word: the nearest, or the list when it is short.
+// didYouMean is the hint of an unknown word: the nearest, or the list when it is short.
 func didYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)

@@ -43,7 +43,7 @@ func (p *Plan) Trials() int {
 func (p *Plan) CheckTrials() error {
 	n := p.Trials()
 	if blocks := p.Measure.Blocks.Min; n > 0 && blocks > maxTrials/n {
-		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d blocks of %d trials are more than %d trials", blocks, n, maxTrials), Mend: "fewer blocks, targets or workloads"}
+		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d blocks of %d trials are more than %d trials", blocks, n, maxTrials), Hint: "fewer blocks, targets or workloads"}
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ type Costs struct {
 }
 
 // Estimate returns the least and the most time that a run of the plan takes, and how many blocks of every workload that is at most. Blocks
-// that are voided and run again come on top. Workloads that end by themselves count with what their kind is assumed to take. No
+// that are discarded and run again come on top. Workloads that end by themselves count with what their kind is assumed to take. No
 // block but the first starts that would end beyond the budget.
 func (p *Plan) Estimate(c Costs) (least, most time.Duration, blocks int) {
 	var round time.Duration

@@ -21,10 +21,10 @@ type guestSpec struct {
 func (g *guestSpec) Validate() error {
 	var errs []error
 	if g.CPUs < 1 {
-		errs = append(errs, &FieldError{Field: "cpus", Msg: "a guest has at least one", Mend: "write cpus: 1"})
+		errs = append(errs, &FieldError{Field: "cpus", Msg: "a guest has at least one", Hint: "write cpus: 1"})
 	}
 	if g.Memory < 64<<20 {
-		errs = append(errs, &FieldError{Field: "memory", Msg: fmt.Sprintf("%s is too little", g.Memory), Mend: "give 64MiB or more"})
+		errs = append(errs, &FieldError{Field: "memory", Msg: fmt.Sprintf("%s is too little", g.Memory), Hint: "give 64MiB or more"})
 	}
 	return errors.Join(errs...)
 }
@@ -39,7 +39,7 @@ func (s *sshSpec) SetScalar(v string) error { s.Host = v; return nil }
 
 func (s *sshSpec) Validate() error {
 	if s.Host == "" {
-		return &FieldError{Field: "host", Msg: "is missing", Mend: "write ssh: HOST"}
+		return &FieldError{Field: "host", Msg: "is missing", Hint: "write ssh: HOST"}
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (d *dirSpec) SetScalar(v string) error { d.Path = v; return nil }
 
 func (d *dirSpec) Validate() error {
 	if d.Path == "" {
-		return &FieldError{Field: "path", Msg: "is missing", Mend: "write dir: /path"}
+		return &FieldError{Field: "path", Msg: "is missing", Hint: "write dir: /path"}
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (f *fioSpec) SetOption(key, value string) error {
 		return fmt.Errorf("fio has no option %s", key)
 	}
 	if key == "rw" && !slices.Contains([]string{"read", "write", "rw", "randread", "randwrite", "randrw"}, value) {
-		return &FieldError{Field: key, Msg: fmt.Sprintf("%q is no pattern of fio", value), Mend: "write randread"}
+		return &FieldError{Field: key, Msg: fmt.Sprintf("%q is no pattern of fio", value), Hint: "write randread"}
 	}
 	if strings.ContainsAny(value, "\n") {
 		return errors.New("an option is one line")

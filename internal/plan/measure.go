@@ -18,15 +18,15 @@ func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
 
 // parseProtocol reads "adaptive" (n is 0) or "fixed:5x60s".
 func parseProtocol(s string) (n int, trial Duration, err error) {
-	const mend = "write adaptive, or fixed:NxLENGTH as in fixed:5x60s"
+	const hint = "write adaptive, or fixed:NxLENGTH as in fixed:5x60s"
 	if s == Adaptive {
 		return 0, 0, nil
 	}
-	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", quote(s)), Mend: mend}
+	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", quote(s)), Hint: hint}
 	rest, ok := strings.CutPrefix(s, "fixed:")
 	if !ok {
 		if near := Nearest(s, []string{Adaptive}); near != "" {
-			bad.Mend = fmt.Sprintf("did you mean %q?", near)
+			bad.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return 0, 0, bad
 	}
@@ -55,8 +55,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 // values joined. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
-	fail := func(field, mend, format string, args ...any) {
-		bad = append(bad, &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	fail := func(field, hint, format string, args ...any) {
+		bad = append(bad, &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	ratio := func(name string, p Percent) {
 		if !(p > 0 && p <= 1) { // not a number too
@@ -141,7 +141,7 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 					break
 				}
 			}
-			b.fail(at, fe.Mend, "%s: %s", fe.Field, fe.Msg)
+			b.fail(at, fe.Hint, "%s: %s", fe.Field, fe.Msg)
 		}
 		return
 	}

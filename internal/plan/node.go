@@ -133,8 +133,8 @@ type collector struct {
 	seen map[string]bool
 }
 
-func (c *collector) fail(n *node, mend, format string, args ...any) {
-	e := &Error{Msg: fmt.Sprintf(format, args...), Mend: mend}
+func (c *collector) fail(n *node, hint, format string, args ...any) {
+	e := &Error{Msg: fmt.Sprintf(format, args...), Hint: hint}
 	if n != nil {
 		e.Pos = n.pos()
 		e.Column, e.Width = n.col, n.width
@@ -178,8 +178,8 @@ func (c *collector) err() error {
 // read turns the text of a plan file into nodes.
 func read(file string, text []byte, c *collector) *node {
 	src := &source{file: file}
-	whole := func(mend, format string, args ...any) *node {
-		c.add(&Error{Pos: Pos{File: file}, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	whole := func(hint, format string, args ...any) *node {
+		c.add(&Error{Pos: Pos{File: file}, Msg: fmt.Sprintf(format, args...), Hint: hint})
 		return nil
 	}
 	if len(text) > maxBytes {
@@ -237,7 +237,7 @@ func read(file string, text []byte, c *collector) *node {
 		body = d.Body
 	}
 	if body == nil {
-		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Mend: empty})
+		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
 		return nil
 	}
 	r := resolver{src: src, c: c, anchors: anchors(body), open: map[string]bool{}}
@@ -246,7 +246,7 @@ func read(file string, text []byte, c *collector) *node {
 		return nil
 	}
 	if n.kind == nullNode || n.kind == mappingNode && len(n.entries) == 0 {
-		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Mend: empty})
+		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
 		return nil
 	}
 	return n
@@ -295,7 +295,7 @@ func clean(src *source, c *collector) bool {
 // bounded refuses what the parser could not survive.
 func bounded(src *source, tokens token.Tokens, c *collector) bool {
 	if len(tokens) > maxTokens {
-		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Mend: "split it into several plans"})
+		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
 		return false
 	}
 	var columns []int // of the open block collections
@@ -347,7 +347,7 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 		}
 	}
 	if longest*deepest*len(tokens) > maxPaths {
-		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, nested %d deep, and keys of up to %d bytes: too much together", len(tokens), deepest, longest), Mend: "use shorter names, or split it into several plans"})
+		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, nested %d deep, and keys of up to %d bytes: too much together", len(tokens), deepest, longest), Hint: "use shorter names, or split it into several plans"})
 		return false
 	}
 	return true
@@ -403,30 +403,30 @@ func syntaxError(src *source, err error, c *collector) {
 	if errors.As(err, &se) {
 		msg, n = se.Message, at(src, se.Token)
 	}
-	mend := ""
+	hint := ""
 	line := src.line(n.line)
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t") || strings.Contains(msg, "tab character") || strings.Contains(msg, "character '\t'"):
-		msg, mend = "a tab where YAML takes only spaces", "indent with spaces"
+		msg, hint = "a tab where YAML takes only spaces", "indent with spaces"
 		if i := strings.IndexByte(line, '\t'); i >= 0 {
 			n.col, n.width = utf8.RuneCountInString(line[:i])+1, 1
 		}
 	case strings.Contains(msg, "mapping value is not allowed"):
-		msg, mend = "a second \": \" in one value", "quote the text, or check the indentation of this line and the next"
+		msg, hint = "a second \": \" in one value", "quote the text, or check the indentation of this line and the next"
 	case strings.Contains(msg, "reserved character"), strings.Contains(msg, "unexpected directive value"):
-		msg, mend = "a plain text cannot begin with this character", "quote the text"
+		msg, hint = "a plain text cannot begin with this character", "quote the text"
 	case strings.Contains(msg, "end token '}'"), strings.Contains(msg, "',' or '}'"):
-		msg, mend = "this mapping is not closed, or a comma is missing", "write it as {a: 1, b: 2}"
+		msg, hint = "this mapping is not closed, or a comma is missing", "write it as {a: 1, b: 2}"
 	case strings.Contains(msg, "end token ']'"), strings.Contains(msg, "',' or ']'"):
-		msg, mend = "this list is not closed, or a comma is missing", "write it as [a, b]"
+		msg, hint = "this list is not closed, or a comma is missing", "write it as [a, b]"
 	case strings.Contains(msg, "end character of"):
-		msg, mend = "this quote is not closed", "end the text with the same quote"
+		msg, hint = "this quote is not closed", "end the text with the same quote"
 	case strings.Contains(msg, "invalid key for this map"):
-		msg, mend = "a key must be one text", "write key: value"
+		msg, hint = "a key must be one text", "write key: value"
 	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"), strings.Contains(msg, "unexpected key name"):
-		mend = "check the indentation of this line, and the colon and space behind a key"
+		hint = "check the indentation of this line, and the colon and space behind a key"
 	}
-	c.fail(n, mend, "bad YAML: %s", msg)
+	c.fail(n, hint, "bad YAML: %s", msg)
 }
 
 // anchors finds what aliases stand for; a name defined twice means the later one, which is what a
@@ -465,9 +465,9 @@ type resolver struct {
 	stopped bool
 }
 
-func (r *resolver) stop(n *node, mend, format string, args ...any) *node {
+func (r *resolver) stop(n *node, hint, format string, args ...any) *node {
 	if !r.stopped {
-		r.c.fail(n, mend, format, args...)
+		r.c.fail(n, hint, format, args...)
 	}
 	r.stopped = true
 	return n

@@ -128,9 +128,9 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	if len(b.errs) == before {
 		b.checkMeasure(&p.Measure, section["measure"])
 	}
-	missing := func(key, mend string) {
+	missing := func(key, hint string) {
 		if n := section[key]; n == nil || n.src != nil && len(n.entries) == 0 {
-			b.fail(b.top(root, key), mend, "the plan has no %s", key)
+			b.fail(b.top(root, key), hint, "the plan has no %s", key)
 		}
 	}
 	missing("targets", "add targets: {disk: {dir: /var/tmp}}")
@@ -267,17 +267,17 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 		}
 		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == key })
 		if i < 0 {
-			mend := didYouMean(key, names)
+			hint := didYouMean(key, names)
 			if Nearest(key, names) == "" {
 				// A key of the kind at the wrong level is the commonest slip.
 				for _, k := range kinds {
 					if slices.Contains(keysOf(k.New()), key) {
-						mend = fmt.Sprintf("%s is a key of %s: write %s: {%s: …}", key, k.Name, k.Name, key)
+						hint = fmt.Sprintf("%s is a key of %s: write %s: {%s: …}", key, k.Name, k.Name, key)
 						break
 					}
 				}
 			}
-			b.fail(e.key, mend, "unknown key %s of a %s", quote(key), what)
+			b.fail(e.key, hint, "unknown key %s of a %s", quote(key), what)
 			ok = false
 			continue
 		}
@@ -430,11 +430,11 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 		}
 		if !known {
 			all := sorted(slices.Collect(maps.Keys(b.byMachine)))
-			mend := didYouMean(n.text, all)
+			hint := didYouMean(n.text, all)
 			if Nearest(n.text, all) == "" {
-				mend = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))
+				hint = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))
 			}
-			b.fail(n, mend, "there is no machine %s", quote(n.text))
+			b.fail(n, hint, "there is no machine %s", quote(n.text))
 			ok = false
 			continue
 		}
@@ -588,11 +588,11 @@ func (b *builder) references(baseline string) {
 				continue // said
 			}
 			if e.name == baseline {
-				mend := "say `of:` and a target of this host, or let another target be the baseline"
+				hint := "say `of:` and a target of this host, or let another target be the baseline"
 				if at.src.word != "" {
-					mend = "put a directory of this host first, as in dir:/var/tmp"
+					hint = "put a directory of this host first, as in dir:/var/tmp"
 				}
-				b.fail(at, mend, "%s stands on the baseline, and it is the baseline", quote(e.name))
+				b.fail(at, hint, "%s stands on the baseline, and it is the baseline", quote(e.name))
 				continue
 			}
 			r.SetOf(baseline)

@@ -146,7 +146,7 @@ type Kind struct {
 
 	// Spread may name a field for which several values are meant, as if they had been written as a list: all
 	// nodes of a cluster. It is given the fields that are written as words. A nil Spread, or an empty key,
-	// means what is written. A *FieldError tells a mend, too.
+	// means what is written. A *FieldError tells a hint, too.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -188,7 +188,7 @@ type Laster interface {
 // CheckTimes says what is wrong with such a factor, as a *FieldError.
 func CheckTimes(x float64) error {
 	if x < 0 || x > 100 || math.IsNaN(x) {
-		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Mend: "write a factor up to 100, as in 2"}
+		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Hint: "write a factor up to 100, as in 2"}
 	}
 	return nil
 }
@@ -334,7 +334,7 @@ type Option struct {
 type FieldError struct {
 	Field string
 	Msg   string
-	Mend  string
+	Hint  string
 
 	// Column is the character of the field's value, from 1, that the message is about; 0 is all of it.
 	Column int
@@ -342,8 +342,8 @@ type FieldError struct {
 
 func (e *FieldError) Error() string {
 	s := e.Field + ": " + e.Msg
-	if e.Mend != "" {
-		s += "\n  mend: " + e.Mend
+	if e.Hint != "" {
+		s += "\n  hint: " + e.Hint
 	}
 	return s
 }

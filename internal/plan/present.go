@@ -20,12 +20,12 @@ type Beside struct {
 
 // layers reads `layers: [device, filesystem, guest]`, or a list of such chains.
 func (b *builder) layers(n *node) [][]string {
-	const mend = "write the names of targets from the device up, as in layers: [disk, file system, guest]"
+	const hint = "write the names of targets from the device up, as in layers: [disk, file system, guest]"
 	if n == nil || n.kind == nullNode {
 		return nil
 	}
 	if n.kind != listNode {
-		b.fail(n, mend, "layers takes a list of targets, not %s", n.what())
+		b.fail(n, hint, "layers takes a list of targets, not %s", n.what())
 		return nil
 	}
 	chains := []*node{n}
@@ -42,7 +42,7 @@ func (b *builder) layers(n *node) [][]string {
 		whole := true
 		for _, item := range c.items {
 			if item.kind != scalarNode {
-				b.fail(item, mend, "layers takes names of targets, not %s", item.what())
+				b.fail(item, hint, "layers takes names of targets, not %s", item.what())
 				whole = false
 				continue
 			}
@@ -60,7 +60,7 @@ func (b *builder) layers(n *node) [][]string {
 		switch {
 		case !whole:
 		case len(chain) < 2:
-			b.fail(c, mend, "a chain of layers has at least two targets")
+			b.fail(c, hint, "a chain of layers has at least two targets")
 		default:
 			out = append(out, chain)
 		}

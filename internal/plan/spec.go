@@ -273,11 +273,11 @@ func (b *binder) spread(k Kind, val *node) {
 		where = val.entries[at].val
 	}
 	if err != nil {
-		msg, mend := err.Error(), ""
+		msg, hint := err.Error(), ""
 		if fe := (*FieldError)(nil); errors.As(err, &fe) {
-			msg, mend = fe.Msg, fe.Mend
+			msg, hint = fe.Msg, fe.Hint
 		}
-		b.fail(where, mend, "%s: %s", k.Name, msg)
+		b.fail(where, hint, "%s: %s", k.Name, msg)
 		return
 	}
 	if key == "" {
@@ -368,12 +368,12 @@ func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
 		}
 		return
 	}
-	n, msg, mend := itself, err.Error(), ""
+	n, msg, hint := itself, err.Error(), ""
 	var fe *FieldError
 	var ve *ValueError
 	switch {
 	case errors.As(err, &fe):
-		msg, mend = fe.Msg, fe.Mend
+		msg, hint = fe.Msg, fe.Hint
 		if fe.Field != "" {
 			msg = fe.Field + ": " + fe.Msg
 		}
@@ -381,12 +381,12 @@ func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
 			n = at.from(fe.Column)
 		}
 	case errors.As(err, &ve):
-		msg, mend = ve.Msg, ve.Mend
+		msg, hint = ve.Msg, ve.Hint
 	}
 	if value != nil {
 		n = value
 	}
-	b.fail(n, mend, "%s", msg)
+	b.fail(n, hint, "%s", msg)
 }
 
 // mapping binds the entries of val to the struct dst; spec is not nil at the top, where options may
@@ -431,21 +431,21 @@ func (b *binder) option(v *variant, o Optioner, what string, names []string, key
 	if slices.Contains(names, key.text) {
 		var fe *FieldError
 		if errors.As(err, &fe) {
-			b.fail(val, fe.Mend, "%s: %s", key.text, fe.Msg)
+			b.fail(val, fe.Hint, "%s: %s", key.text, fe.Msg)
 			return
 		}
 		b.explain(v, val, val, nil, err)
 		return
 	}
-	mend := ""
+	hint := ""
 	var fe *FieldError
 	if errors.As(err, &fe) {
-		mend = fe.Mend
+		hint = fe.Hint
 	}
-	if n := Nearest(key.text, names); n != "" || mend == "" {
-		mend = didYouMean(key.text, names)
+	if n := Nearest(key.text, names); n != "" || hint == "" {
+		hint = didYouMean(key.text, names)
 	}
-	b.fail(key, mend, "unknown key %s of %s", quote(key.text), what)
+	b.fail(key, hint, "unknown key %s of %s", quote(key.text), what)
 }
 
 func orKey(val, key *node) *node {
@@ -536,12 +536,12 @@ func (b *binder) text(dst reflect.Value, f field, val *node) {
 	if dst.CanAddr() {
 		if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			if err := u.UnmarshalText([]byte(s)); err != nil {
-				msg, mend := err.Error(), ""
+				msg, hint := err.Error(), ""
 				var ve *ValueError
 				if errors.As(err, &ve) {
-					msg, mend = ve.Msg, ve.Mend
+					msg, hint = ve.Msg, ve.Hint
 				}
-				b.fail(val, mend, "%s: %s", f.name, msg)
+				b.fail(val, hint, "%s: %s", f.name, msg)
 			}
 			return
 		}

@@ -24,14 +24,14 @@ type Percent float64
 // A ValueError says why a text is not a value of its type, and what would be.
 type ValueError struct {
 	Msg  string
-	Mend string // "" when nothing better is known
+	Hint string // "" when nothing better is known
 }
 
 func (e *ValueError) Error() string {
-	if e.Mend == "" {
+	if e.Hint == "" {
 		return e.Msg
 	}
-	return e.Msg + ", " + e.Mend
+	return e.Msg + ", " + e.Hint
 }
 
 // sizeUnits has the canonical spelling of each unit first.
@@ -69,11 +69,11 @@ var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s
 func split(s, what, example string) (number, unit string, err error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "-") {
-		return "", "", &ValueError{Msg: fmt.Sprintf("%s is negative", quote(s)), Mend: "a " + what + " is 0 or more"}
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is negative", quote(s)), Hint: "a " + what + " is 0 or more"}
 	}
 	m := numberUnit.FindStringSubmatch(s)
 	if m == nil {
-		return "", "", &ValueError{Msg: fmt.Sprintf("%s is not a %s", quote(s), what), Mend: "write a number and a unit, as in " + example}
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is not a %s", quote(s), what), Hint: "write a number and a unit, as in " + example}
 	}
 	return m[1], m[2], nil
 }
@@ -101,14 +101,14 @@ func ParseSize(s string) (Size, error) {
 	}
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a size", quote(s)), Mend: "write a number and a unit, as in 1GiB"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a size", quote(s)), Hint: "write a number and a unit, as in 1GiB"}
 	}
 	r.Mul(r, new(big.Rat).SetInt64(factor))
 	if !r.IsInt() {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a whole number of bytes", quote(s)), Mend: "use a smaller unit"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a whole number of bytes", quote(s)), Hint: "use a smaller unit"}
 	}
 	if !r.Num().IsInt64() {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is too large", quote(s)), Mend: "the largest size is just under 8388608TiB"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is too large", quote(s)), Hint: "the largest size is just under 8388608TiB"}
 	}
 	return Size(r.Num().Int64()), nil
 }
@@ -142,16 +142,16 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, err
 	}
 	if unit == "" {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", quote(s)), Mend: fmt.Sprintf("did you mean %q?", number+"s")}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", quote(s)), Hint: fmt.Sprintf("did you mean %q?", number+"s")}
 	}
 	var sum time.Duration
 	for rest := number + unit; rest != ""; {
 		end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
 		if end <= 0 {
 			if end < 0 {
-				return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Mend: "write it as in 1m30s"}
+				return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Hint: "write it as in 1m30s"}
 			}
-			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Mend: "write it as in 1m30s"}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
 		}
 		n := rest[:end]
 		rest = rest[end:]
@@ -180,9 +180,9 @@ func ParseDuration(s string) (Duration, error) {
 		d, err := time.ParseDuration(n + u)
 		if err != nil || sum > math.MaxInt64-d {
 			if strings.Count(n, ".") > 1 || n == "." {
-				return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Mend: "write it as in 1m30s"}
+				return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
 			}
-			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", quote(s)), Mend: "the longest duration is about 292 years"}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", quote(s)), Hint: "the longest duration is about 292 years"}
 		}
 		sum += d
 	}
@@ -199,22 +199,22 @@ func ParsePercent(s string) (Percent, error) {
 	case "%":
 	case "":
 		// 0.05 may be meant as a ratio or as a percentage: ask instead of guessing.
-		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Mend: fmt.Sprintf("write 5%% for a ratio of 0.05, or %q if that is meant", number+"%")}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Hint: fmt.Sprintf("write 5%% for a ratio of 0.05, or %q if that is meant", number+"%")}
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}
 	// The exponent moves the point in decimal, so that String gives back what was written.
 	f, err := strconv.ParseFloat(number+"e-2", 64)
 	if err != nil {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", quote(s)), Mend: "write it as in 5%"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", quote(s)), Hint: "write it as in 5%"}
 	}
 	return Percent(f), nil
 }
 
 func unknownUnit(unit, near, all string) error {
-	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", quote(unit)), Mend: "units are " + all}
+	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", quote(unit)), Hint: "units are " + all}
 	if near != "" {
-		e.Mend = fmt.Sprintf("did you mean %q?", near)
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return e
 }
@@ -314,11 +314,11 @@ func ParseBlocks(s string) (Blocks, error) {
 	lo, err1 := strconv.Atoi(strings.TrimSpace(low))
 	hi, err2 := strconv.Atoi(strings.TrimSpace(high))
 	if err1 != nil || err2 != nil {
-		return Blocks{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of blocks", quote(s)), Mend: "write 6, or 6..30 for a least and a most"}
+		return Blocks{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of blocks", quote(s)), Hint: "write 6, or 6..30 for a least and a most"}
 	}
 	b := Blocks{Min: lo, Max: hi}
 	if bad := b.check(); len(bad) > 0 {
-		return Blocks{}, &ValueError{Msg: bad[0].Msg, Mend: bad[0].Mend}
+		return Blocks{}, &ValueError{Msg: bad[0].Msg, Hint: bad[0].Hint}
 	}
 	return b, nil
 }
@@ -346,13 +346,13 @@ func (b Blocks) check() []*FieldError {
 	var bad []*FieldError
 	const why = "an interval needs at least 6 blocks; from 1 to 5 only values are shown"
 	if b.Min < 1 {
-		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d blocks measure nothing", b.Min), Mend: why})
+		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d blocks measure nothing", b.Min), Hint: why})
 	}
 	if b.Min >= 1 && b.Max < b.Min {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d blocks is less than at least %d", b.Max, b.Min), Mend: "make max at least min"})
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d blocks is less than at least %d", b.Max, b.Min), Hint: "make max at least min"})
 	}
 	if b.Max > maxBlocks {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d blocks are too many", b.Max), Mend: fmt.Sprintf("at most %d", maxBlocks)})
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d blocks are too many", b.Max), Hint: fmt.Sprintf("at most %d", maxBlocks)})
 	}
 	return slices.Clip(bad)
 }

@@ -55,11 +55,11 @@ func (b *builder) server(e *entry, key, name string) {
 				all = append(all, m.name)
 			}
 		}
-		mend := didYouMean(name, all)
+		hint := didYouMean(name, all)
 		if Nearest(name, all) == "" {
-			mend = "declare it under machines:, or use one of " + strings.Join(all, ", ")
+			hint = "declare it under machines:, or use one of " + strings.Join(all, ", ")
 		}
-		b.fail(at, mend, "%s: there is no machine %s", key, quote(name))
+		b.fail(at, hint, "%s: there is no machine %s", key, quote(name))
 	}
 }
 

@@ -54,7 +54,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 		workloads = DefaultWorkloads
 	}
 	if len(targets) == 0 {
-		c.add(&Error{Msg: "no target is given", Mend: "name one, as in dir:/var/tmp; the first is the baseline"})
+		c.add(&Error{Msg: "no target is given", Hint: "name one, as in dir:/var/tmp; the first is the baseline"})
 	}
 	w := words{builder: b, guests: map[string]string{}, machines: &node{kind: mappingNode}, targets: &node{kind: mappingNode}, works: &node{kind: mappingNode}}
 	for i, t := range targets {
@@ -74,7 +74,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	b.addTargets(w.targets)
 	b.addWorkloads(w.works)
 	if len(b.targets)*len(b.works) > maxCells {
-		c.add(&Error{Msg: fmt.Sprintf("%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells), Mend: "name fewer"})
+		c.add(&Error{Msg: fmt.Sprintf("%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells), Hint: "name fewer"})
 		return nil, c.err()
 	}
 	b.checkMeasure(&p.Measure, nil)
@@ -360,15 +360,15 @@ func (w *words) unknown(n *node, name string) {
 			names = append(names, k.Name)
 		}
 	}
-	mend := "a target begins with " + w.forms() + " or is a path that begins with / or ./"
+	hint := "a target begins with " + w.forms() + " or is a path that begins with / or ./"
 	if name == Host {
-		mend = "write dir:/path for a directory of this host"
+		hint = "write dir:/path for a directory of this host"
 	} else if name == n.text && strings.Contains(name, "/") {
-		mend = "a path begins with / or ./"
+		hint = "a path begins with / or ./"
 	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(written))...)); near != "" {
-		mend = fmt.Sprintf("did you mean %q?", near)
+		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.fail(n, mend, "%s is no kind of target", quote(name))
+	w.fail(n, hint, "%s is no kind of target", quote(name))
 }
 
 // add puts a target under its word as name, without the wish to make its directory; the same word twice is two
@@ -406,9 +406,9 @@ func msgOf(err error) string {
 	return err.Error()
 }
 
-func mendOf(err error, other string) string {
-	if e, ok := err.(*ValueError); ok && e.Mend != "" {
-		return e.Mend
+func hintOf(err error, other string) string {
+	if e, ok := err.(*ValueError); ok && e.Hint != "" {
+		return e.Hint
 	}
 	return other
 }

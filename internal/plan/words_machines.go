@@ -53,12 +53,12 @@ func (w *words) guest(n *node, kind string, rest *node) {
 		}
 	}
 	if vol.New == nil {
-		mend := didYouMean(what.text, choices)
+		hint := didYouMean(what.text, choices)
 		if what.text == "" {
-			w.fail(n, mend, "%s: needs to know which volume", kind)
+			w.fail(n, hint, "%s: needs to know which volume", kind)
 			return
 		}
-		w.fail(what, mend, "%s is no volume of %s", quote(what.text), kind)
+		w.fail(what, hint, "%s is no volume of %s", quote(what.text), kind)
 		return
 	}
 	m, _ := kindNamed(w.kinds.Machines, kind)

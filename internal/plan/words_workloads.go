@@ -77,11 +77,11 @@ func (w *words) workload(n *node) {
 	head := parts[0]
 	m := preset.FindStringSubmatch(head.text)
 	if m == nil {
-		mend := form
+		hint := form
 		if near := Nearest(head.text, presetList); near != "" {
-			mend = fmt.Sprintf("did you mean %q?", near)
+			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		w.fail(head, mend, "%s is no workload", quote(head.text))
+		w.fail(head, hint, "%s is no workload", quote(head.text))
 		return
 	}
 	if len(parts) < 2 || parts[1].text == "" {
@@ -94,7 +94,7 @@ func (w *words) workload(n *node) {
 		rw, depth = "rand"+rw, fmt.Sprint(RandomDepth)
 	}
 	if _, err := positive(parts[1].text); err != nil {
-		w.fail(parts[1], mendOf(err, form), "the block size: %s", msgOf(err))
+		w.fail(parts[1], hintOf(err, form), "the block size: %s", msgOf(err))
 		return
 	}
 	options := map[string]*node{"iodepth": n.made(depth)}
@@ -144,7 +144,7 @@ func (w *words) workload(n *node) {
 func positive(s string) (Size, error) {
 	v, err := ParseSize(s)
 	if err == nil && v == 0 {
-		err = &ValueError{Msg: quote(s) + " is nothing", Mend: "write a size above 0"}
+		err = &ValueError{Msg: quote(s) + " is nothing", Hint: "write a size above 0"}
 	}
 	return v, err
 }

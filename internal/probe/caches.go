@@ -32,7 +32,7 @@ func DropCaches(ctx context.Context, m iotax.Machine) error {
 	}
 	out := &iotax.Error{Op: "drop caches", On: "of " + m.String(), Err: err}
 	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) {
-		out.Mend = "run as root there, or allow `sudo -n` for its user; or measure with warm caches: --warm"
+		out.Hint = "run as root there, or allow `sudo -n` for its user; or measure with warm caches: --warm"
 		if s := strings.TrimSpace(exit.Stderr); s != "" {
 			out.Err = errors.New(s)
 		}

@@ -123,7 +123,7 @@ func TestDropCachesFails(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&iotax.ExitError{Args: []string{"sh"}, Code: 1, Stderr: "sudo: a password is required\n"}, "sudo: a password is required\n  mend: run as root"},
+		{&iotax.ExitError{Args: []string{"sh"}, Code: 1, Stderr: "sudo: a password is required\n"}, "sudo: a password is required\n  hint: run as root"},
 		{errors.New("connection lost"), "connection lost"},
 	} {
 		err := DropCaches(t.Context(), wordy{there, "", x.err})

@@ -21,7 +21,7 @@ func SetGovernor(want string) (undo func() error, found []iotax.Finding, err err
 
 func (fs system) setGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	missing := func(why string) []iotax.Finding {
-		return []iotax.Finding{{Rule: "no-governor", Severity: iotax.Info, Evidence: why, Mend: "nothing in a virtual machine; set it on its host"}}
+		return []iotax.Finding{{Rule: "no-governor", Severity: iotax.Info, Evidence: why, Hint: "nothing in a virtual machine; set it on its host"}}
 	}
 	policies, _ := filepath.Glob(filepath.Join(fs.sys, "devices/system/cpu/cpufreq/policy*"))
 	if len(policies) == 0 {
@@ -67,13 +67,13 @@ func writeGovernor(file, governor string) error {
 }
 
 func governorError(file string, err error) error {
-	mend := ""
+	hint := ""
 	if errors.Is(err, fs.ErrPermission) {
-		mend = "run as root, or leave --governor out"
+		hint = "run as root, or leave --governor out"
 	}
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &iotax.Error{Op: "set the frequency governor", On: file, Err: err, Mend: mend}
+	return &iotax.Error{Op: "set the frequency governor", On: file, Err: err, Hint: hint}
 }

@@ -63,7 +63,7 @@ func (r *Report) holdPlanned() {
 // by names; what is in no map is looked for as it is, whatever its case, hyphens and spaces. caveat is what
 // must be known of the figures.
 func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat string) {
-	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, void: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
+	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
 	b.Beside = &Beside{Name: names.Published}
 	var sources []string
@@ -96,7 +96,7 @@ type besider struct {
 	order     []besideKey             // as published
 	cells     []Cell                  // published, in order
 	ours      map[Cell][]*Trial
-	void      map[string]map[int]bool
+	discarded      map[string]map[int]bool
 	pair      []besidePair
 	single    map[Cell]bool // published cells of which single figures were named
 	unmatched []string
@@ -119,11 +119,11 @@ func (b *besider) index(fs []published.Figure) {
 	for _, t := range b.Trials {
 		c := Cell{t.Target, t.Workload}
 		b.ours[c] = append(b.ours[c], t)
-		if t.Void != "" {
-			if b.void[t.Workload] == nil {
-				b.void[t.Workload] = map[int]bool{}
+		if t.Discarded != "" {
+			if b.discarded[t.Workload] == nil {
+				b.discarded[t.Workload] = map[int]bool{}
 			}
-			b.void[t.Workload][t.Block] = true
+			b.discarded[t.Workload][t.Block] = true
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (b *besider) values(c Cell, metric string) (dots []Dot, unit string, better
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
 			unit, better = v.Unit, v.Better
-			dots = append(dots, Dot{Block: t.Block, Value: v.Value, Void: b.void[c.Workload][t.Block]})
+			dots = append(dots, Dot{Block: t.Block, Value: v.Value, Discarded: b.discarded[c.Workload][t.Block]})
 		}
 	}
 	slices.SortStableFunc(dots, func(x, y Dot) int { return x.Block - y.Block })

@@ -45,7 +45,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// A void block and a failed trial are in no picture, a stall survives thinning, a step is not steady.
+// A discarded block and a failed trial are in no picture, a stall survives thinning, a step is not steady.
 func TestTimeline(t *testing.T) {
 	r := New(reporttest.Detailed())
 	timelines, err := r.Timelines(r.Counting())
@@ -64,7 +64,7 @@ func TestTimeline(t *testing.T) {
 			c := tl.Cells[i]
 			for _, x := range c.Trials {
 				if s.Workload == "4k random read" && x.Block == 3 {
-					t.Errorf("%s: block 3 is void and drawn", c.Target)
+					t.Errorf("%s: block 3 is discarded and drawn", c.Target)
 				}
 				if want := x.Block%3 != 2; x.Steady.Reached != want {
 					t.Errorf("%s block %d: steady %v", c.Target, x.Block, x.Steady.Reached)

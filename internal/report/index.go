@@ -11,7 +11,7 @@ type index struct {
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
 	byCell    map[Cell][]*Trial
-	void      map[string]map[int]bool // void blocks by workload
+	discarded      map[string]map[int]bool // discarded blocks by workload
 	found     []*Note                 // in the order in which they were found
 	refs      map[*Note]map[*Row]bool
 }
@@ -45,8 +45,8 @@ func (x *index) Workload(name string) iotax.WorkloadInfo {
 // TrialsOf are the trials of a cell in the order in which they ran, those that do not count among them.
 func (x *index) TrialsOf(c Cell) []*Trial { return x.byCell[c] }
 
-// Counts reports whether a trial's values count: it did not fail, and its block is not void.
-func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.void[t.Workload][t.Block] }
+// Counts reports whether a trial's values count: it did not fail, and its block is not discarded.
+func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Block] }
 
 // Found are all notes about rows in the order in which they were found, those of Notes and of Common.
 func (x *index) Found() []*Note { return x.found }
@@ -57,6 +57,6 @@ func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 // Condemned reports whether a check said that the number of a row of the report's sections must not be quoted.
 func (x *index) Condemned(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
-		return n.Severity == iotax.Invalid && n.Rule != "too-many-void" && x.refs[n][r]
+		return n.Severity == iotax.Invalid && n.Rule != "too-many-discarded" && x.refs[n][r]
 	})
 }

@@ -115,7 +115,7 @@ func (b *builder) common(rows []*Row) [][]float64 {
 	for i, r := range rows {
 		byBlock[i] = map[int]float64{}
 		for _, d := range r.Dots {
-			if !d.Void {
+			if !d.Discarded {
 				byBlock[i][d.Block] = d.Value
 			}
 		}

@@ -53,7 +53,7 @@ func TestWaterfallVerdicts(t *testing.T) {
 	}
 }
 
-// The product of the hops is the total, whatever the values, failures and void blocks are, in either
+// The product of the hops is the total, whatever the values, failures and discarded blocks are, in either
 // direction; the interval of the total is that of the ratio of the ends over the same blocks.
 func TestWaterfallMultiplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,11 +69,11 @@ func TestWaterfallMultiplies(t *testing.T) {
 			run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
 			for block := range rapid.IntRange(1, 9).Draw(t, "blocks") {
 				x := &iotax.Trial{Target: name, Workload: "w", Block: block, Seq: len(trials)}
-				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "void"}).Draw(t, "trial") {
+				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "discarded"}).Draw(t, "trial") {
 				case "failed":
 					x.Err = "exit status 1"
-				case "void":
-					x.Void = "clock-insane: 2 %"
+				case "discarded":
+					x.Discarded = "clock-insane: 2 %"
 					fallthrough
 				default:
 					x.Values = []iotax.Value{{Name: "m", Value: rapid.Float64Range(1e-6, 1e9).Draw(t, "value"), Unit: iotax.PerSecond, Better: better}}

@@ -26,10 +26,10 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 // general puts what was found of the run as a whole into notes: the same rule about several workloads is one.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
-		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Mend, n.Severity} == noteKey{f.Rule, f.Mend, f.Severity} })
+		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Hint, n.Severity} == noteKey{f.Rule, f.Hint, f.Severity} })
 		if i < 0 {
 			i = len(b.General)
-			b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend})
+			b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint})
 		}
 		if n := &b.General[i]; !slices.ContainsFunc(n.Items, func(it Item) bool { return it.Evidence == f.Evidence }) {
 			n.Items = append(n.Items, Item{Evidence: f.Evidence})
@@ -37,14 +37,14 @@ func (b *builder) general(findings []iotax.Finding) {
 	}
 }
 
-// note attaches a finding to r. Findings of one rule, severity and mend share a note; in it, equal
+// note attaches a finding to r. Findings of one rule, severity and hint share a note; in it, equal
 // evidence shares an item. A row's sections repeat what its cell said, so an item counts a cell's
 // trials once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
-	key := noteKey{f.Rule, f.Mend, f.Severity}
+	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
 	if n == nil {
-		n = &Note{Rule: f.Rule, Severity: f.Severity, Mend: f.Mend}
+		n = &Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint}
 		b.notes[key] = n
 		b.found = append(b.found, n)
 	}
@@ -193,7 +193,7 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 		notes = append(notes, r.Notes[k-1])
 	}
 	for _, n := range notes {
-		f := iotax.Finding{Rule: n.Rule, Severity: n.Severity, Mend: n.Mend}
+		f := iotax.Finding{Rule: n.Rule, Severity: n.Severity, Hint: n.Hint}
 		for _, it := range n.Items {
 			if it.About(row.Target, s.Workload) {
 				f.Evidence = it.Evidence

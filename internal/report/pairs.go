@@ -12,9 +12,9 @@ func Logs(xs []float64) []float64 {
 }
 
 // PairDots are the values of two rows, paired by block: what stat.Pairs gives, without a walk through all
-// trials of a run for each of its cells. Rows have their dots in the order of the blocks. Those of void
-// blocks are in it only with voided.
-func PairDots(base, target []Dot, voided bool) (bs, xs []float64) {
+// trials of a run for each of its cells. Rows have their dots in the order of the blocks. Those of discarded
+// blocks are in it only with discarded.
+func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	bs, xs = make([]float64, 0, len(target)), make([]float64, 0, len(target))
 	for i, j := 0, 0; i < len(base) && j < len(target); {
 		switch b, t := base[i], target[j]; {
@@ -23,7 +23,7 @@ func PairDots(base, target []Dot, voided bool) (bs, xs []float64) {
 		case t.Block < b.Block || j+1 < len(target) && target[j+1].Block == t.Block:
 			j++
 		default:
-			if voided || !b.Void && !t.Void {
+			if discarded || !b.Discarded && !t.Discarded {
 				bs, xs = append(bs, b.Value), append(xs, t.Value)
 			}
 			i, j = i+1, j+1

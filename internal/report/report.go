@@ -77,8 +77,8 @@ type Row struct {
 	Err      string // why the target could not be opened
 	Notes    []int  // numbers of the notes that concern it, ascending
 
-	Ran, Failed, Voided int            // trials of this target under this workload; voided: those in void blocks
-	WithVoided          *stat.Interval // the ratio with void blocks included; nil where none is void
+	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded blocks
+	WithDiscarded          *stat.Interval // the ratio with discarded blocks included; nil where none is discarded
 	Holm                *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
 	Dots                []Dot
 	Secondary           []Figure // what else was measured, the same in each section of a workload
@@ -88,7 +88,7 @@ type Row struct {
 type Dot struct {
 	Block, Seq int
 	Value      float64
-	Void       bool
+	Discarded       bool
 	Tag        stat.Tag
 }
 
@@ -109,7 +109,7 @@ type Note struct {
 	Number   int // 0 for a note about the run, or about every row
 	Rule     string
 	Severity iotax.Severity
-	Mend     string
+	Hint     string
 	Items    []Item
 
 	raw []rawItem
@@ -133,7 +133,7 @@ type Cell struct{ Target, Workload string }
 type Protocol struct {
 	Fixed                   bool           // the number of blocks was fixed before the run
 	Blocks                  map[string]int // valid blocks by workload
-	Void                    map[string]int // void blocks by workload
+	Discarded                    map[string]int // discarded blocks by workload
 	Trial, Ramp             time.Duration  // zero when trials differ
 	Seed                    uint64
 	Cold, Warm              bool // both, when cells differ
@@ -159,7 +159,7 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 	}
 	b := builder{
 		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{},
-			index: index{byCell: map[Cell][]*Trial{}, void: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
+			index: index{byCell: map[Cell][]*Trial{}, discarded: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
 		byWorkload: map[string][]*Trial{},
 		notes:      map[noteKey]*Note{},
 	}
@@ -196,7 +196,7 @@ type builder struct {
 }
 
 type noteKey struct {
-	rule, mend string
+	rule, hint string
 	severity   iotax.Severity
 }
 
@@ -240,7 +240,7 @@ func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 
 func (b *builder) protocol() {
 	p := &b.Protocol
-	p.Seed, p.Blocks, p.Void = b.Run.Seed, map[string]int{}, map[string]int{}
+	p.Seed, p.Blocks, p.Discarded = b.Run.Seed, map[string]int{}, map[string]int{}
 	for i, t := range b.Trials {
 		if i == 0 {
 			p.Trial, p.Ramp = t.Length, t.Ramp
@@ -256,11 +256,11 @@ func (b *builder) protocol() {
 	for i, w := range b.workloads {
 		blocks := map[int]bool{}
 		for _, t := range b.byWorkload[w.Name] {
-			if !b.void[w.Name][t.Block] {
+			if !b.discarded[w.Name][t.Block] {
 				blocks[t.Block] = true
 			}
 		}
-		p.Blocks[w.Name], p.Void[w.Name] = len(blocks), len(b.void[w.Name])
+		p.Blocks[w.Name], p.Discarded[w.Name] = len(blocks), len(b.discarded[w.Name])
 		if i == 0 || len(blocks) < p.LeastBlocks {
 			p.LeastBlocks = len(blocks)
 		}
@@ -316,8 +316,8 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 
 // failures counts what went wrong in a cell, by reason.
 type failures struct {
-	errs, voids map[string]int
-	ownVoid     int // trials that are void themselves, rather than by their block
+	errs, discards map[string]int
+	ownDiscarded     int // trials that are discarded themselves, rather than by their block
 }
 
 // values fills in what r's own trials say.
@@ -326,13 +326,13 @@ func (b *builder) values(s *Section, r *Row) failures {
 	var xs []float64
 	for _, t := range b.byCell[Cell{r.Target, s.Workload}] {
 		r.Ran++
-		void := b.void[s.Workload][t.Block]
-		if void {
-			r.Voided++
+		discarded := b.discarded[s.Workload][t.Block]
+		if discarded {
+			r.Discarded++
 		}
-		if t.Void != "" {
-			f.ownVoid++
-			f.voids[t.Void]++
+		if t.Discarded != "" {
+			f.ownDiscarded++
+			f.discards[t.Discarded]++
 		}
 		if t.Err != "" {
 			r.Failed++
@@ -340,8 +340,8 @@ func (b *builder) values(s *Section, r *Row) failures {
 			continue
 		}
 		if v, ok := t.Value(s.Metric); ok {
-			r.Dots = append(r.Dots, Dot{Block: t.Block, Seq: t.Seq, Value: v.Value, Void: void})
-			if !void {
+			r.Dots = append(r.Dots, Dot{Block: t.Block, Seq: t.Seq, Value: v.Value, Discarded: discarded})
+			if !discarded {
 				xs = append(xs, v.Value)
 			}
 		}
@@ -349,7 +349,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Block, y.Block) })
 	tags, k := stat.Tukey(r.Values()), 0
 	for i := range r.Dots {
-		if !r.Dots[i].Void {
+		if !r.Dots[i].Discarded {
 			r.Dots[i].Tag, k = tags[k], k+1
 		}
 	}
@@ -366,23 +366,23 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	b.cpuBound(r, s, trials, target)
 	if r.Err != "" {
 		r.Verdict = stat.NoResult
-		why, mend, _ := strings.Cut(r.Err, "\n  mend: ")
-		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Mend: mend}, Item{Cells: []Cell{{Target: r.Target}}})
+		why, hint, _ := strings.Cut(r.Err, "\n  hint: ")
+		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Hint: hint}, Item{Cells: []Cell{{Target: r.Target}}})
 	}
 	for _, why := range slices.Sorted(maps.Keys(f.errs)) {
-		cause, mend, _ := strings.Cut(why, "\n  mend: ")
-		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Mend: mend}, Item{Cells: []Cell{cell}, Trials: f.errs[why]})
+		cause, hint, _ := strings.Cut(why, "\n  hint: ")
+		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Hint: hint}, Item{Cells: []Cell{cell}, Trials: f.errs[why]})
 	}
 	if !r.Baseline {
 		b.compare(s, r)
 	}
-	for _, why := range slices.Sorted(maps.Keys(f.voids)) {
-		b.note(r, iotax.Finding{Rule: "trial-void", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: f.voids[why]})
+	for _, why := range slices.Sorted(maps.Keys(f.discards)) {
+		b.note(r, iotax.Finding{Rule: "trial-discarded", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: f.discards[why]})
 	}
-	if b.tooManyVoid(cell) {
-		b.note(r, iotax.Finding{Rule: "too-many-void", Severity: iotax.Invalid,
-			Evidence: fmt.Sprintf("%d of %d trials are void, more than %.0f %%", f.ownVoid, r.Ran, 100*stat.MaxVoided),
-			Mend:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
+	if b.tooManyDiscarded(cell) {
+		b.note(r, iotax.Finding{Rule: "too-many-discarded", Severity: iotax.Invalid,
+			Evidence: fmt.Sprintf("%d of %d trials are discarded, more than %.0f %%", f.ownDiscarded, r.Ran, 100*stat.MaxDiscarded),
+			Hint:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
 	}
 	n := r.Value.N
 	if r.Ratio != nil {
@@ -393,7 +393,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of blocks
 			flags += " --protocol adaptive"
 		}
-		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Mend: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`%s`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials, flags))},
+		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Hint: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`%s`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials, flags))},
 			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
 	}
 }
@@ -406,7 +406,7 @@ var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 func (b *builder) moreTrials(workload, hint string) string {
 	for _, f := range b.Run.Findings {
 		if f.Rule == "stopped-early" && f.Workload == workload {
-			return f.Mend
+			return f.Hint
 		}
 	}
 	measure, imported, _ := strings.Cut(hint, "; ")
@@ -416,21 +416,21 @@ func (b *builder) moreTrials(workload, hint string) string {
 	return measure
 }
 
-func (b *builder) tooManyVoid(c Cell) bool {
-	void, trials := 0, b.byCell[c]
+func (b *builder) tooManyDiscarded(c Cell) bool {
+	discarded, trials := 0, b.byCell[c]
 	for _, t := range trials {
-		if t.Void != "" {
-			void++
+		if t.Discarded != "" {
+			discarded++
 		}
 	}
-	return void > 0 && float64(void) > stat.MaxVoided*float64(len(trials))
+	return discarded > 0 && float64(discarded) > stat.MaxDiscarded*float64(len(trials))
 }
 
 // Values are those that count, in the order of Dots.
 func (r *Row) Values() []float64 {
 	var xs []float64
 	for _, d := range r.Dots {
-		if !d.Void {
+		if !d.Discarded {
 			xs = append(xs, d.Value)
 		}
 	}
@@ -445,11 +445,11 @@ func (b *builder) compare(s *Section, r *Row) {
 		return
 	}
 	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
-	ratio := func(voided bool) (*stat.Effect, func(float64) float64, error) {
+	ratio := func(discarded bool) (*stat.Effect, func(float64) float64, error) {
 		if b.Run.Imported() {
 			return b.change(base, r, s.Better)
 		}
-		bs, xs := PairDots(base.Dots, r.Dots, voided)
+		bs, xs := PairDots(base.Dots, r.Dots, discarded)
 		if len(xs) == 0 {
 			return nil, nil, nil
 		}
@@ -467,7 +467,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:
-		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"}, Item{Cells: []Cell{cell}})
+		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "look at the trials (`iotax show`)"}, Item{Cells: []Cell{cell}})
 		e = nil
 	}
 	r.Ratio = e
@@ -486,17 +486,17 @@ func (b *builder) compare(s *Section, r *Row) {
 		}
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
-				Mend: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
+				Hint: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
 				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
 					Detail: format.PlusMinus(e.HalfWidth()), Cells: []Cell{cell}})
 		}
 	}
-	if n := len(b.void[s.Workload]); n > 0 {
+	if n := len(b.discarded[s.Workload]); n > 0 {
 		with, _, err := ratio(true)
 		if err == nil && with != nil {
-			r.WithVoided = &with.Interval
-			b.note(r, iotax.Finding{Rule: "blocks-void", Severity: iotax.Info},
-				Item{Lead: fmt.Sprintf("%d of %s void; with void blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
+			r.WithDiscarded = &with.Interval
+			b.note(r, iotax.Finding{Rule: "rounds-discarded", Severity: iotax.Info},
+				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
 					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
 		}
 	}
@@ -545,12 +545,12 @@ func (b *builder) spreadBaseline(s *Section) {
 			continue
 		}
 		bd := info(base.Target).Durability
-		baseBad, baseVoid := b.Condemned(base), b.tooManyVoid(Cell{base.Target, s.Workload})
+		baseBad, baseDiscarded := b.Condemned(base), b.tooManyDiscarded(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
 				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
-				Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"}, Item{Cells: []Cell{{Target: r.Target}}})
+				Hint:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"}, Item{Cells: []Cell{{Target: r.Target}}})
 		}
 		if baseBad || b.Condemned(r) {
 			r.Verdict = stat.NotComparable
@@ -558,22 +558,22 @@ func (b *builder) spreadBaseline(s *Section) {
 				b.blame(base, r)
 			}
 		}
-		if baseVoid || b.tooManyVoid(Cell{r.Target, s.Workload}) {
-			r.Verdict = stat.TooManyVoid
-			if baseVoid {
+		if baseDiscarded || b.tooManyDiscarded(Cell{r.Target, s.Workload}) {
+			r.Verdict = stat.TooManyDiscarded
+			if baseDiscarded {
 				b.blame(base, r)
 			}
 		}
 	}
 }
 
-// Brief is the first line of an error and its mend: what lies between, the console of a guest, say,
+// Brief is the first line of an error and its hint: what lies between, the console of a guest, say,
 // differs from trial to trial and stays with the trial.
 func Brief(err string) string {
-	rest, mend, found := strings.Cut(err, "\n  mend: ")
+	rest, hint, found := strings.Cut(err, "\n  hint: ")
 	line, _, _ := strings.Cut(rest, "\n")
 	if found {
-		line += "\n  mend: " + mend
+		line += "\n  hint: " + hint
 	}
 	return line
 }

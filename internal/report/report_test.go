@@ -44,8 +44,8 @@ func TestVerdictsOfFixture(t *testing.T) {
 		rule                     string
 	}{
 		{"4k random read", "read.iops", reporttest.HostDisk, stat.NoVerdict, 6, ""},
-		{"4k random read", "read.iops", reporttest.VirtioFS, stat.Worse, 6, "blocks-void"},
-		{"4k random read", "read.iops", reporttest.Ninep, stat.Worse, 6, "trial-void"},
+		{"4k random read", "read.iops", reporttest.VirtioFS, stat.Worse, 6, "rounds-discarded"},
+		{"4k random read", "read.iops", reporttest.Ninep, stat.Worse, 6, "trial-discarded"},
 		{"4k random read", "read.iops", reporttest.UnsafeDisk, stat.NotRanked, 6, "durability-differs"},
 		{"4k random read", "read.iops", reporttest.NotOpened, stat.NoResult, 0, "target-not-opened"},
 		{"4k random write", "write.iops", reporttest.VirtioFS, stat.TooFew, 4, "trial-failed"},
@@ -72,8 +72,8 @@ func TestVerdictsOfFixture(t *testing.T) {
 		t.Errorf("failed trials: %+v", f)
 	}
 	v := row(t, r, "4k random read", "read.iops", reporttest.VirtioBlk)
-	if v.Voided != 1 || v.WithVoided == nil || v.WithVoided.N != 7 || v.Ratio.N != 6 {
-		t.Errorf("void block: voided %d, with them %+v", v.Voided, v.WithVoided)
+	if v.Discarded != 1 || v.WithDiscarded == nil || v.WithDiscarded.N != 7 || v.Ratio.N != 6 {
+		t.Errorf("discarded block: discarded %d, with them %+v", v.Discarded, v.WithDiscarded)
 	}
 	if len(r.Notes) < 10 {
 		t.Errorf("%d notes: the fixture should need two digits", len(r.Notes))
@@ -98,7 +98,7 @@ func TestNotesAreShared(t *testing.T) {
 		if n.Number != i+1 {
 			t.Errorf("note %d has number %d", i+1, n.Number)
 		}
-		key := n.Rule + n.Mend + string(n.Severity)
+		key := n.Rule + n.Hint + string(n.Severity)
 		if seen[key] {
 			t.Errorf("%s is told twice", n.Rule)
 		}
@@ -130,22 +130,22 @@ func TestVerdictRules(t *testing.T) {
 		{"neither is better", func(*iotax.Run, []*iotax.Trial) {}, iotax.Neither, stat.NotRanked, ""},
 		{"errors on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:9]) }, iotax.Up, stat.NotComparable, "cache-served"},
 		{"errors on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:3]) }, iotax.Up, stat.NotComparable, "cache-served"},
-		{"one error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:8]) }, iotax.Up, stat.TooFew, "blocks-void"},
-		{"one error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:2]) }, iotax.Up, stat.TooFew, "blocks-void"},
-		{"one error of one trial that is not void", func(_ *iotax.Run, ts []*iotax.Trial) {
+		{"one error on the target", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[7:8]) }, iotax.Up, stat.TooFew, "rounds-discarded"},
+		{"one error on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { reporttest.Condemn(bad, ts[1:2]) }, iotax.Up, stat.TooFew, "rounds-discarded"},
+		{"one error of one trial that is not discarded", func(_ *iotax.Run, ts []*iotax.Trial) {
 			reporttest.Condemn(bad, ts[7:8])
 			for _, t := range ts[8:] {
-				t.Void = "clock"
+				t.Discarded = "clock"
 			}
-		}, iotax.Up, stat.TooManyVoid, "cache-served"},
+		}, iotax.Up, stat.TooManyDiscarded, "cache-served"},
 		{"error about the target as such", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Findings = []iotax.Finding{bad} }, iotax.Up, stat.NotComparable, "cache-served"},
 		{"warning", func(_ *iotax.Run, ts []*iotax.Trial) {
 			ts[7].Findings = []iotax.Finding{{Rule: "x", Severity: iotax.Warning}}
 		}, iotax.Up, stat.Worse, "x"},
 		{"other durability", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Durability = iotax.Volatile }, iotax.Up, stat.NotRanked, "durability-differs"},
-		{"one of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void = "clock" }, iotax.Up, stat.TooFew, "blocks-void"},
-		{"two of six void", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void, ts[8].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
-		{"two of six void on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Void, ts[2].Void = "clock", "clock" }, iotax.Up, stat.TooManyVoid, "too-many-void"},
+		{"one of six discarded", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Discarded = "clock" }, iotax.Up, stat.TooFew, "rounds-discarded"},
+		{"two of six discarded", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Discarded, ts[8].Discarded = "clock", "clock" }, iotax.Up, stat.TooManyDiscarded, "too-many-discarded"},
+		{"two of six discarded on the baseline", func(_ *iotax.Run, ts []*iotax.Trial) { ts[1].Discarded, ts[2].Discarded = "clock", "clock" }, iotax.Up, stat.TooManyDiscarded, "too-many-discarded"},
 		{"all failed", func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts[6:] {
 				t.Err, t.Values = "boom", nil
@@ -210,15 +210,15 @@ func TestOneErrorIsLeftOut(t *testing.T) {
 	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[8:9])
 	r := New(run, trials)
 	got := row(t, r, "w", "m", "b")
-	if got.Verdict != stat.Worse || got.Ratio.N != 6 || got.Ratio.Estimate > 0.51 || got.WithVoided == nil || got.WithVoided.Estimate < 0.55 {
-		t.Errorf("verdict %q, ratio %+v, with it %+v", got.Verdict, got.Ratio, got.WithVoided)
+	if got.Verdict != stat.Worse || got.Ratio.N != 6 || got.Ratio.Estimate > 0.51 || got.WithDiscarded == nil || got.WithDiscarded.Estimate < 0.55 {
+		t.Errorf("verdict %q, ratio %+v, with it %+v", got.Verdict, got.Ratio, got.WithDiscarded)
 	}
 	if !slices.ContainsFunc(r.Notes, func(n Note) bool {
-		return n.Rule == "trial-void" && n.Items[0].Evidence == "cache-served: 3 % of the bytes"
+		return n.Rule == "trial-discarded" && n.Items[0].Evidence == "cache-served: 3 % of the bytes"
 	}) {
 		t.Errorf("notes %+v", r.Notes)
 	}
-	if trials[8].Void != "" || len(trials[8].Findings) != 1 {
+	if trials[8].Discarded != "" || len(trials[8].Findings) != 1 {
 		t.Errorf("the trial itself was changed: %+v", trials[8])
 	}
 }
@@ -364,7 +364,7 @@ func TestCommonNote(t *testing.T) {
 func TestBrief(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain",
-		"run fio: the guest is gone:\n[ 1.2] panic\n[ 1.3] end\n  mend: more memory": "run fio: the guest is gone:\n  mend: more memory",
+		"run fio: the guest is gone:\n[ 1.2] panic\n[ 1.3] end\n  hint: more memory": "run fio: the guest is gone:\n  hint: more memory",
 	} {
 		if got := Brief(in); got != want {
 			t.Errorf("brief(%q) = %q, want %q", in, got, want)
@@ -383,7 +383,7 @@ func TestHintOfFewTrials(t *testing.T) {
 		trials[7].Err, trials[7].Values = "boom", nil
 		found := false
 		for _, n := range New(run, trials).Notes {
-			found = found || n.Rule == "few-trials" && strings.Contains(n.Mend, want)
+			found = found || n.Rule == "few-trials" && strings.Contains(n.Hint, want)
 		}
 		if !found {
 			t.Errorf("%q: no note with %s", plan, want)

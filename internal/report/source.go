@@ -101,8 +101,8 @@ type reader struct {
 	room   []float64 // for values: one allocation for many trials
 }
 
-// read takes the trials of a source, decides which count, and then takes what they measured: that of a void block
-// must not come into the histograms, and that a block is void may be said by its last trial.
+// read takes the trials of a source, decides which count, and then takes what they measured: that of a discarded block
+// must not come into the histograms, and that a block is discarded may be said by its last trial.
 func (b *builder) read(src Source) error {
 	var trials []*iotax.Trial
 	for t, err := range src.Trials() {
@@ -133,11 +133,11 @@ func (b *builder) read(src Source) error {
 		c := Cell{t.Target, t.Workload}
 		b.byCell[c] = append(b.byCell[c], t)
 		b.byWorkload[t.Workload] = append(b.byWorkload[t.Workload], t)
-		if t.Void != "" {
-			if b.void[t.Workload] == nil {
-				b.void[t.Workload] = map[int]bool{}
+		if t.Discarded != "" {
+			if b.discarded[t.Workload] == nil {
+				b.discarded[t.Workload] = map[int]bool{}
 			}
-			b.void[t.Workload][t.Block] = true
+			b.discarded[t.Workload][t.Block] = true
 		}
 	}
 	for m, err := range src.Measured() {

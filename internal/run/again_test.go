@@ -15,7 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// A block with a trial that failed, or beside whose number an error stands, is run again like a void one, so that
+// A block with a trial that failed, or beside whose number an error stands, is run again like a discarded one, so that
 // the report has as many pairs as were asked for.
 func TestLostBlockIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
@@ -211,7 +211,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 	}
 	d := w.deps()
 	d.Check = func(*iotax.Trial, *iotax.Target) ([]iotax.Finding, string) {
-		return []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "10 %", Mend: "be alone"}}, ""
+		return []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "10 %", Hint: "be alone"}}, ""
 	}
 	var seen []*iotax.Trial
 	d.ReviewValues = []string{"read.latency"}

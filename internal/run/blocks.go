@@ -65,7 +65,7 @@ type lane struct {
 	good     map[string]int    // by target: trials that did not fail
 	state    laneState
 	why      string
-	mend     string // of laneShort; "" where the budget ended it
+	hint     string // of laneShort; "" where the budget ended it
 }
 
 type laneState int
@@ -207,7 +207,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
 		}
 		for i := range t.Findings {
-			t.Findings[i].Mend = e.p.Workable(t.Findings[i].Mend)
+			t.Findings[i].Hint = e.p.Workable(t.Findings[i].Hint)
 		}
 		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
 		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
@@ -321,7 +321,7 @@ func (e *engine) judge(ln *lane) {
 }
 
 // tally counts the blocks behind the lane's ratios, and finds the widest interval of its first metric over
-// its targets. A block counts as the report will count it: not when a trial is void, not when one is set
+// its targets. A block counts as the report will count it: not when a trial is discarded, not when one is set
 // aside because of an error beside its number, and not for a target whose trial failed in it. So a block
 // that is lost in one of these ways is run again, as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
@@ -363,14 +363,14 @@ func (e *engine) compared(ln *lane, t *iotax.Target) bool {
 	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
 }
 
-func (e *engine) stop(ln *lane, s laneState, why, mend string) {
-	ln.state, ln.why, ln.mend = s, why, mend
+func (e *engine) stop(ln *lane, s laneState, why, hint string) {
+	ln.state, ln.why, ln.hint = s, why, hint
 	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
 }
 
 // again is the hint for what failed.
 func (e *engine) again() string {
-	return "see why trials failed or are void (`iotax show`); after you remove the cause, " + e.resume() + " measures what is missing"
+	return "see why trials failed or are discarded (`iotax show`); after you remove the cause, " + e.resume() + " measures what is missing"
 }
 
 // resume is the command that goes on with the run.
@@ -385,7 +385,7 @@ func (e *engine) resume() string {
 func (e *engine) cutShort() {
 	left, b := e.begun.Sub(e.from), e.p.Measure.Blocks // everything is opened again
 	for _, ln := range e.lanes {
-		if ln.state == laneShort && ln.mend == "" {
+		if ln.state == laneShort && ln.hint == "" {
 			left += e.blockTime(ln) * time.Duration(max(0, b.Max-ln.valid))
 		}
 	}
@@ -393,14 +393,14 @@ func (e *engine) cutShort() {
 	if b.Min < b.Max {
 		about = "at most "
 	}
-	mend := e.resume() + " measures the rest, in " + about + plan.Duration(left.Round(time.Second)).String()
+	hint := e.resume() + " measures the rest, in " + about + plan.Duration(left.Round(time.Second)).String()
 	if budget := time.Duration(e.p.Measure.Budget); left > budget {
-		mend = e.resume() + " continues for another " + e.p.Measure.Budget.String()
+		hint = e.resume() + " continues for another " + e.p.Measure.Budget.String()
 	}
 	for _, ln := range e.lanes {
 		if ln.state == laneShort {
 			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
-				Evidence: ln.plan.Name + ": " + ln.why, Mend: cmp.Or(ln.mend, mend)}})
+				Evidence: ln.plan.Name + ": " + ln.why, Hint: cmp.Or(ln.hint, hint)}})
 		}
 	}
 }

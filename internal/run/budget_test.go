@@ -32,7 +32,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	for _, c := range []struct {
 		opening, around time.Duration
 		blocks          int
-		mend            string
+		hint            string
 	}{
 		{0, 0, 6, ""}, // 36 s each
 		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
@@ -49,15 +49,15 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 		if len(w.saved) != 3*c.blocks {
 			t.Errorf("opening takes %v, a trial %v more: %d trials, want %d blocks of 3", c.opening, c.around, len(w.saved), c.blocks)
 		}
-		if c.mend == "" {
+		if c.hint == "" {
 			if r.Status != iotax.Done || len(r.Findings) > 0 {
 				t.Errorf("it is %s, with %v", r.Status, r.Findings)
 			}
 			continue
 		}
 		if len(r.Findings) != 1 || r.Findings[0].Evidence != fmt.Sprintf("w: the budget of 5m was spent after %d of 6 blocks", c.blocks) ||
-			r.Findings[0].Mend != "`iotax run --resume=r` "+c.mend {
-			t.Errorf("opening takes %v, a trial %v more: %+v, want %q", c.opening, c.around, r.Findings, c.mend)
+			r.Findings[0].Hint != "`iotax run --resume=r` "+c.hint {
+			t.Errorf("opening takes %v, a trial %v more: %+v, want %q", c.opening, c.around, r.Findings, c.hint)
 		}
 	}
 }

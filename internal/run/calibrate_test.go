@@ -95,7 +95,7 @@ func TestFixedProtocolRunsItsBlocksWhateverHappens(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	w.value = func(x *iotax.Trial) (float64, error) {
 		if x.Block == 1 && x.Target == "share" {
-			return math.NaN(), nil // void: one more block is run
+			return math.NaN(), nil // discarded: one more block is run
 		}
 		return 1000 * math.Exp(rnd.NormFloat64()), nil // and no precision to speak of
 	}
@@ -104,6 +104,6 @@ func TestFixedProtocolRunsItsBlocksWhateverHappens(t *testing.T) {
 		t.Fatalf("%s, %v, %v", r.Status, r.Findings, err)
 	}
 	if len(w.saved) != 6*3 || w.saved[0].Length.Seconds() != 60 {
-		t.Errorf("%d trials of %s, want 5 blocks of 3 of 60 s, and the void one", len(w.saved), w.saved[0].Length)
+		t.Errorf("%d trials of %s, want 5 blocks of 3 of 60 s, and the discarded one", len(w.saved), w.saved[0].Length)
 	}
 }

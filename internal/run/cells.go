@@ -30,7 +30,7 @@ func (l *load) check(ctx context.Context, t *iotax.Target) error {
 			err = j.Joins()
 		}
 		if err != nil {
-			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Mend: "say at: with other targets, or do it by a fio job"}
+			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Hint: "say at: with other targets, or do it by a fio job"}
 		}
 	}
 	return within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) })
@@ -248,7 +248,7 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
 	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
 	info := r.infos[t.Name]
-	why, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
+	why, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
 	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: l.plan.Name,
-		Evidence: why, Mend: mend})
+		Evidence: why, Hint: hint})
 }

@@ -190,7 +190,7 @@ func TestPrepareCommand(t *testing.T) {
 	d.Host = bad
 	trial := &iotax.Trial{}
 	runTrial(context.Background(), d, &fakeWorkload{w, "w"}, &iotax.Target{Machine: bad}, trial, plan.Measure{Prepare: "purge"})
-	if w.trials != 0 || !strings.Contains(trial.Err, "no purge") || !strings.Contains(trial.Err, "mend: ") {
+	if w.trials != 0 || !strings.Contains(trial.Err, "no purge") || !strings.Contains(trial.Err, "hint: ") {
 		t.Errorf("%d trials after a failed command: %s", w.trials, trial.Err)
 	}
 }

@@ -50,13 +50,13 @@ func TestEventsCount(t *testing.T) {
 		default:
 			continue
 		}
-		if e.Left > left && e.Block != 2 { // the void block is run again
+		if e.Left > left && e.Block != 2 { // the discarded block is run again
 			t.Errorf("block %d: %v left, were %v", e.Block, e.Left, left)
 		}
 		left = e.Left
 	}
 	if len(blocks) != 9 || blocks[1] != 2 || blocks[2] != 2 || blocks[8] != 8 {
-		t.Errorf("blocks %v: nine were run, the third is void", blocks)
+		t.Errorf("blocks %v: nine were run, the third is discarded", blocks)
 	}
 	if left != 0 {
 		t.Errorf("%v left at the end", left)

@@ -27,14 +27,14 @@ type entry struct {
 }
 
 // add keeps of t the values of metrics, the values and facts that the review asks for, of its findings the rule and the severity,
-// and of its failure, or why it is void, that it is so.
+// and of its failure, or why it is discarded, that it is so.
 func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
 	if t.Err != "" {
 		shared.Err = "failed"
 	}
-	if t.Void != "" {
-		shared.Void = "void"
+	if t.Discarded != "" {
+		shared.Discarded = "discarded"
 	}
 	begin := len(l.numbers)
 	for _, v := range t.Values {

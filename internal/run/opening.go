@@ -302,7 +302,7 @@ func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	if om, ok := r.machines[name]; ok {
 		if om.busy {
 			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
-				Mend: "let `of` name a directory on the host"}
+				Hint: "let `of` name a directory on the host"}
 		}
 		return om.m, om.err
 	}
@@ -389,7 +389,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 		}
 		if base.On != "host" || env.Of.Kind != iotax.PlaceDir {
 			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("it stands on %q, which is not a directory on this host", base.Name),
-				Mend: "give a target with `dir:` on the host as `of`"}
+				Hint: "give a target with `dir:` on the host as `of`"}
 			return nil, v.err
 		}
 	}

@@ -43,11 +43,11 @@ type Deps struct {
 	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The
 	// finding tells what could not be had.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
-	// Check judges one trial; a void trial voids its block.
-	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, void string)
+	// Check judges one trial; a discarded trial discards its block.
+	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
 	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the values named by
 	// ReviewValues, the facts that ReviewFacts returns, and of findings the rule and the severity. A trial's error, and
-	// why it is void, are not kept. Without ReviewFacts no fact is.
+	// why it is discarded, are not kept. Without ReviewFacts no fact is.
 	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
@@ -151,7 +151,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		rig.describe(run)
 		if cerr != nil {
 			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
-				Evidence: cerr.Error(), Mend: "`iotax clean --remote` lists what is left, and removes it with `--yes`"})
+				Evidence: cerr.Error(), Hint: "`iotax clean --remote` lists what is left, and removes it with `--yes`"})
 			err = errors.Join(err, cerr)
 		}
 		run.End = d.Now()
@@ -214,7 +214,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	rig.noteEmulated(trials)
 	found := d.Review(run, trials)
 	for i := range found {
-		found[i].Mend = p.Workable(found[i].Mend)
+		found[i].Hint = p.Workable(found[i].Hint)
 	}
 	run.Findings = mergeFindings(run.Findings, found)
 	return run, err
@@ -238,8 +238,8 @@ func explainFailure(run *iotax.Run, err error) {
 	if slices.ContainsFunc(run.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" && strings.Contains(err.Error(), t.Err) }) {
 		return
 	}
-	why, hint, _ := strings.Cut(err.Error(), "\n  mend: ")
-	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: why, Mend: hint}})
+	why, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
+	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: why, Hint: hint}})
 }
 
 // begin makes the record of the run, or takes up the one that is resumed.
@@ -254,7 +254,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		r := *o.Resume
 		if string(r.Plan) != string(text) {
 			return nil, &iotax.Error{Op: "resume", On: r.ID, Err: errors.New("the plan is not the one this run began with"),
-				Mend: "resume with the same plan and flags, or start a new run"}
+				Hint: "resume with the same plan and flags, or start a new run"}
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
 		// What was found is found again if it still holds; only what lies about is not.
@@ -314,12 +314,12 @@ func mergeFindings(a, b []iotax.Finding) []iotax.Finding {
 	return a
 }
 
-func opError(op, on string, err error, mend string) error {
+func opError(op, on string, err error, hint string) error {
 	var e *iotax.Error
-	if errors.As(err, &e) && e.Mend != "" {
-		mend = "" // the cause already says it
+	if errors.As(err, &e) && e.Hint != "" {
+		hint = "" // the cause already says it
 	}
-	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }
 
 func phrase(d time.Duration) string { return fmt.Sprint(d.Round(100 * time.Millisecond)) }

@@ -30,7 +30,7 @@ type world struct {
 	detachErr error            // of what is in the guest
 	saveErr   error            // of trials
 	dead      bool             // the guest
-	// value gives the result of a trial; an error fails it, NaN voids it.
+	// value gives the result of a trial; an error fails it, NaN discards it.
 	value   func(t *iotax.Trial) (float64, error)
 	onTrial func(n int) // called at the start of the n-th trial
 	trials  int
@@ -287,7 +287,7 @@ func TestLoneTargetStopsAtTheLeastBlocks(t *testing.T) {
 	}
 }
 
-func TestVoidBlockIsRunAgainAndKept(t *testing.T) {
+func TestDiscardedBlockIsRunAgainAndKept(t *testing.T) {
 	w := newWorld()
 	w.value = func(tr *iotax.Trial) (float64, error) {
 		if tr.Block == 2 && tr.Target == "disk" {
@@ -300,7 +300,7 @@ func TestVoidBlockIsRunAgainAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := len(w.saved); got != 7*3 {
-		t.Errorf("%d trials, want 7 blocks of 3: the void one is kept and one more is run", got)
+		t.Errorf("%d trials, want 7 blocks of 3: the discarded one is kept and one more is run", got)
 	}
 	if r.Status != iotax.Done {
 		t.Errorf("status %s", r.Status)
@@ -350,10 +350,10 @@ func TestHintOfShortRun(t *testing.T) {
 		}
 		return r.Findings[0]
 	}
-	if f := run(5 * time.Minute); f.Workload != "w" || f.Mend != "`iotax run --resume=r` continues for another 5m" {
+	if f := run(5 * time.Minute); f.Workload != "w" || f.Hint != "`iotax run --resume=r` continues for another 5m" {
 		t.Errorf("%+v", f)
 	}
-	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Mend, "use more blocks (`--blocks 12..60") {
+	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Hint, "use more blocks (`--blocks 12..60") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -510,9 +510,9 @@ func TestOpenFailure(t *testing.T) {
 		{"share does not mount", false, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, false, "", "no such tag", ""},
 		{"share does not mount, keep going", true, func(w *world) { w.attachErr["t2"] = errors.New("no such tag") }, true, "no such tag", "", ""},
 		{"baseline is full", true, func(w *world) {
-			w.checkErr["host"] = &iotax.Error{Op: "check", Err: errors.New("no space"), Mend: "free some"}
-		}, false, "", "check: no space\n  mend: free some", "check: no space → free some"},
-		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = &iotax.Error{Op: "no space", Mend: "free some"} }, true, "no space\n  mend: free some", "", ""},
+			w.checkErr["host"] = &iotax.Error{Op: "check", Err: errors.New("no space"), Hint: "free some"}
+		}, false, "", "check: no space\n  hint: free some", "check: no space → free some"},
+		{"one lacks space, keep going", true, func(w *world) { w.checkErr["disk"] = &iotax.Error{Op: "no space", Hint: "free some"} }, true, "no space\n  hint: free some", "", ""},
 		{"store is full", true, func(w *world) { w.saveErr = errors.New("the disk is full") }, false, "", "save trial disk / w: the disk is full", "save trial disk / w: the disk is full → "},
 	} {
 		w := newWorld()
@@ -531,7 +531,7 @@ func TestOpenFailure(t *testing.T) {
 		found := ""
 		for _, f := range w.record.Findings {
 			if f.Rule == "run-failed" {
-				found += f.Evidence + " → " + f.Mend
+				found += f.Evidence + " → " + f.Hint
 			}
 		}
 		if found != c.found {
@@ -545,7 +545,7 @@ func TestOpenFailure(t *testing.T) {
 		}
 		for _, info := range r.Targets {
 			for _, f := range info.Findings {
-				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "w", Evidence: "no space", Mend: "free some"}); f != want || info.Name != "disk" {
+				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "w", Evidence: "no space", Hint: "free some"}); f != want || info.Name != "disk" {
 					t.Errorf("%s: %s: %+v, want %+v", c.name, info.Name, f, want)
 				}
 			}
@@ -594,8 +594,8 @@ func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	w := newWorld()
 	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	var e *iotax.Error
-	if !errors.As(err, &e) || e.Mend == "" {
-		t.Fatalf("error %v, want one with a mend", err)
+	if !errors.As(err, &e) || e.Hint == "" {
+		t.Fatalf("error %v, want one with a hint", err)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	n := s.share(most)
 	if n == 0 {
 		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: fmt.Errorf("the plan has %d blocks, and they are dealt two by two", most),
-			Mend: fmt.Sprintf("ask for %d blocks (--blocks %d), or for %d shards at most", 2*s.Count, 2*s.Count, (most+1)/2)}
+			Hint: fmt.Sprintf("ask for %d blocks (--blocks %d), or for %d shards at most", 2*s.Count, 2*s.Count, (most+1)/2)}
 	}
 	part := *p
 	part.Measure.Blocks = plan.Blocks{Min: n, Max: n}
@@ -230,7 +230,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 			}
 			if one.Durability != t.Durability {
 				t.Findings = mergeFindings(t.Findings, []iotax.Finding{{Rule: "shards-differ", Severity: iotax.Warning,
-					Evidence: fmt.Sprintf("a flush promises %s in one shard and %s in another", t.Durability, one.Durability), Mend: "run the shards on hosts that are alike"}})
+					Evidence: fmt.Sprintf("a flush promises %s in one shard and %s in another", t.Durability, one.Durability), Hint: "run the shards on hosts that are alike"}})
 			}
 		}
 		switch {
@@ -238,7 +238,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 			t.Err = errs[0]
 		case len(errs) > 0:
 			t.Findings = append(t.Findings, iotax.Finding{Rule: "shards-differ", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Mend: "run the shards that failed again (`--shard I/N --id ID`)"})
+				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Hint: "run the shards that failed again (`--shard I/N --id ID`)"})
 		}
 		t.Facts = joined(facts)
 		out = append(out, t)

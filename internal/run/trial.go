@@ -78,10 +78,10 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		t.Err = err.Error()
 	}
 	t.Findings = append(t.Findings, reconnected(target)...)
-	found, void := d.Check(t, target)
+	found, discarded := d.Check(t, target)
 	t.Findings = append(t.Findings, found...)
-	if t.Void == "" {
-		t.Void = void
+	if t.Discarded == "" {
+		t.Discarded = discarded
 	}
 }
 
@@ -118,7 +118,7 @@ func reconnected(target *iotax.Target) (found []iotax.Finding) {
 		if r, ok := m.(iotax.Reconnecter); ok {
 			for _, said := range r.Reconnected() {
 				found = append(found, iotax.Finding{Rule: "connection-remade", Severity: iotax.Warning, Evidence: said,
-					Mend: "look at the network to that host, and at its SSH server's log"})
+					Hint: "look at the network to that host, and at its SSH server's log"})
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 			if cause := context.Cause(limit); cause != nil {
 				err = cause
 			}
-			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Mend: "it runs in an empty directory: write paths in full; try it there by hand: " + m.Prepare}
+			return &iotax.Error{Op: "prepare a trial on", On: where.String(), Err: err, Hint: "it runs in an empty directory: write paths in full; try it there by hand: " + m.Prepare}
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, 
 	if err != nil {
 		t.Cold = false
 		t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
-			Evidence: err.Error(), Mend: "run as root, or measure warm (`--warm`) on all targets"})
+			Evidence: err.Error(), Hint: "run as root, or measure warm (`--warm`) on all targets"})
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func Hide(t *iotax.Trial) {
 			t.Raw = []byte(clean)
 		}
 	}
-	t.Err, t.Void = Text(t.Err), Text(t.Void)
+	t.Err, t.Discarded = Text(t.Err), Text(t.Discarded)
 	for k, v := range t.Facts {
 		t.Facts[k] = Text(v)
 	}
@@ -129,6 +129,6 @@ func HideRun(r *iotax.Run) {
 
 func hideFindings(fs []iotax.Finding) {
 	for i := range fs {
-		fs[i].Evidence, fs[i].Mend = Text(fs[i].Evidence), Text(fs[i].Mend)
+		fs[i].Evidence, fs[i].Hint = Text(fs[i].Evidence), Text(fs[i].Hint)
 	}
 }

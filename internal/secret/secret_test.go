@@ -24,8 +24,8 @@ func TestSecrets(t *testing.T) {
 	if !slices.Contains(env, "PGPASSWORD=swordfish-11") {
 		t.Error("psql of the user has no password")
 	}
-	trial := &iotax.Trial{Raw: []byte("PGPASSWORD=swordfish-11\nshort\n/var/lib/iotax.db\n"), Err: "exit 1: a token that is long", Void: "swordfish-11",
-		Facts: map[string]string{"said": "swordfish-11"}, Findings: []iotax.Finding{{Evidence: "swordfish-11", Mend: "swordfish-11"}}}
+	trial := &iotax.Trial{Raw: []byte("PGPASSWORD=swordfish-11\nshort\n/var/lib/iotax.db\n"), Err: "exit 1: a token that is long", Discarded: "swordfish-11",
+		Facts: map[string]string{"said": "swordfish-11"}, Findings: []iotax.Finding{{Evidence: "swordfish-11", Hint: "swordfish-11"}}}
 	Hide(trial)
 	for text, want := range map[string]string{
 		"curl -H tok-12345678": "curl -H [$MY_APP_TOKEN]", `{"p": "correct \"horse\""}`: `{"p": "[$DB_PASSWD]"}`, os.Getenv("HOME_KEY"): os.Getenv("HOME_KEY"),
@@ -35,16 +35,16 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s became %s, want %s", text, got, want)
 		}
 	}
-	run := &iotax.Run{Findings: []iotax.Finding{{Evidence: "swordfish-11"}}, Targets: []iotax.TargetInfo{{Err: "swordfish-11", Findings: []iotax.Finding{{Mend: "http://a:b@c"}}}}}
+	run := &iotax.Run{Findings: []iotax.Finding{{Evidence: "swordfish-11"}}, Targets: []iotax.TargetInfo{{Err: "swordfish-11", Findings: []iotax.Finding{{Hint: "http://a:b@c"}}}}}
 	HideRun(run)
-	if run.Findings[0].Evidence != "[$PGPASSWORD]" || run.Targets[0].Err != "[$PGPASSWORD]" || run.Targets[0].Findings[0].Mend != "http://[…]@c" {
+	if run.Findings[0].Evidence != "[$PGPASSWORD]" || run.Targets[0].Err != "[$PGPASSWORD]" || run.Targets[0].Findings[0].Hint != "http://[…]@c" {
 		t.Errorf("%+v", run)
 	}
 	if got, want := string(trial.Raw), "PGPASSWORD=[$PGPASSWORD]\nshort\n/var/lib/iotax.db\n"; got != want {
 		t.Errorf("kept %q, want %q", got, want)
 	}
-	if trial.Err != "exit 1: [$IOTAX_TOKEN]" || trial.Void != "[$PGPASSWORD]" || trial.Facts["said"] != "[$PGPASSWORD]" ||
-		trial.Findings[0] != (iotax.Finding{Evidence: "[$PGPASSWORD]", Mend: "[$PGPASSWORD]"}) {
+	if trial.Err != "exit 1: [$IOTAX_TOKEN]" || trial.Discarded != "[$PGPASSWORD]" || trial.Facts["said"] != "[$PGPASSWORD]" ||
+		trial.Findings[0] != (iotax.Finding{Evidence: "[$PGPASSWORD]", Hint: "[$PGPASSWORD]"}) {
 		t.Errorf("%+v", trial)
 	}
 }

@@ -64,7 +64,7 @@ type Row struct {
 	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
 	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
 	Unranked       float64  `json:"unranked"`        // share of studies that a check kept from a verdict
-	Voids          float64  `json:"voids"`           // mean number of void blocks
+	Discards          float64  `json:"discards"`           // mean number of discarded blocks
 	Looks          []Look   `json:"looks,omitempty"`
 	Flags          *Flagged `json:"flags,omitempty"` // what the checks say; iotax's policies only
 }
@@ -105,7 +105,7 @@ const chunk = 250
 type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
-	unranked, voids                     int
+	unranked, discards                     int
 	blocks, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
 }
@@ -119,7 +119,7 @@ func (t *tally) add(u *tally) {
 	t.different += u.different
 	t.equal += u.equal
 	t.unranked += u.unranked
-	t.voids += u.voids
+	t.discards += u.discards
 	t.blocks += u.blocks
 	t.seconds += u.seconds
 	t.half2 += u.half2
@@ -320,7 +320,7 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 		begin(i, lnRho)
 		o := p.run(w)
 		truth := lnRho + m.bias()
-		t.voids += o.voids
+		t.discards += o.discards
 		t.seconds += o.seconds
 		t.blocks += float64(o.blocks)
 		if !o.ranked {
@@ -383,7 +383,7 @@ func (r *Row) fill(t *tally, blocks bool, oracle int) {
 		r.EqualSeconds = t.seconds / all * scale * scale
 	}
 	r.DeviceSeconds, r.Blocks = t.seconds/all, t.blocks/all
-	r.Unranked, r.Voids = float64(t.unranked)/all, float64(t.voids)/all
+	r.Unranked, r.Discards = float64(t.unranked)/all, float64(t.discards)/all
 	r.Reached = share(t.reached, t.studies)
 	r.MissedBelow, r.MissedAbove = share(t.below, t.studies), share(t.above, t.studies)
 	r.FalseDifferent, r.FalseEqual = share(t.different, t.studies), share(t.equal, t.studies)

@@ -194,8 +194,8 @@ func TestCheckTrials(t *testing.T) {
 		if len(c.Rules) > 0 && c.Seen < .99 {
 			t.Errorf("%s is seen in %v", c.Name, c.Seen)
 		}
-		if void := strings.HasPrefix(c.Name, "no I/O") || strings.HasPrefix(c.Name, "clock 2 %"); void != (c.Void > .5) {
-			t.Errorf("%s: void in %v", c.Name, c.Void)
+		if discarded := strings.HasPrefix(c.Name, "no I/O") || strings.HasPrefix(c.Name, "clock 2 %"); discarded != (c.Discarded > .5) {
+			t.Errorf("%s: discarded in %v", c.Name, c.Discarded)
 		}
 	}
 	for _, a := range alarms {

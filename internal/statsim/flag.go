@@ -81,9 +81,9 @@ func (w *work) flag(m *Model, p protocol, seed uint64, from, to int) flagTally {
 // keepTrial keeps a trial of a block with its series for the checks.
 func (w *work) keepTrial(arm, block int, v float64, t Timing) (valid bool) {
 	x := synthetic(w.r, arm, block, v, t, w.series)
-	x.Findings, x.Void = check.Trial(x, place)
+	x.Findings, x.Discarded = check.Trial(x, place)
 	w.kept = append(w.kept, x)
-	return x.Void == ""
+	return x.Discarded == ""
 }
 
 func flags(parts []flagTally) *Flagged {

@@ -31,7 +31,7 @@ func (r *Result) Markdown() string {
 		p("marked ●. The next two columns say on which side the others lie. *Blocks* are compared with the oracle, which knows the")
 		p("noise and takes the fewest blocks that reach ± 5 %%. *±* is the half width that was reached (root mean square), and how many")
 		p("studies came to ± 5 %%. *Seconds* are device-seconds of a whole study: %g s to write the test files, %g s of calibration, and", Preconditioning, Calibration)
-		p("%g s a trial (start %g s, ramp %g s, window %g s), void blocks included. The last columns are the false verdicts: *worse* or", ours.trial(), ours.Setup, ours.Ramp, ours.Length)
+		p("%g s a trial (start %g s, ramp %g s, window %g s), discarded blocks included. The last columns are the false verdicts: *worse* or", ours.trial(), ours.Setup, ours.Ramp, ours.Length)
 		p("*better* where the ratio is 1, and *equivalent* where it is 1/1.05.\n")
 		p("| model | coverage | too low, too high | blocks (oracle, regret) | ± (reached) | seconds | false ≠ | false = |")
 		p("|---|---|---|---|---|---|---|---|")
@@ -350,7 +350,7 @@ func (r *Result) flagged(p printer) {
 		p("| %s | %s | %s | %s | %s |", x.Model, cell(x), cell(r.Row(x.Model, "from-12")), cell(r.Row(x.Model, "all-30")), cell(r.Row(x.Model, "widened")))
 	}
 	p("")
-	p("More blocks do not mend an interval that takes correlated blocks for independent ones: it only becomes narrower, and what it")
+	p("More blocks do not hint an interval that takes correlated blocks for independent ones: it only becomes narrower, and what it")
 	p("misses is then found by `blocks-correlated`. A correlation that calibration finds (`iotax calibrate`) widens the interval.\n")
 }
 
@@ -359,9 +359,9 @@ func (r *Result) corrupt(p printer) {
 		return
 	}
 	p("## Corrupt trials\n")
-	p("Sound trials are spoilt, and `check.Trial` is asked: %d of each kind. *seen* is the share that the rule for it finds, *void* the", r.Corruptions[0].Trials)
+	p("Sound trials are spoilt, and `check.Trial` is asked: %d of each kind. *seen* is the share that the rule for it finds, *discarded* the", r.Corruptions[0].Trials)
 	p("share that is thrown away with its block and run again.\n")
-	p("| what is wrong | rule | seen | void | others that speak |")
+	p("| what is wrong | rule | seen | discarded | others that speak |")
 	p("|---|---|---|---|---|")
 	for _, c := range r.Corruptions {
 		rules := "none: the value is not touched"
@@ -372,12 +372,12 @@ func (r *Result) corrupt(p printer) {
 		if len(c.Rules) > 0 {
 			seen = pc(c.Seen)
 		}
-		p("| %s | %s | %s | %s | %s |", c.Name, rules, seen, pc(c.Void), alarms(c.Other, .01))
+		p("| %s | %s | %s | %s | %s |", c.Name, rules, seen, pc(c.Discarded), alarms(c.Other, .01))
 	}
 	p("\nFalse alarms, on as many sound trials: %s.", orNone(alarms(r.FalseAlarms, 0)))
 	if x := r.Row("M9 corrupt", Ours); x != nil {
-		s := fmt.Sprintf("In whole studies with one corrupt trial of twenty (M9), iotax covers %s at ± %s, with %.1f void blocks a study; "+
-			"%s of the studies end without a verdict.", pc(x.Coverage), pc(x.HalfWidth), x.Voids, pc(x.Unranked))
+		s := fmt.Sprintf("In whole studies with one corrupt trial of twenty (M9), iotax covers %s at ± %s, with %.1f discarded blocks a study; "+
+			"%s of the studies end without a verdict.", pc(x.Coverage), pc(x.HalfWidth), x.Discards, pc(x.Unranked))
 		if y := r.Row("M9 corrupt", "interleaved"); y != nil {
 			s += fmt.Sprintf(" Without checks, `interleaved` covers %s, at ± %s.", pc(y.Coverage), pc(y.HalfWidth))
 		}

@@ -48,7 +48,7 @@ type outcome struct {
 	seconds float64 // of the device
 	look    int     // the look at which it ended, 0 where there are none
 	ranked  bool    // false where a check forbids a verdict
-	voids   int
+	discards   int
 }
 
 // Timings, in seconds: iotax's defaults, and the 60 s windows of fixed protocols.
@@ -134,14 +134,14 @@ func (w *work) pair(block int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// blocks runs blocks until there are n that count. Studies end when half of their blocks are void, and
+// blocks runs blocks until there are n that count. Studies end when half of their blocks are discarded, and
 // so does this.
-func (w *work) blocks(n int, t Timing, checked bool, voids *int) bool {
+func (w *work) blocks(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
-		d, bad, ok := w.pair(len(w.d)+*voids, t, checked)
+		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
 		if ok {
 			w.d, w.bad = append(w.d, d), append(w.bad, bad)
-		} else if *voids++; *voids > 6 && *voids > len(w.d) {
+		} else if *discards++; *discards > 6 && *discards > len(w.d) {
 			return false
 		}
 	}
@@ -165,7 +165,7 @@ func (w *work) iotax(p protocol) outcome {
 		return r
 	}
 	for {
-		if !w.blocks(len(w.d)+1, ours, true, &o.voids) {
+		if !w.blocks(len(w.d)+1, ours, true, &o.discards) {
 			o.lo, o.hi, o.ranked = math.NaN(), math.NaN(), false
 			break
 		}
@@ -198,7 +198,7 @@ func (w *work) setAside() (d []float64, ok bool) {
 			}
 		}
 	}
-	limit := stat.MaxVoided * float64(len(w.d))
+	limit := stat.MaxDiscarded * float64(len(w.d))
 	if float64(n[0]) > limit || float64(n[1]) > limit {
 		return w.d, false
 	}
@@ -265,7 +265,7 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	o := outcome{ranked: true}
 	for n := first; n <= most; n++ {
-		w.blocks(n, ours, false, &o.voids)
+		w.blocks(n, ours, false, &o.discards)
 		m, sd := meanSD(w.d)
 		h := half(len(w.d), sd)
 		o.lo, o.hi = m-h, m+h
@@ -300,7 +300,7 @@ func (w *work) anyStop() outcome {
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	o := outcome{ranked: true}
 	for _, n := range defaultLooks {
-		w.blocks(n, ours, false, &o.voids)
+		w.blocks(n, ours, false, &o.discards)
 		r, err := stat.Hull(w.d, stat.Options{Alpha: alpha / float64(len(defaultLooks))})
 		if err != nil {
 			panic(err)
@@ -319,11 +319,11 @@ func (w *work) anyStop() outcome {
 func (w *work) stein() outcome {
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	o := outcome{ranked: true}
-	w.blocks(least, ours, false, &o.voids)
+	w.blocks(least, ours, false, &o.discards)
 	_, sd := meanSD(w.d)
 	t := tTable()[least]
 	n := math.Ceil(math.Pow(t*sd/math.Log1p(precision), 2))
-	w.blocks(int(math.Min(math.Max(n, least), 300)), ours, false, &o.voids)
+	w.blocks(int(math.Min(math.Max(n, least), 300)), ours, false, &o.discards)
 	m, _ := meanSD(w.d)
 	h := t * sd / math.Sqrt(float64(len(w.d)))
 	o.lo, o.hi = m-h, m+h

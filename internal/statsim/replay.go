@@ -31,7 +31,7 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial
 	blocks := map[int]*pair{}
-	void := map[int]bool{}
+	discarded := map[int]bool{}
 	var order []int
 	for _, t := range trials {
 		if t.Workload != workload {
@@ -43,7 +43,7 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 			blocks[t.Block] = p
 			order = append(order, t.Block)
 		}
-		void[t.Block] = void[t.Block] || t.Void != ""
+		discarded[t.Block] = discarded[t.Block] || t.Discarded != ""
 		if t.Err != "" {
 			continue
 		}
@@ -57,7 +57,7 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 	slices.Sort(order)
 	for _, b := range order {
 		p := blocks[b]
-		if void[b] || p[0] == nil || p[1] == nil {
+		if discarded[b] || p[0] == nil || p[1] == nil {
 			continue
 		}
 		x, y := secondsOf(p[0], metric), secondsOf(p[1], metric)

@@ -66,10 +66,10 @@ func TestReplay(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	trials := recorded(&Model{Name: "quiet", Sigma: .02}, 14, 0)
-	trials[0].Void = "a test"
+	trials[0].Discarded = "a test"
 	trials[3].Err = "a test"
 	if rec := record(t, trials); len(rec.Blocks) != 12 {
-		t.Errorf("%d blocks, of which one was void and one had failed", len(rec.Blocks))
+		t.Errorf("%d blocks, of which one was discarded and one had failed", len(rec.Blocks))
 	}
 	trials[5].Series = nil
 	if _, err := Record(trials, workload, metric, baseline, target); err == nil || !strings.Contains(err.Error(), "11 blocks") {

@@ -118,7 +118,7 @@ type Corruption struct {
 	Rules  []string `json:"rules"` // that should see it
 	Trials int      `json:"trials"`
 	Seen   float64  `json:"seen"`            // share that one of them saw
-	Void   float64  `json:"void"`            // share that does not count
+	Discarded   float64  `json:"discarded"`            // share that does not count
 	Other  []Alarm  `json:"other,omitempty"` // what else was said
 }
 
@@ -140,7 +140,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 		v, series = g.seconds(1, ours, jitter, series)
 		return synthetic(g.r, 1, 0, v, ours, series)
 	}
-	said := func(t *iotax.Trial) (rules []string, void bool) {
+	said := func(t *iotax.Trial) (rules []string, discarded bool) {
 		fs, v := check.Trial(t, place)
 		if v != "" {
 			id, _, _ := strings.Cut(v, ":")
@@ -154,7 +154,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	var out []Corruption
 	for _, c := range corruptions {
 		r := Corruption{Name: c.name, Rules: c.rules, Trials: n}
-		seen, voids := 0, 0
+		seen, discards := 0, 0
 		other := counter{}
 		for range n {
 			t := sound()
@@ -164,7 +164,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 				scale(t, "read.latency", math.Exp(-2*c.shift))
 			}
 			c.spoil(t)
-			rules, void := said(t)
+			rules, discarded := said(t)
 			hit := false
 			for _, id := range rules {
 				if contains(c.rules, id) {
@@ -176,11 +176,11 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 			if hit {
 				seen++
 			}
-			if void {
-				voids++
+			if discarded {
+				discards++
 			}
 		}
-		r.Seen, r.Void, r.Other = float64(seen)/float64(n), float64(voids)/float64(n), other.shares(n)
+		r.Seen, r.Discarded, r.Other = float64(seen)/float64(n), float64(discards)/float64(n), other.shares(n)
 		out = append(out, r)
 	}
 	alarms := counter{}
@@ -194,7 +194,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 }
 
 // corrupt spoils a trial of a study with probability p. Where checked, the checks are asked: bad says
-// that the number must not be quoted, valid is false when they void the trial. Nothing done is never
+// that the number must not be quoted, valid is false when they discarded the trial. Nothing done is never
 // valid.
 func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
 	var k *corruption
@@ -209,8 +209,8 @@ func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool
 	if k != nil {
 		k.spoil(x)
 	}
-	fs, void := check.Trial(x, place)
-	if void != "" {
+	fs, discarded := check.Trial(x, place)
+	if discarded != "" {
 		return v, false, false
 	}
 	for _, f := range fs {

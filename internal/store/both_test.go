@@ -296,7 +296,7 @@ func testShards(t *testing.T, url string) {
 		"another number, read": func() error { _, err := s.Part(ctx, "r", Part{0, 3}); return err }(),
 		"no id":                save(s, "", 0, 2, nil),
 	} {
-		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" && what != "no id" {
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Hint == "" && what != "no id" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

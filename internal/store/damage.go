@@ -28,7 +28,7 @@ func (s spot) damaged(column string, err error) error {
 		on = fmt.Sprintf("%s of trial %v of run %s", column, s.trial, s.run)
 	}
 	return &iotax.Error{Op: "read", On: on, Err: fmt.Errorf("%w: %w", ErrDamaged, err),
-		Mend: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
+		Hint: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
 }
 
 // scanned is the error of a Scan. A column of another type than it is made with is damaged.

@@ -71,7 +71,7 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 // Columns is the header that WriteCSV writes. Within a version of iotax's exports, columns are only
 // added, at the end.
 var Columns = []string{"run", "name", "target", "workload", "block", "seq", "seed", "cold", "start", "took_s",
-	"metric", "value", "unit", "better", "labels", "err", "void", "emulated"}
+	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated"}
 
 // WriteCSV writes one line a value (tidy data), under the header Columns. A trial without values
 // has one line all the same, so that failures are seen. Values are in base units; labels are
@@ -93,7 +93,7 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 		}
 		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Block), strconv.Itoa(t.Seq),
 			formatSeed(t.Seed), strconv.FormatBool(t.Cold), start, formatFloat(t.Took.Seconds()),
-			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Void), strconv.FormatBool(inEmulated(run, t))}
+			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t))}
 		if len(t.Values) == 0 {
 			if err := c.Write(line); err != nil {
 				return err

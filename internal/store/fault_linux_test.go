@@ -40,7 +40,7 @@ func TestFullDisk(t *testing.T) {
 	if err == nil {
 		t.Fatal("10,000 trials fit")
 	}
-	wantMend(t, err, "disk is full", "free space", dir)
+	wantHint(t, err, "disk is full", "free space", dir)
 	check := func(s *Store, want int) {
 		t.Helper()
 		trials, err := s.Trials(ctx, "r")
@@ -93,7 +93,7 @@ func TestFullFromTheStart(t *testing.T) {
 			t.Errorf("%d bytes free: no error", free)
 			continue
 		}
-		wantMend(t, err, "full")
+		wantHint(t, err, "full")
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +122,6 @@ func TestReadOnlyDisk(t *testing.T) {
 			t.Errorf("%s was opened", path)
 			continue
 		}
-		wantMend(t, err, "read-only file system", cmp.Or(path, dir), "--store")
+		wantHint(t, err, "read-only file system", cmp.Or(path, dir), "--store")
 	}
 }

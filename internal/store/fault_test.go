@@ -234,12 +234,12 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// wantMend checks that err tells the user what happened and what helps.
-func wantMend(t *testing.T, err error, words ...string) {
+// wantHint checks that err tells the user what happened and what helps.
+func wantHint(t *testing.T, err error, words ...string) {
 	t.Helper()
 	e := (*iotax.Error)(nil)
-	if !errors.As(err, &e) || e.Mend == "" || e.Op == "" {
-		t.Errorf("no mend in: %v", err)
+	if !errors.As(err, &e) || e.Hint == "" || e.Op == "" {
+		t.Errorf("no hint in: %v", err)
 		return
 	}
 	for _, w := range words {
@@ -286,7 +286,7 @@ func TestNotAStore(t *testing.T) {
 			t.Errorf("%s was opened", x.path)
 			continue
 		}
-		wantMend(t, err, x.word, x.path)
+		wantHint(t, err, x.word, x.path)
 		if after, _ := os.ReadFile(x.path); !bytes.Equal(before, after) {
 			t.Errorf("%s was changed", x.path)
 		}
@@ -368,7 +368,7 @@ func TestDamagedFile(t *testing.T) {
 		defer s.Close()
 		_, err = s.Get(ctx, "r")
 	}
-	wantMend(t, err, "damaged", ".recover")
+	wantHint(t, err, "damaged", ".recover")
 }
 
 func TestLocked(t *testing.T) {
@@ -391,7 +391,7 @@ func TestLocked(t *testing.T) {
 	defer tx.Rollback()
 	start := time.Now()
 	err = s.Append(ctx, exampleTrial("r", 0))
-	wantMend(t, err, "locked", "fuser")
+	wantHint(t, err, "locked", "fuser")
 	if took := time.Since(start); took < patience/2 || took > patience+time.Minute {
 		t.Errorf("gave up after %s", took)
 	}

@@ -115,7 +115,7 @@ func testFind(t *testing.T, url string) {
 				x.Err = "broke"
 			}
 			if k == 2 {
-				x.Void = "slow clock"
+				x.Discarded = "slow clock"
 			}
 			if err := s.Append(ctx, x); err != nil {
 				t.Fatal(err)

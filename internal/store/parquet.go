@@ -32,7 +32,7 @@ type parquetRow struct {
 	Better   *string    `parquet:"better,dict"`
 	Labels   string     `parquet:"labels,dict"`
 	Err      string     `parquet:"err,dict"`
-	Void     string     `parquet:"void,dict"`
+	Discarded     string     `parquet:"discarded,dict"`
 	Emulated bool       `parquet:"emulated"`
 }
 
@@ -58,7 +58,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 			return err // without the footer, no reader takes it for a whole file
 		}
 		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Block: int32(t.Block), Seq: int32(t.Seq),
-			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Void: t.Void, Emulated: inEmulated(run, t)}
+			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t)}
 		if !t.Start.IsZero() {
 			at := t.Start.UTC()
 			row.Start = &at

@@ -21,7 +21,7 @@ func TestWriteParquet(t *testing.T) {
 		&iotax.Trial{Run: "r", Target: "@host", Workload: "4k, \"random\"", Block: 1, Seq: 2, Seed: math.MaxUint64, Cold: true,
 			Start: start, Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: .1, Unit: "1/s", Better: iotax.Up}, {Name: "nan", Value: math.NaN()}, {Name: "inf", Value: math.Inf(1)}}},
-		&iotax.Trial{Run: "r", Target: "9p Größe", Workload: "w", Seq: 3, Err: "failed\nbadly", Void: "failed"},
+		&iotax.Trial{Run: "r", Target: "9p Größe", Workload: "w", Seq: 3, Err: "failed\nbadly", Discarded: "failed"},
 	))
 	if err != nil {
 		t.Fatal(err)

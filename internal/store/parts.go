@@ -64,22 +64,22 @@ func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 		}
 		err := p.pages(func(tx *sql.Tx, after int64) (n int, last int64, err error) {
 			page := make([]iotax.Trial, 0, partsAtATime)
-			rows, err := tx.QueryContext(p.ctx, `SELECT seq, block, target, workload, ramp_ns, length_ns, cold, started, took_ns, facts, findings, err, void
+			rows, err := tx.QueryContext(p.ctx, `SELECT seq, block, target, workload, ramp_ns, length_ns, cold, started, took_ns, facts, findings, err, discarded
 				FROM trials WHERE run = $1 AND seq > $2 AND ($4 = '' OR workload = $4) ORDER BY seq LIMIT $3`, p.run, after, partsAtATime, p.workload)
 			if err != nil {
 				return 0, 0, err
 			}
 			defer rows.Close()
 			var start sql.NullString
-			var target, workload, factsJSON, findingsJSON, failed, void sql.RawBytes
+			var target, workload, factsJSON, findingsJSON, failed, discarded sql.RawBytes
 			for rows.Next() {
 				page = append(page, iotax.Trial{Run: p.run})
 				t := &page[len(page)-1]
-				if err := rows.Scan(&t.Seq, &t.Block, &target, &workload, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &factsJSON, &findingsJSON, &failed, &void); err != nil {
+				if err := rows.Scan(&t.Seq, &t.Block, &target, &workload, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &factsJSON, &findingsJSON, &failed, &discarded); err != nil {
 					return 0, 0, spot{p.run, t.Seq}.scanned(err)
 				}
 				at := spot{p.run, t.Seq}
-				t.Target, t.Workload, t.Err, t.Void = word(target), word(workload), word(failed), word(void)
+				t.Target, t.Workload, t.Err, t.Discarded = word(target), word(workload), word(failed), word(discarded)
 				if t.Start, err = parseTime(start); err != nil {
 					return 0, 0, at.damaged("started", err)
 				}

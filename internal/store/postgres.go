@@ -68,7 +68,7 @@ func newPostgres(url string) (*postgresDriver, error) {
 
 func badAddress(on string) error {
 	return &iotax.Error{Op: "open store", On: on, Err: errors.New("the address cannot be read"),
-		Mend: "write postgres://USER@HOST:PORT/DATABASE; a password is best kept in PGPASSWORD or ~/.pgpass, and % signs and slashes in one are written %25 and %2F"}
+		Hint: "write postgres://USER@HOST:PORT/DATABASE; a password is best kept in PGPASSWORD or ~/.pgpass, and % signs and slashes in one are written %25 and %2F"}
 }
 
 func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
@@ -124,7 +124,7 @@ func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	}
 	if others { // ours come all at once
 		return 0, &iotax.Error{Op: "open store", On: d.on, Err: errors.New("it holds the tables of another program"),
-			Mend: "leave search_path out of the address, so that the tables come into a schema of their own"}
+			Hint: "leave search_path out of the address, so that the tables come into a schema of their own"}
 	}
 	if !ours {
 		return 0, nil
@@ -208,29 +208,29 @@ func (d *postgresDriver) explain(op string, err error) error {
 		case errors.As(err, &refused):
 			// Its message names the user and the database; the cause is what helps.
 			out.Err = cmp.Or(causeOf(refused), errors.New("no connection"))
-			out.Mend = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
+			out.Hint = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
 		case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
-			out.Mend = "the connection broke; is the server up? " + elsewhere
+			out.Hint = "the connection broke; is the server up? " + elsewhere
 		}
 	case pgTooManyConnections:
 		out.Err = fmt.Errorf("the server has no connection left for %s", patience)
-		out.Mend = "raise max_connections of the server, put a pooler (pgbouncer) before it, or run fewer at once"
+		out.Hint = "raise max_connections of the server, put a pooler (pgbouncer) before it, or run fewer at once"
 	case pgDiskFull:
 		out.Err = errors.New("the disk of the server is full")
-		out.Mend = "free space there, " + elsewhere
+		out.Hint = "free space there, " + elsewhere
 	case pgUnique:
 		out.Err = errors.New("it is there already")
-		out.Mend = "does another iotax resume the same run, or has another one the same shard?"
+		out.Hint = "does another iotax resume the same run, or has another one the same shard?"
 	case pgNoDatabase:
 		out.Err = fmt.Errorf("there is no database %s", d.config.Database)
-		out.Mend = "make it: createdb " + iotax.Quote(d.config.Database) + ", " + elsewhere
+		out.Hint = "make it: createdb " + iotax.Quote(d.config.Database) + ", " + elsewhere
 	case pgWrongPassword, pgWrongLogin:
 		out.Err = errors.New("the server refuses this user or password")
-		out.Mend = "check the user in the address, and PGPASSWORD or ~/.pgpass"
+		out.Hint = "check the user in the address, and PGPASSWORD or ~/.pgpass"
 	case pgNoRight:
-		out.Mend = "GRANT CREATE ON DATABASE " + d.config.Database + " to the user for the first start, and USAGE on the schema " + schemaName + " with rights on its tables later"
+		out.Hint = "GRANT CREATE ON DATABASE " + d.config.Database + " to the user for the first start, and USAGE on the schema " + schemaName + " with rights on its tables later"
 	case pgStarting, pgShutdown:
-		out.Mend = "wait until the server is up"
+		out.Hint = "wait until the server is up"
 	}
 	return out
 }

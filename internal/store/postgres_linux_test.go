@@ -58,7 +58,7 @@ func TestPostgresPrompt(t *testing.T) {
 	}
 	x := exampleTrial("r", 1)
 	x.Findings = []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "3 %"}}
-	x.Err, x.Void = "bytes \xff and \x00 of a tool", "v"
+	x.Err, x.Discarded = "bytes \xff and \x00 of a tool", "v"
 	if err := s.Append(ctx, x); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPostgresErrors(t *testing.T) {
 		u.RawQuery = q.Encode()
 		return u.String()
 	}
-	for _, c := range []struct{ what, url, mend string }{
+	for _, c := range []struct{ what, url, hint string }{
 		{"wrong password", with(func(u *url.URL, _ url.Values) { u.User = url.UserPassword(storetest.Guarded, storetest.Password+"x") }), "PGPASSWORD"},
 		{"no database", with(func(u *url.URL, _ url.Values) { u.Path = "/nowhere" }), "createdb"},
 		{"no server", with(func(_ *url.URL, q url.Values) { q.Set("host", "/nowhere") }), "is the server up"},
@@ -120,7 +120,7 @@ func TestPostgresErrors(t *testing.T) {
 		{"bad option", with(func(_ *url.URL, q url.Values) { q.Set("connect_timeout", "maybe") }), "postgres://USER@HOST"},
 	} {
 		_, err := Open(t.Context(), c.url)
-		if e := (*iotax.Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Mend, c.mend) {
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: %v", c.what, err)
 			continue
 		}

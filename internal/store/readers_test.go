@@ -50,7 +50,7 @@ func TestReadersOfParquet(t *testing.T) {
 			Start: start.Add(time.Duration(i) * time.Second), Took: time.Second, Labels: map[string]string{"a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: iops, Unit: "1/s", Better: iotax.Up}, {Name: "x", Value: math.NaN(), Unit: "s"}}})
 	}
-	trials = append(trials, &iotax.Trial{Run: "r", Target: "disk", Workload: "w", Block: 2, Seq: 4, Err: "failed\nbadly", Void: "failed"})
+	trials = append(trials, &iotax.Trial{Run: "r", Target: "disk", Workload: "w", Block: 2, Seq: 4, Err: "failed\nbadly", Discarded: "failed"})
 	if err := WriteParquet(f, exampleRun("r"), each(trials...)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestReadersOfParquet(t *testing.T) {
 	if r := row(3); r["metric"] != "x" || r["value"] != nil {
 		t.Errorf("a value that is none: %v", r)
 	}
-	if r := row(8); r["metric"] != nil || r["value"] != nil || r["start"] != nil || r["err"] != "failed\nbadly" || r["void"] != "failed" {
+	if r := row(8); r["metric"] != nil || r["value"] != nil || r["start"] != nil || r["err"] != "failed\nbadly" || r["discarded"] != "failed" {
 		t.Errorf("a failed trial: %v", r)
 	}
 	if d := seen.Documented; len(d) != 2 || d[0][0] != "disk" || d[0][2] != 2500. || d[1][2] != 750. {

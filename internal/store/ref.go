@@ -50,7 +50,7 @@ func (s *Store) byHistory(ctx context.Context, tx *sql.Tx, ref string) (string, 
 		}
 		if newest != "" {
 			return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("%w: there are not so many runs with trials in %s", ErrNotFound, s.on),
-				Mend: "`iotax list` shows the runs"}
+				Hint: "`iotax list` shows the runs"}
 		}
 	}
 	return "", s.gone(ref)

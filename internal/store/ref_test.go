@@ -56,7 +56,7 @@ func TestReadJSON(t *testing.T) {
 	run := exampleRun("r")
 	odd := exampleTrial("r", 1)
 	odd.Values[0].Value, odd.Series[0].V[0] = math.NaN(), math.NaN()
-	trials := []*iotax.Trial{exampleTrial("r", 0), odd, {Run: "r", Target: "t", Seq: 2, Err: "x", Void: "y"}}
+	trials := []*iotax.Trial{exampleTrial("r", 0), odd, {Run: "r", Target: "t", Seq: 2, Err: "x", Discarded: "y"}}
 	var b bytes.Buffer
 	if err := WriteJSON(&b, run, each(trials...)); err != nil {
 		t.Fatal(err)

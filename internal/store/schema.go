@@ -61,7 +61,7 @@ func migrate(ctx context.Context, db *sql.DB, d migrant) error {
 	}
 	if version > newest {
 		return &iotax.Error{Op: "open store", On: on, Err: fmt.Errorf("made by a newer iotax: its schema is version %d, this iotax knows %d", version, newest),
-			Mend: "use the newer iotax, or another store: --store " + another}
+			Hint: "use the newer iotax, or another store: --store " + another}
 	}
 	return d.alone(ctx, db, func(prepare func(int) error) error {
 		version, err := d.version(ctx, db)

@@ -49,8 +49,8 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		if err != nil {
 			return err
 		}
-		fail := func(why, mend string) error {
-			return &iotax.Error{Op: "join run", On: part.ID, Err: errors.New(why), Mend: mend}
+		fail := func(why, hint string) error {
+			return &iotax.Error{Op: "join run", On: part.ID, Err: errors.New(why), Hint: hint}
 		}
 		switch {
 		case count == 0 && made == 0:
@@ -90,7 +90,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 const fewParts = 16
 
 func otherCount(id string, count int, p Part) error {
-	return &iotax.Error{Op: "join run", On: id, Err: fmt.Errorf("it is divided into %d shards, not %d", count, p.Count), Mend: "give every shard the same number of shards, or another --id"}
+	return &iotax.Error{Op: "join run", On: id, Err: fmt.Errorf("it is divided into %d shards, not %d", count, p.Count), Hint: "give every shard the same number of shards, or another --id"}
 }
 
 // dividedInto is how many shards the run is to have; 0 where none has begun.

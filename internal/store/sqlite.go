@@ -78,9 +78,9 @@ func (d *sqliteDriver) makeFile() error {
 			return d.explain("open", err)
 		}
 	case missing(dir):
-		return &iotax.Error{Op: "open store", On: d.path, Err: fmt.Errorf("the directory %s does not exist", dir), Mend: "name another file: --store PATH; or make the directory: mkdir -p " + iotax.Quote(dir)}
+		return &iotax.Error{Op: "open store", On: d.path, Err: fmt.Errorf("the directory %s does not exist", dir), Hint: "name another file: --store PATH; or make the directory: mkdir -p " + iotax.Quote(dir)}
 	case d.existing && missing(d.path):
-		return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file does not exist"), Mend: "name another file: --store PATH; `iotax run` and `iotax import` make one"}
+		return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file does not exist"), Hint: "name another file: --store PATH; `iotax run` and `iotax import` make one"}
 	}
 	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -106,7 +106,7 @@ func missing(path string) bool {
 const magic = "SQLite format 3\x00"
 
 func (d *sqliteDriver) notADatabase() error {
-	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Mend: "name another file: --store PATH"}
+	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Hint: "name another file: --store PATH"}
 }
 
 // alone: goose has no lock for SQLite, and two processes may start on a fresh store together. A lock
@@ -143,7 +143,7 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 		return 0, err
 	}
 	if id != applicationID && (id != 0 || version != 0 || tables != 0) {
-		return 0, &iotax.Error{Op: "open store", On: d.path, Err: errors.New("it is a database of another program"), Mend: "name another file: --store PATH"}
+		return 0, &iotax.Error{Op: "open store", On: d.path, Err: errors.New("it is a database of another program"), Hint: "name another file: --store PATH"}
 	}
 	return version, nil
 }
@@ -178,7 +178,7 @@ func (d *sqliteDriver) runner(column string) string {
 }
 
 func (d *sqliteDriver) locked(op string) error {
-	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Mend: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
+	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Hint: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }
 
 func (d *sqliteDriver) explain(op string, err error) error {
@@ -194,43 +194,43 @@ func (d *sqliteDriver) explain(op string, err error) error {
 	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		out.Err = fmt.Errorf("another process keeps it locked for longer than %s", patience)
-		out.Mend = "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), " + elsewhere
+		out.Hint = "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), " + elsewhere
 	case sqlite3.SQLITE_FULL:
 		out.Err = errors.New("the disk is full")
-		out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+		out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 	case sqlite3.SQLITE_IOERR:
-		out.Mend = "`dmesg` may tell of a failing disk; " + elsewhere[len("or "):]
+		out.Hint = "`dmesg` may tell of a failing disk; " + elsewhere[len("or "):]
 		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // the file that the processes share does not fit
 			out.Err = errors.New("the disk is full")
-			out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+			out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 		}
 	case sqlite3.SQLITE_READONLY:
 		out.Err = errors.New("it cannot be written")
-		out.Mend = "allow writing to the file and its directory, " + elsewhere
+		out.Hint = "allow writing to the file and its directory, " + elsewhere
 	case sqlite3.SQLITE_NOTADB:
 		return d.notADatabase()
 	case sqlite3.SQLITE_CORRUPT:
 		out.Err = fmt.Errorf("the file is damaged (%w)", err)
-		out.Mend = "save a copy; `sqlite3 " + iotax.Quote(d.path) + " .recover` prints what can be read; then move the file away to begin a new store"
+		out.Hint = "save a copy; `sqlite3 " + iotax.Quote(d.path) + " .recover` prints what can be read; then move the file away to begin a new store"
 	case sqlite3.SQLITE_CANTOPEN:
-		out.Mend = "check the permissions of " + filepath.Dir(d.path) + ", " + elsewhere
+		out.Hint = "check the permissions of " + filepath.Dir(d.path) + ", " + elsewhere
 	case sqlite3.SQLITE_CONSTRAINT:
 		if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
 			out.Err = errors.New("it is there already")
-			out.Mend = "does another iotax resume the same run?"
+			out.Hint = "does another iotax resume the same run?"
 		}
 	}
 	var path *fs.PathError
 	switch {
 	case code >= 0:
 	case errors.Is(err, syscall.ENOSPC):
-		out.Mend = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
+		out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		out.Mend = "allow writing to the file and its directory, " + elsewhere
+		out.Hint = "allow writing to the file and its directory, " + elsewhere
 	case errors.Is(err, syscall.EISDIR):
-		out.Mend = "name a file: --store " + iotax.Quote(filepath.Join(d.path, "iotax.db"))
+		out.Hint = "name a file: --store " + iotax.Quote(filepath.Join(d.path, "iotax.db"))
 	case errors.As(err, &path):
-		out.Mend = "name another file: --store PATH"
+		out.Hint = "name another file: --store PATH"
 	}
 	return out
 }

@@ -128,7 +128,7 @@ func Default() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", &iotax.Error{Op: "find the store", Err: err, Mend: "name one with --store PATH"}
+		return "", &iotax.Error{Op: "find the store", Err: err, Hint: "name one with --store PATH"}
 	}
 	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
 }
@@ -156,11 +156,11 @@ func locate(url string) (string, error) {
 		case "sqlite", "file":
 			path = rest
 		default: // the address is not repeated: it may carry a password
-			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Mend: "use a path, sqlite://PATH or postgres://USER@HOST/DATABASE"}
+			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Hint: "use a path, sqlite://PATH or postgres://USER@HOST/DATABASE"}
 		}
 	}
 	if path == "" {
-		return "", &iotax.Error{Op: "open store", On: url, Err: errors.New("the path is empty"), Mend: "use sqlite:///absolute/path or sqlite://relative/path"}
+		return "", &iotax.Error{Op: "open store", On: url, Err: errors.New("the path is empty"), Hint: "use sqlite:///absolute/path or sqlite://relative/path"}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -305,7 +305,7 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 }
 
 func (s *Store) gone(id string) error {
-	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Mend: "`iotax list` shows the runs; another store is named with --store"}
+	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Hint: "`iotax list` shows the runs; another store is named with --store"}
 }
 
 // Append adds one finished trial, whole or not at all. When it returns nil, the trial survives a
@@ -341,10 +341,10 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		}
 		var id int64
 		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns,
-				length_ns, cold, started, took_ns, labels, facts, findings, err, void)
+				length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
 			t.Run, t.Seq, t.Block, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
-			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], s.drv.text(t.Err), s.drv.text(t.Void)).Scan(&id)
+			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], s.drv.text(t.Err), s.drv.text(t.Discarded)).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -495,7 +495,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 type Tally struct {
 	Trials int `json:"trials"` // all of them
 	Failed int `json:"failed"` // those with an error
-	Void   int `json:"void"`   // those that do not count, the failed ones not among them
+	Discarded   int `json:"discarded"`   // those that do not count, the failed ones not among them
 }
 
 // Tallies counts the trials of every run that has any.
@@ -510,7 +510,7 @@ func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
 
 func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[string]Tally, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
-		sum(CASE WHEN err = '' AND void <> '' THEN 1 ELSE 0 END) FROM trials`+where+` GROUP BY run`, args...)
+		sum(CASE WHEN err = '' AND discarded <> '' THEN 1 ELSE 0 END) FROM trials`+where+` GROUP BY run`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -519,7 +519,7 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 	for rows.Next() {
 		var id string
 		var t Tally
-		if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Void); err != nil {
+		if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Discarded); err != nil {
 			return nil, err
 		}
 		tallies[id] = t
@@ -551,7 +551,7 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
 	if ref == "" {
-		return "", &iotax.Error{Op: "find run", Err: errors.New("its name is empty"), Mend: "name a run that `iotax list` shows, or latest"}
+		return "", &iotax.Error{Op: "find run", Err: errors.New("its name is empty"), Hint: "name a run that `iotax list` shows, or latest"}
 	}
 	if ref == "latest" || ref == "newest" {
 		empty := "CASE WHEN EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id) THEN 0 ELSE 1 END, "
@@ -560,7 +560,7 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 		}
 		err := tx.QueryRowContext(ctx, `SELECT id FROM runs ORDER BY `+empty+`started DESC, id DESC LIMIT 1`).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
-			return "", &iotax.Error{Op: "find run", On: "latest", Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Mend: "make one with `iotax run`, or name another store with --store"}
+			return "", &iotax.Error{Op: "find run", On: "latest", Err: fmt.Errorf("%w: there is no run in %s", ErrNotFound, s.on), Hint: "make one with `iotax run`, or name another store with --store"}
 		}
 		return id, err
 	}
@@ -591,7 +591,7 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	if len(lines) > most {
 		lines = append(lines[:most], "…")
 	}
-	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Mend: "give more of the id"}
+	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Hint: "give more of the id"}
 }
 
 // Depth says how much of a trial is read. Raw output is read by Raw alone.
@@ -679,7 +679,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 		histograms = "m.histograms"
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT t.id, t.seq, t.block, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold,
-			t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.void, m.vals, `+histograms+`
+			t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded, m.vals, `+histograms+`
 		FROM trials t JOIN measured m ON m.trial = t.id
 		WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, run, last, size, workload)
 	if err != nil {
@@ -694,7 +694,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 		var texts [3]sql.RawBytes
 		var vals, packed sql.RawBytes
 		if err := rows.Scan(&id, &t.Seq, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold,
-			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Void, &vals, &packed); err != nil {
+			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Discarded, &vals, &packed); err != nil {
 			return nil, spot{run, t.Seq}.scanned(err)
 		}
 		at := spot{run, t.Seq}
@@ -850,7 +850,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 		err = tx.QueryRowContext(ctx, `SELECT b.data FROM trials t LEFT JOIN blobs b ON b.trial = t.id AND b.kind = $3
 			WHERE t.run = $1 AND t.seq = $2`, id, seq, kindRaw).Scan(&data)
 		if errors.Is(err, sql.ErrNoRows) {
-			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq, id), Err: ErrNotFound, Mend: fmt.Sprintf("`iotax show %s` lists its trials", id)}
+			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq, id), Err: ErrNotFound, Hint: fmt.Sprintf("`iotax show %s` lists its trials", id)}
 		}
 		if err != nil || data == nil {
 			return err

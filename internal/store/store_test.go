@@ -96,14 +96,14 @@ func testRoundTrip(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	trials := []*iotax.Trial{exampleTrial(want.ID, 0), exampleTrial(want.ID, 1), exampleTrial(want.ID, 2)}
-	trials[1] = &iotax.Trial{Run: want.ID, Target: "9p", Workload: "w", Seq: 1, Err: "fio: exit status 1", Void: "fio failed"}
+	trials[1] = &iotax.Trial{Run: want.ID, Target: "9p", Workload: "w", Seq: 1, Err: "fio: exit status 1", Discarded: "fio failed"}
 	odd := trials[2]
 	odd.Values = append(odd.Values, iotax.Value{Name: "nan", Value: math.NaN()}, iotax.Value{Name: "inf", Value: math.Inf(1)},
 		iotax.Value{Name: "tiny", Value: 5e-324}, iotax.Value{Name: "big", Value: math.MaxFloat64},
 		iotax.Value{Name: "inf", Value: 1, Unit: "s", Better: iotax.Down})
 	odd.Series[0].V[3] = math.NaN()
 	odd.Facts = map[string]string{"odd": "a\x00b\n\"'; DROP TABLE trials; --", "ünï": "日本"}
-	odd.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "0.1", Mend: "m", File: "f", Line: 1, Column: 2}}
+	odd.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "0.1", Hint: "m", File: "f", Line: 1, Column: 2}}
 	odd.Raw = make([]byte, 3<<20)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range odd.Raw {
@@ -259,7 +259,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		if _, err := db.Exec(`INSERT INTO runs (id, name, version, plan, seed, status, baseline, precision, margin, environment, targets, workloads, findings)
 			VALUES ('old', 'n', 'v', x'', '1', 'done', 'b', 0.05, 0.05, 'null', 'null', 'null', 'null');
-			INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, took_ns, labels, facts, findings, err, void)
+			INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, took_ns, labels, facts, findings, err, discarded)
 			VALUES ('old', 0, 0, 't', 'w', '1', 0, 0, 1, 0, 'null', 'null', 'null', '', '')`); err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +370,7 @@ func testLookup(t *testing.T, url string) {
 	}
 	for _, ref := range []string{"9", "%", "_", "251121-014633-7k33", "' OR 1=1 --"} {
 		_, err := s.Get(ctx, ref)
-		if e := (*iotax.Error)(nil); !errors.Is(err, ErrNotFound) || !errors.As(err, &e) || e.Mend == "" {
+		if e := (*iotax.Error)(nil); !errors.Is(err, ErrNotFound) || !errors.As(err, &e) || e.Hint == "" {
 			t.Errorf("Get(%q): %v", ref, err)
 		}
 	}
@@ -605,7 +605,7 @@ func TestLocate(t *testing.T) {
 	}
 	for _, url := range []string{"mysql://u:secret@db/x", "sqlite://"} {
 		_, err := locate(url)
-		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" || strings.Contains(err.Error(), "secret") {
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Hint == "" || strings.Contains(err.Error(), "secret") {
 			t.Errorf("locate(%q): %v", url, err)
 		}
 	}
@@ -630,7 +630,7 @@ func TestMistypedStore(t *testing.T) {
 		{Open, filepath.Join(dir, "sub", "x.db"), "the directory " + filepath.Join(dir, "sub") + " does not exist"},
 	} {
 		_, err := c.open(t.Context(), c.url)
-		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" || !strings.Contains(err.Error(), c.says) {
+		if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Hint == "" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.url, err, c.says)
 		}
 	}

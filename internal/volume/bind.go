@@ -37,7 +37,7 @@ func (s *MountSpec) Stands() bool { return s.Type == "bind" }
 // Validate refuses a target to lie on where there is none.
 func (s *MountSpec) Validate() error {
 	if s.OfTarget != "" && !s.Stands() {
-		return &plan.FieldError{Field: "of", Msg: "is for type bind", Mend: "leave it out"}
+		return &plan.FieldError{Field: "of", Msg: "is for type bind", Hint: "leave it out"}
 	}
 	return oneOf("type", s.Type, "bind", "volume", "tmpfs")
 }
@@ -64,7 +64,7 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 	m.path = dir + "/bind-" + e.ID
 	m.made.push(func(ctx context.Context) error {
 		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in bind-?*) rm -rf -- "$1";; *) exit 41;; esac`, m.path); err != nil {
-			return &iotax.Error{Op: "remove bind mount", On: m.path, Err: said(err), Mend: "remove it by hand"}
+			return &iotax.Error{Op: "remove bind mount", On: m.path, Err: said(err), Hint: "remove it by hand"}
 		}
 		return nil
 	})

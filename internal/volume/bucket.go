@@ -78,8 +78,8 @@ func (s *BucketSpec) Tools() []string {
 // Validate refuses what is no bucket, and secrets in a plan.
 func (s *BucketSpec) Validate() error {
 	errs := []error{oneOf("server", s.Server, "versitygw", "minio"), oneOf("style", s.Style, "auto", "path", "virtual"), checkAddress(s.Address, s.Port)}
-	refuse := func(field, msg, mend string) {
-		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	refuse := func(field, msg, hint string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	if s.Path != "" {
 		errs = append(errs, checkPath("directory", s.Path))
@@ -96,16 +96,16 @@ func (s *BucketSpec) Validate() error {
 		refuse("url", "a bucket that exists is served by nobody here", "leave from, replicas, path, program and tls out, or leave url out")
 	}
 	u, err := url.Parse(s.URL)
-	const mend = "as in https://s3.example:9000/bucket"
+	const hint = "as in https://s3.example:9000/bucket"
 	switch {
 	case err != nil:
-		refuse("url", "it is no URL", mend) // the parser's own words would quote a password
+		refuse("url", "it is no URL", hint) // the parser's own words would quote a password
 	case u.User != nil:
 		refuse("url", "keys do not belong in a plan: it is stored and shown", "put them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or name a file with credentials:")
 	case u.Scheme != "http" && u.Scheme != "https":
-		refuse("url", fmt.Sprintf("%q is neither http nor https", u.Scheme), mend)
+		refuse("url", fmt.Sprintf("%q is neither http nor https", u.Scheme), hint)
 	case u.Host == "" || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" || strings.Contains(strings.Trim(u.Path, "/"), "/"):
-		refuse("url", "it does not name one bucket of a host", mend)
+		refuse("url", "it does not name one bucket of a host", hint)
 	}
 	return errors.Join(errs...)
 }
@@ -204,8 +204,8 @@ type ownStore struct {
 
 func (b *bucket) start(ctx context.Context, address string) (own ownStore, err error) {
 	s, m := b.spec, b.env.Server
-	fail := func(err error, mend string) (ownStore, error) {
-		return own, &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", s.Server, m), Err: err, Mend: mend}
+	fail := func(err error, hint string) (ownStore, error) {
+		return own, &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", s.Server, m), Err: err, Hint: hint}
 	}
 	program := s.Program
 	if program == "" {
@@ -325,7 +325,7 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 		return path, nil
 	}
 	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
-		Mend: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
+		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
 // certificate makes a certificate for an address that is its own authority.

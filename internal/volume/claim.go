@@ -32,7 +32,7 @@ var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
 
 // Validate finds what no cluster would take.
 func (s *ClaimSpec) Validate() error {
-	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Class != "" && (len(s.Class) > 253 || !className.MatchString(s.Class)):
 		return bad("class", fmt.Sprintf("%q is no name of a storage class", s.Class), "kubectl get storageclass lists them")

@@ -119,7 +119,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	op, on := "use block device", d.path
 	var none iotax.Place
 	if !filepath.IsAbs(d.path) && !strings.HasPrefix(d.path, "/") {
-		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the path is relative"), Mend: "write it in full, as in /dev/nvme0n1"}
+		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the path is relative"), Hint: "write it in full, as in /dev/nvme0n1"}
 	}
 	script := surveyDevice
 	if d.destroy && !alone(m) {
@@ -128,18 +128,18 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	out, err := sh(ctx, m, quick, script, d.path)
 	if exit(err) == 45 {
 		e := distrusted("overwrite block device", on, err)
-		e.Mend = "name the device itself, as in /dev/nvme0n1"
+		e.Hint = "name the device itself, as in /dev/nvme0n1"
 		return none, e
 	}
 	if err != nil {
 		e := &iotax.Error{Op: op, On: on, Err: said(err)}
 		switch exit(err) {
 		case 41:
-			e.Mend = "list the devices of that machine: lsblk -p"
+			e.Hint = "list the devices of that machine: lsblk -p"
 		case 42:
-			e.Mend = "name a block device (lsblk -p), or write dir: for a directory"
+			e.Hint = "name a block device (lsblk -p), or write dir: for a directory"
 		case 44:
-			e.Mend = "run as root, or as a member of the group that may read it (usually disk)"
+			e.Hint = "run as root, or as a member of the group that may read it (usually disk)"
 		}
 		return none, e
 	}
@@ -156,7 +156,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	}
 	if size <= 0 {
 		// fio reads such a device with 0 IOPS and no error.
-		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("its size is 0: nothing is connected to it"), Mend: "connect it first (nbd-client, losetup, insert the medium)"}
+		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("its size is 0: nothing is connected to it"), Hint: "connect it first (nbd-client, losetup, insert the medium)"}
 	}
 	p := iotax.Place{Kind: iotax.PlaceDevice, Path: found["path"], ReadOnly: true,
 		Facts: facts(ctx, m, found["path"])}
@@ -183,7 +183,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 	local := iotax.IsLocal(m)
 	b, err := inspect(ctx, m, p.Path, local && isHeld(p.Path))
 	if err == nil && b.path != p.Path { // the name was turned to another while it was looked at
-		err = &iotax.Error{Op: "overwrite block device", On: p.Path, Err: fmt.Errorf("it has become another: %s", b), Mend: "look at what happened to it, and begin anew"}
+		err = &iotax.Error{Op: "overwrite block device", On: p.Path, Err: fmt.Errorf("it has become another: %s", b), Hint: "look at what happened to it, and begin anew"}
 	}
 	if err == nil && len(b.inUse)+len(b.busy) == 0 { // else it is refused without reading it
 		err = b.ownLook(ctx, m)
@@ -196,7 +196,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 	}
 	if local {
 		if err := hold(b.path); err != nil {
-			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: err, Mend: "name a device that nothing uses; iotax takes nothing out of use"}
+			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: err, Hint: "name a device that nothing uses; iotax takes nothing out of use"}
 		}
 		d.held = b.path
 	}
@@ -211,7 +211,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 		case err != nil:
 			return err
 		case now.number != b.number || now.size != b.size || now.serial != b.serial:
-			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: fmt.Errorf("it has become another: %s, and it was %s", now, b), Mend: "look at what happened to it, and begin anew"}
+			return &iotax.Error{Op: "overwrite block device", On: b.path, Err: fmt.Errorf("it has become another: %s, and it was %s", now, b), Hint: "look at what happened to it, and begin anew"}
 		case !now.looked:
 			err = now.ownLook(ctx, m)
 		}

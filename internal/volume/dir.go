@@ -35,7 +35,7 @@ func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
 // checkPath refuses what cannot be meant as a path.
 func checkPath(what, path string) error {
-	fail := func(msg, mend string) error { return &plan.FieldError{Field: "path", Msg: msg, Mend: mend} }
+	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
 	switch {
 	case path == "":
 		return fail("no "+what+" is given", "name one, as in /var/tmp")
@@ -184,7 +184,7 @@ const (
 // distrusted is what the status 45 means.
 func distrusted(op, on string, err error) *iotax.Error {
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", said(err)),
-		Mend: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
+		Hint: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
 }
 
 // trust is the part of a script for m that asks for trust, or "" where that is not needed.
@@ -294,10 +294,10 @@ func (s survey) enough(op, on string, need int64) error {
 	}
 	if need == 0 {
 		return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("the file system is full: %s free, %s are kept in reserve", bytesText(s.free), bytesText(iotax.Reserve(s.size))),
-			Mend: "free some space, or use another directory"}
+			Hint: "free some space, or use another directory"}
 	}
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("not enough space: the test needs %s and leaves %s in reserve, %s are free",
-		bytesText(need), bytesText(iotax.Reserve(s.size)), bytesText(s.free)), Mend: "free some space, use another directory, or a smaller --size"}
+		bytesText(need), bytesText(iotax.Reserve(s.size)), bytesText(s.free)), Hint: "free some space, use another directory, or a smaller --size"}
 }
 
 // bytesText writes a number of bytes with a binary unit.
@@ -321,7 +321,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		want = strings.ReplaceAll(want, `\`, "/")
 	} else if !filepath.IsAbs(want) && !strings.HasPrefix(want, "/") {
 		if !iotax.IsLocal(m) {
-			return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a relative path means nothing on %v", m), Mend: "write the path in full, from /"}
+			return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a relative path means nothing on %v", m), Hint: "write the path in full, from /"}
 		}
 		abs, err := filepath.Abs(want)
 		if err != nil {
@@ -336,30 +336,30 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	case exit(err) == 45:
 		return none, distrusted(op, on, err)
 	case exit(err) == 44:
-		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "use another directory"}
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Hint: "use another directory"}
 	case exit(err) == 41:
-		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "name a directory"}
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Hint: "name a directory"}
 	case exit(err) == 42:
-		return none, &iotax.Error{Op: op, On: on, Err: said(err), Mend: "run as a user who may enter it, or use another directory"}
+		return none, &iotax.Error{Op: op, On: on, Err: said(err), Hint: "run as a user who may enter it, or use another directory"}
 	case err != nil:
 		return none, &iotax.Error{Op: op, On: on, Err: err}
 	}
 	s := parseSurvey(out)
 	if s.real == "" {
-		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%v did not say where it lies", m), Mend: "check that sh, cd and pwd work there"}
+		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%v did not say where it lies", m), Hint: "check that sh, cd and pwd work there"}
 	}
 	if s.real == "/" && len(s.missing) == 0 {
-		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Mend: "name a directory for the test, as in /var/tmp"}
+		return none, &iotax.Error{Op: op, On: on, Err: errors.New("this is /, which is never used"), Hint: "name a directory for the test, as in /var/tmp"}
 	}
 	if d.users && len(s.missing) == 0 && s.isHome() {
 		return none, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("%s is a home directory, which is not used itself", s.real),
-			Mend: "name a directory inside it, as in " + iotax.Quote(s.real+"/iotax,create=true")}
+			Hint: "name a directory inside it, as in " + iotax.Quote(s.real+"/iotax,create=true")}
 	}
 	fs, known := probe.MountOf(s.mounts, s.real)
 	if known {
 		on = fmt.Sprintf("%s (%s on %s)", d.want, fs.Type, fs.Point)
 		if pseudo(fs) {
-			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Mend: "use another directory, as in /var/tmp"}
+			return none, &iotax.Error{Op: op, On: on, Err: errors.New("this file system holds no files of users"), Hint: "use another directory, as in /var/tmp"}
 		}
 	}
 	if d.users && !d.create && len(s.missing) > 0 {
@@ -368,12 +368,12 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			why = fmt.Errorf("%s does not exist", s.missing[0])
 		}
 		return none, &iotax.Error{Op: op, On: on, Err: why,
-			Mend: "check the path; to have it made: create: true beside it in the plan, or create=true behind it on the command line (dir:/data,create=true)"}
+			Hint: "check the path; to have it made: create: true beside it in the plan, or create=true behind it on the command line (dir:/data,create=true)"}
 	}
 	if known {
 		if d.users && !d.network && networked(fs) {
 			return none, &iotax.Error{Op: op, On: on, Err: errors.New("it lies on a network file system, whose server others may use too"),
-				Mend: "if that is meant: network: true beside it in the plan, or as in dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}
+				Hint: "if that is meant: network: true beside it in the plan, or as in dir:" + d.want + ",network=true on the command line; else name a directory on a disk"}
 		}
 		if fs.ReadOnly() {
 			return none, readOnly(op, on, fs.Point)
@@ -395,7 +395,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	d.undo.push(func(ctx context.Context) error {
 		_, err := sh(ctx, m, slow, d.trust(m, trustParent)+removeDir, append([]string{path, marker, word}, made...)...)
 		if err != nil {
-			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", path, m), Err: said(err), Mend: "look at it, and remove it by hand"}
+			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", path, m), Err: said(err), Hint: "look at it, and remove it by hand"}
 		}
 		return nil
 	})
@@ -407,13 +407,13 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		case says(err, "read-only"):
 			e = readOnly(op, on, fs.Point)
 		case says(err, "no space", "quota"):
-			e.Mend = "free some space, or use another directory"
+			e.Hint = "free some space, or use another directory"
 		case says(err, "permission", "not permitted"):
-			e.Mend = "run as a user who may write there, or use another directory"
+			e.Hint = "run as a user who may write there, or use another directory"
 		case says(err, "not supported"):
-			e.Mend = "use a directory on a file system with the usual file modes and attributes"
+			e.Hint = "use a directory on a file system with the usual file modes and attributes"
 		default:
-			e.Mend = "use another directory"
+			e.Hint = "use another directory"
 		}
 		return none, e
 	}
@@ -433,7 +433,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			}
 			if exit(err) == 41 {
 				return &iotax.Error{Op: "write in", On: fmt.Sprintf("%s on %v", path, m), Err: errors.New("it is no longer the directory that was made there"),
-					Mend: "look at who put something else in its place, and name a directory in which nobody else may write"}
+					Hint: "look at who put something else in its place, and name a directory in which nobody else may write"}
 			}
 			return err
 		}
@@ -461,9 +461,9 @@ func facts(ctx context.Context, m iotax.Machine, path string) map[string]string 
 }
 
 func readOnly(op, on, point string) *iotax.Error {
-	e := &iotax.Error{Op: op, On: on, Err: errors.New("the file system is mounted read-only"), Mend: "use another directory"}
+	e := &iotax.Error{Op: op, On: on, Err: errors.New("the file system is mounted read-only"), Hint: "use another directory"}
 	if point != "" {
-		e.Mend = "use another directory, or make it writable: mount -o remount,rw " + iotax.Quote(point)
+		e.Hint = "use another directory, or make it writable: mount -o remount,rw " + iotax.Quote(point)
 	}
 	return e
 }

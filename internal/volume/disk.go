@@ -69,8 +69,8 @@ func (s *DiskSpec) Validate() error {
 		oneOf("preallocation", s.Preallocation, "off", "metadata", "falloc", "full"),
 		oneOf("filesystem", s.Filesystem, "ext4", "squashfs", "erofs", "none"),
 	}
-	refuse := func(field, msg, mend string) {
-		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	refuse := func(field, msg, hint string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	if s.AIO == "native" && !s.direct() {
 		refuse("aio", "native needs O_DIRECT, which cache: "+s.Cache+" does not use", "use cache: none or directsync, or aio: threads or io_uring")
@@ -130,10 +130,10 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	}
 	if e.Of.Kind != iotax.PlaceDir || !strings.HasPrefix(e.Of.Path, "/") {
 		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is not a directory of the host"),
-			Mend: "let of: name a target of the host with dir:"}
+			Hint: "let of: name a target of the host with dir:"}
 	}
 	if e.Of.ReadOnly {
-		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is read-only"), Mend: "let of: name a directory that can be written"}
+		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is read-only"), Hint: "let of: name a directory that can be written"}
 	}
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
@@ -189,7 +189,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	on := d.image
 	if d.size < e.Need {
 		return nil, &iotax.Error{Op: "make disk", On: on, Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(d.size), bytesText(e.Need)),
-			Mend: "leave size out, or give at least " + bytesText(diskSize(e.Need))}
+			Hint: "leave size out, or give at least " + bytesText(diskSize(e.Need))}
 	}
 	if s.Preallocation != "off" && s.Preallocation != "metadata" || s.Filesystem == "none" {
 		out, err := sh(ctx, e.Host, quick, surveyDir, dir)
@@ -209,7 +209,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	remove := func(path string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if _, err := sh(ctx, e.Host, slow, `rm -f -- "$1"`, path); err != nil {
-				return &iotax.Error{Op: "remove disk", On: path, Err: said(err), Mend: "remove it by hand"}
+				return &iotax.Error{Op: "remove disk", On: path, Err: said(err), Hint: "remove it by hand"}
 			}
 			return nil
 		}
@@ -221,11 +221,11 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 		x := &iotax.Error{Op: "make disk", On: on, Err: said(err)}
 		switch {
 		case says(err, "no space", "quota"):
-			x.Mend = "free some space, or give a smaller size"
+			x.Hint = "free some space, or give a smaller size"
 		case exit(err) == 127:
-			x.Mend = "install qemu-img (Debian: qemu-utils)"
+			x.Hint = "install qemu-img (Debian: qemu-utils)"
 		case exit(err) == 41:
-			x.Mend = "another run uses this directory, or left the file: remove it"
+			x.Hint = "another run uses this directory, or left the file: remove it"
 		}
 		return x
 	}
@@ -275,7 +275,7 @@ func (d *disk) tryDirect(ctx context.Context) error {
 	}
 	if _, err := sh(ctx, d.env.Host, quick, tryDirect, d.image); says(err, "invalid argument") && !says(err, "iflag", "unknown operand") {
 		return &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("cache=%s needs O_DIRECT, which the file system there refuses", d.spec.Cache),
-			Mend: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
+			Hint: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (d *disk) find(ctx context.Context, m iotax.Machine) (name string, err erro
 				cause = fmt.Errorf("its size is still 0 after %v", appear)
 			}
 			return "", &iotax.Error{Op: op, On: on, Err: cause,
-				Mend: "check that the guest's kernel has a driver for " + d.spec.Bus + " (" + drivers[d.spec.Bus] + ")"}
+				Hint: "check that the guest's kernel has a driver for " + d.spec.Bus + " (" + drivers[d.spec.Bus] + ")"}
 		}
 		select {
 		case <-ctx.Done():
@@ -382,9 +382,9 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 			e := &iotax.Error{Op: "make ext4", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}
 			switch exit(err) {
 			case 40:
-				e.Mend = "let the guest's user be root, or give it sudo without a password"
+				e.Hint = "let the guest's user be root, or give it sudo without a password"
 			case 41:
-				e.Mend = "install e2fsprogs in the guest's image, or use filesystem: none"
+				e.Hint = "install e2fsprogs in the guest's image, or use filesystem: none"
 			}
 			return none, e
 		}

@@ -31,9 +31,9 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	case server == m || !known && iotax.IsLocal(server) && iotax.IsLocal(m) && !alike:
 		return "127.0.0.1", nil
 	case !known:
-		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("its address is not known to %v", m), Mend: "write address: and where it is reached"}
+		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("its address is not known to %v", m), Hint: "write address: and where it is reached"}
 	case iotax.IsLocal(server) && (!alike || !iotax.IsLocal(m)):
-		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("a node of a lab is reached only from nodes of the same lab, and %v is none", m), Mend: "put the target on a node"}
+		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("a node of a lab is reached only from nodes of the same lab, and %v is none", m), Hint: "put the target on a node"}
 	}
 	if alike && s.Address() == u.Address() {
 		return "127.0.0.1", nil
@@ -112,7 +112,7 @@ func (s *server) death(what string) []iotax.Finding {
 	if s == nil || s.alive() || s.stopped {
 		return nil
 	}
-	return []iotax.Finding{{Rule: "server-died", Severity: iotax.Invalid, Evidence: fmt.Sprintf("%s on %v: %v", what, s.host, s.ended()), Mend: "look at what ended it, and measure again"}}
+	return []iotax.Finding{{Rule: "server-died", Severity: iotax.Invalid, Evidence: fmt.Sprintf("%s on %v: %v", what, s.host, s.ended()), Hint: "look at what ended it, and measure again"}}
 }
 
 // has reports whether program is on m, and refuses with how to get it.
@@ -121,7 +121,7 @@ func has(ctx context.Context, m iotax.Machine, op, program, pkg string) error {
 		if exit(err) < 0 {
 			return &iotax.Error{Op: op, On: m.String(), Err: err}
 		}
-		return &iotax.Error{Op: op, On: m.String(), Err: fmt.Errorf("%s is not installed there", program), Mend: "apt install " + pkg + " on " + m.String()}
+		return &iotax.Error{Op: op, On: m.String(), Err: fmt.Errorf("%s is not installed there", program), Hint: "apt install " + pkg + " on " + m.String()}
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func TestNBD(t *testing.T) {
 			server      iotax.Machine
 			m           iotax.Machine
 			change      func(*NBDSpec)
-			cause, mend string
+			cause, hint string
 		}{
 			{far, here, func(*NBDSpec) {}, "reached only from nodes", "put the target on a node"},
 			{near, near, func(s *NBDSpec) { s.Size = 1 << 20 }, "less than the 8 MiB", "8 MiB"},
@@ -225,7 +225,7 @@ func TestNBD(t *testing.T) {
 			if _, devices := os.Stat("/sys/block/nbd0"); err == nil && devices == nil {
 				continue // a kernel that has them
 			}
-			wantError(t, err, c.cause, c.mend)
+			wantError(t, err, c.cause, c.hint)
 			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 				t.Error(err)
 			}
@@ -505,7 +505,7 @@ esac
 		m           fake.Kernel
 		status      int
 		want        string // what nbd-client is told
-		cause, mend string
+		cause, hint string
 		since       string // the process that has attached it when it is to be detached, if another
 	}{
 		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
@@ -525,8 +525,8 @@ esac
 			t.Fatal(err)
 		}
 		p, err := v.Attach(t.Context(), c.m)
-		if c.mend != "" {
-			wantError(t, err, c.cause, c.mend)
+		if c.hint != "" {
+			wantError(t, err, c.cause, c.hint)
 		} else if err != nil || p.Kind != iotax.PlaceDevice || !strings.HasPrefix(p.Path, "/dev/nbd") || !p.ReadOnly || p.Facts["nbd.attach"] != "device" {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
@@ -571,7 +571,7 @@ func TestPathsOfServers(t *testing.T) {
 		server      iotax.Machine
 		path        string
 		network     bool
-		cause, mend string
+		cause, hint string
 	}{
 		{here, root, false, "which is never used", "/var/tmp"},
 		{here, home, false, "is a home directory", home + "/iotax"},
@@ -589,7 +589,7 @@ func TestPathsOfServers(t *testing.T) {
 			_, err = v.Attach(t.Context(), c.server)
 			switch {
 			case c.cause != "":
-				wantError(t, err, c.cause, c.mend)
+				wantError(t, err, c.cause, c.hint)
 			case err != nil && strings.Contains(err.Error(), "network file system"): // the servers themselves may not start
 				t.Errorf("%s: %v", kind, err)
 			}

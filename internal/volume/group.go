@@ -29,7 +29,7 @@ func (s *GroupSpec) Together() []string {
 // SetTogether takes the targets that the names stand for.
 func (s *GroupSpec) SetTogether(targets []string) error {
 	if s.Clients > len(targets) {
-		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d clients of %d targets", s.Clients, len(targets)), Mend: "name more targets under of:, or fewer clients"}
+		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d clients of %d targets", s.Clients, len(targets)), Hint: "name more targets under of:, or fewer clients"}
 	}
 	s.OfTargets = targets
 	return nil
@@ -44,10 +44,10 @@ func (s *GroupSpec) SetNoise([]string) {}
 // Validate wants a target at least.
 func (s *GroupSpec) Validate() error {
 	if len(s.OfTargets) == 0 {
-		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Mend: "of: [one, another]"}
+		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Hint: "of: [one, another]"}
 	}
 	if s.Clients < 0 {
-		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d is not a number of clients", s.Clients), Mend: "clients: [1, 2, 4]"}
+		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d is not a number of clients", s.Clients), Hint: "clients: [1, 2, 4]"}
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *NeighbourSpec) Together() []string { return []string{s.Victim} }
 // SetTogether takes the one target that the name stands for.
 func (s *NeighbourSpec) SetTogether(targets []string) error {
 	if len(targets) != 1 {
-		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Mend: "name one of them, or measure them as a group"}
+		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
 	}
 	s.Victim = targets[0]
 	return nil
@@ -82,11 +82,11 @@ func (s *NeighbourSpec) SetNoise(at []string) { s.At = at }
 // Validate wants all three.
 func (s *NeighbourSpec) Validate() error {
 	for _, f := range []struct {
-		key, mend string
+		key, hint string
 		missing   bool
 	}{{"of", "of: the target that is measured", s.Victim == ""}, {"noise", "noise: [the targets beside it]", len(s.At) == 0}, {"doing", "doing: the workload that they do", s.Doing == ""}} {
 		if f.missing {
-			return &plan.FieldError{Field: f.key, Msg: "it is missing", Mend: f.mend}
+			return &plan.FieldError{Field: f.key, Msg: "it is missing", Hint: f.hint}
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (b *blockDevice) refusal() error {
 	e := &iotax.Error{Op: "overwrite block device", On: b.path, Err: errors.New(strings.Join(all, "; "))}
 	switch {
 	case len(b.inUse)+len(b.busy) > 0:
-		e.Mend = "name a device that nothing uses; iotax takes nothing out of use"
+		e.Hint = "name a device that nothing uses; iotax takes nothing out of use"
 	default:
 		var erase []string
 		if len(b.onIt) > 0 {
@@ -61,7 +61,7 @@ func (b *blockDevice) refusal() error {
 		if len(b.traces) > 0 {
 			erase = append(erase, eraseTraces(b.path, b.traces))
 		}
-		e.Mend = "name an empty device; if nothing on this one is needed, remove the signatures yourself: " + strings.Join(erase, "; ")
+		e.Hint = "name an empty device; if nothing on this one is needed, remove the signatures yourself: " + strings.Join(erase, "; ")
 	}
 	return e
 }
@@ -197,17 +197,17 @@ func inspect(ctx context.Context, m iotax.Machine, path string, held bool) (*blo
 			e := &iotax.Error{Op: "look at block device", On: path, Err: said(err)}
 			switch exit(err) {
 			case 40:
-				e.Mend = "run as root: who uses a device, and what is on it, only root can tell"
+				e.Hint = "run as root: who uses a device, and what is on it, only root can tell"
 			case 41:
-				e.Mend = "list the devices of that machine: lsblk -p"
+				e.Hint = "list the devices of that machine: lsblk -p"
 			case 42:
-				e.Mend = "name a block device: lsblk -p"
+				e.Hint = "name a block device: lsblk -p"
 			case 46:
-				e.Mend = "see what wipefs says of it, as root: wipefs --no-act " + iotax.Quote(path) + "; iotax overwrites nothing of which it does not know what is on it"
+				e.Hint = "see what wipefs says of it, as root: wipefs --no-act " + iotax.Quote(path) + "; iotax overwrites nothing of which it does not know what is on it"
 			case 47:
-				e.Mend = "give the device up on the machine itself, and not in a container there"
+				e.Hint = "give the device up on the machine itself, and not in a container there"
 			case 45:
-				e.Mend = "block devices can be written on Linux, with /sys mounted"
+				e.Hint = "block devices can be written on Linux, with /sys mounted"
 			}
 			return nil, e
 		}
@@ -215,7 +215,7 @@ func inspect(ctx context.Context, m iotax.Machine, path string, held bool) (*blo
 		if err != nil {
 			e := &iotax.Error{Op: "look at block device", On: path, Err: err}
 			if errors.Is(err, errOpenUnseen) {
-				e.Mend = "see what fails over there, as root: find /proc/self/fd -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} +"
+				e.Hint = "see what fails over there, as root: find /proc/self/fd -type l -exec env LC_ALL=C stat -L -c '%n %t %T %d:%i %F' {} +"
 			}
 			return nil, e
 		}

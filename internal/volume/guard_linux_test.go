@@ -108,7 +108,7 @@ func TestGuard(t *testing.T) {
 			}
 			for how, path := range through {
 				_, err := giveUp(t, here, path)
-				if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.want)) || !strings.Contains(err.Error(), "mend: ") {
+				if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.want)) || !strings.Contains(err.Error(), "hint: ") {
 					t.Errorf("through %s: got %v\nwant a refusal that says %q", how, err, c.want)
 				}
 			}

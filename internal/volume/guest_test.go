@@ -198,7 +198,7 @@ func lacks(t *testing.T, of iotax.Place, m iotax.Machine) {
 	for _, c := range []struct {
 		kind        string
 		spec        any
-		cause, mend string
+		cause, hint string
 	}{
 		{"disk", diskSpec(func(*DiskSpec) {}), "the guest sees: ", "virtio_blk"},
 		{"share", shareSpec(func(*ShareSpec) {}), "", "daemon"},
@@ -209,7 +209,7 @@ func lacks(t *testing.T, of iotax.Place, m iotax.Machine) {
 			t.Fatal(err)
 		}
 		_, err = v.Attach(t.Context(), m)
-		wantError(t, err, c.cause, c.mend)
+		wantError(t, err, c.cause, c.hint)
 		if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 			t.Error(err)
 		}

@@ -36,15 +36,15 @@ func (s *InsideSpec) Validate() error {
 	words := strings.Fields(s.Engine)
 	switch {
 	case s.Target == "":
-		return &plan.FieldError{Field: "of", Msg: "it is inside of no target", Mend: "of: the target whose place it is"}
+		return &plan.FieldError{Field: "of", Msg: "it is inside of no target", Hint: "of: the target whose place it is"}
 	case len(words) == 0:
-		return &plan.FieldError{Field: "engine", Msg: "nothing starts the container", Mend: "engine: podman, or namespaces"}
+		return &plan.FieldError{Field: "engine", Msg: "nothing starts the container", Hint: "engine: podman, or namespaces"}
 	case s.Engine == namespaces && len(s.Args) > 0:
-		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them, nor a control group that would limit anything", Mend: "leave them out, or name an engine"}
+		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them, nor a control group that would limit anything", Hint: "leave them out, or name an engine"}
 	case s.Engine == namespaces && s.Image != "" && !strings.HasPrefix(s.Image, "/"):
-		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no directory", s.Image), Mend: "write its path in full, or name an engine"}
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no directory", s.Image), Hint: "write its path in full, or name an engine"}
 	case s.Engine != namespaces && (s.Image == "" || strings.HasPrefix(s.Image, "-")):
-		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no image", s.Image), Mend: "image: one with a POSIX shell, as in debian:12"}
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is no image", s.Image), Hint: "image: one with a POSIX shell, as in debian:12"}
 	}
 	return nil
 }

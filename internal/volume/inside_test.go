@@ -12,7 +12,7 @@ import (
 func TestInsideSpec(t *testing.T) {
 	for _, c := range []struct {
 		spec        InsideSpec
-		field, mend string
+		field, hint string
 	}{
 		{InsideSpec{Engine: "namespaces"}, "of", "of:"},
 		{InsideSpec{Target: "disk", Engine: " "}, "engine", "podman"},
@@ -26,7 +26,7 @@ func TestInsideSpec(t *testing.T) {
 	} {
 		err := c.spec.Validate()
 		var fe *plan.FieldError
-		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Mend, c.mend)) {
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Hint, c.hint)) {
 			t.Errorf("%+v: %v", c.spec, err)
 		}
 	}

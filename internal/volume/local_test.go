@@ -36,15 +36,15 @@ func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {
 	return Prepare(t.Context(), plan.Target{Name: "a target", Kind: kind, Spec: spec}, e)
 }
 
-// wantError checks that err names its cause and its mend.
-func wantError(t *testing.T, err error, cause, mend string) {
+// wantError checks that err names its cause and its hint.
+func wantError(t *testing.T, err error, cause, hint string) {
 	t.Helper()
 	var e *iotax.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v, want an *iotax.Error with %q", err, cause)
 	}
-	if !strings.Contains(e.Error(), cause) || !strings.Contains(e.Error(), "mend: ") || !strings.Contains(e.Error(), mend) {
-		t.Errorf("got %q\nwant cause %q and mend %q", e.Error(), cause, mend)
+	if !strings.Contains(e.Error(), cause) || !strings.Contains(e.Error(), "hint: ") || !strings.Contains(e.Error(), hint) {
+		t.Errorf("got %q\nwant cause %q and hint %q", e.Error(), cause, hint)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestDirRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name, path, cause, mend string
+		name, path, cause, hint string
 		need                    int64
 	}{
 		{"nothing", "", "no directory is given", "/var/tmp", 0},
@@ -260,7 +260,7 @@ func TestDirRefuses(t *testing.T) {
 					t.Error(derr)
 				}
 			}
-			wantError(t, err, c.cause, c.mend)
+			wantError(t, err, c.cause, c.hint)
 		})
 	}
 }
@@ -540,7 +540,7 @@ func TestDeviceRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, path, cause, mend string }{
+	for _, c := range []struct{ name, path, cause, hint string }{
 		{"missing", "/dev/no-such-disk", "no such file", "lsblk"},
 		{"a file", file, "not a block device", "dir:"},
 		{"a character device", "/dev/null", "not a block device", "lsblk"},
@@ -552,7 +552,7 @@ func TestDeviceRefuses(t *testing.T) {
 			if err == nil {
 				_, err = v.Attach(t.Context(), here)
 			}
-			wantError(t, err, c.cause, c.mend)
+			wantError(t, err, c.cause, c.hint)
 		})
 	}
 }

@@ -31,10 +31,10 @@ func (s *MemorySpec) SetScalar(v string) error {
 // Validate refuses a size that would not be kept.
 func (s *MemorySpec) Validate() error {
 	if s.Type == "ramfs" && s.Size != 0 {
-		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Mend: "leave it out, or use type: tmpfs"}
+		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Hint: "leave it out, or use type: tmpfs"}
 	}
 	if s.Size < 0 {
-		return &plan.FieldError{Field: "size", Msg: "is negative", Mend: "as in 1GiB"}
+		return &plan.FieldError{Field: "size", Msg: "is negative", Hint: "as in 1GiB"}
 	}
 	return oneOf("type", s.Type, "tmpfs", "ramfs")
 }
@@ -56,8 +56,8 @@ func (v *memory) Devices() []iotax.Device { return nil }
 // machine: a ramfs is never swapped, and a guest has no swap.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	fail := func(err error, mend string) (iotax.Place, error) {
-		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Mend: mend}
+	fail := func(err error, hint string) (iotax.Place, error) {
+		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}
 	}
 	size := int64(v.spec.Size)
 	if size == 0 {
@@ -92,7 +92,7 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && v.spec.Size != 0 {
-			x.Mend = "leave size out, or give at least " + bytesText(v.env.Need+v.env.Need/8+32<<20)
+			x.Hint = "leave size out, or give at least " + bytesText(v.env.Need+v.env.Need/8+32<<20)
 		}
 		return none, err
 	}

@@ -28,14 +28,14 @@ func rootDir(ctx context.Context, m iotax.Machine, base string, u *undo) (string
 	at := base + "/" + name
 	u.push(func(ctx context.Context) error {
 		if _, err := root(ctx, m, slow, removeDir, at, marker, word); err != nil && exit(err) != 40 {
-			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", at, m), Err: said(err), Mend: "look at it, and remove it by hand"}
+			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", at, m), Err: said(err), Hint: "look at it, and remove it by hand"}
 		}
 		return nil
 	})
 	if _, err := root(ctx, m, quick, strings.TrimSpace(makeDir)+` && { [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID" "$1/$2"; }`, base, name, marker, word); err != nil {
 		e := &iotax.Error{Op: "make directory", On: fmt.Sprintf("%s on %v", at, m), Err: said(err)}
 		if exit(err) == 40 {
-			e.Mend = "let the user there be root, or give it sudo without a password"
+			e.Hint = "let the user there be root, or give it sudo without a password"
 		}
 		return "", e
 	}
@@ -86,11 +86,11 @@ func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, point, sourc
 			if _, lazy := root(ctx, m, slow, unmount, point, source, "-l"); lazy == nil {
 				*found = append(*found, iotax.Finding{Rule: "lazy-unmount", Severity: iotax.Warning,
 					Evidence: fmt.Sprintf("%s could only be unmounted lazily: %v", on, said(err)),
-					Mend:     "find what still uses it: `fuser -vm " + iotax.Quote(point) + "`"})
+					Hint:     "find what still uses it: `fuser -vm " + iotax.Quote(point) + "`"})
 				return nil
 			}
 		}
-		return &iotax.Error{Op: "unmount", On: on, Err: said(err), Mend: "find what still uses it: fuser -vm " + iotax.Quote(point)}
+		return &iotax.Error{Op: "unmount", On: on, Err: said(err), Hint: "find what still uses it: fuser -vm " + iotax.Quote(point)}
 	})
 }
 
@@ -104,16 +104,16 @@ func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Findi
 	e := &iotax.Error{Op: "mount " + kind, On: fmt.Sprintf("%s on %v", point, m), Err: said(err)}
 	switch {
 	case exit(err) == 40:
-		e.Mend = "let the guest's user be root, or give it sudo without a password"
+		e.Hint = "let the guest's user be root, or give it sudo without a password"
 	case exit(err) == 42:
-		e.Mend = "unmount it, or use another guest"
+		e.Hint = "unmount it, or use another guest"
 	case says(err, "unknown filesystem", "no such device"):
-		e.Mend = "boot a kernel with the file system " + kind
+		e.Hint = "boot a kernel with the file system " + kind
 		switch kind {
 		case "9p":
-			e.Mend += " (the cloud kernels of distributions have none; the generic ones do: Debian's linux-image-amd64)"
+			e.Hint += " (the cloud kernels of distributions have none; the generic ones do: Debian's linux-image-amd64)"
 		case "virtiofs":
-			e.Mend += " (CONFIG_VIRTIO_FS)"
+			e.Hint += " (CONFIG_VIRTIO_FS)"
 		}
 	}
 	return e

@@ -70,8 +70,8 @@ func (s *NBDSpec) Validate() error {
 		oneOf("attach", s.Attach, "engine", "device"),
 		checkAddress(s.Address, s.Port),
 	}
-	refuse := func(field, msg, mend string) {
-		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	refuse := func(field, msg, hint string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	if s.URL != "" {
 		if s.From != "" || s.Path != "" || s.Size != 0 {
@@ -148,7 +148,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	size = (size + step - 1) / step * step
 	if size < n.env.Need {
 		return none, &iotax.Error{Op: "export over NBD", On: n.env.Server.String(), Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(size), bytesText(n.env.Need)),
-			Mend: "leave size out, or give at least " + bytesText(n.env.Need)}
+			Hint: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
 	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network, n.spec.Create)
 	n.undo.push(inner.Detach)
@@ -188,7 +188,7 @@ func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error)
 	if _, err := sh(ctx, n.env.Server, writing, script, raw, strconv.FormatInt(size, 10), image); err != nil {
 		e := &iotax.Error{Op: "make image", On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: said(err)}
 		if says(err, "no space", "quota") {
-			e.Mend = "free some space, or give a smaller size"
+			e.Hint = "free some space, or give a smaller size"
 		}
 		return "", e
 	}
@@ -202,8 +202,8 @@ const maxSocket = 107
 func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (iotax.Place, error) {
 	s, op := n.spec, "export over NBD"
 	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"nbd": s.Server, "nbd.cache": s.Cache, "nbd.format": s.Format}}
-	fail := func(err error, mend string) (iotax.Place, error) {
-		return iotax.Place{}, &iotax.Error{Op: op, On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: err, Mend: mend}
+	fail := func(err error, hint string) (iotax.Place, error) {
+		return iotax.Place{}, &iotax.Error{Op: op, On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: err, Hint: hint}
 	}
 	if s.Server == "qemu-nbd" {
 		p.Facts["nbd.aio"] = s.AIO
@@ -269,11 +269,11 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		linkFacts(p.Facts, n.env.Server, m, address)
 	}
 	if err != nil {
-		mend := ""
+		hint := ""
 		if strings.Contains(err.Error(), "aio") || strings.Contains(err.Error(), "O_DIRECT") {
-			mend = "use cache: writeback and aio: threads, or a path on a real disk"
+			hint = "use cache: writeback and aio: threads, or a path on a real disk"
 		}
-		return fail(err, mend)
+		return fail(err, hint)
 	}
 	n.undo.push(n.server.stop)
 	return p, nil
@@ -340,19 +340,19 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 		e := &iotax.Error{Op: "attach NBD export", On: fmt.Sprintf("%s on %v", p.Path, m), Err: said(err)}
 		switch exit(err) {
 		case 40:
-			e.Mend = "let the user there be root, or give it sudo without a password"
+			e.Hint = "let the user there be root, or give it sudo without a password"
 		case 41:
-			e.Mend = "apt install nbd-client there, or attach: engine"
+			e.Hint = "apt install nbd-client there, or attach: engine"
 		case 42:
-			e.Mend = "use attach: engine, which needs no kernel, or a machine whose kernel has the module nbd"
+			e.Hint = "use attach: engine, which needs no kernel, or a machine whose kernel has the module nbd"
 		case 43:
-			e.Mend = "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine"
+			e.Hint = "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine"
 		}
 		return iotax.Place{}, e
 	}
 	n.undo.push(func(ctx context.Context) error {
 		if _, err := root(ctx, m, quick, disconnectNBD, device, note); err != nil {
-			return &iotax.Error{Op: "detach", On: fmt.Sprintf("%s on %v", device, m), Err: said(err), Mend: "nbd-client -d " + device}
+			return &iotax.Error{Op: "detach", On: fmt.Sprintf("%s on %v", device, m), Err: said(err), Hint: "nbd-client -d " + device}
 		}
 		return nil
 	})

@@ -32,17 +32,17 @@ func (s *NetworkSpec) Tools() []string { return []string{"iperf3"} }
 // Validate refuses what is no address.
 func (s *NetworkSpec) Validate() error {
 	if s.To == "" {
-		return &plan.FieldError{Field: "to", Msg: "no machine is named", Mend: "name the machine at the other end"}
+		return &plan.FieldError{Field: "to", Msg: "no machine is named", Hint: "name the machine at the other end"}
 	}
 	return checkAddress(s.Address, s.Port)
 }
 
 func checkAddress(address string, port int) error {
 	if strings.ContainsAny(address, " \t\n/@?") {
-		return &plan.FieldError{Field: "address", Msg: fmt.Sprintf("%q is no address", address), Mend: "write a host name or an IP address"}
+		return &plan.FieldError{Field: "address", Msg: fmt.Sprintf("%q is no address", address), Hint: "write a host name or an IP address"}
 	}
 	if port < 0 || port > 65535 {
-		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", port), Mend: "use 1024 to 65535, or leave it out"}
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", port), Hint: "use 1024 to 65535, or leave it out"}
 	}
 	return nil
 }

@@ -50,14 +50,14 @@ func (s *NFSSpec) Validate() error {
 	errs := []error{oneOf("version", s.Version, "4.0", "4.1", "4.2")}
 	for o := range strings.SplitSeq(s.Options, ",") {
 		if key, _, _ := strings.Cut(o, "="); slices.Contains(oursNFS, key) {
-			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Mend: "leave it out; version: says which NFS"})
+			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Hint: "leave it out; version: says which NFS"})
 		}
 	}
 	if strings.ContainsAny(s.Options, " \t\n\\") {
-		errs = append(errs, &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Mend: "separate them by commas"})
+		errs = append(errs, &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Hint: "separate them by commas"})
 	}
 	if s.Port < 0 || s.Port > 65535 {
-		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Mend: "use 1024 to 65535, or leave it out"})
+		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Hint: "use 1024 to 65535, or leave it out"})
 	}
 	return errors.Join(errs...)
 }
@@ -127,7 +127,7 @@ func serveDir(ctx context.Context, op string, e Env, of string, made *undo) (str
 	made.push(func(ctx context.Context) error {
 		// Nothing but this run's machine wrote here; what it left goes too.
 		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, path); err != nil {
-			return &iotax.Error{Op: "remove share", On: path, Err: said(err), Mend: "remove it by hand"}
+			return &iotax.Error{Op: "remove share", On: path, Err: said(err), Hint: "remove it by hand"}
 		}
 		return nil
 	})
@@ -135,7 +135,7 @@ func serveDir(ctx context.Context, op string, e Env, of string, made *undo) (str
 		x := &iotax.Error{Op: op, On: path, Err: said(err)}
 		if says(err, "exists") {
 			made.steps = made.steps[:len(made.steps)-1] // it is not ours
-			x.Mend = "another run uses this directory, or left it: remove it"
+			x.Hint = "another run uses this directory, or left it: remove it"
 		}
 		return "", x
 	}
@@ -155,7 +155,7 @@ func workDir(ctx context.Context, e Env, what string, made *undo) (string, error
 	}
 	made.push(func(ctx context.Context) error {
 		if _, err := sh(ctx, e.Host, quick, `rm -rf -- "$1"`, dir); err != nil {
-			return &iotax.Error{Op: "remove", On: dir, Err: said(err), Mend: "remove it by hand"}
+			return &iotax.Error{Op: "remove", On: dir, Err: said(err), Hint: "remove it by hand"}
 		}
 		return nil
 	})
@@ -165,8 +165,8 @@ func workDir(ctx context.Context, e Env, what string, made *undo) (string, error
 // serve starts the server and waits until it serves.
 func (n *nfs) serve(ctx context.Context) error {
 	e := n.env
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "serve by NFS", On: n.path, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "serve by NFS", On: n.path, Err: err, Hint: hint}
 	}
 	if !iotax.IsLocal(e.Host) {
 		return fail(fmt.Errorf("only this host can serve, not %v", e.Host), "")
@@ -289,7 +289,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		r, ok := m.(iotax.Reacher)
 		if !ok {
 			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
-				Mend: "mount a file system there yourself, and name it with dir:"}
+				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
 		// The client's address is where the server would call back (delegations, with 4.0); this one
 		// gives none, and behind QEMU's user network it could not be called anyway.
@@ -301,8 +301,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	source := host + ":" + nfsExport
 	if err := mountAt(ctx, m, &n.attached, &n.found, point, "nfs4", source, n.spec.options(host, client, n.port)); err != nil {
 		var x *iotax.Error
-		if errors.As(err, &x) && x.Mend == "" && !n.server.alive() {
-			x.Err, x.Mend = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
+		if errors.As(err, &x) && x.Hint == "" && !n.server.alive() {
+			x.Err, x.Hint = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
 		}
 		return none, err
 	}

@@ -23,7 +23,7 @@ func (own) Devices() []iotax.Device { return nil }
 // from writing anywhere there.
 func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
 	if _, ok := m.(iotax.Console); !ok {
-		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Mend: "name a directory: {dir: /var/tmp}"}
+		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Hint: "name a directory: {dir: /var/tmp}"}
 	}
 	return iotax.Place{Kind: iotax.PlaceDir, Path: "/", Durability: ownDurability(m, "/", probe.Mount{}, ""), Facts: map[string]string{}}, nil
 }

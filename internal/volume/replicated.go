@@ -32,8 +32,8 @@ const loopOff = `for d in $(losetup -n -O NAME -j "$1"); do losetup -d "$d" || e
 // attach makes the copies on m and the peers, each of size bytes, and returns where the file system is mounted on m, below
 // the directory dir.
 func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.Machine, workDir, dir string, size int64) (at string, err error) {
-	fail := func(err error, mend string) (string, error) {
-		return "", &iotax.Error{Op: "keep copies of a store", On: m.String(), Err: err, Mend: mend}
+	fail := func(err error, hint string) (string, error) {
+		return "", &iotax.Error{Op: "keep copies of a store", On: m.String(), Err: err, Hint: hint}
 	}
 	const op = "keep copies of a store"
 	if err := has(ctx, m, op, "qemu-storage-daemon", "qemu-utils"); err != nil {
@@ -84,11 +84,11 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 	})
 	loop, err := root(ctx, m, slow, loopOn, dir+"/device")
 	if err != nil {
-		mend := ""
+		hint := ""
 		if exit(err) == 40 {
-			mend = "let the user there be root, or give it sudo without a password"
+			hint = "let the user there be root, or give it sudo without a password"
 		}
-		return fail(said(err), mend)
+		return fail(said(err), hint)
 	}
 	at = dir + "/replicated"
 	return at, mountAt(ctx, m, &r.undo, &r.found, at, "ext4", strings.TrimSpace(loop), "sync,noatime")

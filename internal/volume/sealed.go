@@ -42,8 +42,8 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	d := &disk{spec: *s, env: e, id: "iotax-" + e.ID}
 	d.image = dir + "/disk-" + e.ID + "." + s.Filesystem
 	fs := sealed[s.Filesystem]
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "make " + s.Filesystem, On: d.image, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "make " + s.Filesystem, On: d.image, Err: err, Hint: hint}
 	}
 	if len(e.Files) == 0 {
 		return nil, fail(errors.New("no workload says which files it reads, and nothing can be written there later"), "use workloads that only read, as in {fio: {rw: randread, …}}")
@@ -78,7 +78,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	}
 	d.made.push(func(ctx context.Context) error {
 		if _, err := sh(ctx, e.Host, slow, `rm -rf -- "$1" "$2"`, files, d.image); err != nil {
-			return &iotax.Error{Op: "remove disk", On: d.image, Err: said(err), Mend: "remove it by hand"}
+			return &iotax.Error{Op: "remove disk", On: d.image, Err: said(err), Hint: "remove it by hand"}
 		}
 		return nil
 	})

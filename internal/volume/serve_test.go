@@ -170,7 +170,7 @@ func TestServedFrom(t *testing.T) {
 		name, kind  string
 		spec        any
 		env         Env
-		cause, mend string
+		cause, hint string
 	}{
 		{"on a device", "disk", newDiskSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/x"}}, "not a directory", "dir:"},
 		{"on nothing", "share", newShareSpec(), Env{}, "not a directory", "dir:"},
@@ -195,8 +195,8 @@ func TestServedFrom(t *testing.T) {
 				t.Skip("needs a kernel whose tmpfs refuses O_DIRECT")
 			}
 			var x *iotax.Error
-			if !errors.As(err, &x) || !strings.Contains(err.Error(), c.cause) || !strings.Contains(x.Mend, c.mend) {
-				t.Errorf("got %v\nwant cause %q and mend %q", err, c.cause, c.mend)
+			if !errors.As(err, &x) || !strings.Contains(err.Error(), c.cause) || !strings.Contains(x.Hint, c.hint) {
+				t.Errorf("got %v\nwant cause %q and hint %q", err, c.cause, c.hint)
 			}
 			for _, p := range []iotax.Place{dir, full} {
 				if left, _ := os.ReadDir(p.Path); len(left) > 0 {
@@ -246,7 +246,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		spec   plan.Validator
 		fields string // of the errors
-		mend   string // of the first
+		hint   string // of the first
 	}{
 		{diskSpec(func(s *DiskSpec) {}), "", ""},
 		{diskSpec(func(s *DiskSpec) { s.AIO = "native" }), "", ""},
@@ -273,7 +273,7 @@ func TestValidate(t *testing.T) {
 	} {
 		err := c.spec.Validate()
 		var fields []string
-		mend := ""
+		hint := ""
 		all := []error{err}
 		if j, ok := err.(interface{ Unwrap() []error }); ok {
 			all = j.Unwrap()
@@ -281,13 +281,13 @@ func TestValidate(t *testing.T) {
 		for _, e := range all {
 			var f *plan.FieldError
 			if errors.As(e, &f) {
-				if fields = append(fields, f.Field); mend == "" {
-					mend = f.Mend
+				if fields = append(fields, f.Field); hint == "" {
+					hint = f.Hint
 				}
 			}
 		}
-		if strings.Join(fields, " ") != c.fields || !strings.Contains(mend, c.mend) {
-			t.Errorf("%+v: %v, fields %v, mend %q", c.spec, err, fields, mend)
+		if strings.Join(fields, " ") != c.fields || !strings.Contains(hint, c.hint) {
+			t.Errorf("%+v: %v, fields %v, hint %q", c.spec, err, fields, hint)
 		}
 	}
 	s := shareSpec(func(s *ShareSpec) { s.Type = "9p" })

@@ -330,7 +330,7 @@ func TestNFSRefuses(t *testing.T) {
 	}
 }
 
-// On this host, NFS is mounted where the kernel has it, and refused with a mend where not.
+// On this host, NFS is mounted where the kernel has it, and refused with a hint where not.
 func TestNFSOnHost(t *testing.T) {
 	needs(t, "ganesha.nfsd")
 	work := t.TempDir()

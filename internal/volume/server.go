@@ -124,7 +124,7 @@ func (s *server) stop(ctx context.Context) error {
 	case <-s.done:
 		return nil
 	default:
-		return &iotax.Error{Op: "end " + s.name, On: fmt.Sprintf("process %d on %v", s.pid, s.host), Err: errors.New("it does not go"), Mend: "end it by hand"}
+		return &iotax.Error{Op: "end " + s.name, On: fmt.Sprintf("process %d on %v", s.pid, s.host), Err: errors.New("it does not go"), Hint: "end it by hand"}
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *ShareSpec) Validate() error {
 			if !set {
 				return nil
 			}
-			return &plan.FieldError{Field: field, Msg: "virtiofs has none", Mend: "leave it out, or use type: 9p"}
+			return &plan.FieldError{Field: field, Msg: "virtiofs has none", Hint: "leave it out, or use type: 9p"}
 		}
 		return errors.Join(oneOf("cache", s.Cache, "none", "auto", "always"), foreign("msize", s.MSize != 0), foreign("security", s.Security != ""))
 	case "9p":
@@ -73,10 +73,10 @@ func (s *ShareSpec) Validate() error {
 		}
 		var size error
 		if s.DAX {
-			return &plan.FieldError{Field: "dax", Msg: "9p has none", Mend: "leave it out, or use type: virtiofs"}
+			return &plan.FieldError{Field: "dax", Msg: "9p has none", Hint: "leave it out, or use type: virtiofs"}
 		}
 		if s.MSize < 4096 {
-			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Mend: "use 4096 or more; 500KiB is a good size"}
+			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Hint: "use 4096 or more; 500KiB is a good size"}
 		}
 		return errors.Join(oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"), size,
 			oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"))
@@ -125,7 +125,7 @@ func hasDAX(ctx context.Context, e Env) error {
 	if err != nil && strings.TrimSpace(version) == "" {
 		cause = said(err)
 	}
-	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Mend: "use a QEMU that has it, or leave dax: out"}
+	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Hint: "use a QEMU that has it, or leave dax: out"}
 }
 
 func (s *share) Devices() []iotax.Device {
@@ -160,8 +160,8 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	point := "/mnt/" + s.tag
 	if err := mountAt(ctx, m, &s.attached, &s.found, point, s.spec.Type, s.tag, s.options()); err != nil {
 		var x *iotax.Error
-		if errors.As(err, &x) && x.Mend == "" {
-			x.Mend = "check that the guest was started with the share, and that its daemon lives"
+		if errors.As(err, &x) && x.Hint == "" {
+			x.Hint = "check that the guest was started with the share, and that its daemon lives"
 		}
 		return none, err
 	}
@@ -171,7 +171,7 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && s.spec.Security == "mapped-xattr" && strings.Contains(err.Error(), "not supported") {
-			x.Mend = "the host's file system keeps no extended attributes of users: use security: mapped-file"
+			x.Hint = "the host's file system keeps no extended attributes of users: use security: mapped-file"
 		}
 		return none, err
 	}

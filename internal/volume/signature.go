@@ -132,7 +132,7 @@ exec dd if="$2" bs=1048576 skip=$whole 2>/dev/null
 // ownLook reads both ends of the device and adds what is there.
 func (b *blockDevice) ownLook(ctx context.Context, m iotax.Machine) error {
 	fail := func(err error) error {
-		return &iotax.Error{Op: "look for signatures on", On: b.path, Err: said(err), Mend: "what is on it must be readable before it is overwritten"}
+		return &iotax.Error{Op: "look for signatures on", On: b.path, Err: said(err), Hint: "what is on it must be readable before it is overwritten"}
 	}
 	size := strconv.FormatInt(b.size, 10)
 	head, err := root(ctx, m, quick, readEnds, "head", b.path, size)

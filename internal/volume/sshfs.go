@@ -35,11 +35,11 @@ func (s *SSHFSSpec) Validate() error {
 	for o := range strings.SplitSeq(s.Options, ",") {
 		switch key, _, _ := strings.Cut(o, "="); key {
 		case "passive", "slave", "fsname", "directport", "ssh_command", "sftp_server":
-			return &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Mend: "leave it out"}
+			return &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Hint: "leave it out"}
 		}
 	}
 	if strings.ContainsAny(s.Options, " \t\n\\") {
-		return &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Mend: "separate them by commas"}
+		return &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Hint: "separate them by commas"}
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, er
 	}
 	out, err := sh(ctx, e.Host, quick, findSFTP)
 	if err != nil {
-		return nil, &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Mend: "install it: apt install openssh-sftp-server"}
+		return nil, &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Hint: "install it: apt install openssh-sftp-server"}
 	}
 	s.program = strings.TrimSpace(out)
 	if s.dir, err = workDir(ctx, e, "sshfs", &s.made); err != nil {
@@ -109,8 +109,8 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		return none, err
 	}
-	fail := func(err error, mend string) (iotax.Place, error) {
-		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Mend: mend}
+	fail := func(err error, hint string) (iotax.Place, error) {
+		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Hint: hint}
 	}
 	// What sshfs asks goes to the server, and what that answers goes to sshfs.
 	asked, ask := io.Pipe()
@@ -147,19 +147,19 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		}
 		select {
 		case err := <-client:
-			mend := ""
+			hint := ""
 			switch {
 			case exit(err) == 40:
-				mend = "let the user there be root, or give it sudo without a password"
+				hint = "let the user there be root, or give it sudo without a password"
 			case exit(err) == 41:
-				mend = "install sshfs over there: apt install sshfs"
+				hint = "install sshfs over there: apt install sshfs"
 			case says(err, "/dev/fuse"):
-				mend = "use a kernel with FUSE (CONFIG_FUSE_FS)"
+				hint = "use a kernel with FUSE (CONFIG_FUSE_FS)"
 			}
 			if err == nil {
 				err = errors.New("it ended at once")
 			}
-			return fail(errors.Join(said(err), s.serverSaid()), mend)
+			return fail(errors.Join(said(err), s.serverSaid()), hint)
 		case <-ctx.Done():
 			return fail(context.Cause(ctx), "")
 		case <-time.After(20 * time.Millisecond):

@@ -112,7 +112,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 				e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
 				var f *plan.FieldError
 				if errors.As(err, &f) {
-					e.Mend = f.Mend
+					e.Hint = f.Hint
 				}
 				return nil, e
 			}
@@ -125,7 +125,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 	}
 	sort.Strings(names)
 	return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("no kind of volume is called %q", t.Kind),
-		Mend: "use one of " + strings.Join(names, ", ")}
+		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
 // oneOf checks an enumerated field.
@@ -135,5 +135,5 @@ func oneOf(field, value string, allowed ...string) error {
 			return nil
 		}
 	}
-	return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is not known", value), Mend: "use one of " + strings.Join(allowed, ", ")}
+	return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is not known", value), Hint: "use one of " + strings.Join(allowed, ", ")}
 }

@@ -32,13 +32,13 @@ func (s *Server) api(h func(http.ResponseWriter, *http.Request) error) http.Hand
 }
 
 func (s *Server) apiError(w http.ResponseWriter, status int, text string) {
-	what, mend, _ := strings.Cut(text, "\n  mend: ")
+	what, hint, _ := strings.Cut(text, "\n  hint: ")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(struct { // a visitor who went away needs no answer
 		Error string `json:"error"`
-		Mend  string `json:"mend,omitempty"`
-	}{what, mend})
+		Hint  string `json:"hint,omitempty"`
+	}{what, hint})
 }
 
 // answer sends what write makes, whole or as an error.

@@ -40,7 +40,7 @@ func newGate(token string, hosts []string) (gate, error) {
 	rand.Read(g.key) // never fails, says its documentation
 	for _, h := range hosts {
 		if h == "" || strings.ContainsAny(h, "/:@ *") {
-			return g, &iotax.Error{Op: "serve", On: "--host " + h, Err: fmt.Errorf("this is no name of a host"), Mend: "name it without scheme and port, as in --host bench.example.org"}
+			return g, &iotax.Error{Op: "serve", On: "--host " + h, Err: fmt.Errorf("this is no name of a host"), Hint: "name it without scheme and port, as in --host bench.example.org"}
 		}
 		g.hosts = append(g.hosts, strings.ToLower(h))
 	}

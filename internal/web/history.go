@@ -45,7 +45,7 @@ type runView struct {
 	ID, Name, Href, Status, Class, Started, Iso, Took, Host, Baseline string
 	Targets, Workloads                                                []string
 	Trials                                                            string
-	Failed, Void, Emulated                                            int
+	Failed, Discarded, Emulated                                            int
 	Running                                                           bool
 }
 
@@ -160,7 +160,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) runView(r *store.Summary) runView {
 	v := runView{ID: r.ID, Name: format.Clean(r.Name), Href: "/runs/" + url.PathEscape(r.ID), Status: string(r.Status), Class: statusClass(r.Status), Host: format.Clean(r.Host),
-		Baseline: format.Clean(r.Baseline), Trials: strconv.Itoa(r.Tally.Trials), Failed: r.Tally.Failed, Void: r.Tally.Void, Emulated: r.Emulated, Running: r.Status == iotax.Running}
+		Baseline: format.Clean(r.Baseline), Trials: strconv.Itoa(r.Tally.Trials), Failed: r.Tally.Failed, Discarded: r.Tally.Discarded, Emulated: r.Emulated, Running: r.Status == iotax.Running}
 	if v.Name == "" {
 		v.Name = r.ID
 	}
@@ -193,7 +193,7 @@ func statusClass(s iotax.Status) string {
 	case iotax.Incomplete, iotax.Interrupted:
 		return "unsure"
 	}
-	return "void"
+	return "discarded"
 }
 
 // took prints a length of time in at most two units: "1h12m", "14m8s", "9.4s".

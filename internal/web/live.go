@@ -197,8 +197,8 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		switch {
 		case t.Err != "":
 			tv.Class, tv.Outcome = "bad", "failed: "+format.Clean(line)
-		case t.Void != "":
-			tv.Class, tv.Outcome = "gone", "void: "+format.Clean(t.Void)
+		case t.Discarded != "":
+			tv.Class, tv.Outcome = "gone", "discarded: "+format.Clean(t.Discarded)
 		default:
 			var rules []string
 			for _, f := range t.Findings {
@@ -213,18 +213,18 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeBlocks counts the blocks of a workload that have a trial of every target and are not void.
+// wholeBlocks counts the blocks of a workload that have a trial of every target and are not discarded.
 func wholeBlocks(rep *report.Report, workload string, targets int) int {
-	trials, void := map[int]int{}, map[int]bool{}
+	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {
 		if t.Workload == workload {
 			trials[t.Block]++
-			void[t.Block] = void[t.Block] || t.Void != ""
+			discarded[t.Block] = discarded[t.Block] || t.Discarded != ""
 		}
 	}
 	n := 0
 	for b, k := range trials {
-		if k >= targets && !void[b] {
+		if k >= targets && !discarded[b] {
 			n++
 		}
 	}

@@ -90,7 +90,7 @@ const heavyPages = 2
 func New(o Options) (*Server, error) {
 	if o.Token != "" && len(o.Token) < LeastToken {
 		return nil, &iotax.Error{Op: "serve", On: "token", Err: fmt.Errorf("it has %d characters, and fewer than %d can be guessed", len(o.Token), LeastToken),
-			Mend: "make one: head -c 24 /dev/urandom | base64"}
+			Hint: "make one: head -c 24 /dev/urandom | base64"}
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -132,8 +132,8 @@ func (s *Server) static(ending, kind, text string) string {
 
 // Listen opens the address to serve at. Without a token it must be a loopback address.
 func Listen(ctx context.Context, address, token string) (net.Listener, error) {
-	fail := func(err error, mend string) (net.Listener, error) {
-		return nil, &iotax.Error{Op: "serve", On: address, Err: err, Mend: mend}
+	fail := func(err error, hint string) (net.Listener, error) {
+		return nil, &iotax.Error{Op: "serve", On: address, Err: err, Hint: hint}
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -266,15 +266,15 @@ func (s *Server) page(h func(http.ResponseWriter, *http.Request) error) http.Han
 			return
 		}
 		status := s.statusOf(r, err)
-		what, mend, _ := strings.Cut(err.Error(), "\n  mend: ")
-		s.write(w, r, status, "error.html", errorView{view: s.view(r, http.StatusText(status), ""), Status: status, What: format.Clean(what), Mend: format.Clean(mend)})
+		what, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
+		s.write(w, r, status, "error.html", errorView{view: s.view(r, http.StatusText(status), ""), Status: status, What: format.Clean(what), Hint: format.Clean(hint)})
 	}
 }
 
 type errorView struct {
 	view
 	Status     int
-	What, Mend string
+	What, Hint string
 }
 
 // view is what every page has.

@@ -511,7 +511,7 @@ func TestListen(t *testing.T) {
 		l, err := Listen(t.Context(), address, "")
 		if err == nil {
 			l.Close()
-		} else if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Mend == "" {
+		} else if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Hint == "" {
 			t.Errorf("%s: %v", address, err)
 		}
 		if (err == nil) != ok && !(address == "[::1]:0" && err != nil && !strings.Contains(err.Error(), "others")) { // a host may lack IPv6

@@ -52,7 +52,7 @@ func suits(ctx context.Context, m iotax.Machine) error {
 	arch := map[string][]string{"amd64": {"x86_64", "amd64"}, "arm64": {"aarch64", "arm64"}}[runtime.GOARCH]
 	if runtime.GOOS != s.os || !slices.Contains(arch, s.arch) {
 		return &iotax.Error{Op: "bring iotax to", On: m.String(), Err: fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH),
-			Mend: "start iotax on a Linux host with the architecture of " + m.String() + ", or leave its targets out of this workload (at:)"}
+			Hint: "start iotax on a Linux host with the architecture of " + m.String() + ", or leave its targets out of this workload (at:)"}
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func suits(ctx context.Context, m iotax.Machine) error {
 // agent returns the command line of iotax on m.
 func agent(ctx context.Context, m iotax.Machine, env Env) ([]string, error) {
 	fail := func(err error) ([]string, error) {
-		return nil, &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Mend: "give its user a directory that may run programs: XDG_CACHE_HOME there, or /var/tmp"}
+		return nil, &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Hint: "give its user a directory that may run programs: XDG_CACHE_HOME there, or /var/tmp"}
 	}
 	if iotax.IsLocal(m) {
 		path, err := os.Executable()

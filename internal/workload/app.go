@@ -52,10 +52,10 @@ func (s *App) Validate() error {
 	err := s.command().Validate()
 	if s.Ready != "" {
 		if _, perr := regexp.Compile(s.Ready); perr != nil {
-			err = errors.Join(err, &plan.FieldError{Field: "ready", Msg: perr.Error(), Mend: "the syntax is that of RE2"})
+			err = errors.Join(err, &plan.FieldError{Field: "ready", Msg: perr.Error(), Hint: "the syntax is that of RE2"})
 		}
 	} else if !strings.Contains(s.Run, "{port}") && s.Run != "" {
-		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "nothing says when it is of use", Mend: "put {port} where its port is told, or give ready: what it prints"})
+		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "nothing says when it is of use", Hint: "put {port} where its port is told, or give ready: what it prints"})
 	}
 	if !strings.HasPrefix(s.Path, "/") {
 		err = errors.Join(err, &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q does not begin with /", s.Path)})
@@ -85,8 +85,8 @@ func (a *app) Metrics() []string { return []string{"duration"} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && a.ready == nil && !iotax.IsLocal(t.Machine) {
-		mend, err := noWay(t.Machine, "give ready: what it prints")
-		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Mend: mend}
+		hint, err := noWay(t.Machine, "give ready: what it prints")
+		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	return a.command.Check(ctx, t)
 }

@@ -69,10 +69,10 @@ func TestAppThatFails(t *testing.T) {
 	}
 	// A container with a network of its own is told apart from a machine, and what gives it another.
 	var refused *iotax.Error
-	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Mend, "--network=host") {
+	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)
 	}
-	if _, err := windowed(t, made(t, "http", web(nil)), target(boxed{far{host.Local(), 0}}, t.TempDir()), time.Second); !errors.As(err, &refused) || !strings.Contains(refused.Mend, "--network=host") || !strings.Contains(refused.Mend, "url:") {
+	if _, err := windowed(t, made(t, "http", web(nil)), target(boxed{far{host.Local(), 0}}, t.TempDir()), time.Second); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") || !strings.Contains(refused.Hint, "url:") {
 		t.Errorf("a web server in such a one: %v", err)
 	}
 	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" })} {

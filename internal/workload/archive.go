@@ -38,7 +38,7 @@ func (s *Archive) SetScalar(text string) error {
 		s.Do = text
 	default:
 		if !strings.Contains(text, ".") {
-			return &plan.ValueError{Msg: fmt.Sprintf("%q is neither extract nor create nor the name of an archive", text), Mend: "archive: extract"}
+			return &plan.ValueError{Msg: fmt.Sprintf("%q is neither extract nor create nor the name of an archive", text), Hint: "archive: extract"}
 		}
 		s.File = text
 	}
@@ -136,8 +136,8 @@ command -v sha256sum >/dev/null || command -v shasum >/dev/null || { echo sha256
 [ -w . ] || exit 4`
 
 func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if t.Place.Kind != iotax.PlaceDir {
 		return on(fmt.Errorf("an archive needs a directory, and the place is a %s", t.Place.Kind), "a target with a directory")

@@ -44,17 +44,17 @@ func (s *Boot) Validate() error {
 	words, err := splitWords(s.Run)
 	switch {
 	case s.Timeout <= 0:
-		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Mend: "as in 5m"}
+		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Hint: "as in 5m"}
 	case s.Root == "" && s.Run != "":
-		return &plan.FieldError{Field: "run", Msg: "there is no root to run it on", Mend: "root: /path/of/a/tree, or the workload app"}
+		return &plan.FieldError{Field: "run", Msg: "there is no root to run it on", Hint: "root: /path/of/a/tree, or the workload app"}
 	case s.Root == pythonRoot && s.Run != "":
-		return &plan.FieldError{Field: "run", Msg: "the root python has a program of its own", Mend: "leave it out, or name a directory as root"}
+		return &plan.FieldError{Field: "run", Msg: "the root python has a program of its own", Hint: "leave it out, or name a directory as root"}
 	case s.Root != "" && s.Mount:
-		return &plan.FieldError{Field: "mount", Msg: "a root is mounted anyway", Mend: "leave it out"}
+		return &plan.FieldError{Field: "mount", Msg: "a root is mounted anyway", Hint: "leave it out"}
 	case s.Root != "" && s.Root != pythonRoot && !plan.IsPath(s.Root):
-		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Mend: "as in ./root, from the plan's folder"}
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Hint: "as in ./root, from the plan's folder"}
 	case s.Root != "" && s.Root != pythonRoot && (err != nil || len(words) == 0 || !strings.Contains(s.Run, "{port}")):
-		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Mend: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
+		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Hint: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (b *boot) Files() []iotax.File {
 var shareTypes = []string{"virtiofs", "9p", "nfs", "nfs4"}
 
 func (b *boot) Check(_ context.Context, t *iotax.Target) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + b.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + b.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if _, ok := t.Machine.(iotax.Restarter); !ok {
 		return on(fmt.Errorf("iotax cannot boot %s", t.Machine), "compare guests with each other: the first of them is the baseline")

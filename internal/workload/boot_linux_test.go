@@ -97,7 +97,7 @@ func TestBoot(t *testing.T) {
 	if err := w.Check(ctx, tgt); !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "ext4") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Check(ctx, target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Mend, "guests") {
+	if err := w.Check(ctx, target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Hint, "guests") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestBoot(t *testing.T) {
 func TestBootSpec(t *testing.T) {
 	for _, c := range []struct {
 		spec        Boot
-		field, mend string
+		field, hint string
 	}{
 		{Boot{}, "timeout", "5m"},
 		{Boot{Run: "app {port}"}, "run", "root:"},
@@ -122,7 +122,7 @@ func TestBootSpec(t *testing.T) {
 		}
 		err := c.spec.Validate()
 		var fe *plan.FieldError
-		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Mend, c.mend)) {
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Hint, c.hint)) {
 			t.Errorf("%+v: %v", c.spec, err)
 		}
 	}

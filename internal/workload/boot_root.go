@@ -61,7 +61,7 @@ func (r *rootTree) file() (iotax.File, error) {
 		return err
 	})
 	if err != nil {
-		return iotax.File{}, &iotax.Error{Op: "read root", On: dir, Err: err, Mend: "root: must be a directory of this host that this user can read"}
+		return iotax.File{}, &iotax.Error{Op: "read root", On: dir, Err: err, Hint: "root: must be a directory of this host that this user can read"}
 	}
 	sum := sha256.Sum256([]byte(dir))
 	r.known = iotax.File{Name: fmt.Sprintf("iotax-root-%x", sum[:4]), Size: size, Tree: dir}

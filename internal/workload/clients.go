@@ -50,7 +50,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	if t.Noise != nil {
 		work, ok := t.Noise.Work.(*fioJob)
 		if !ok || len(work.beside) > 0 {
-			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Mend: "doing: a workload of kind fio, without load: and jointly:"}
+			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
 		}
 		for _, m := range t.Noise.At {
 			out = append(out, party{work, m, true})
@@ -88,12 +88,12 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	}
 	mine, version, err := clientFio(ctx)
 	if err != nil {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: installMend("linux")}
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: installHint("linux")}
 	}
 	err = j.each(t, true, func(p party) error {
 		st := p.job.states[p.target]
-		on := func(err error, mend string) error {
-			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+		on := func(err error, hint string) error {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 		}
 		if st.tool.version != version {
 			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.version, mine, version), "install the same version, or none there: this host's is copied then")

@@ -54,8 +54,8 @@ func (s *Command) SetScalar(text string) error {
 // Validate finds what is wrong with the words and the patterns.
 func (s *Command) Validate() error {
 	var errs []error
-	bad := func(field, msg, mend string) {
-		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+	bad := func(field, msg, hint string) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	switch args, err := s.args(); {
 	case strings.TrimSpace(s.Run) == "":
@@ -91,7 +91,7 @@ func (s *Command) Validate() error {
 		if _, err := parseExtract(name, s.Values[name]); err != nil {
 			var ve *plan.ValueError
 			errors.As(err, &ve)
-			bad("values", name+": "+ve.Msg, ve.Mend)
+			bad("values", name+": "+ve.Msg, ve.Hint)
 		}
 	}
 	if _, ok := s.Values[s.Headline]; s.Headline != "" && s.Headline != "duration" && !ok {
@@ -196,18 +196,18 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
-			Mend: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
+			Hint: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
 	if t.Place.ReadOnly && t.Place.Kind != iotax.PlaceDir && holds(placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) {
-		mend := "a fio workload that reads"
+		hint := "a fio workload that reads"
 		if t.Place.Kind == iotax.PlaceDevice {
-			mend += "; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))
+			hint += "; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))
 		}
-		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path), Mend: mend}
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s may only be read, and nothing holds a command to that", t.Place.Path), Hint: hint}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		if _, set := secret.Lookup(k); s.fromHere(k) && !set {
-			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("the variable %s is not set", k), Mend: "set it in the environment of iotax; variables that only iotax reads are not passed on"}
+			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("the variable %s is not set", k), Hint: "set it in the environment of iotax; variables that only iotax reads are not passed on"}
 		}
 	}
 	args, err := s.args()
@@ -217,7 +217,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Console); ok {
 		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env)+len(s.Status) > 0 {
 			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no commands beside this one"),
-				Mend: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
+				Hint: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
 		}
 		return nil
 	}
@@ -226,7 +226,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	program := fillIn(args[0], t, 0, asItIs)
 	if strings.Contains(program, "/") && !strings.HasPrefix(program, "/") && !strings.Contains(program, ":") && c.placeDir(t)+s.Setup == "" { // C:/bench.exe is absolute
-		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Mend: "write the path in full, or add directory:"}
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Hint: "write the path in full, or add directory:"}
 	}
 	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: c.placeDir(t)}); err != nil {
 		var exit *iotax.ExitError
@@ -236,7 +236,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 		if strings.Contains(program, "/") && s.Setup != "" {
 			return nil // the setup may bring it
 		}
-		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is not there", program), Mend: "install it on " + t.Machine.String() + ", or bring it with setup:"}
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is not there", program), Hint: "install it on " + t.Machine.String() + ", or bring it with setup:"}
 	}
 	return nil
 }

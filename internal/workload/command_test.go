@@ -197,7 +197,7 @@ func TestCommandThatFails(t *testing.T) {
 		want []string
 	}{
 		{func(s *Command) { s.Run = "sh -c 'echo no space >&2; exit 7'" }, []string{"exit status 7", "no space", "here"}},
-		{func(s *Command) { s.Run = "iotax-no-such-program {dir}" }, []string{"is not there", "mend: install"}},
+		{func(s *Command) { s.Run = "iotax-no-such-program {dir}" }, []string{"is not there", "hint: install"}},
 		{func(s *Command) { s.Run = "cat {device}" }, []string{"the place is a dir", "{dir}"}},
 		{func(s *Command) { s.Prepare = "exit 3" }, []string{"prepare test", "exit status 3"}},
 		{func(s *Command) { s.Setup = "echo broken >&2; exit 3" }, []string{"set up test", "broken"}},

@@ -59,8 +59,8 @@ var valueName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 // parseExtract reads a regular expression with one named group, whose name is the unit, or a JSON path and
 // a unit behind it. The error is a *plan.ValueError.
 func parseExtract(name, text string) (extract, error) {
-	bad := func(mend, format string, args ...any) (extract, error) {
-		return extract{}, &plan.ValueError{Msg: fmt.Sprintf(format, args...), Mend: mend}
+	bad := func(hint, format string, args ...any) (extract, error) {
+		return extract{}, &plan.ValueError{Msg: fmt.Sprintf(format, args...), Hint: hint}
 	}
 	x := extract{name: name}
 	switch {
@@ -69,7 +69,7 @@ func parseExtract(name, text string) (extract, error) {
 	case slices.Contains([]string{"duration", "operations", "start"}, name):
 		return bad("another name", "iotax measures %s itself", name)
 	}
-	unitMend := "the unit is one of " + strings.Join(slices.Sorted(maps.Keys(units)), ", ")
+	unitHint := "the unit is one of " + strings.Join(slices.Sorted(maps.Keys(units)), ", ")
 	if strings.HasPrefix(text, "$") {
 		i := strings.LastIndexByte(text, ' ')
 		if i < 0 {
@@ -77,7 +77,7 @@ func parseExtract(name, text string) (extract, error) {
 		}
 		var ok bool
 		if x.unit, ok = units[text[i+1:]]; !ok {
-			return bad(unitMend, "%q is no unit", text[i+1:])
+			return bad(unitHint, "%q is no unit", text[i+1:])
 		}
 		var err error
 		if x.path, err = jp.ParseString(strings.TrimSpace(text[:i])); err != nil {
@@ -98,7 +98,7 @@ func parseExtract(name, text string) (extract, error) {
 		}
 		var ok bool
 		if x.unit, ok = units[g]; !ok {
-			return bad(unitMend, "the group is called %q, which is no unit", g)
+			return bad(unitHint, "the group is called %q, which is no unit", g)
 		}
 		x.group = i
 	}

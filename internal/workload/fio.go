@@ -142,7 +142,7 @@ func keepsSecret(name string) *plan.FieldError {
 		return nil
 	}
 	return &plan.FieldError{Field: name, Msg: "a secret would stand in fio's command line, which all see, and in the report",
-		Mend: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
+		Hint: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
 }
 
 // OptionNames lists fio's options, those included that SetOption refuses: it says why.
@@ -152,7 +152,7 @@ func (f *Fio) OptionNames() []string { return fio.OptionNames() }
 func (f *Fio) SetOption(key, value string) error {
 	s := fio.Setting{Key: fio.Canonical(key), Value: strings.TrimSpace(value)}
 	if instead, no := decided[s.Key]; no {
-		return &plan.FieldError{Field: key, Msg: "iotax sets this option itself", Mend: "instead: " + instead}
+		return &plan.FieldError{Field: key, Msg: "iotax sets this option itself", Hint: "instead: " + instead}
 	}
 	o, _ := fio.LookupOption(key)
 	if strings.Contains(o.Type, "boolean") {
@@ -180,7 +180,7 @@ func fieldError(key string, err error) *plan.FieldError {
 	fe := &plan.FieldError{Field: key, Msg: err.Error()}
 	var ve *plan.ValueError
 	if errors.As(err, &ve) {
-		fe.Msg, fe.Mend = ve.Msg, ve.Mend
+		fe.Msg, fe.Hint = ve.Msg, ve.Hint
 	}
 	return fe
 }
@@ -201,9 +201,9 @@ func checkOption(name, value string) error {
 		if slices.Contains(directions, mode) {
 			return nil
 		}
-		e := &plan.ValueError{Msg: fmt.Sprintf("%q is no direction", value), Mend: "it is one of " + strings.Join(directions, ", ")}
+		e := &plan.ValueError{Msg: fmt.Sprintf("%q is no direction", value), Hint: "it is one of " + strings.Join(directions, ", ")}
 		if n := plan.Nearest(mode, directions); n != "" {
-			e.Mend = fmt.Sprintf("did you mean %q?", n)
+			e.Hint = fmt.Sprintf("did you mean %q?", n)
 		}
 		return e
 	case "iodepth", "numjobs", "nrfiles":
@@ -212,7 +212,7 @@ func checkOption(name, value string) error {
 		}
 	case "bs", "size", "filesize", "io_size", "offset", "offset_increment":
 		if strings.HasSuffix(value, "%") {
-			return &plan.ValueError{Msg: fmt.Sprintf("%q is a share of something that differs between targets", value), Mend: "give a size, as in 1GiB"}
+			return &plan.ValueError{Msg: fmt.Sprintf("%q is a share of something that differs between targets", value), Hint: "give a size, as in 1GiB"}
 		}
 		separators := "" // bs alone takes several: reads,writes,trims
 		if name == "bs" {
@@ -255,13 +255,13 @@ func (f *Fio) Validate() error {
 	}
 	switch {
 	case f.ScaleBy < 0 || f.ScaleBy > 1000:
-		return &plan.FieldError{Field: "scale", Msg: fmt.Sprintf("%g is out of range", f.ScaleBy), Mend: "write a factor, as in 0.1"}
+		return &plan.FieldError{Field: "scale", Msg: fmt.Sprintf("%g is out of range", f.ScaleBy), Hint: "write a factor, as in 0.1"}
 	case f.File != "" && f.Command != "":
-		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Mend: "make two workloads of it"}
+		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Hint: "make two workloads of it"}
 	case f.Load != "" && (f.File != "" || f.Command != ""):
-		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Mend: "write the job as rw:, bs:, …"}
+		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Hint: "write the job as rw:, bs:, …"}
 	case f.BySize && f.Load != "":
-		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Mend: "leave it out, or load:"}
+		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Hint: "leave it out, or load:"}
 	case f.File != "" || f.Command != "":
 		if f.source != nil { // else Split looks at each job
 			if e := f.outOfBounds(); e != nil {
@@ -270,11 +270,11 @@ func (f *Fio) Validate() error {
 		}
 		return nil
 	case f.Jointly:
-		return &plan.FieldError{Field: "jointly", Msg: "only the jobs of a job file or a command can run together, and none is given", Mend: "add file: NAME.fio"}
+		return &plan.FieldError{Field: "jointly", Msg: "only the jobs of a job file or a command can run together, and none is given", Hint: "add file: NAME.fio"}
 	case f.Section != "":
-		return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Mend: "add file: NAME.fio"}
+		return &plan.FieldError{Field: "section", Msg: "a section needs a job file", Hint: "add file: NAME.fio"}
 	case len(f.Env) > 0:
-		return &plan.FieldError{Field: "env", Msg: "the values are for a job file or a command, and none is given", Mend: "add file: NAME.fio"}
+		return &plan.FieldError{Field: "env", Msg: "the values are for a job file or a command, and none is given", Hint: "add file: NAME.fio"}
 	}
 	f.fillDefaults()
 	if err := f.checkLoad(); err != nil {
@@ -303,15 +303,15 @@ func (f *Fio) outOfBounds() *plan.FieldError {
 	var under *tooLittle
 	switch {
 	case errors.As(err, &over):
-		return &plan.FieldError{Field: over.key, Msg: over.msg, Mend: "at most " + over.most}
+		return &plan.FieldError{Field: over.key, Msg: over.msg, Hint: "at most " + over.most}
 	case errors.As(err, &under):
-		return &plan.FieldError{Field: under.key, Msg: under.msg, Mend: under.mend}
+		return &plan.FieldError{Field: under.key, Msg: under.msg, Hint: under.hint}
 	}
 	return nil
 }
 
 // A tooLittle reports a job whose files are smaller than its blocks.
-type tooLittle struct{ key, msg, mend string }
+type tooLittle struct{ key, msg, hint string }
 
 func (e *tooLittle) Error() string { return e.msg }
 
@@ -408,13 +408,13 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 			for i, p := range parts {
 				names[i] = p.Name
 			}
-			err = &plan.FieldError{Field: "section", Msg: "there are several: " + strings.Join(names, ", "), Mend: "section: " + names[0]}
+			err = &plan.FieldError{Field: "section", Msg: "there are several: " + strings.Join(names, ", "), Hint: "section: " + names[0]}
 		}
 		if err != nil {
 			e := &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 			var fe *plan.FieldError
 			if errors.As(err, &fe) {
-				e.Err, e.Mend = errors.New(fe.Msg), fe.Mend
+				e.Err, e.Hint = errors.New(fe.Msg), fe.Hint
 			}
 			return nil, e
 		}
@@ -579,7 +579,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 			if s.Line > 0 {
 				e.Err = &fio.JobError{Line: s.Line, Msg: err.Error()}
 			}
-			e.Mend = "give it under env: in the plan"
+			e.Hint = "give it under env: in the plan"
 			return nil, e
 		}
 		s.Value = v
@@ -604,7 +604,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 			}
 		}
 		if e := unclear(*s); e != nil {
-			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Mend: e.Mend}
+			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Hint: e.Hint}
 		}
 	}
 	fail := func(key string, err error) error {
@@ -695,7 +695,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	case diskless(r.engine):
 		l.jobs = 0
 	case perJob == 0:
-		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Mend: "add size: 1GiB, or --size 1GiB on the command line"}
+		return nil, &iotax.Error{Op: "read size of", On: j.name, Err: errors.New("the job has no size"), Hint: "add size: 1GiB, or --size 1GiB on the command line"}
 	}
 	sizeKey := "filesize"
 	if fileSize == 0 {
@@ -704,7 +704,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	small := func(key, format string, n int64, args ...any) error {
 		msg := fmt.Sprintf(format, args...) + fmt.Sprintf("%v is less than one block of %v", plan.Size(n), plan.Size(block))
 		under := &tooLittle{key, msg, "give a larger " + key + ", or smaller blocks (bs)"}
-		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: under, Mend: under.mend}
+		return &iotax.Error{Op: "read " + key + " of", On: j.name, Err: under, Hint: under.hint}
 	}
 	switch {
 	case l.jobs == 0:

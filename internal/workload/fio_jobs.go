@@ -42,7 +42,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		var jobs []fio.JobSpec
 		for _, j := range src.jobs[i:end] {
 			if f.Jointly && j.WaitFor() != "" {
-				return nil, &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("%s waits for %s (wait_for), so what runs beside what changes on the way", j.Name, j.WaitFor()), Mend: "write stonewall in place of wait_for, or leave out jointly"}
+				return nil, &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("%s waits for %s (wait_for), so what runs beside what changes on the way", j.Name, j.WaitFor()), Hint: "write stonewall in place of wait_for, or leave out jointly"}
 			}
 			jobs = append(jobs, alone(j))
 		}
@@ -100,8 +100,8 @@ func (f *Fio) read(dir string) (*source, error) {
 		if err != nil {
 			return nil, commandError(f.Command, err)
 		}
-		fail := func(at fio.Setting, mend, format string, args ...any) error {
-			return commandError(f.Command, &fio.JobError{Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Mend: mend})
+		fail := func(at fio.Setting, hint, format string, args ...any) error {
+			return commandError(f.Command, &fio.JobError{Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Hint: hint})
 		}
 		for _, o := range c.Options {
 			switch {
@@ -144,14 +144,14 @@ func (f *Fio) read(dir string) (*source, error) {
 		if src.file != "" {
 			what = src.file
 		}
-		return nil, &plan.FieldError{Field: f.field(), Msg: what + " has no job besides [global]", Mend: "add a section with a name, as in [randread]"}
+		return nil, &plan.FieldError{Field: f.field(), Msg: what + " has no job besides [global]", Hint: "add a section with a name, as in [randread]"}
 	}
 	if f.Section != "" {
 		i := slices.Index(src.labels, f.Section)
 		if i < 0 {
-			e := &plan.FieldError{Field: "section", Msg: fmt.Sprintf("there is no section %q; there is %s", f.Section, strings.Join(src.labels, ", ")), Mend: "section: " + src.labels[0]}
+			e := &plan.FieldError{Field: "section", Msg: fmt.Sprintf("there is no section %q; there is %s", f.Section, strings.Join(src.labels, ", ")), Hint: "section: " + src.labels[0]}
 			if n := plan.Nearest(f.Section, src.labels); n != "" {
-				e.Mend = "section: " + n
+				e.Hint = "section: " + n
 			}
 			return nil, e
 		}
@@ -171,8 +171,8 @@ func (f *Fio) refusal(src *source, err error) error {
 		return commandError(f.Command, err)
 	}
 	at := *je
-	at.Mend, at.Column = "", 0
-	return &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("read job file %s: %v", src.file, &at), Mend: je.Mend}
+	at.Hint, at.Column = "", 0
+	return &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("read job file %s: %v", src.file, &at), Hint: je.Hint}
 }
 
 // field is the field that says where the jobs are.
@@ -187,7 +187,7 @@ func commandError(text string, err error) error {
 	fe := &plan.FieldError{Field: "command", Msg: err.Error()}
 	var je *fio.JobError
 	if errors.As(err, &je) {
-		fe.Mend = je.Mend
+		fe.Hint = je.Hint
 		if !strings.Contains(strings.TrimSpace(text), "\n") {
 			fe.Msg, fe.Column = je.Msg, je.Column // the caret says where
 		}
@@ -202,8 +202,8 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 	if !filepath.IsAbs(name) && dir != "" {
 		src.file = filepath.Join(dir, name)
 	}
-	fail := func(err error, mend string) error {
-		return &plan.FieldError{Field: "file", Msg: fmt.Sprintf("read job file %s: %s", src.file, strings.ReplaceAll(err.Error(), "\n", "; ")), Mend: mend}
+	fail := func(err error, hint string) error {
+		return &plan.FieldError{Field: "file", Msg: fmt.Sprintf("read job file %s: %s", src.file, strings.ReplaceAll(err.Error(), "\n", "; ")), Hint: hint}
 	}
 	file, err := fio.ReadJob(filepath.ToSlash(src.file), func(name string) ([]byte, error) {
 		text, err := iotax.ReadFile(filepath.FromSlash(name), fio.MaxJob)
@@ -219,7 +219,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 		return fail(os.ErrNotExist, "the path counts from the folder of the plan, or of the command")
 	case errors.As(err, &je):
 		// The path of the file itself is said already.
-		return fail(errors.New(strings.ReplaceAll(err.Error(), filepath.ToSlash(src.file)+", ", "")), je.Mend)
+		return fail(errors.New(strings.ReplaceAll(err.Error(), filepath.ToSlash(src.file)+", ", "")), je.Hint)
 	case err != nil:
 		return fail(err, "")
 	}
@@ -262,7 +262,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	for _, g := range src.together {
 		out = append(out, iotax.Finding{Rule: "jobs-run-alone", Severity: iotax.Info, File: src.file,
 			Evidence: fmt.Sprintf("%s: without a stonewall between them, fio would run %s at the same time; here each is a workload of its own, and runs alone", where, g),
-			Mend:     "nothing, if they were meant to be compared; `stonewall` in the file says so, and `jointly: true` in a plan runs them as fio would"})
+			Hint:     "nothing, if they were meant to be compared; `stonewall` in the file says so, and `jointly: true` in a plan runs them as fio would"})
 	}
 	var said []string
 	for _, s := range j.overridden {
@@ -284,7 +284,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	if len(said) > 0 {
 		f := iotax.Finding{Rule: "set-by-iotax", Severity: iotax.Info, File: src.file,
 			Evidence: fmt.Sprintf("%s: iotax decides these itself: %s", where, strings.Join(said, ", ")),
-			Mend:     "nothing, or say it in the plan (`measure: {trial: 60s}`)"}
+			Hint:     "nothing, or say it in the plan (`measure: {trial: 60s}`)"}
 		if len(j.overridden) > 0 && j.overridden[0].File == "" {
 			f.Line, f.Column = j.overridden[0].Line, j.overridden[0].Column
 		}
@@ -297,7 +297,7 @@ func (j *fioJob) findings() []iotax.Finding {
 var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
 
 // refused explains why the fio of a target does not take the job, from what it says.
-func (j *fioJob) refused(st *fioState, said string) (mend string, err error) {
+func (j *fioJob) refused(st *fioState, said string) (hint string, err error) {
 	m := unrecognized.FindStringSubmatch(said)
 	if m == nil {
 		return "correct the option", fmt.Errorf("%s: %s", st.tool.version, said)
@@ -316,14 +316,14 @@ func (j *fioJob) refused(st *fioState, said string) (mend string, err error) {
 	o, known := fio.LookupOption(name)
 	switch {
 	case known && o.NewerThan(st.tool.version):
-		err, mend = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.version), "remove it, or install fio "+o.Since+" or later there"
+		err, hint = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.version), "remove it, or install fio "+o.Since+" or later there"
 	case known && o.Engine != "" && o.Engine != st.engine:
-		err, mend = fmt.Errorf("the option %s is one of the engine %s; the job runs with %s", name, o.Engine, st.engine), "remove it, or write ioengine: "+o.Engine
+		err, hint = fmt.Errorf("the option %s is one of the engine %s; the job runs with %s", name, o.Engine, st.engine), "remove it, or write ioengine: "+o.Engine
 	default:
-		err, mend = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
+		err, hint = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
 	}
 	if where != "" {
 		err = fmt.Errorf("%s%w", where, err)
 	}
-	return mend, err
+	return hint, err
 }

@@ -177,7 +177,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 		"command: 'fio --name=a --direct --rw=w'": "--direct has no value",
 	} {
 		_, err := plan.Parse(filepath.Join(dir, "p.yaml"), []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {"+spec+"}}\n"), allKinds())
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "p.yaml:3:") || !strings.Contains(err.Error(), "mend:") || strings.Count(err.Error(), "mend:") != 1 {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "p.yaml:3:") || !strings.Contains(err.Error(), "hint:") || strings.Count(err.Error(), "hint:") != 1 {
 			t.Errorf("%s: got %v, want %s", spec, err, want)
 		}
 	}
@@ -271,7 +271,7 @@ func TestUnknownOptions(t *testing.T) {
 			err = w.Check(ctxFor(t), target(host.Local(), dir))
 		}
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Mend, want[1]) {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Hint, want[1]) {
 			t.Errorf("%s: got %v, want %s", option, err, want)
 		}
 	}

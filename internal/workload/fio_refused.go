@@ -14,7 +14,7 @@ import (
 // what fio 3.33 to 3.42 have; an option that is not known cannot be judged, and is refused too.
 
 // A bar says why something is refused, and what to do in place of it.
-type bar struct{ why, mend string }
+type bar struct{ why, hint string }
 
 var (
 	runsCommand = bar{"it would run a command of its own", "run the command before iotax, or measure it as a workload: command"}
@@ -81,15 +81,15 @@ var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapsha
 // refuse says why a job may not have an option with that value, or nil. The value of a job file may still hold variables:
 // it is asked again when they are replaced.
 func refuse(s fio.Setting) *plan.FieldError {
-	no := func(mend, format string, args ...any) *plan.FieldError {
-		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Mend: mend}
+	no := func(hint, format string, args ...any) *plan.FieldError {
+		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}
 	}
 	if e := keepsSecret(s.Key); e != nil {
 		return e
 	}
 	o, known := fio.LookupOption(s.Key)
 	if b, ok := barred[fio.Canonical(s.Key)]; ok {
-		return no(b.mend, "%s: %s", s.Key, b.why)
+		return no(b.hint, "%s: %s", s.Key, b.why)
 	}
 	if !known {
 		return unknown(s.Key)
@@ -109,7 +109,7 @@ func refuse(s fio.Setting) *plan.FieldError {
 		return no("remove it", "%s is an option of the engine %s: %s", s.Key, o.Engine, b.why)
 	case o.Name == "ioengine" && !open && !slices.Contains(engines, s.Value):
 		b := barredEngine(s.Value)
-		return no(b.mend, "ioengine=%s: %s", s.Value, b.why)
+		return no(b.hint, "ioengine=%s: %s", s.Value, b.why)
 	case o.Name == "mem" && !open && !slices.Contains(memories, s.Value):
 		return no("one of "+strings.Join(memories, ", "), "%s=%s: buffers are kept in memory, not in a file", s.Key, s.Value)
 	case (o.Name == "buffer_pattern" || o.Name == "verify_pattern") && strings.Contains(s.Value, "'"):
@@ -121,7 +121,7 @@ func refuse(s fio.Setting) *plan.FieldError {
 // unclear refuses a value that has variables where they are all replaced: fio would replace them by others.
 func unclear(s fio.Setting) *plan.FieldError {
 	if slices.Contains([]string{"ioengine", "mem", "buffer_pattern", "verify_pattern"}, fio.Canonical(s.Key)) && strings.Contains(s.Value, "$") {
-		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Mend: "write the value itself"}
+		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Hint: "write the value itself"}
 	}
 	return refuse(s)
 }
@@ -133,7 +133,7 @@ func barredEngine(name string) bar {
 	}
 	b := bar{"no engine that iotax knows", "one of " + strings.Join(engines, ", ")}
 	if n := plan.Nearest(name, engines); n != "" {
-		b.mend = fmt.Sprintf("did you mean %q?", n)
+		b.hint = fmt.Sprintf("did you mean %q?", n)
 	}
 	return b
 }
@@ -143,16 +143,16 @@ func barredEngine(name string) bar {
 func unknown(key string) *plan.FieldError {
 	full, own := fio.Completed(key)
 	if own {
-		return &plan.FieldError{Field: key, Msg: key + " is an option of fio itself, not of a job", Mend: "remove it"}
+		return &plan.FieldError{Field: key, Msg: key + " is an option of fio itself, not of a job", Hint: "remove it"}
 	}
-	e := &plan.FieldError{Field: key, Msg: "fio has no option " + key, Mend: "remove it; iotax hands on only what it knows"}
+	e := &plan.FieldError{Field: key, Msg: "fio has no option " + key, Hint: "remove it; iotax hands on only what it knows"}
 	if full == "" {
 		full = plan.Nearest(key, fio.OptionNames())
 	}
 	if b, ok := barred[full]; ok {
-		e.Mend = fmt.Sprintf("remove it; fio would take it for %q: %s", full, b.why)
+		e.Hint = fmt.Sprintf("remove it; fio would take it for %q: %s", full, b.why)
 	} else if full != "" {
-		e.Mend = fmt.Sprintf("did you mean %q?", full)
+		e.Hint = fmt.Sprintf("did you mean %q?", full)
 	}
 	return e
 }
@@ -162,11 +162,11 @@ func unknown(key string) *plan.FieldError {
 func refusals(jobs []fio.JobSpec) error {
 	for _, job := range jobs {
 		for _, s := range job.Settings {
-			fail := func(msg, mend string) error {
-				return &fio.JobError{File: s.File, Line: s.Line, Column: s.Column, Msg: msg, Mend: mend}
+			fail := func(msg, hint string) error {
+				return &fio.JobError{File: s.File, Line: s.Line, Column: s.Column, Msg: msg, Hint: hint}
 			}
 			if e := refuse(s); e != nil {
-				return fail(e.Msg, e.Mend)
+				return fail(e.Msg, e.Hint)
 			}
 			if at := strings.TrimLeft(s.Value, " \t"); at != s.Value && strings.Trim(at, "0123456789") != "" {
 				return fail(fmt.Sprintf("%s=%q: the space behind the = is a part of the value to fio", s.Key, s.Value), "write "+s.Key+"="+at)
@@ -175,7 +175,7 @@ func refusals(jobs []fio.JobSpec) error {
 			case key == "rw" && !strings.Contains(s.Value, "$"):
 				if err := checkOption("rw", s.Value); err != nil {
 					slip := fieldError(key, err)
-					return fail(slip.Msg, slip.Mend)
+					return fail(slip.Msg, slip.Hint)
 				}
 			case key == "kb_base" && s.Value != "1000" && s.Value != "1024":
 				return fail("kb_base is 1000 or 1024", "kb_base=1024")

@@ -30,7 +30,7 @@ func sums(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Whatever stands in a job file, nothing beside its target is touched: each line is refused with its place and a mend, and where
+// Whatever stands in a job file, nothing beside its target is touched: each line is refused with its place and a hint, and where
 // it were not, fio would show what it does. DIR is the neighbour's directory, FILE a file there, CMD makes another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
 	neighbour := onDisk(t)
@@ -105,8 +105,8 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 			}
 			return w.Run(ctxFor(t), tg, trial(100*time.Millisecond))
 		}()
-		if err == nil || !strings.Contains(fmt.Sprintf("%v", err)+mendOf(err), want) || mendOf(err) == "" {
-			t.Errorf("%s: got %v (mend %q), want %s", lines, err, mendOf(err), want)
+		if err == nil || !strings.Contains(fmt.Sprintf("%v", err)+hintOf(err), want) || hintOf(err) == "" {
+			t.Errorf("%s: got %v (hint %q), want %s", lines, err, hintOf(err), want)
 		}
 		if after := sums(t, neighbour); after != before {
 			t.Errorf("%s: the neighbour had\n%sand has\n%s", lines, before, after)
@@ -123,14 +123,14 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// What fio has and iotax knows either passes or is refused with a mend, and no name that passes is the beginning of one that
+// What fio has and iotax knows either passes or is refused with a hint, and no name that passes is the beginning of one that
 // reaches beyond the target: a fio without it would take it for that.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]
 		e := refuse(fio.Setting{Key: name, Value: "1"})
-		if e != nil && e.Mend == "" {
-			t.Errorf("%s has no mend", name)
+		if e != nil && e.Hint == "" {
+			t.Errorf("%s has no hint", name)
 		}
 		return e == nil && !ours
 	}
@@ -152,10 +152,10 @@ func TestEveryOptionIsDecided(t *testing.T) {
 	}
 }
 
-func mendOf(err error) string {
+func hintOf(err error) string {
 	var e *iotax.Error
 	if errors.As(err, &e) {
-		return e.Mend
+		return e.Hint
 	}
 	return ""
 }

@@ -149,11 +149,11 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		}
 		if t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
-				Mend: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))}
+				Hint: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))}
 		}
 		if t.Place.ReadOnly && st.job.writes() && st.job.total() > 0 {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
-				Mend: "rw: randread, or a target that can be written"}
+				Hint: "rw: randread, or a target that can be written"}
 		}
 		// Before fio is run for the first time: it makes directories that are missing.
 		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 {
@@ -186,7 +186,7 @@ func (j *fioJob) suits(t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory, on a block device or over NBD, not at the %s %s", t.Place.Kind, t.Place.Path)}
 	}
 	if err := checkExact(t.Place); err != nil {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: "give the device or export another name"}
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: "give the device or export another name"}
 	}
 	return nil
 }
@@ -235,11 +235,11 @@ func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from 
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
 	}
-	mend := "if the file system refuses direct I/O: direct: 0"
+	hint := "if the file system refuses direct I/O: direct: 0"
 	if isNBD(t.Place) {
-		mend = "see that the export is there (nbdinfo " + iotax.Quote(t.Place.Path) + "), and that fio was built with libnbd (fio --enghelp)"
+		hint = "see that the export is there (nbdinfo " + iotax.Quote(t.Place.Path) + "), and that fio was built with libnbd (fio --enghelp)"
 	}
-	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Mend: mend}
+	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Hint: hint}
 }
 
 // probe tells whether fio can do I/O through the engine at the place, by doing some.
@@ -299,7 +299,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		}
 		slices.Sort(parts)
 		found = append(found, iotax.Finding{Rule: "fio-version-differs", Severity: iotax.Warning, Evidence: strings.Join(parts, "; "),
-			Mend: "install the same version everywhere, or let iotax push this host's"})
+			Hint: "install the same version everywhere, or let iotax push this host's"})
 	}
 	if len(open) < 2 {
 		return found, nil
@@ -309,7 +309,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	if best.st.engine == worst.st.engine {
 		return found, nil
 	}
-	why, mend := unavailable(best.st.engine, worst.t, worst.st.engines[best.st.engine])
+	why, hint := unavailable(best.st.engine, worst.t, worst.st.engines[best.st.engine])
 	for _, engine := range candidates(worst.st.survey.os)[worst.index:] {
 		works := true
 		for _, c := range open {
@@ -325,7 +325,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 				c.st.engine = engine
 			}
 			return append(found, iotax.Finding{Rule: "engine-common", Severity: iotax.Info,
-				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why), Mend: mend}), nil
+				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why), Hint: hint}), nil
 		}
 	}
 	var parts []string
@@ -333,12 +333,12 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		parts = append(parts, c.st.engine+" on "+c.t.Name)
 	}
 	return append(found, iotax.Finding{Rule: "engine-differs", Severity: iotax.Warning,
-		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Mend: "give `ioengine:` one that works on all of them"}), nil
+		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Hint: "give `ioengine:` one that works on all of them"}), nil
 }
 
 // unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
 // seccomp profile answers io_uring_setup(2) with ENOSYS or EPERM, and fio blames the kernel.
-func unavailable(engine string, t *iotax.Target, err error) (why, mend string) {
+func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
 	profile := t.Facts["seccomp"]
 	if engine != "io_uring" || profile == "" || profile == "unconfined" || err == nil {
@@ -391,8 +391,8 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return err
 	}
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if st.engine == "" && !isNBD(t.Place) {
 		st.engine = st.job.asked()
@@ -419,8 +419,8 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 		if msg == "" {
 			return on(err, "")
 		}
-		mend, err := j.refused(st, msg)
-		return on(err, mend)
+		hint, err := j.refused(st, msg)
+		return on(err, hint)
 	}
 	if t.Facts == nil {
 		t.Facts = map[string]string{}
@@ -436,8 +436,8 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 const maxFiles = 1000
 
 func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if n := st.job.files(); n > maxFiles {
 		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
@@ -484,7 +484,7 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	}
 	for _, n := range st.needs {
 		if err := n.room.short(n.bytes, n.where); err != nil {
-			return on(err, mendSpace(err, st.job.total()))
+			return on(err, hintSpace(err, st.job.total()))
 		}
 	}
 	return nil
@@ -537,8 +537,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if t.Place.Kind != iotax.PlaceDir || len(want) == 0 {
 		return nil
 	}
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	names := slices.Sorted(maps.Keys(want))
 	st.held = shared.hold(t, names)
@@ -564,20 +564,20 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 				files[n] = bytes
 			}
 			if err := j.roomFor(ctx, t, files); err != nil {
-				return on(err, mendSpace(err, st.job.total()))
+				return on(err, hintSpace(err, st.job.total()))
 			}
 			if err := guardFio(ctx, t, true); err != nil {
 				return err
 			}
 			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
-				return on(err, mendSpace(err, st.job.total()))
+				return on(err, hintSpace(err, st.job.total()))
 			}
 		}
 	}
 	return nil
 }
 
-func mendSpace(err error, total int64) string {
+func hintSpace(err error, total int64) string {
 	var short *noRoom
 	if errors.As(err, &short) || strings.Contains(err.Error(), "No space left") {
 		return fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(total))
@@ -881,7 +881,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	}
 	if n, _ := strconv.Atoi(facts["iodepth"]); n > 1 && slices.Contains(waiting, st.engine) {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Mend: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
+			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Hint: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
 	}
 }
 

@@ -325,7 +325,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// What is missing is an error of Check, with the mend, and nothing is left behind.
+// What is missing is an error of Check, with the hint, and nothing is left behind.
 func TestCheckRefuses(t *testing.T) {
 	tiny := small(t)
 	ro := t.TempDir()
@@ -341,7 +341,7 @@ func TestCheckRefuses(t *testing.T) {
 		name       string
 		place      iotax.Place
 		options    []string
-		want, mend string
+		want, hint string
 	}{
 		{"missing directory", iotax.Place{Kind: iotax.PlaceDir, Path: "/no/such/dir"}, nil, "/no/such/dir: file does not exist", "make the directory"},
 		{"no directory", iotax.Place{Kind: iotax.PlaceDir, Path: file}, nil, "is not a directory", "name a directory"},
@@ -360,7 +360,7 @@ func TestCheckRefuses(t *testing.T) {
 			tg := &iotax.Target{Name: "here", Machine: host.Local(), Place: c.place}
 			err := w.Check(ctxFor(t), tg)
 			var e *iotax.Error
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Mend, c.mend) {
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
 				t.Errorf("got %v\nwant %s", err, c.want)
 			}
 			if got := names(t, tiny); len(got) > 0 {
@@ -383,7 +383,7 @@ func TestPlaceFillsUpMeanwhile(t *testing.T) {
 	}
 	err := w.Prepare(ctx, tg)
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "10MiB needed in "+tiny+", 8MiB available, of which ") || !strings.Contains(e.Mend, "now 10MiB in all") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "10MiB needed in "+tiny+", 8MiB available, of which ") || !strings.Contains(e.Hint, "now 10MiB in all") {
 		t.Errorf("got %v", err)
 	}
 	if err := w.Cleanup(ctx, tg); err != nil {
@@ -487,8 +487,8 @@ func TestDeviceIsOnlyRead(t *testing.T) {
 	for device, want := range map[string]string{"": "iotax run --destroy /dev/null", "guest:/dev/by-id/x": "iotax run --destroy guest:/dev/by-id/x", "a b:/dev/x": "iotax run --destroy 'a b:/dev/x'"} {
 		err := w.Check(ctxFor(t), &iotax.Target{Name: "there", Machine: host.Local(), Device: device, Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}})
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.HasSuffix(e.Mend, want) {
-			t.Errorf("%q: %v, want the mend %q", device, err, want)
+		if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, want) {
+			t.Errorf("%q: %v, want the hint %q", device, err, want)
 		}
 	}
 }
@@ -499,7 +499,7 @@ func TestUnavailable(t *testing.T) {
 	for _, c := range []struct {
 		engine, runs, profile string
 		err                   error
-		why, mend             string
+		why, hint             string
 	}{
 		{"io_uring", "docker", "default", errors.New("fio: no"), "io_uring on there is blocked by the container's seccomp profile (default), which fio cannot tell from a kernel without it: fio: no", docker},
 		{"io_uring", "podman", "a profile of its own", errors.New("fio: no"), "is blocked by", docker},
@@ -509,9 +509,9 @@ func TestUnavailable(t *testing.T) {
 		{"io_uring", "", "", errors.New("fio: no"), "io_uring on there: fio: no", ""},
 		{"libaio", "docker", "default", errors.New("fio: no"), "libaio on there: fio: no", ""},
 	} {
-		why, mend := unavailable(c.engine, &iotax.Target{Name: "there", Facts: map[string]string{"engine": c.runs, "seccomp": c.profile}}, c.err)
-		if !strings.Contains(why, c.why) || (mend == "") != (c.mend == "") || !strings.Contains(mend, c.mend) || c.mend == pod && strings.Contains(mend, "security:") {
-			t.Errorf("%s, %s: %s; %s", c.runs, c.profile, why, mend)
+		why, hint := unavailable(c.engine, &iotax.Target{Name: "there", Facts: map[string]string{"engine": c.runs, "seccomp": c.profile}}, c.err)
+		if !strings.Contains(why, c.why) || (hint == "") != (c.hint == "") || !strings.Contains(hint, c.hint) || c.hint == pod && strings.Contains(hint, "security:") {
+			t.Errorf("%s, %s: %s; %s", c.runs, c.profile, why, hint)
 		}
 	}
 }
@@ -821,14 +821,14 @@ func TestPushFails(t *testing.T) {
 	s.arch = "mips"
 	_, err = provide(ctxFor(t), m, s, false, Env{})
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "can't be used on mips") || !strings.Contains(e.Mend, "apt install fio") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "can't be used on mips") || !strings.Contains(e.Hint, "apt install fio") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := makeBundle("no-such-program"); !errors.As(err, &e) || !strings.Contains(e.Mend, "fio") {
+	if _, err := makeBundle("no-such-program"); !errors.As(err, &e) || !strings.Contains(e.Hint, "fio") {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Mend, "apt install fio") || !errors.Is(err, errNoFio) {
+	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, errNoFio) {
 		t.Errorf("got %v", err)
 	}
 }

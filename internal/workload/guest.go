@@ -57,15 +57,15 @@ const leastGuest = 256 << 20
 func (s *Guest) Validate() error {
 	switch {
 	case s.Memory < leastGuest || s.Memory%(1<<20) != 0:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Memory), Hint: fmt.Sprintf("%v or more", plan.Size(leastGuest))}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Root < 64<<20 || s.Root%(1<<20) != 0:
-		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Root), Mend: "256MiB is enough for the programs that a guest gets"}
+		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%v is too little or not a whole number of MiB", s.Root), Hint: "256MiB is enough for the programs that a guest gets"}
 	case s.Size < 1<<20 || s.Size%(1<<20) != 0:
-		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 64MiB"}
+		return &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Hint: "as in 64MiB"}
 	case s.Each < plan.Duration(100*time.Millisecond):
-		return &plan.FieldError{Field: "each", Msg: "is too short", Mend: "1s or more"}
+		return &plan.FieldError{Field: "each", Msg: "is too short", Hint: "1s or more"}
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ type GuestResult struct {
 	Lacks  GuestLacks        `json:"lacks,omitzero"` // what a look found
 	Have   bool              `json:"have,omitempty"` // the kit that a look asked for is there
 	Error  string            `json:"error,omitempty"`
-	Mend   string            `json:"mend,omitempty"`
+	Hint   string            `json:"hint,omitempty"`
 }
 
 // GuestLacks is what a machine has not of what a guest on it is started from.
@@ -153,8 +153,8 @@ func (w *guestOnTop) Space() int64 { return int64(w.spec.Root) + w.data() }
 func (w *guestOnTop) Limit() time.Duration { return 5*time.Minute + 10*time.Duration(w.spec.Each) }
 
 func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if !isNBD(t.Place) {
 		return on(fmt.Errorf("%s is no NBD export", t.Place.Path), "a target {nbd: …}, and at: its name")
@@ -184,7 +184,7 @@ func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j Gues
 		err = errors.New(strings.TrimSpace(r.Error))
 	}
 	if err != nil {
-		err = failed(op+" for "+w.name+" on", t.Name, err, r.Mend)
+		err = failed(op+" for "+w.name+" on", t.Name, err, r.Hint)
 	}
 	return r, raw, err
 }

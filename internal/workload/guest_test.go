@@ -25,7 +25,7 @@ func TestGuestElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: m, Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd://x"}})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "mend: ") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "hint: ") {
 			t.Errorf("%q: %v", arch, err)
 		}
 		if left, _ := os.ReadDir(strings.TrimPrefix(m.env[1], "XDG_CACHE_HOME=")); len(left) > 0 {

@@ -41,8 +41,8 @@ func (s *HTTP) SetScalar(text string) error {
 // Validate finds what is out of range.
 func (s *HTTP) Validate() error {
 	var errs []error
-	bad := func(field, mend, format string, args ...any) {
-		errs = append(errs, &plan.FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Mend: mend})
+	bad := func(field, hint, format string, args ...any) {
+		errs = append(errs, &plan.FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
 		bad("url", "as in http://host:8080/file", "%q is no URL of a web server", s.URL)
@@ -120,8 +120,8 @@ func (h *httpLoad) served(t *iotax.Target) bool {
 }
 
 func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + h.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + h.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if !h.served(t) {
 		if h.spec.URL == "" && t.Place.Kind != iotax.PlaceURL {
@@ -130,8 +130,8 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && !iotax.IsLocal(t.Machine) {
-		mend, err := noWay(t.Machine, "start the web server there yourself, and give url:")
-		return on(err, mend)
+		hint, err := noWay(t.Machine, "start the web server there yourself, and give url:")
+		return on(err, hint)
 	}
 	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
 		return on(err, "apt install nginx-light, here or there")
@@ -199,18 +199,18 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
 		cancel()
 		if err != nil && (ctx.Err() != nil || ramp.Err() == nil) {
-			return failed("fetch from", t.Name, err, h.mend(t))
+			return failed("fetch from", t.Name, err, h.hint(t))
 		}
 	}
 	r, err := fetch(ctx, urls, h.spec.Workers, h.spec.Rate, out.Length)
 	if err != nil {
-		return failed("fetch from", t.Name, err, h.mend(t))
+		return failed("fetch from", t.Name, err, h.hint(t))
 	}
 	r.report(out, h.spec.Rate)
 	return nil
 }
 
-func (h *httpLoad) mend(t *iotax.Target) string {
+func (h *httpLoad) hint(t *iotax.Target) string {
 	if s := h.servers[t]; s != nil {
 		return strings.TrimSpace("see whether the web server there still runs: " + s.said())
 	}
@@ -269,7 +269,7 @@ func (s *server) stop(ctx context.Context) error {
 var guestPort atomic.Int32
 
 // noWay says why this host does not reach the ports of m, and what can be done; otherwise is what helps with any machine.
-func noWay(m iotax.Machine, otherwise string) (mend string, err error) {
+func noWay(m iotax.Machine, otherwise string) (hint string, err error) {
 	if iotax.Outside(m) == m {
 		return otherwise, errors.New("this host has no way to its ports")
 	}
@@ -366,7 +366,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 	}
 	listen = net.JoinHostPort(listen, strconv.Itoa(port))
 	if strings.Contains(t.Place.Path, "$") {
-		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Mend: "use another directory"}
+		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Hint: "use another directory"}
 	}
 	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
 	user, err := iotax.Output(ctx, t.Machine, "sh", "-c", `[ "$(id -u)" = 0 ] && grep -q ^root: /etc/passwd && grep -q ^root: /etc/group && echo " user root root;"; [ "$(id -u)" != 0 ] || grep -qs ^root: /etc/group || echo " master_process off;"`)

@@ -175,17 +175,17 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	if bad > 0 {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "http-errors", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%d of %d requests failed", bad, r.requests),
-			Mend:     "see the facts of the trial (`iotax show`) for their kinds"})
+			Hint:     "see the facts of the trial (`iotax show`) for their kinds"})
 	}
 	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "generator-bound", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("the load generator used %.2g of its %.0f CPUs", own, n),
-			Mend:     "use a host with more CPUs"})
+			Hint:     "use a host with more CPUs"})
 	}
 	// The time runs on until the last answer, so that the number of requests says more than their rate.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%d of %.0f requests were answered in time", good, asked),
-			Mend:     "offer less (`rate:`), or use more workers; read the latency as that of an overloaded target"})
+			Hint:     "offer less (`rate:`), or use more workers; read the latency as that of an overloaded target"})
 	}
 }

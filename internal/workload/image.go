@@ -45,10 +45,10 @@ func (s *Image) Scale(by float64) { s.Size = max(16<<20, plan.Size(float64(s.Siz
 func (s *Image) Validate() error {
 	var errs []error
 	if s.Size < 1<<20 || s.Size%(1<<20) != 0 {
-		errs = append(errs, &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Mend: "as in 1GiB"})
+		errs = append(errs, &plan.FieldError{Field: "size", Msg: fmt.Sprintf("%v is not a whole number of MiB", s.Size), Hint: "as in 1GiB"})
 	}
 	if !(s.Data > 0 && s.Data <= 1) {
-		errs = append(errs, &plan.FieldError{Field: "data", Msg: "is not more than 0% and at most 100%", Mend: "as in 50%"})
+		errs = append(errs, &plan.FieldError{Field: "data", Msg: "is not more than 0% and at most 100%", Hint: "as in 50%"})
 	}
 	given := 0
 	for _, c := range []string{s.Import, s.First, s.Second, s.Remove} {
@@ -57,7 +57,7 @@ func (s *Image) Validate() error {
 		}
 	}
 	if given != 0 && given != 4 {
-		errs = append(errs, &plan.FieldError{Field: "import", Msg: "a VM manager needs all of import, first, second and remove", Mend: "give the others too, or none for qemu-img"})
+		errs = append(errs, &plan.FieldError{Field: "import", Msg: "a VM manager needs all of import, first, second and remove", Hint: "give the others too, or none for qemu-img"})
 	}
 	return errors.Join(errs...)
 }
@@ -82,15 +82,15 @@ func (w *imagePath) Space() int64 { return int64(w.spec.Size) }
 
 func (w *imagePath) Limit() time.Duration { return 3 * longest(int64(w.spec.Size)) }
 
-func (w *imagePath) fail(t *iotax.Target, err error, mend string) error {
+func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
 	var e *iotax.Error
-	if errors.As(err, &e) && e.Mend != "" {
-		mend = ""
+	if errors.As(err, &e) && e.Hint != "" {
+		hint = ""
 	}
 	if strings.Contains(err.Error(), "No space left") {
-		mend = "make room in " + t.Machine.String() + ", or use a smaller size"
+		hint = "make room in " + t.Machine.String() + ", or use a smaller size"
 	}
-	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Mend: mend}
+	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
 // Check looks at the bucket and for qemu-img.
@@ -222,7 +222,7 @@ func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 	if second*fastClone > first {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "clone-not-fast", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("the second volume took %v, the first %v", second.Round(time.Millisecond), first.Round(time.Millisecond)),
-			Mend:     "see that images are cached on the node, and volumes are overlays or reflinks of the cached one"})
+			Hint:     "see that images are cached on the node, and volumes are overlays or reflinks of the cached one"})
 	}
 }
 

@@ -190,7 +190,7 @@ func TestMaterialise(t *testing.T) {
 		small := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
 			_, err := ran(t, "materialise", spec("nbdcopy", false, small), target)
-			if err == nil || !strings.Contains(err.Error(), "the test needs 16 MiB") || !strings.Contains(err.Error(), "mend: free some space") {
+			if err == nil || !strings.Contains(err.Error(), "the test needs 16 MiB") || !strings.Contains(err.Error(), "hint: free some space") {
 				t.Errorf("a node out of space: %v", err)
 			}
 			left, _ := os.ReadDir(small)
@@ -220,7 +220,7 @@ func TestMaterialise(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)
 		spec.Stall = plan.Duration(2 * time.Second)
-		if _, err := ran(t, "materialise", spec, mute(t)); err == nil || !strings.Contains(err.Error(), "nothing came for 2 s") || !strings.Contains(err.Error(), "mend: see that the export serves") {
+		if _, err := ran(t, "materialise", spec, mute(t)); err == nil || !strings.Contains(err.Error(), "nothing came for 2 s") || !strings.Contains(err.Error(), "hint: see that the export serves") {
 			t.Errorf("an export that hangs, lazily %v: %v", lazy, err)
 		}
 		if out, err := exec.Command("pgrep", "-af", "qemu-nbd.*"+path).Output(); err == nil {
@@ -234,7 +234,7 @@ func TestMaterialise(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = server.Wait()
-	if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), "mend: see that the export serves") {
+	if _, err := ran(t, "materialise", spec("nbdcopy", false, path), target); err == nil || !strings.Contains(err.Error(), "hint: see that the export serves") {
 		t.Errorf("an export that is gone: %v", err)
 	}
 	if left, _ := os.ReadDir(path); len(left) > 0 {
@@ -263,7 +263,7 @@ func TestGuestSpec(t *testing.T) {
 	}
 	w := &guestOnTop{name: "guest"}
 	for _, p := range []iotax.Place{{Kind: iotax.PlaceDir, Path: "/x"}, {Kind: iotax.PlaceURL, Path: "nbd://x", ReadOnly: true}} {
-		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: host.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "mend: ") {
+		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: host.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "hint: ") {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}

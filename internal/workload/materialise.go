@@ -45,19 +45,19 @@ func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.
 // Validate refuses tools that are not known.
 func (s *Materialise) Validate() error {
 	if s.Tool != "nbdcopy" && s.Tool != "qemu-img" {
-		return &plan.FieldError{Field: "tool", Msg: fmt.Sprintf("%q is not known", s.Tool), Mend: "nbdcopy or qemu-img"}
+		return &plan.FieldError{Field: "tool", Msg: fmt.Sprintf("%q is not known", s.Tool), Hint: "nbdcopy or qemu-img"}
 	}
 	if s.Size < 0 {
 		return &plan.FieldError{Field: "size", Msg: "is negative"}
 	}
 	if s.Stall < plan.Duration(time.Second) {
-		return &plan.FieldError{Field: "stall", Msg: "is too short", Mend: "1s or more"}
+		return &plan.FieldError{Field: "stall", Msg: "is too short", Hint: "1s or more"}
 	}
 	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
-		return &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q is not a full path", s.Path), Mend: "as in /var/tmp"}
+		return &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q is not a full path", s.Path), Hint: "as in /var/tmp"}
 	}
 	if s.Path != "" && path.Clean(s.Path) == "/" {
-		return &plan.FieldError{Field: "path", Msg: "/ itself is never used", Mend: "as in /var/tmp"}
+		return &plan.FieldError{Field: "path", Msg: "/ itself is never used", Hint: "as in /var/tmp"}
 	}
 	return nil
 }
@@ -88,24 +88,24 @@ const assumed = 4 << 30
 
 func (w *materialise) Limit() time.Duration { return 2 * longest(assumed) }
 
-func (w *materialise) fail(t *iotax.Target, err error, mend string) error {
+func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
 	text := err.Error()
 	var e *iotax.Error
 	switch {
-	case errors.As(err, &e) && e.Mend != "":
-		mend = ""
+	case errors.As(err, &e) && e.Hint != "":
+		hint = ""
 	case strings.Contains(text, "No space left"):
-		mend = "make room on " + t.Machine.String() + ", or copy a smaller volume"
+		hint = "make room on " + t.Machine.String() + ", or copy a smaller volume"
 	case strings.Contains(text, "Connection refused"), strings.Contains(text, "Connection reset"), strings.Contains(text, "Transport endpoint"), strings.Contains(text, "nbd_connect"), strings.Contains(text, "shut down"), strings.Contains(text, "no end within"), strings.Contains(text, "nothing came for"):
-		mend = "see that the export serves and the network between the machines is up"
+		hint = "see that the export serves and the network between the machines is up"
 	}
-	return &iotax.Error{Op: "materialise for " + w.name + " on", On: t.Name, Err: err, Mend: mend}
+	return &iotax.Error{Op: "materialise for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
 // Check finds the tools.
 func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if !isNBD(t.Place) {
-		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Mend: "a target {nbd: …}, and at: its name"}
+		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
 	}
 	// What forbids the directory forbids it before the first trial.
 	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet

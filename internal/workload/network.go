@@ -46,8 +46,8 @@ func (s *stream) Metrics() []string { return []string{"bandwidth", "rtt.mean", "
 
 // Check finds iperf3.
 func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
-	on := func(err error, mend string) error {
-		return &iotax.Error{Op: "check " + s.name + " on", On: t.Name, Err: err, Mend: mend}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + s.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if t.Place.Kind != iotax.PlaceURL || !strings.HasPrefix(t.Place.Path, "tcp://") {
 		return on(fmt.Errorf("%s is no server of iperf3", t.Place.Path), "a target {network: {to: MACHINE}}, and at: its name")
@@ -69,8 +69,8 @@ func (s *stream) Cleanup(context.Context, *iotax.Target) error { return nil }
 
 // Run measures one stream. iperf3 counts whole seconds.
 func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "run iperf3 for " + s.name + " on", On: t.Name, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "run iperf3 for " + s.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	u, err := url.Parse(t.Place.Path)
 	if err != nil {

@@ -43,9 +43,9 @@ func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*b
 // Validate refuses what no store takes.
 func (o *Object) Validate() error {
 	var errs []error
-	refuse := func(bad bool, field, msg, mend string) {
+	refuse := func(bad bool, field, msg, hint string) {
 		if bad {
-			errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Mend: mend})
+			errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 		}
 	}
 	refuse(o.Size < 1 || o.Size > 5<<40, "size", fmt.Sprintf("%v is no size of an object", o.Size), "1 byte to 5TiB")
@@ -133,11 +133,11 @@ var errNoKeys = errors.New("there are no keys for it")
 
 // storeError says why storeOf failed.
 func storeError(op, on string, err error) error {
-	mend := "a target {bucket: …}, and at: its name"
+	hint := "a target {bucket: …}, and at: its name"
 	if errors.Is(err, errNoKeys) {
-		mend = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with credentials:"
+		hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with credentials:"
 	}
-	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }
 
 // askStore does a job at the bucket of t, from t's machine.
@@ -153,15 +153,15 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 	r := &object.Result{}
 	raw, err := ask(ctx, t.Machine, env, agentObject, j, r)
 	if err == nil && r.Error != nil {
-		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Mend: r.Error.Mend}
+		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Hint: r.Error.Hint}
 	}
 	switch {
 	case err != nil || op != object.OpLook || s.versioned:
 	case r.Facts["versioning"] == object.Unknown && r.Facts["object lock"] == "":
 		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not say, or not to this key, whether it keeps versions of objects, so that what is removed may stay"),
-			Mend: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
+			Hint: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
 	case r.Facts["versioning"] != "" || r.Facts["object lock"] != "":
-		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Mend: "use another bucket, or say versioned: true"}
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Hint: "use another bucket, or say versioned: true"}
 	}
 	return r, raw, err
 }

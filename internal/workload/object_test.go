@@ -124,7 +124,7 @@ func TestObject(t *testing.T) {
 		target.Place.Path = strings.Replace(place, from, to[0], 1)
 		err := w.Check(t.Context(), target)
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.Contains(e.Mend, to[1]) {
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, to[1]) {
 			t.Errorf("%s: %v", to[0], err)
 		}
 	}

@@ -51,10 +51,10 @@ func parseLoad(s string) (float64, error) {
 	}
 	p, err := plan.ParsePercent(s)
 	if err != nil {
-		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%q is no share", s), Mend: "write a share of what the slowest target can do, as in 60%, or open"}
+		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%q is no share", s), Hint: "write a share of what the slowest target can do, as in 60%, or open"}
 	}
 	if !(p > 0 && p < 1) {
-		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%s is out of range", s), Mend: "write more than 0% and less than 100%: at its capacity a queue never stops growing"}
+		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%s is out of range", s), Hint: "write more than 0% and less than 100%: at its capacity a queue never stops growing"}
 	}
 	return float64(p), nil
 }
@@ -74,8 +74,8 @@ func (f *Fio) checkLoad() error {
 	if _, err := parseLoad(f.Load); err != nil {
 		return err
 	}
-	refuse := func(field, msg, mend string) error {
-		return &plan.FieldError{Field: field, Msg: "in an open loop, " + msg, Mend: mend}
+	refuse := func(field, msg, hint string) error {
+		return &plan.FieldError{Field: field, Msg: "in an open loop, " + msg, Hint: hint}
 	}
 	if rw, _ := f.get("rw"); rw != "randread" && rw != "randwrite" {
 		return refuse("rw", "many sources share one file, so only random I/O in one direction stays what it is", "rw: randread or rw: randwrite")
@@ -129,7 +129,7 @@ func (j offeredJob) Pilot(ctx context.Context, targets []*iotax.Target, known ma
 		if rate < 1 {
 			return nil, &iotax.Error{Op: "offer a load of " + j.spec.Load + " for", On: j.name,
 				Err:  fmt.Errorf("%s does %.0f I/Os a second, too few to be shared among %d sources", who, slowest, jobs),
-				Mend: fmt.Sprintf("numjobs: %d", max(1, int(j.share*slowest/10)))}
+				Hint: fmt.Sprintf("numjobs: %d", max(1, int(j.share*slowest/10)))}
 		}
 		facts["load"] = j.spec.Load
 		facts["load.rate"] = strconv.FormatInt(rate, 10)
@@ -217,11 +217,11 @@ func (j *fioJob) judgeLoad(st *fioState, out *iotax.Trial) {
 	if done.Value < offeredBelow*offered {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%.0f I/Os a second were offered and %.0f done", offered, done.Value),
-			Mend:     fmt.Sprintf("offer less (`load: %.0f%%`); read the latency as that of an overloaded target", max(1, 50*j.share))})
+			Hint:     fmt.Sprintf("offer less (`load: %.0f%%`); read the latency as that of an overloaded target", max(1, 50*j.share))})
 	}
 	if late > lateAbove {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "arrivals-late", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%.1f %% of the I/Os found their source busy", 100*late),
-			Mend:     fmt.Sprintf("use more sources (`numjobs: %d`), or a lower load", 2*st.job.layout.jobs)})
+			Hint:     fmt.Sprintf("use more sources (`numjobs: %d`), or a lower load", 2*st.job.layout.jobs)})
 	}
 }

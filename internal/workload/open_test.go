@@ -48,7 +48,7 @@ func TestLoad(t *testing.T) {
 	} {
 		_, err := openLoop(t, "open", options...)
 		var fe *plan.FieldError
-		if !errors.As(err, &fe) || fe.Field != field || fe.Mend == "" {
+		if !errors.As(err, &fe) || fe.Field != field || fe.Hint == "" {
 			t.Errorf("%v: %v", options, err)
 		}
 	}

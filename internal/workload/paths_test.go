@@ -199,7 +199,7 @@ func TestInexactDevice(t *testing.T) {
 	tg := target(host.Local(), "/dev/x#1")
 	tg.Place.Kind = iotax.PlaceDevice
 	var e *iotax.Error
-	if err := w.Check(t.Context(), tg); !errors.As(err, &e) || !strings.Contains(err.Error(), "/dev/x#1") || e.Mend == "" {
+	if err := w.Check(t.Context(), tg); !errors.As(err, &e) || !strings.Contains(err.Error(), "/dev/x#1") || e.Hint == "" {
 		t.Error(err)
 	}
 }

@@ -58,7 +58,7 @@ func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	if share := start.Seconds() / took.Seconds(); share > startShare {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "start-dominates", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)),
-			Mend:     "give it more to do, as in `for i in $(seq 100)` with `shell: true`, or compare targets on one machine"})
+			Hint:     "give it more to do, as in `for i in $(seq 100)` with `shell: true`, or compare targets on one machine"})
 	}
 }
 
@@ -124,10 +124,10 @@ func workDir(t *iotax.Target) string {
 }
 
 // failed turns the end of a command into an error for the user.
-func failed(op, on string, err error, mend string) error {
+func failed(op, on string, err error, hint string) error {
 	var already *iotax.Error
-	if errors.As(err, &already) && already.Mend != "" {
-		mend = ""
+	if errors.As(err, &already) && already.Hint != "" {
+		hint = ""
 	}
-	return &iotax.Error{Op: op, On: on, Err: err, Mend: mend}
+	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }

@@ -62,11 +62,11 @@ func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env E
 		}
 	}
 	if iotax.IsLocal(m) {
-		return tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.Join(errNoFio, installErr), Mend: installMend(runtime.GOOS)}
+		return tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.Join(errNoFio, installErr), Hint: installHint(runtime.GOOS)}
 	}
 	t, err := push(ctx, m, s, env)
 	if err != nil {
-		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Mend: installMend(s.os) + " on " + m.String()}
+		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: installHint(s.os) + " on " + m.String()}
 	}
 	shared.mu.Lock()
 	shared.tools[identity(m)] = t
@@ -74,7 +74,7 @@ func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env E
 	return t, nil
 }
 
-func installMend(goos string) string {
+func installHint(goos string) string {
 	switch goos {
 	case "darwin":
 		return "brew install fio"
@@ -148,7 +148,7 @@ func makeBundle(program string) (*bundle, error) {
 		return nil, errors.New("neither it nor this host has nginx")
 	}
 	if err != nil {
-		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: errNoFio, Mend: installMend(runtime.GOOS)}
+		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: errNoFio, Hint: installHint(runtime.GOOS)}
 	}
 	f, err := elf.Open(exe)
 	if err != nil {

@@ -93,7 +93,7 @@ func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) 
 			if ctx.Err() != nil {
 				return err
 			}
-			return &iotax.Error{Op: "find " + tool + " on", On: m.String(), Err: fmt.Errorf("it is not installed"), Mend: "apt install " + pkg + " on " + m.String()}
+			return &iotax.Error{Op: "find " + tool + " on", On: m.String(), Err: fmt.Errorf("it is not installed"), Hint: "apt install " + pkg + " on " + m.String()}
 		}
 	}
 	return nil

@@ -130,7 +130,7 @@ func claimAll(parties []party) error {
 					shared.settle(f.target, st.job.sizes())
 					st.claimed = false
 				}
-				return &iotax.Error{Op: "check " + p.job.name + " on", On: p.target.Name, Err: err, Mend: mendSpace(err, st.job.total())}
+				return &iotax.Error{Op: "check " + p.job.name + " on", On: p.target.Name, Err: err, Hint: hintSpace(err, st.job.total())}
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func TestJobsShareTheSpace(t *testing.T) {
 		}
 		err := w.Check(ctxFor(t), c.b)
 		var e *iotax.Error
-		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Mend, "a smaller size")) {
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, "a smaller size")) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 		for _, tg := range []*iotax.Target{c.a, c.b} {
@@ -123,7 +123,7 @@ func TestPlaceFillsUpUnderFio(t *testing.T) {
 	}
 	err := w.Prepare(ctxFor(t), tg)
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "No space left on device") || !strings.Contains(e.Mend, "now 10MiB in all") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "No space left on device") || !strings.Contains(e.Hint, "now 10MiB in all") {
 		t.Errorf("got %v", err)
 	}
 	if err := w.Cleanup(ctxFor(t), tg); err != nil {

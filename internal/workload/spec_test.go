@@ -18,7 +18,7 @@ import (
 )
 
 func TestSetOption(t *testing.T) {
-	for _, c := range []struct{ key, value, want, mend string }{
+	for _, c := range []struct{ key, value, want, hint string }{
 		{"iodeph", "4", "fio has no option iodeph", `"iodepth"`},
 		{"runtime", "10", "iotax sets this option itself", "measure: {trial: 10s}"},
 		{"timeout", "10", "iotax sets this option itself", "measure: {trial: 10s}"},
@@ -39,8 +39,8 @@ func TestSetOption(t *testing.T) {
 	} {
 		err := (&Fio{}).SetOption(c.key, c.value)
 		var fe *plan.FieldError
-		if !errors.As(err, &fe) || fe.Field != c.key || !strings.Contains(fe.Msg, c.want) || !strings.Contains(fe.Mend, c.mend) {
-			t.Errorf("%s=%s: got %#v, want %q, %q", c.key, c.value, err, c.want, c.mend)
+		if !errors.As(err, &fe) || fe.Field != c.key || !strings.Contains(fe.Msg, c.want) || !strings.Contains(fe.Hint, c.hint) {
+			t.Errorf("%s=%s: got %#v, want %q, %q", c.key, c.value, err, c.want, c.hint)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestDefaults(t *testing.T) {
 	}
 	for _, bad := range []*Fio{{Section: "a"}, {Env: map[string]string{"a": "b"}}} {
 		var fe *plan.FieldError
-		if err := bad.Validate(); !errors.As(err, &fe) || !strings.Contains(fe.Mend, "file:") {
+		if err := bad.Validate(); !errors.As(err, &fe) || !strings.Contains(fe.Hint, "file:") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -340,7 +340,7 @@ size=1MiB
 
 	for _, c := range []struct {
 		spec       *Fio
-		want, mend string
+		want, hint string
 	}{
 		{&Fio{File: "no.fio"}, "no.fio: file does not exist", "folder of the plan"},
 		{&Fio{Command: "fio --rw=read"}, "the command has no --name", "--name=test"},
@@ -349,7 +349,7 @@ size=1MiB
 	} {
 		_, err := load(c.spec)
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Mend, c.mend) {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}

@@ -51,7 +51,7 @@ func resultOf(err error, m iotax.Machine) (r result) {
 		r.Canceled = true
 	case errors.As(err, &r.Exit):
 	case errors.As(err, &e):
-		r.Op, r.On, r.Msg, r.Hint = e.Op, strings.TrimSuffix(e.On, m.String()), fmt.Sprint(e.Err), e.Mend
+		r.Op, r.On, r.Msg, r.Hint = e.Op, strings.TrimSuffix(e.On, m.String()), fmt.Sprint(e.Err), e.Hint
 	default:
 		r.Msg = err.Error()
 	}

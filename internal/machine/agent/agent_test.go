@@ -127,7 +127,7 @@ func TestNobodyThere(t *testing.T) {
 	defer end(t, m)
 	_, err := iotax.Output(t.Context(), m, "true")
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "is not recognized") || !strings.Contains(e.Mend, "agent:") {
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), "is not recognized") || !strings.Contains(e.Hint, "agent:") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func (m *Machine) session(ctx context.Context, op string) (*yamux.Session, error
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Mend: hint}
+		return nil, &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Hint: hint}
 	}
 	s, err := conn.NewSession()
 	if err != nil {
@@ -154,7 +154,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		return err
 	}
 	fail := func(err error, hint string) error {
-		return &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Mend: hint}
+		return &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Hint: hint}
 	}
 	ss, err := streams(mux, 3)
 	defer func() {
@@ -237,7 +237,7 @@ func (m *Machine) wrap(op string, cmd *iotax.Cmd, r result, cause error, tail *p
 		if on == "" {
 			on = "on "
 		}
-		return &iotax.Error{Op: op, On: on + m.String(), Err: err, Mend: r.Hint}
+		return &iotax.Error{Op: op, On: on + m.String(), Err: err, Hint: r.Hint}
 	case cause != nil:
 		return cause
 	case r.Exit != nil:

@@ -58,7 +58,7 @@ func (s *Spec) Stays() bool { return s.Container != "" || s.Ref != "" }
 
 // Validate finds what is wrong without asking the engine.
 func (s *Spec) Validate() error {
-	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Ref != "" && s.Container+s.Image != "":
 		return bad("ref", "stands for container: or image:", "leave one out")
@@ -155,7 +155,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 		name = b.id
 	} else if len(o.Devices) > 0 {
 		return nil, &iotax.Error{Op: "open container", On: s.Container, Err: errors.New("a container that exists cannot be given mounts"),
-			Mend: "use dir: for a path in it, or let iotax make a container of an image"}
+			Hint: "use dir: for a path in it, or let iotax make a container of an image"}
 	}
 	if err := b.inspect(ctx, engine, name); err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.O
 			return &iotax.Error{Op: "look for image", On: s.Image, Err: err}
 		case s.Pull == "never":
 			return &iotax.Error{Op: "look for image", On: s.Image, Err: errors.New("the engine does not have it"),
-				Mend: fmt.Sprintf("%s pull %s, or pull: missing", engine, s.Image)}
+				Hint: fmt.Sprintf("%s pull %s, or pull: missing", engine, s.Image)}
 		}
 	}
 	o.Logf("%s fetches the image %s", engine, s.Image)
@@ -212,7 +212,7 @@ func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.O
 	}
 	if err != nil {
 		return &iotax.Error{Op: "fetch image", On: s.Image, Err: err,
-			Mend: "check its name (one with a slash is written " + engine + ":///path?image=…), or load it by hand (" + engine + " load)"}
+			Hint: "check its name (one with a slash is written " + engine + ":///path?image=…), or load it by hand (" + engine + " load)"}
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		m := mount.Mount{Target: made.Mount(d.ID)}
 		switch {
 		case d.Share == nil:
-			return &iotax.Error{Op: "open container", On: o.Name, Err: errors.New("containers have no virtual disks"), Mend: "use devices: and a target of kind device"}
+			return &iotax.Error{Op: "open container", On: o.Name, Err: errors.New("containers have no virtual disks"), Hint: "use devices: and a target of kind device"}
 		case d.Share.Type == "bind":
 			m.Type, m.Source = mount.TypeBind, d.Share.Path
 		case d.Share.Type == "volume":
@@ -248,13 +248,13 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 			b.volumes = append(b.volumes, m.Source)
 			// By itself: Podman forgets the labels of one that is made with its container.
 			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
-				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Mend: "try it by hand: " + engine + " volume create"}
+				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Hint: "try it by hand: " + engine + " volume create"}
 			}
 		case d.Share.Type == "tmpfs":
 			m.Type = mount.TypeTmpfs
 		default:
 			return &iotax.Error{Op: "open container", On: o.Name, Err: fmt.Errorf("a container cannot be given a share of type %s", d.Share.Type),
-				Mend: "use mount: with type bind, volume or tmpfs"}
+				Hint: "use mount: with type bind, volume or tmpfs"}
 		}
 		host.Mounts = append(host.Mounts, m)
 	}
@@ -264,18 +264,18 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		HostConfig: host,
 	})
 	if err != nil {
-		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err, Mend: "change what it names in the plan; " + engine + " run refuses the same"}
+		return &iotax.Error{Op: "make container", On: "of " + s.Image, Err: err, Hint: "change what it names in the plan; " + engine + " run refuses the same"}
 	}
 	b.id, b.ours = created.ID, true
 	for _, w := range created.Warnings {
 		o.Logf("%s: %s", engine, w)
 	}
 	if _, err := b.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
-		mend := "try it by hand: " + engine + " run --rm " + s.Image + " sh -c true"
+		hint := "try it by hand: " + engine + " run --rm " + s.Image + " sh -c true"
 		if strings.Contains(err.Error(), `"sh": executable file not found`) {
-			mend = "use an image that has a POSIX shell (busybox will do)"
+			hint = "use an image that has a POSIX shell (busybox will do)"
 		}
-		return &iotax.Error{Op: "start container", On: "of " + s.Image, Err: err, Mend: mend}
+		return &iotax.Error{Op: "start container", On: "of " + s.Image, Err: err, Hint: hint}
 	}
 	return nil
 }
@@ -287,13 +287,13 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		x := &iotax.Error{Op: "open container", On: name, Err: err}
 		if cerrdefs.IsNotFound(err) {
 			x.Err = iotax.Gone(err)
-			x.Mend = engine + " ps lists those there are"
+			x.Hint = engine + " ps lists those there are"
 		}
 		return x
 	}
 	c := res.Container
 	if c.State == nil || !c.State.Running {
-		return &iotax.Error{Op: "open container", On: name, Err: fmt.Errorf("it does not run: %s", stateOf(c.State)), Mend: engine + " start " + name}
+		return &iotax.Error{Op: "open container", On: name, Err: fmt.Errorf("it does not run: %s", stateOf(c.State)), Hint: engine + " start " + name}
 	}
 	b.id, b.pid, b.started = c.ID, c.State.Pid, c.State.StartedAt
 	version, err := b.api.ServerVersion(ctx, client.ServerVersionOptions{})
@@ -506,12 +506,12 @@ func (b *box) remove(ctx context.Context) error {
 	var errs []error
 	if b.ours {
 		if _, err := b.api.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !cerrdefs.IsNotFound(err) {
-			errs = append(errs, &iotax.Error{Op: "remove container", On: b.id, Err: err, Mend: "remove it by hand"})
+			errs = append(errs, &iotax.Error{Op: "remove container", On: b.id, Err: err, Hint: "remove it by hand"})
 		}
 	}
 	for _, v := range b.volumes {
 		if _, err := b.api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true}); err != nil && !cerrdefs.IsNotFound(err) {
-			errs = append(errs, &iotax.Error{Op: "remove volume", On: v, Err: err, Mend: "remove it by hand"})
+			errs = append(errs, &iotax.Error{Op: "remove volume", On: v, Err: err, Hint: "remove it by hand"})
 		}
 	}
 	return errors.Join(errs...)

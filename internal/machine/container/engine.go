@@ -25,7 +25,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 		return nil, false, err
 	}
 	fail := func(err error) (*link, bool, error) {
-		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: err, Mend: engineMend(engine, where)}
+		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: err, Hint: engineHint(engine, where)}
 	}
 	l := &link{}
 	opts := []client.Opt{client.WithHost(where), client.WithAPIVersionFromEnv()}
@@ -56,7 +56,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 	return l, strings.HasPrefix(where, "unix://"), nil
 }
 
-func engineMend(engine, where string) string {
+func engineHint(engine, where string) string {
 	if file, ok := strings.CutPrefix(where, "unix://"); ok {
 		if _, err := os.Stat(file); errors.Is(err, os.ErrPermission) {
 			return "this user may not use the socket: join its group, or run as root"
@@ -75,7 +75,7 @@ func engineMend(engine, where string) string {
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {
-			return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Host, Err: errors.New("this is no URL"), Mend: "write unix:///path or tcp://host:port"}
+			return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Host, Err: errors.New("this is no URL"), Hint: "write unix:///path or tcp://host:port"}
 		}
 		return s.Host, "", nil
 	}
@@ -139,7 +139,7 @@ func dockerContext(dir, name string) (where, tls string, err error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
 	fail := func(err error) (string, string, error) {
-		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Mend: "docker context ls lists those there are"}
+		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Hint: "docker context ls lists those there are"}
 	}
 	b, err := iotax.ReadFile(filepath.Join(dir, "contexts/meta", id, "meta.json"), iotax.MaxOutput)
 	if err != nil {

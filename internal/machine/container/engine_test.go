@@ -80,8 +80,8 @@ func TestEngineAddress(t *testing.T) {
 			where, tls, err := engineAddress(c.engine, &c.spec)
 			if c.fails != "" {
 				var e *iotax.Error
-				if !errors.As(err, &e) || !strings.Contains(err.Error(), c.fails) || e.Mend == "" {
-					t.Errorf("got %q, %v, want the error %q with a mend", where, err, c.fails)
+				if !errors.As(err, &e) || !strings.Contains(err.Error(), c.fails) || e.Hint == "" {
+					t.Errorf("got %q, %v, want the error %q with a hint", where, err, c.fails)
 				}
 				return
 			}

@@ -44,7 +44,7 @@ type Machine struct {
 // New returns the machine behind exec; name is what String returns.
 func New(name string, exec Exec) *Machine {
 	m := &Machine{exec: exec, tag: proc.NewTag() + "."}
-	m.side = far.Side{Name: name, NoShell: "there is no sh to start it with", Mend: "use an image that has a POSIX shell (busybox will do)",
+	m.side = far.Side{Name: name, NoShell: "there is no sh to start it with", Hint: "use an image that has a POSIX shell (busybox will do)",
 		Script: m.script, Lost: func(string) error { return nil }}
 	return m
 }

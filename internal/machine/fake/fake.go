@@ -197,7 +197,7 @@ func (s *Spec) Validate() error {
 		v    int64
 	}{{"delay", int64(s.Delay)}, {"die_after", int64(s.DieAfter)}, {"fail_after", int64(s.FailAfter)}} {
 		if f.v < 0 {
-			return &plan.FieldError{Field: f.name, Msg: "must not be negative", Mend: "leave it out for none"}
+			return &plan.FieldError{Field: f.name, Msg: "must not be negative", Hint: "leave it out for none"}
 		}
 	}
 	return nil

@@ -134,7 +134,7 @@ func (c *container) Facts() map[string]string { return c.facts }
 func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ iotax.Machine, err error) {
 	op, on := "start container", "on "+m.String()
 	if p.Kind != iotax.PlaceDir && p.Kind != iotax.PlaceDevice || strings.ContainsAny(p.Path, ":,\n") {
-		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Mend: "of: a target with a directory or a block device"}
+		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Hint: "of: a target with a directory or a block device"}
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	in, hold := io.Pipe()
@@ -159,11 +159,11 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 	select {
 	case <-ready.whole:
 	case <-c.done:
-		return nil, &iotax.Error{Op: op, On: on, Err: c.why(), Mend: "try it there by hand: " + iotax.QuoteAll(args)}
+		return nil, &iotax.Error{Op: op, On: on, Err: c.why(), Hint: "try it there by hand: " + iotax.QuoteAll(args)}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-late.C:
-		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("it was not ready within %v", startTime), Mend: "try it there by hand: " + iotax.QuoteAll(args)}
+		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("it was not ready within %v", startTime), Hint: "try it there by hand: " + iotax.QuoteAll(args)}
 	}
 	if cfg.named() {
 		version, err := iotax.Output(ctx, m, slices.Concat(cfg.Engine, []string{"--version"})...)
@@ -310,7 +310,7 @@ func (c *container) stop(ctx context.Context) error {
 		err = errors.Join(err, errors.New("its first process does not end"))
 	}
 	if err != nil {
-		return &iotax.Error{Op: "remove container", On: "on " + c.on.String(), Err: err, Mend: "remove it by hand: " + iotax.QuoteAll(c.remove)}
+		return &iotax.Error{Op: "remove container", On: "on " + c.on.String(), Err: err, Hint: "remove it by hand: " + iotax.QuoteAll(c.remove)}
 	}
 	return nil
 }

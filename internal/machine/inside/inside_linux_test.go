@@ -194,7 +194,7 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := Open(t.Context(), host.Local(), c.place, c.config)
 		var e *iotax.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Mend == "" {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Hint == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -32,7 +32,7 @@ type Spec struct {
 // Validate finds what no type can tell. The plan points at the field it names.
 func (s *Spec) Validate() error {
 	if s.Level < 0 || s.Level > 19 {
-		return &plan.FieldError{Field: "level", Msg: fmt.Sprintf("%d is not a niceness", s.Level), Mend: "0 to 19"}
+		return &plan.FieldError{Field: "level", Msg: fmt.Sprintf("%d is not a niceness", s.Level), Hint: "0 to 19"}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (k Kind) WithoutDevices() Kind {
 	k.Open = func(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
 		if len(o.Devices) > 0 {
 			return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: fmt.Errorf("kind %s cannot be given disks or shares", k.Name),
-				Mend: "put this target on a guest (kind qemu)"}
+				Hint: "put this target on a guest (kind qemu)"}
 		}
 		return open(ctx, spec, o)
 	}

@@ -63,7 +63,7 @@ func Connect(c Config) (*Client, error) {
 		if c.Context != "" {
 			on += ", context " + c.Context
 		}
-		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Mend: "set KUBECONFIG, or kubeconfig: and context: in the plan; kubectl config get-contexts lists those there are"}
+		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Hint: "set KUBECONFIG, or kubeconfig: and context: in the plan; kubectl config get-contexts lists those there are"}
 	}
 	for _, file := range rules.GetLoadingPrecedence() {
 		if err := iotax.CheckSize(file, iotax.MaxOutput); err != nil {
@@ -163,26 +163,26 @@ func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 // Manifest is where the rights that iotax needs are written down.
 const Manifest = "packaging/kubernetes/rbac.yaml"
 
-// Refused is the error of something that the cluster refused, with the mend that fits.
+// Refused is the error of something that the cluster refused, with the hint that fits.
 func Refused(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: Plain(err)}
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "exceeded quota"):
-		e.Mend = "ask for less (cpus:, memory:, the size of claims), use another namespace:, or have the quota raised: kubectl describe quota"
+		e.Hint = "ask for less (cpus:, memory:, the size of claims), use another namespace:, or have the quota raised: kubectl describe quota"
 	case strings.Contains(text, "must specify limits") || strings.Contains(text, "must specify requests") || strings.Contains(text, "failed quota"):
-		e.Mend = "the namespace's quota wants cpus: and memory: given"
+		e.Hint = "the namespace's quota wants cpus: and memory: given"
 	case strings.Contains(text, "violates PodSecurity"):
-		e.Mend = "user: 1000 makes the pod one that restricted namespaces take; a privileged one needs another namespace:"
+		e.Hint = "user: 1000 makes the pod one that restricted namespaces take; a privileged one needs another namespace:"
 	case apierrors.IsForbidden(err):
-		e.Mend = "this user lacks the right; the least that iotax needs: kubectl apply -f " + Manifest
+		e.Hint = "this user lacks the right; the least that iotax needs: kubectl apply -f " + Manifest
 	case apierrors.IsUnauthorized(err):
-		e.Mend = "log in to the cluster again, or use another context:"
+		e.Hint = "log in to the cluster again, or use another context:"
 	case apierrors.IsNotFound(err):
 		e.Err = iotax.Gone(e.Err)
-		e.Mend = "kubectl get pods --all-namespaces lists those there are"
+		e.Hint = "kubectl get pods --all-namespaces lists those there are"
 	default:
-		e.Mend = "check that kubectl reaches the cluster: kubectl version"
+		e.Hint = "check that kubectl reaches the cluster: kubectl version"
 	}
 	return e
 }
@@ -215,7 +215,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, &iotax.Error{Op: "list nodes", On: c.Server, Err: fmt.Errorf("none of the %d nodes is ready and takes pods", len(list.Items)), Mend: "kubectl get nodes"}
+		return nil, &iotax.Error{Op: "list nodes", On: c.Server, Err: fmt.Errorf("none of the %d nodes is ready and takes pods", len(list.Items)), Hint: "kubectl get nodes"}
 	}
 	slices.Sort(names)
 	return names, nil

@@ -130,9 +130,9 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 		case lerr != nil:
 			return lerr
 		case before.labels[label] != job.Labels[label] || before.labels[runLabel] != job.Labels[runLabel]:
-			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("there is a job of that name which is not of this run"), Mend: "choose another --id, or another --kube-namespace"}
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("there is a job of that name which is not of this run"), Hint: "choose another --id, or another --kube-namespace"}
 		case !before.Over:
-			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Mend: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Hint: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
 		}
 		if err = c.Withdraw(ctx, ns, j); err == nil {
 			err = create()
@@ -190,7 +190,7 @@ func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 		select {
 		case <-time.After(pollTime):
 		case <-ctx.Done():
-			return &iotax.Error{Op: "remove job", On: on, Err: fmt.Errorf("%d of its pods are still there", len(pods)), Mend: "look at them: kubectl get pods -n " + ns + " -l " + nameLabel + "=" + name}
+			return &iotax.Error{Op: "remove job", On: on, Err: fmt.Errorf("%d of its pods are still there", len(pods)), Hint: "look at them: kubectl get pods -n " + ns + " -l " + nameLabel + "=" + name}
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 			return pods[0].Name, nil
 		case time.Since(begin) > limit:
 			why := withEvents("it has no pod after "+limit.String(), c.events(ctx, ns, job))
-			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Mend: "kubectl describe job tells more; start_timeout: waits longer"}
+			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Hint: "kubectl describe job tells more; start_timeout: waits longer"}
 		}
 		select {
 		case <-time.After(pollTime):

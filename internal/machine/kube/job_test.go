@@ -325,7 +325,7 @@ func TestLastWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"exec: \"sh\": executable file not found": "exec: \"sh\": executable file not found",
 		"a\nb\nc\nd\n": "b c d",
-		"table\niotax: run: it broke\nmend: do\n": "iotax: run: it broke mend: do",
+		"table\niotax: run: it broke\nhint: do\n": "iotax: run: it broke hint: do",
 	} {
 		if got := lastWords(text); got != want {
 			t.Errorf("%q: %q", text, got)

@@ -36,12 +36,12 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		}
 		over := time.Since(begin) > limit
 		if fatal == nil && over {
-			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Mend: "kubectl describe pod tells more; start_timeout: waits longer"}
+			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Hint: "kubectl describe pod tells more; start_timeout: waits longer"}
 			if limit == 0 {
-				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Mend: "kubectl describe pod tells more"}
+				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Hint: "kubectl describe pod tells more"}
 			}
 			if strings.HasPrefix(late, unschedulable) {
-				fatal.Mend = "ask for less (cpus:, memory:), another node:, or a storage class that can serve that node"
+				fatal.Hint = "ask for less (cpus:, memory:), another node:, or a storage class that can serve that node"
 			}
 		}
 		if fatal != nil {
@@ -56,7 +56,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 				}
 			}
 			if slices.ContainsFunc(said, func(e event) bool { return e.reason == "FailedMount" }) && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.NFS != nil }) {
-				fatal.Mend = "the node mounts NFS: it needs the kernel's client and mount.nfs (package nfs-common), and must reach the server"
+				fatal.Hint = "the node mounts NFS: it needs the kernel's client and mount.nfs (package nfs-common), and must reach the server"
 			}
 			fatal.Err = errors.New(withEvents(fatal.Err.Error(), said))
 			return nil, fatal
@@ -87,7 +87,7 @@ func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) 
 // trouble says what keeps a pod from running: late is what may pass, fatal what does not.
 func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	if p.DeletionTimestamp != nil {
-		return "", &iotax.Error{Err: errors.New("somebody deletes it"), Mend: "look who does, and begin anew"}
+		return "", &iotax.Error{Err: errors.New("somebody deletes it"), Hint: "look who does, and begin anew"}
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		switch {
@@ -103,12 +103,12 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 		switch w.Reason {
 		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable":
 			return "", &iotax.Error{Err: errors.New("the image " + s.Image + " cannot be had: " + text),
-				Mend: "check its name, whether the node reaches the registry, and pull:; image: takes any image that has a POSIX sh"}
+				Hint: "check its name, whether the node reaches the registry, and pull:; image: takes any image that has a POSIX sh"}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff", "StartError":
 			if s.LastTerminationState.Terminated != nil {
 				return "", ended(s.LastTerminationState.Terminated)
 			}
-			return "", &iotax.Error{Err: errors.New("its container does not start: " + text), Mend: "use an image that has a POSIX shell (busybox will do)"}
+			return "", &iotax.Error{Err: errors.New("its container does not start: " + text), Hint: "use an image that has a POSIX shell (busybox will do)"}
 		}
 		return cmp.Or(text, "its container waits"), nil
 	}
@@ -116,7 +116,7 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	case corev1.PodRunning:
 		return "", nil
 	case corev1.PodFailed, corev1.PodSucceeded:
-		return "", &iotax.Error{Err: fmt.Errorf("it has ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message)), Mend: "kubectl describe pod tells more"}
+		return "", &iotax.Error{Err: fmt.Errorf("it has ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message)), Hint: "kubectl describe pod tells more"}
 	}
 	for _, x := range p.Status.Conditions {
 		if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse {
@@ -147,11 +147,11 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	e := &iotax.Error{Err: errors.New("its container ended: " + how)}
 	switch {
 	case t.Reason == "OOMKilled":
-		e.Mend = "give it more memory:"
+		e.Hint = "give it more memory:"
 	case strings.Contains(t.Message, "executable file not found"):
-		e.Mend = "use an image that has a POSIX shell (busybox will do)"
+		e.Hint = "use an image that has a POSIX shell (busybox will do)"
 	default:
-		e.Mend = "kubectl describe pod tells more"
+		e.Hint = "kubectl describe pod tells more"
 	}
 	return e
 }
@@ -204,7 +204,7 @@ func (c *Client) Remove(ctx context.Context, ns, name string) error {
 		select {
 		case <-time.After(pollTime):
 		case <-ctx.Done():
-			return &iotax.Error{Op: "remove pod", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Mend: "look at it: kubectl describe pod " + name + " -n " + ns}
+			return &iotax.Error{Op: "remove pod", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Hint: "look at it: kubectl describe pod " + name + " -n " + ns}
 		}
 	}
 }
@@ -227,7 +227,7 @@ func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
 		select {
 		case <-time.After(pollTime):
 		case <-ctx.Done():
-			return &iotax.Error{Op: "remove claim", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Mend: "look at it: kubectl describe pvc " + name + " -n " + ns}
+			return &iotax.Error{Op: "remove claim", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Hint: "look at it: kubectl describe pvc " + name + " -n " + ns}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (s *Spec) index() int {
 // Validate finds what no lab can have.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
-		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is no name of a node", s.Name), Mend: "node01, node02, … node99"}
+		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is no name of a node", s.Name), Hint: "node01, node02, … node99"}
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours boo
 }
 
 func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "open machine", On: o.Name, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "open machine", On: o.Name, Err: err, Hint: hint}
 	}
 	borrowed.Lock()
 	defer borrowed.Unlock()

@@ -47,7 +47,7 @@ func TestNodesOfARun(t *testing.T) {
 	}
 	_, err := Kind.Open(t.Context(), &Spec{Name: "node07", Lab: "tnone"}, kind.Options{Name: "far", WorkDir: work})
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Error(), "node07") || e.Mend != "iotax lab up --nodes 7" {
+	if !errors.As(err, &e) || !strings.Contains(e.Error(), "node07") || e.Hint != "iotax lab up --nodes 7" {
 		t.Errorf("a node that the lab has not: %v", err)
 	}
 	for i, m := range ms {

@@ -57,7 +57,7 @@ func (s *Spec) HostFiles() []*string { return []*string{&s.File} }
 
 // Validate finds what is wrong without asking the cluster.
 func (s *Spec) Validate() error {
-	bad := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch ns, name, ok := strings.Cut(s.Pod, "/"); {
 	case s.Pod != "" && (!ok || ns == "" || name == "" || strings.Contains(name, "/")):
 		return bad("pod", fmt.Sprintf("%q is not NAMESPACE/NAME", s.Pod), "write it as in default/web-0")
@@ -112,8 +112,8 @@ func Spread(given string) func(fields map[string]string) (key string, nodes []st
 			nodes, err := allNodes(kube.Config{File: fields["kubeconfig"], Context: fields["context"]})
 			if e := (*iotax.Error)(nil); errors.As(err, &e) {
 				bare := *e
-				bare.Mend = ""
-				err = &plan.FieldError{Field: "node", Msg: bare.Error(), Mend: e.Mend}
+				bare.Hint = ""
+				err = &plan.FieldError{Field: "node", Msg: bare.Error(), Hint: e.Hint}
 			}
 			return "node", nodes, err
 		case node != fields["node"] || strings.Contains(node, ","):
@@ -152,7 +152,7 @@ const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	if s.Node == AllNodes {
-		return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: errors.New("node: all was not taken apart"), Mend: "name one node"}
+		return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: errors.New("node: all was not taken apart"), Hint: "name one node"}
 	}
 	api, err := kube.Connect(s.Cluster())
 	if err != nil {
@@ -169,7 +169,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	if s.Pod != "" {
 		if len(o.Devices) > 0 {
 			return nil, &iotax.Error{Op: "open pod", On: s.Pod, Err: errors.New("a pod that exists cannot be given volumes"),
-				Mend: "use dir: for a path in it, or let iotax make a pod"}
+				Hint: "use dir: for a path in it, or let iotax make a pod"}
 		}
 		p.ns, p.name, _ = strings.Cut(s.Pod, "/")
 	} else if err := p.create(ctx, s, o); err != nil {
@@ -260,7 +260,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 		default:
 			return spec, &iotax.Error{Op: "make pod", On: o.Name, Err: errors.New("a pod has neither virtual disks nor directories of this host"),
-				Mend: "use claim: with a storage class, or mount: with type volume or tmpfs"}
+				Hint: "use claim: with a storage class, or mount: with type volume or tmpfs"}
 		}
 		spec.Volumes = append(spec.Volumes, v)
 		if d.Claim != nil && d.Claim.Device != "" {
@@ -342,7 +342,7 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 			for _, c := range found.Spec.Containers {
 				names = append(names, c.Name)
 			}
-			return &iotax.Error{Op: "open pod", On: s.Pod, Err: fmt.Errorf("it has no container %q", s.Container), Mend: "use one of " + strings.Join(names, ", ")}
+			return &iotax.Error{Op: "open pod", On: s.Pod, Err: fmt.Errorf("it has no container %q", s.Container), Hint: "use one of " + strings.Join(names, ", ")}
 		}
 		c = found.Spec.Containers[i]
 	}

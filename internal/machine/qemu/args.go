@@ -57,7 +57,7 @@ type DeviceError struct {
 	ID    string
 	Field string // disk or share key: "aio"
 	Msg   string
-	Mend  string
+	Hint  string
 }
 
 func (e *DeviceError) Error() string { return fmt.Sprintf("device %s: %s: %s", e.ID, e.Field, e.Msg) }
@@ -131,12 +131,12 @@ func checkDisk(d Disk) error {
 	case d.Path == "":
 		return &DeviceError{ID: d.ID, Field: "path", Msg: "is empty"}
 	case d.IOPS < 0:
-		return &DeviceError{ID: d.ID, Field: "iops", Msg: "is negative", Mend: "a limit above 0, or 0 for none"}
+		return &DeviceError{ID: d.ID, Field: "iops", Msg: "is negative", Hint: "a limit above 0, or 0 for none"}
 	case d.AIO == "native" && d.Cache != "none" && d.Cache != "directsync":
 		return &DeviceError{ID: d.ID, Field: "aio", Msg: "native needs a cache mode that bypasses the host's page cache, not " + d.Cache,
-			Mend: "cache: none or directsync, or aio: threads or io_uring"}
+			Hint: "cache: none or directsync, or aio: threads or io_uring"}
 	case d.IOThread && d.Bus == "nvme":
-		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Mend: "bus: virtio-blk or virtio-scsi"}
+		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Hint: "bus: virtio-blk or virtio-scsi"}
 	case d.Hot && (d.Bus != "virtio-blk" || d.IOThread):
 		return &DeviceError{ID: d.ID, Field: "hot", Msg: "only a virtio-blk disk without an iothread can be plugged in later"}
 	case d.Offset < 0 || d.Size < 0 || d.Offset > 0 && d.Size == 0:

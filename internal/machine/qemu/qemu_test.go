@@ -279,14 +279,14 @@ func TestVirtiofsdArgs(t *testing.T) {
 func TestMissing(t *testing.T) {
 	_, err := Config{Binary: "qemu-system-none"}.Look()
 	var ie *iotax.Error
-	if !errors.As(err, &ie) || !strings.Contains(ie.Mend, "apt install") {
+	if !errors.As(err, &ie) || !strings.Contains(ie.Hint, "apt install") {
 		t.Errorf("without QEMU: %v", err)
 	}
 	t.Setenv("PATH", "/nonexistent")
 	defer func(d []string) { daemons = d }(daemons)
 	daemons = []string{"/nonexistent/virtiofsd"}
 	_, err = FindVirtiofsd(context.Background())
-	if !errors.As(err, &ie) || !strings.Contains(ie.Mend, "apt install") {
+	if !errors.As(err, &ie) || !strings.Contains(ie.Hint, "apt install") {
 		t.Errorf("without virtiofsd: %v", err)
 	}
 }

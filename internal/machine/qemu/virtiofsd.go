@@ -52,7 +52,7 @@ func FindVirtiofsd(ctx context.Context) (*Virtiofsd, error) {
 		err = errors.New("this host has no virtiofsd")
 	}
 	return nil, &iotax.Error{Op: "share by virtio-fs", Err: err,
-		Mend: "install it: apt install virtiofsd (Debian 13, Ubuntu 23.04 and later) or qemu-system-common (before)"}
+		Hint: "install it: apt install virtiofsd (Debian 13, Ubuntu 23.04 and later) or qemu-system-common (before)"}
 }
 
 // daemonVersion reads what `virtiofsd --version` prints. The one in C says
@@ -93,11 +93,11 @@ func (v *Virtiofsd) Args(s Share, root bool) []string {
 // serve starts the daemon for s and returns once it listens.
 func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) {
 	log := &Log{}
-	fail := func(err error, mend string) (*process, *Log, error) {
+	fail := func(err error, hint string) (*process, *Log, error) {
 		if t := log.Tail(10); t != "" {
 			err = fmt.Errorf("%w\n%s", err, t)
 		}
-		return nil, nil, &iotax.Error{Op: "start " + v.Path, On: s.Path, Err: err, Mend: mend}
+		return nil, nil, &iotax.Error{Op: "start " + v.Path, On: s.Path, Err: err, Hint: hint}
 	}
 	if !v.Rust && strings.ContainsRune(s.Path, ',') {
 		return fail(errors.New("a comma in the path is beyond this daemon"), "")
@@ -115,11 +115,11 @@ func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) 
 		}
 		select {
 		case <-p.done:
-			mend := ""
+			hint := ""
 			if os.Geteuid() != 0 && !v.Rust {
-				mend = "this old daemon needs root: run as root, install the one in Rust, or share by 9p"
+				hint = "this old daemon needs root: run as root, install the one in Rust, or share by 9p"
 			}
-			return fail(fmt.Errorf("it ended: %w", errOr(p.err, errors.New("exit status 0"))), mend)
+			return fail(fmt.Errorf("it ended: %w", errOr(p.err, errors.New("exit status 0"))), hint)
 		case <-ctx.Done():
 			p.end(time.Second)
 			return fail(ctx.Err(), "")

@@ -61,7 +61,7 @@ func (c Config) Look() (string, error) {
 		if c.arch() == "arm64" {
 			pkg = "qemu-system-arm"
 		}
-		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
+		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
 	}
 	return p, nil
 }
@@ -73,7 +73,7 @@ func (c Config) Look() (string, error) {
 // When this process ends, however that comes about, the guest does too (on Linux).
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
-		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Mend: mendOf(err)}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: hintOf(err)}
 	}
 	path, err := c.Look()
 	if err != nil {
@@ -164,11 +164,11 @@ func (v *VM) plug(ctx context.Context, d Disk) error {
 	return err
 }
 
-// mendOf finds the mend that a device error among err's carries.
-func mendOf(err error) string {
+// hintOf finds the hint that a device error among err's carries.
+func hintOf(err error) string {
 	var d *DeviceError
 	if errors.As(err, &d) {
-		return d.Mend
+		return d.Hint
 	}
 	return ""
 }
@@ -231,9 +231,9 @@ func (v *VM) Err() error {
 	return errors.New(why + v.quote())
 }
 
-// Mend is what can be done about the guest's end, as far as its console tells; "" while QEMU runs, and
+// Hint is what can be done about the guest's end, as far as its console tells; "" while QEMU runs, and
 // where nothing is known.
-func (v *VM) Mend() string {
+func (v *VM) Hint() string {
 	select {
 	case <-v.qemu.done:
 	default:

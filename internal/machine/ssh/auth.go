@@ -196,20 +196,20 @@ func (a *authenticator) refused(err error) error {
 	switch {
 	case a.withheld:
 		msg += "; the password was not given, for the host shows another key than the known one"
-		e.Mend = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(knownhosts.Normalize(a.h.knownAs()))
+		e.Hint = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(knownhosts.Normalize(a.h.knownAs()))
 	case strings.Contains(err.Error(), "Too many authentication failures"):
 		msg += "; the server lets no more be tried"
-		e.Mend = "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)"
+		e.Hint = "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)"
 	case len(a.encrypted) > 0:
 		msg += "; " + strings.Join(a.encrypted, ", ") + " is encrypted and not in the agent"
-		e.Mend = "ssh-add " + iotax.Quote(a.encrypted[0])
+		e.Hint = "ssh-add " + iotax.Quote(a.encrypted[0])
 		if a.h.agent == "" || a.agentErr != nil {
-			e.Mend = `eval "$(ssh-agent)" && ` + e.Mend
+			e.Hint = `eval "$(ssh-agent)" && ` + e.Hint
 		}
 	case a.h.password != "":
-		e.Mend = "check the password and the user name"
+		e.Hint = "check the password and the user name"
 	default:
-		e.Mend = "make this work without a question: " + line + " (or put a password into " + passwordEnv + " or password_file)"
+		e.Hint = "make this work without a question: " + line + " (or put a password into " + passwordEnv + " or password_file)"
 	}
 	e.Err = errors.New(msg)
 	return e

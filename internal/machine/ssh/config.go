@@ -47,7 +47,7 @@ func readSSHConfig(ctx context.Context, file string) (sshConfig, error) {
 			continue
 		}
 		if err != nil {
-			return nil, &iotax.Error{Op: "read ssh configuration", On: f, Err: errors.New(proc.Reason(err)), Mend: "name an existing file, or leave config out"}
+			return nil, &iotax.Error{Op: "read ssh configuration", On: f, Err: errors.New(proc.Reason(err)), Hint: "name an existing file, or leave config out"}
 		}
 		c, err := ssh_config.Decode(bytes.NewReader(src))
 		if err != nil {
@@ -56,7 +56,7 @@ func readSSHConfig(ctx context.Context, file string) (sshConfig, error) {
 				return effective(ctx, bin, file), nil
 			}
 			return nil, &iotax.Error{Op: "read ssh configuration", On: f, Err: err,
-				Mend: "correct it, or install the ssh client, which is then asked, or set config: none"}
+				Hint: "correct it, or install the ssh client, which is then asked, or set config: none"}
 		}
 		parsed = append(parsed, c)
 	}
@@ -89,7 +89,7 @@ func effective(ctx context.Context, bin, file string) sshConfig {
 			defer cancel()
 			out, err := iotax.Output(ctx, host.Local(), append(append([]string{bin}, args...), "--", name)...)
 			if err != nil {
-				return nil, &iotax.Error{Op: "read ssh configuration", On: "for " + name, Err: err, Mend: "correct it until this works: " + iotax.QuoteAll(append(append([]string{"ssh"}, args...), name))}
+				return nil, &iotax.Error{Op: "read ssh configuration", On: "for " + name, Err: err, Hint: "correct it until this works: " + iotax.QuoteAll(append(append([]string{"ssh"}, args...), name))}
 			}
 			m := map[string][]string{}
 			for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
@@ -320,12 +320,12 @@ func password(file string) (string, error) {
 	}
 	src, err := iotax.ReadFile(homePath(file), iotax.MaxOutput)
 	if err != nil {
-		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)), Mend: "put the password on its first line, readable by you alone"}
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)), Hint: "put the password on its first line, readable by you alone"}
 	}
 	line, _, _ := strings.Cut(string(src), "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if line == "" {
-		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New("its first line is empty"), Mend: "put the password there"}
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New("its first line is empty"), Hint: "put the password there"}
 	}
 	return line, nil
 }

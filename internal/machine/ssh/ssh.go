@@ -64,24 +64,24 @@ func (s *Spec) Validate() error {
 	host, _, port, err := splitHost(s.Host)
 	switch {
 	case s.Host == "":
-		return &plan.FieldError{Field: "host", Msg: "is missing", Mend: "name the host, as you would for ssh"}
+		return &plan.FieldError{Field: "host", Msg: "is missing", Hint: "name the host, as you would for ssh"}
 	case err != nil:
-		return &plan.FieldError{Field: "host", Msg: err.Error(), Mend: "write host, user@host or user@host:port"}
+		return &plan.FieldError{Field: "host", Msg: err.Error(), Hint: "write host, user@host or user@host:port"}
 	case strings.HasPrefix(host, "-"):
-		return &plan.FieldError{Field: "host", Msg: fmt.Sprintf("%q is no host name", s.Host), Mend: "a host name does not start with '-'"}
+		return &plan.FieldError{Field: "host", Msg: fmt.Sprintf("%q is no host name", s.Host), Hint: "a host name does not start with '-'"}
 	case s.Port < 0 || s.Port > 65535:
-		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Mend: "a port is a number from 1 to 65535"}
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Hint: "a port is a number from 1 to 65535"}
 	case s.Port != 0 && port != 0 && s.Port != port:
-		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("is %d here and %d in host", s.Port, port), Mend: "write it once"}
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("is %d here and %d in host", s.Port, port), Hint: "write it once"}
 	case strings.ContainsAny(s.Agent, " \t\n\"'`;&|<>()$^%*?") || strings.HasPrefix(s.Agent, "-"):
-		return &plan.FieldError{Field: "agent", Msg: fmt.Sprintf("%q is not one plain word", s.Agent), Mend: "agent: iotax, or C:/tools/iotax.exe"}
+		return &plan.FieldError{Field: "agent", Msg: fmt.Sprintf("%q is not one plain word", s.Agent), Hint: "agent: iotax, or C:/tools/iotax.exe"}
 	case s.ConnectTimeout < 0:
 		return &plan.FieldError{Field: "connect_timeout", Msg: "must not be negative"}
 	}
 	if s.Jump != "" && s.Jump != "none" {
 		for hop := range strings.SplitSeq(s.Jump, ",") {
 			if host, _, _, err := splitHost(hop); err != nil || host == "" {
-				return &plan.FieldError{Field: "jump", Msg: fmt.Sprintf("%q is no host", hop), Mend: "write [user@]host[:port], more of them with commas between"}
+				return &plan.FieldError{Field: "jump", Msg: fmt.Sprintf("%q is no host", hop), Hint: "write [user@]host[:port], more of them with commas between"}
 			}
 		}
 	}
@@ -211,9 +211,9 @@ var greetTime = 30 * time.Second // for the first command, at least: a login may
 // the host yet: when the time is over, or the host prints without end, it closes the connection.
 func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
 	const word = "iotax is here"
-	const mend = "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "open machine", On: m.String(), Err: err, Mend: mend}
+	const hint = "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "open machine", On: m.String(), Err: err, Hint: hint}
 	}
 	hops := r.way().hops
 	limit := max(greetTime, hops[len(hops)-1].timeout)
@@ -236,7 +236,7 @@ func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case out.Err() != nil, err == nil && rest != "" || err == nil && out.String() == "":
-		return fail(fmt.Errorf("the login shell prints on its own: %.200q", rest), mend)
+		return fail(fmt.Errorf("the login shell prints on its own: %.200q", rest), hint)
 	case err != nil && context.Cause(limited) == late:
 		return fail(late, "log in by hand, and look at the login shell's start-up files and at a forced command; or raise connect_timeout")
 	}
@@ -293,7 +293,7 @@ func (w *way) through(last *hop, seen []string) ([]*hop, error) {
 	seen = append(seen, last.alias)
 	if len(seen) > maxHops {
 		return nil, &iotax.Error{Op: "connect to", On: w.spec.Host, Err: fmt.Errorf("its jumps do not end: %s", strings.Join(seen, " <- ")),
-			Mend: "look at ProxyJump in the ssh configuration"}
+			Hint: "look at ProxyJump in the ssh configuration"}
 	}
 	var hops []*hop
 	for i, word := range last.jumps {
@@ -377,9 +377,9 @@ func (w *way) dial(ctx context.Context, h *hop, conn *ssh.Client) (*ssh.Client, 
 		if said := p.said(); said != "" {
 			e.Err = fmt.Errorf("%w; ProxyCommand said: %s", err, said)
 		}
-		e.Mend = "try the ProxyCommand by hand: " + h.command
+		e.Hint = "try the ProxyCommand by hand: " + h.command
 	} else {
-		e.Mend = "make sure that an SSH server listens there: " + h.sshLine()
+		e.Hint = "make sure that an SSH server listens there: " + h.sshLine()
 	}
 	return nil, e
 }
@@ -426,7 +426,7 @@ type hop struct {
 func (w *way) hop(word string, last bool) (*hop, error) {
 	host, user, port, err := splitHost(word)
 	if err != nil {
-		return nil, &iotax.Error{Op: "connect to", On: word, Err: err, Mend: "write [user@]host[:port]"}
+		return nil, &iotax.Error{Op: "connect to", On: word, Err: err, Hint: "write [user@]host[:port]"}
 	}
 	h := &hop{alias: host, host: host, user: user, port: port}
 	spec := &Spec{AcceptNew: w.spec.AcceptNew, KnownHosts: w.spec.KnownHosts, ConnectTimeout: w.spec.ConnectTimeout}
@@ -476,15 +476,15 @@ func (h *hop) unreachable(ctx context.Context, err error, jumped bool) error {
 	switch {
 	case errors.As(err, &dns):
 		e.Err = errors.New("no such host")
-		e.Mend = "check the host's name, or give it a HostName in the ssh configuration"
+		e.Hint = "check the host's name, or give it a HostName in the ssh configuration"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Mend = "start the SSH server there, or check the port"
+		e.Hint = "start the SSH server there, or check the port"
 	case errors.As(err, &open) && open.Reason == ssh.Prohibited:
-		e.Mend = "the jump host must allow TCP forwarding (AllowTcpForwarding in its sshd_config)"
+		e.Hint = "the jump host must allow TCP forwarding (AllowTcpForwarding in its sshd_config)"
 	case jumped:
-		e.Mend = "check that the jump host reaches it"
+		e.Hint = "check that the jump host reaches it"
 	default:
-		e.Mend = "check the network and the address: " + h.sshLine()
+		e.Hint = "check the network and the address: " + h.sshLine()
 	}
 	return e
 }
@@ -499,7 +499,7 @@ func (h *hop) knownHosts() (*knownhosts.HostKeyDB, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
-		return nil, &iotax.Error{Op: "read known hosts", On: strings.Join(files, ", "), Err: err, Mend: "correct or remove the line"}
+		return nil, &iotax.Error{Op: "read known hosts", On: strings.Join(files, ", "), Err: err, Hint: "correct or remove the line"}
 	}
 	return db, nil
 }
@@ -528,20 +528,20 @@ func (h *hop) checkKey(db *knownhosts.HostKeyDB, remote net.Addr, key ssh.Public
 			at = fmt.Sprintf(" at %s:%d", w.Filename, w.Line)
 		}
 		e.Err = fmt.Errorf("its host key has changed: it shows %s, and another is known%s; someone may be in between", print, at)
-		e.Mend = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(name)
+		e.Hint = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(name)
 		if w := wanted(err); w != nil {
-			e.Mend += " -f " + iotax.Quote(w.Filename)
+			e.Hint += " -f " + iotax.Quote(w.Filename)
 		}
 	case !knownhosts.IsHostUnknown(err):
 		e.Err = err // revoked, or a certificate that does not hold
-		e.Mend = "look at the host's key and at known_hosts"
+		e.Hint = "look at the host's key and at known_hosts"
 	case h.strict == "yes":
 		e.Err = fmt.Errorf("its host key is not known: %s", print)
-		e.Mend = "connect once by hand and compare the key (" + h.sshLine() + "), or set accept_new: true"
+		e.Hint = "connect once by hand and compare the key (" + h.sshLine() + "), or set accept_new: true"
 	default:
 		if err := h.remember(name, key); err != nil {
 			e.Err = fmt.Errorf("its host key cannot be remembered: %w", err)
-			e.Mend = "make the file of known hosts writable, or connect once by hand: " + h.sshLine()
+			e.Hint = "make the file of known hosts writable, or connect once by hand: " + h.sshLine()
 			break
 		}
 		log("%s is new; its host key %s is remembered", h.address(), print)

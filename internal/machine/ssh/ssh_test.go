@@ -248,7 +248,7 @@ func works(t *testing.T, spec *Spec) iotax.Machine {
 }
 
 // fails opens the machine and checks that the error says what and how it is mended.
-func fails(t *testing.T, spec *Spec, says, mend string) {
+func fails(t *testing.T, spec *Spec, says, hint string) {
 	t.Helper()
 	begin := time.Now()
 	_, err := openSSH(t, spec)
@@ -260,8 +260,8 @@ func fails(t *testing.T, spec *Spec, says, mend string) {
 	if !strings.Contains(e.Error(), says) {
 		t.Errorf("the error does not say %q", says)
 	}
-	if !strings.Contains(e.Mend, mend) {
-		t.Errorf("the mend does not say %q", mend)
+	if !strings.Contains(e.Hint, hint) {
+		t.Errorf("the hint does not say %q", hint)
 	}
 	if d := time.Since(begin); d > 45*time.Second {
 		t.Errorf("it took %v", d)
@@ -515,7 +515,7 @@ func TestSSHHostKeys(t *testing.T) {
 	spec.AcceptNew = true // a changed key is not a new one
 	fails(t, spec, "its host key has changed", "ssh-keygen -R")
 
-	// The mend is one: do what it says.
+	// The hint is one: do what it says.
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("needs ssh-keygen")
 	}

@@ -82,7 +82,7 @@ func New(conn *ssh.Client, name string, opts ...Option) *Client {
 		gone:  make(chan struct{}),
 	}
 	c.side = far.Side{Name: name, NoShell: "the login shell did not start sh",
-		Mend: "this login must be allowed to run commands, and its shell must be a POSIX shell",
+		Hint: "this login must be allowed to run commands, and its shell must be a POSIX shell",
 		Late: "look at what the login shell's start-up files do there", Script: c.script, Lost: c.goneFor}
 	for _, o := range opts {
 		o(c)
@@ -229,7 +229,7 @@ func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wai
 		} else if time.Since(alone) > 5*time.Second {
 			<-slot
 			return nil, nil, &iotax.Error{Op: op, On: "on " + c.name, Err: fmt.Errorf("%w: %w", errNoSession, err),
-				Mend: "the server refuses to open a session; look at MaxSessions in its sshd_config and at its log"}
+				Hint: "the server refuses to open a session; look at MaxSessions in its sshd_config and at its log"}
 		}
 		select {
 		case <-time.After(pause):
@@ -304,7 +304,7 @@ func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
 		if c.isGone() {
 			return c.dead(call.Op)
 		}
-		return &iotax.Error{Op: call.Op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err), Mend: c.side.Mend}
+		return &iotax.Error{Op: call.Op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err), Hint: c.side.Hint}
 	}
 	finished := make(chan struct{})
 	call.Feed(stdin, c.prologue(cmd, call.Tag), finished)

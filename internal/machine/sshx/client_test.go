@@ -76,8 +76,8 @@ func TestNoSetsid(t *testing.T) {
 	c := open(t, &sshtest.Server{Shell: []string{"dash", "-c"}, SameGroup: true, Env: []string{"PATH=" + dir}})
 	out, err := iotax.Output(t.Context(), c, "echo", "ran")
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Mend, "setsid") || len(out) > 0 {
-		t.Errorf("got %q and %v, want a mend that speaks of setsid", out, err)
+	if !errors.As(err, &e) || !strings.Contains(e.Hint, "setsid") || len(out) > 0 {
+		t.Errorf("got %q and %v, want a hint that speaks of setsid", out, err)
 	}
 }
 

@@ -116,7 +116,7 @@ func (l *Lasting) lane(ctx context.Context, op string, n int) (c *Client, last b
 	c, err = l.dial(ctx)
 	if err != nil {
 		return nil, false, &iotax.Error{Op: op, On: "on " + first.name, Err: fmt.Errorf("the connection has no session left, and another cannot be made: %w", err),
-			Mend: "raise MaxSessions, or see MaxStartups and the limits of logins, in its sshd_config"}
+			Hint: "raise MaxSessions, or see MaxStartups and the limits of logins, in its sshd_config"}
 	}
 	l.mu.Lock()
 	l.more = append(whole, c)

@@ -212,7 +212,7 @@ func TestLastingRefused(t *testing.T) {
 	s := &sshtest.Server{Shell: []string{"sh", "-c"}}
 	l := lasting(t, s, func() error {
 		tries.Add(1)
-		return &iotax.Error{Op: "verify host", On: "test", Err: errors.New("another key"), Mend: "look"}
+		return &iotax.Error{Op: "verify host", On: "test", Err: errors.New("another key"), Hint: "look"}
 	})
 	cut(t, l, s)
 	began := time.Now()

@@ -71,14 +71,14 @@ func (k keeper) find(ctx context.Context, p leftover.Place) (items []leftover.It
 func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	if len(n.How) != 2 {
 		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not say which program was to make it, and where"),
-			Mend: fmt.Sprintf("remove %s by hand, if it is there, and then %s", n.Name, n.File)}
+			Hint: fmt.Sprintf("remove %s by hand, if it is there, and then %s", n.Name, n.File)}
 	}
 	program, home := n.How[0], n.How[1]
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
 	for _, needed := range n.How {
 		if _, err := os.Stat(needed); err != nil { // an empty directory in place of one that is not mounted would list nothing
-			return &iotax.Error{Op: "find", On: n.Name, Err: err, Mend: hand}
+			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}
 	names, err := t.run(ctx, toolQuick, "list", "--quiet")
@@ -86,7 +86,7 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 		_, err = t.run(ctx, toolSlow, append(slices.Clone(k.remove), n.Name)...)
 	}
 	if err != nil {
-		return &iotax.Error{Op: "remove", On: n.Name, Err: err, Mend: hand}
+		return &iotax.Error{Op: "remove", On: n.Name, Err: err, Hint: hand}
 	}
 	return n.Forget()
 }

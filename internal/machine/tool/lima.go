@@ -52,7 +52,7 @@ func (s *Lima) HostFiles() (files []*string) {
 
 // Validate finds what is wrong without asking Lima.
 func (s *Lima) Validate() error {
-	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Instance != "" && (s.VMType != "" || s.MountType != "" || len(s.Mounts) > 0 || s.CPUs != 0 || s.Memory != 0):
 		return fail("instance", "an instance that is there has its own settings", "leave out vm_type, mount_type, mounts, cpus and memory, or leave out instance")
@@ -141,7 +141,7 @@ func (m *limaMade) remove(ctx context.Context) error {
 	ctx, cancel := stillCtx(ctx)
 	defer cancel()
 	if _, err := m.lima.run(ctx, toolSlow, "delete", "--force", m.name); err != nil {
-		return &iotax.Error{Op: "delete Lima instance", On: m.name, Err: err, Mend: "limactl delete --force " + m.name}
+		return &iotax.Error{Op: "delete Lima instance", On: m.name, Err: err, Hint: "limactl delete --force " + m.name}
 	}
 	if m.forget != nil {
 		return m.forget()
@@ -150,7 +150,7 @@ func (m *limaMade) remove(ctx context.Context) error {
 }
 
 func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, err error) {
-	lima := tool{program: cmp.Or(s.Program, "limactl"), mend: "install Lima: https://lima-vm.io/docs/installation/"}
+	lima := tool{program: cmp.Or(s.Program, "limactl"), hint: "install Lima: https://lima-vm.io/docs/installation/"}
 	version, err := lima.look(ctx, o.Name, "--version")
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	if _, err := lima.run(ctx, toolFetch, "start", "--tty=false", "--timeout=10m", m.name); err != nil {
 		var e *iotax.Error
 		if errors.As(err, &e) {
-			e.Mend = "look at its log: ~/.lima/" + m.name + "/ha.stderr.log"
+			e.Hint = "look at its log: ~/.lima/" + m.name + "/ha.stderr.log"
 		}
 		return nil, err
 	}
@@ -223,9 +223,9 @@ func (m *limaInstance) alive(ctx context.Context) error {
 		}
 	}
 	if out != "Running" {
-		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Mend: "limactl start " + m.name}
+		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Hint: "limactl start " + m.name}
 		if out == "" {
-			e.Err, e.Mend = iotax.Gone(errors.New("there is none of this name")), "limactl list shows them"
+			e.Err, e.Hint = iotax.Gone(errors.New("there is none of this name")), "limactl list shows them"
 		}
 		return e
 	}

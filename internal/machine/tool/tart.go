@@ -49,7 +49,7 @@ func (s *Tart) HostFiles() []*string {
 
 // Validate finds what is wrong without asking Tart.
 func (s *Tart) Validate() error {
-	fail := func(field, msg, mend string) error { return &plan.FieldError{Field: field, Msg: msg, Mend: mend} }
+	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Image == "" || strings.HasPrefix(s.Image, "-"):
 		return fail("image", fmt.Sprintf("%q is no image", s.Image), "as in ghcr.io/cirruslabs/macos-sonoma-base:latest")
@@ -169,7 +169,7 @@ func (v *tartVM) Close(ctx context.Context) error {
 	}
 	var errs []error
 	if _, err := v.tart.run(ctx, toolSlow, "delete", v.name); err != nil {
-		errs = append(errs, &iotax.Error{Op: "delete Tart machine", On: v.name, Err: err, Mend: "tart delete " + v.name})
+		errs = append(errs, &iotax.Error{Op: "delete Tart machine", On: v.name, Err: err, Hint: "tart delete " + v.name})
 	} else if v.forget != nil {
 		errs = append(errs, v.forget())
 	}
@@ -180,7 +180,7 @@ func (v *tartVM) Close(ctx context.Context) error {
 }
 
 func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, err error) {
-	tart := tool{program: cmp.Or(s.Program, "tart"), mend: "install Tart on a Mac with Apple silicon: brew install cirruslabs/cli/tart"}
+	tart := tool{program: cmp.Or(s.Program, "tart"), hint: "install Tart on a Mac with Apple silicon: brew install cirruslabs/cli/tart"}
 	version, err := tart.look(ctx, o.Name, "--version")
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // wsl.exe.
 type tool struct {
 	program string
-	mend    string // what to do where it is missing
+	hint    string // what to do where it is missing
 	env     []string
 }
 
@@ -57,7 +57,7 @@ func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (str
 // look says whether the tool is there, and which version.
 func (t tool) look(ctx context.Context, name string, version ...string) (string, error) {
 	if _, err := exec.LookPath(t.program); err != nil {
-		return "", &iotax.Error{Op: "open machine", On: name, Err: err, Mend: t.mend}
+		return "", &iotax.Error{Op: "open machine", On: name, Err: err, Hint: t.hint}
 	}
 	if len(version) == 0 {
 		return "", nil

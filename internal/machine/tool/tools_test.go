@@ -77,12 +77,12 @@ func TestLima(t *testing.T) {
 func TestLimaInstance(t *testing.T) {
 	s := standIn(t)
 	_, err := opened(t, LimaKind, &Lima{Instance: "mine"})
-	machinetest.WantMend(t, err, "none of this name", "limactl list")
+	machinetest.WantHint(t, err, "none of this name", "limactl list")
 	if err := s.create("mine"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = opened(t, LimaKind, &Lima{Instance: "mine"})
-	machinetest.WantMend(t, err, `"Stopped"`, "limactl start mine")
+	machinetest.WantHint(t, err, `"Stopped"`, "limactl start mine")
 	if err := s.start("mine"); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestWSL(t *testing.T) {
 		return m
 	})
 	_, err := opened(t, WSLKind, &WSL{Distribution: "Gentoo"})
-	machinetest.WantMend(t, err, "There is no distribution with the supplied name.", "wsl.exe --list")
+	machinetest.WantHint(t, err, "There is no distribution with the supplied name.", "wsl.exe --list")
 }
 
 func TestTart(t *testing.T) {
@@ -224,7 +224,7 @@ func TestLeftInstances(t *testing.T) {
 	if err := os.Rename(s.dir, s.dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	machinetest.WantMend(t, items[0].Remove(t.Context()), "no such file", "LIMA_HOME="+s.dir)
+	machinetest.WantHint(t, items[0].Remove(t.Context()), "no such file", "LIMA_HOME="+s.dir)
 	if err := os.Rename(s.dir+".away", s.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestToolsMissing(t *testing.T) {
 	for _, c := range []struct {
 		kind kind.Kind
 		spec any
-		mend string
+		hint string
 	}{
 		{LimaKind, LimaKind.New(), "lima-vm.io"}, {TartKind, &Tart{Image: "x", User: "admin"}, "brew install"}, {WSLKind, WSLKind.New(), "wsl --install"},
 	} {
@@ -251,7 +251,7 @@ func TestToolsMissing(t *testing.T) {
 			continue
 		}
 		_, err := opened(t, c.kind, c.spec)
-		machinetest.WantMend(t, err, "executable file not found", c.mend)
+		machinetest.WantHint(t, err, "executable file not found", c.hint)
 	}
 	for field, spec := range map[string]plan.Validator{
 		"instance":       &Lima{Instance: "a", VMType: "vz"},

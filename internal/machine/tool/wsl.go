@@ -37,7 +37,7 @@ func (s *WSL) HostFiles() []*string { return programFile(&s.Program) }
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
 		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
-			return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is no name", v), Mend: "wsl.exe --list shows the distributions"}
+			return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is no name", v), Hint: "wsl.exe --list shows the distributions"}
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ type wslMachine struct {
 func (m *wslMachine) Facts() map[string]string { return m.facts }
 
 func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error) {
-	wsl := tool{program: cmp.Or(s.Program, "wsl.exe"), mend: "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}
+	wsl := tool{program: cmp.Or(s.Program, "wsl.exe"), hint: "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}
 	if _, err := wsl.look(ctx, o.Name); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 		if errors.As(err, &exit) && exit.Stderr != "" {
 			err = errors.New(narrow(exit.Stderr))
 		}
-		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Mend: "wsl.exe --list --verbose shows the distributions"}
+		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Hint: "wsl.exe --list --verbose shows the distributions"}
 	}
 	m.facts["wsl.kernel"] = strings.TrimSpace(out)
 	return m, nil

@@ -38,7 +38,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 		if err := qemu.Check(d); err != nil {
 			var de *qemu.DeviceError
 			_ = errors.As(err, &de)
-			return nil, &iotax.Error{Op: "start machine", On: name, Err: err, Mend: de.Mend}
+			return nil, &iotax.Error{Op: "start machine", On: name, Err: err, Hint: de.Hint}
 		}
 	}
 	var pinned *pinning
@@ -51,7 +51,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 	} else if s.Pin != "" {
 		cpus, _ := parseCPUs(s.Pin) // Validate has read it
 		if pinned, err = newPinning(cpus); err != nil {
-			return nil, &iotax.Error{Op: "pin machine", On: name, Err: err, Mend: "name other CPUs in pin:, or leave it out"}
+			return nil, &iotax.Error{Op: "pin machine", On: name, Err: err, Hint: "name other CPUs in pin:, or leave it out"}
 		}
 	}
 	if s.PinMemory != "" {
@@ -159,8 +159,8 @@ func (b *booting) devices(ctx context.Context) error {
 				// does, so that a flush means the same.
 				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
 				b.files = append(b.files, disk.Overlay)
-				if mend, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {
-					return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+				if hint, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {
+					return &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
 				}
 			}
 			b.config.Disks = append(b.config.Disks, disk)
@@ -214,8 +214,8 @@ func (b *booting) line(at time.Time, line string) {
 func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it could not be logged into within %v", timeout))
 	defer cancel()
-	fail := func(err error, mend string) (iotax.Machine, error) {
-		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+	fail := func(err error, hint string) (iotax.Machine, error) {
+		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
 	}
 	b.mu.Lock()
 	b.spawned = time.Now()
@@ -244,7 +244,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	var hostKey string
 	if b.spec.Image == "" {
 		if hostKey, err = b.awaitMicro(ctx); err != nil {
-			return fail(err, b.mend(ctx))
+			return fail(err, b.hint(ctx))
 		}
 	}
 	var answered iotax.Phase
@@ -255,11 +255,11 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	}
 	conn, err := b.login(ctx, port, hostKey)
 	if err != nil {
-		mend := b.mend(ctx)
+		hint := b.hint(ctx)
 		if b.spec.Image != "" {
-			mend = "the image must run an SSH server that lets user " + b.spec.User + " in: by cloud-init, or with identity:"
+			hint = "the image must run an SSH server that lets user " + b.spec.User + " in: by cloud-init, or with identity:"
 		}
-		return fail(err, mend)
+		return fail(err, hint)
 	}
 	b.mu.Lock()
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
@@ -295,7 +295,7 @@ func (b *booting) again(ctx context.Context, beside again) (iotax.Machine, error
 	o, root := b.o, beside.root
 	o.Name = b.name + " again"
 	if root != nil && b.spec.Image != "" {
-		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("the root of an image of yours is its own"), Mend: "leave image: out"}
+		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("the root of an image of yours is its own"), Hint: "leave image: out"}
 	}
 	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool {
 		return d.Disk != nil && (root == nil || root.Source != "serial:"+d.ID)

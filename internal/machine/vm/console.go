@@ -47,14 +47,14 @@ func (c Console) compile() (p consolePatterns, err error) {
 			continue
 		}
 		if *f.to, err = regexp.Compile(f.text); err != nil {
-			return p, &plan.FieldError{Field: "console." + f.key, Msg: err.Error(), Mend: "the syntax is that of RE2"}
+			return p, &plan.FieldError{Field: "console." + f.key, Msg: err.Error(), Hint: "the syntax is that of RE2"}
 		}
 	}
 	if p.boot != nil && !slices.ContainsFunc(p.boot.SubexpNames(), func(n string) bool { return bootUnits[n] > 0 }) {
-		return p, &plan.FieldError{Field: "console.boot", Msg: "it has no group that is called ns, us, ms or s", Mend: "as in 'Booted up in (?<ms>[0-9.]+) ms'"}
+		return p, &plan.FieldError{Field: "console.boot", Msg: "it has no group that is called ns, us, ms or s", Hint: "as in 'Booted up in (?<ms>[0-9.]+) ms'"}
 	}
 	if p.status != nil && p.status.NumSubexp() != 1 {
-		return p, &plan.FieldError{Field: "console.status", Msg: "it needs one group, around the number", Mend: "as in 'exit status ([0-9]+)'"}
+		return p, &plan.FieldError{Field: "console.status", Msg: "it needs one group, around the number", Hint: "as in 'exit status ([0-9]+)'"}
 	}
 	return p, nil
 }
@@ -66,13 +66,13 @@ func (s *Spec) validateConsole() error {
 	case s.Console == (Console{}):
 		return nil
 	case s.Console.Command == "":
-		return &plan.FieldError{Field: "console.command", Msg: "nothing says what the kernel's command line is", Mend: "as in command: '--verbose {command}'"}
+		return &plan.FieldError{Field: "console.command", Msg: "nothing says what the kernel's command line is", Hint: "as in command: '--verbose {command}'"}
 	case !strings.Contains(s.Console.Command, "{command}"):
-		return &plan.FieldError{Field: "console.command", Msg: "the command has no place in it", Mend: "put {command} where it belongs"}
+		return &plan.FieldError{Field: "console.command", Msg: "the command has no place in it", Hint: "put {command} where it belongs"}
 	case s.Kernel == "":
-		return &plan.FieldError{Field: "console.command", Msg: "there is no kernel that has a command line", Mend: "name kernel: too"}
+		return &plan.FieldError{Field: "console.command", Msg: "there is no kernel that has a command line", Hint: "name kernel: too"}
 	case s.Append != "" || s.Identity != "" || s.Fresh:
-		return &plan.FieldError{Field: "console.command", Msg: "such a guest is booted for each command, and cannot be logged into", Mend: "leave out append, identity and fresh"}
+		return &plan.FieldError{Field: "console.command", Msg: "such a guest is booted for each command, and cannot be logged into", Hint: "leave out append, identity and fresh"}
 	}
 	return err
 }
@@ -101,8 +101,8 @@ var (
 
 // openConsole makes ready to boot such a guest; nothing runs yet.
 func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
-	fail := func(err error, mend string) (iotax.Machine, error) {
-		return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err, Mend: mend}
+	fail := func(err error, hint string) (iotax.Machine, error) {
+		return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err, Hint: hint}
 	}
 	patterns, err := s.Console.compile()
 	if err != nil {
@@ -192,7 +192,7 @@ func (g *consoleGuest) Facts() map[string]string { return g.facts }
 
 // Run refuses: whoever calls it wants a shell, files, or a status of its own.
 func (g *consoleGuest) Run(_ context.Context, cmd *iotax.Cmd) error {
-	return &iotax.Error{Op: "run " + strings.Join(cmd.Args, " "), On: "on " + g.name, Err: errors.New("the guest has no shell: it is booted for one command"), Mend: "use the workload command for it, without shell:"}
+	return &iotax.Error{Op: "run " + strings.Join(cmd.Args, " "), On: "on " + g.name, Err: errors.New("the guest has no shell: it is booted for one command"), Hint: "use the workload command for it, without shell:"}
 }
 
 // Processes are those of the boot at hand.
@@ -222,7 +222,7 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	r := &consoleReader{p: g.patterns, inside: g.patterns.begin == nil}
 	fail := func(err error) (iotax.ConsoleRun, error) {
 		out.Output, out.Boot = r.read()
-		return out, &iotax.Error{Op: "run " + strings.Join(args, " "), On: "on " + g.name, Err: err, Mend: "boot it by hand: its command line is " + config.Append}
+		return out, &iotax.Error{Op: "run " + strings.Join(args, " "), On: "on " + g.name, Err: err, Hint: "boot it by hand: its command line is " + config.Append}
 	}
 	for _, disk := range config.Disks {
 		if _, err := overlay(ctx, disk.Path, disk.Format, disk.Overlay); err != nil {

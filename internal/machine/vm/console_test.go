@@ -13,7 +13,7 @@ func TestConsoleSpec(t *testing.T) {
 	good := Console{Command: "--bootchart {command}", Boot: `Booted up in (?<ms>[0-9.]+) ms`, Status: `status ([0-9]+)`}
 	for _, c := range []struct {
 		change      func(*Spec)
-		field, mend string
+		field, hint string
 	}{
 		{func(s *Spec) {}, "", ""},
 		{func(s *Spec) { s.Memory = 64 << 20 }, "", ""}, // less than Linux needs
@@ -30,7 +30,7 @@ func TestConsoleSpec(t *testing.T) {
 		c.change(s)
 		err := s.Validate()
 		var fe *plan.FieldError
-		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Mend, c.mend)) {
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(fe.Hint, c.hint)) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

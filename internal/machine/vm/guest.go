@@ -128,7 +128,7 @@ func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	case <-time.After(200 * time.Millisecond): // the connection often breaks first
 		return err
 	}
-	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Mend: g.vm.Mend()}
+	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Hint: g.vm.Hint()}
 }
 
 func (g *machine) Close(ctx context.Context) error {

@@ -28,8 +28,8 @@ import (
 // image makes ready to boot an image of the user's.
 func (b *booting) image(ctx context.Context) error {
 	s := b.spec
-	fail := func(err error, mend string) error {
-		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Mend: mend}
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
 	}
 	format, err := imageFormat(s.Image)
 	if err != nil {
@@ -37,8 +37,8 @@ func (b *booting) image(ctx context.Context) error {
 	}
 	// The image stays as it is: writes go to an overlay of this boot.
 	file := filepath.Join(b.dir, "overlay.qcow2")
-	if mend, err := overlay(ctx, s.Image, format, file); err != nil {
-		return fail(err, mend)
+	if hint, err := overlay(ctx, s.Image, format, file); err != nil {
+		return fail(err, hint)
 	}
 	b.storage = iotax.Weakest(b.storage, probe.Durability(b.dir))
 	root := qemu.Disk{ID: "iotax-root", Disk: iotax.Disk{Path: file, Format: "qcow2", Cache: "writeback", AIO: "threads"}}
@@ -88,7 +88,7 @@ func (b *booting) image(ctx context.Context) error {
 
 // overlay makes file, which takes what is written to the image in base. Another guest may be using the image. With an error
 // comes what to do about it, where that is known. QEMU's own snapshot=on would ignore flushes.
-func overlay(ctx context.Context, base, format, file string) (mend string, err error) {
+func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	run := func(args ...string) ([]byte, error) {

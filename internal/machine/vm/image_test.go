@@ -211,7 +211,7 @@ func TestQEMUImage(t *testing.T) {
 			t.Fatal("a wrong key is let in")
 		}
 		var ie *iotax.Error
-		if !errors.As(err, &ie) || !strings.Contains(fmt.Sprint(err), "within 6s") || !strings.Contains(ie.Mend, "identity") {
+		if !errors.As(err, &ie) || !strings.Contains(fmt.Sprint(err), "within 6s") || !strings.Contains(ie.Hint, "identity") {
 			t.Errorf("got %v", err)
 		}
 		empty(t, work)

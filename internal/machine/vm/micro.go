@@ -165,9 +165,9 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 // guest about half a millisecond, which the program then lacks.
 const askEvery = 20 * time.Millisecond
 
-// mend is what can be done about a micro-guest that did not come up.
-func (b *booting) mend(ctx context.Context) string {
-	switch m := b.vm.Mend(); {
+// hint is what can be done about a micro-guest that did not come up.
+func (b *booting) hint(ctx context.Context) string {
+	switch m := b.vm.Hint(); {
 	case m != "":
 		return m
 	case b.spec.Append != "" || len(b.spec.Args) > 0:

@@ -73,7 +73,7 @@ func TestPin(t *testing.T) {
 	}
 	for _, c := range []struct{ pin, cause string }{{before, "no CPU is left"}, {"1023", "is not one that may be used"}} {
 		_, _, err := tryGuest(t, t.Context(), func(s *Spec) { s.Pin = c.pin })
-		machinetest.WantMend(t, err, c.cause, "pin:")
+		machinetest.WantHint(t, err, c.cause, "pin:")
 	}
 }
 

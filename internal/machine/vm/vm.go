@@ -68,13 +68,13 @@ func (s *Spec) HostFiles() []*string { return []*string{&s.Image, &s.Identity, &
 func (s *Spec) Validate() error {
 	switch {
 	case s.Memory%(1<<20) != 0:
-		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Mend: "as in 512MiB"}
+		return &plan.FieldError{Field: "memory", Msg: "is not a whole number of MiB", Hint: "as in 512MiB"}
 	case s.Image == "" && s.Console == (Console{}) && s.Memory < minMemory:
-		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Mend: fmt.Sprintf("%v or more", plan.Size(minMemory))}
+		return &plan.FieldError{Field: "memory", Msg: fmt.Sprintf("%v is too little for the micro-guest", s.Memory), Hint: fmt.Sprintf("%v or more", plan.Size(minMemory))}
 	case s.Memory <= 0:
-		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Mend: "as in 1GiB"}
+		return &plan.FieldError{Field: "memory", Msg: "must be more than nothing", Hint: "as in 1GiB"}
 	case slices.Contains(s.Args, "-snapshot") || slices.Contains(s.Args, "--snapshot"):
-		return &plan.FieldError{Field: "args", Msg: "with -snapshot the writes to every disk go elsewhere, and flushes are ignored", Mend: "leave it out: an image is never written to"}
+		return &plan.FieldError{Field: "args", Msg: "with -snapshot the writes to every disk go elsewhere, and flushes are ignored", Hint: "leave it out: an image is never written to"}
 	case s.CPUs < 1 || s.CPUs > 255:
 		return &plan.FieldError{Field: "cpus", Msg: fmt.Sprintf("%d is not a number from 1 to 255", s.CPUs)}
 	case s.Accel != "auto" && s.Accel != "kvm" && s.Accel != "hvf" && s.Accel != "tcg":
@@ -82,17 +82,17 @@ func (s *Spec) Validate() error {
 	case s.Console != (Console{}):
 		return s.validateConsole()
 	case s.Initrd != "" && (s.Image == "" || s.Kernel == ""):
-		return &plan.FieldError{Field: "initrd", Msg: "goes with an image and a kernel", Mend: "the micro-guest brings its own"}
+		return &plan.FieldError{Field: "initrd", Msg: "goes with an image and a kernel", Hint: "the micro-guest brings its own"}
 	case s.Append != "" && s.Image != "" && s.Kernel == "":
-		return &plan.FieldError{Field: "append", Msg: "needs a kernel: that of the image has its own command line", Mend: "name kernel: too"}
+		return &plan.FieldError{Field: "append", Msg: "needs a kernel: that of the image has its own command line", Hint: "name kernel: too"}
 	case s.Identity != "" && s.Image == "":
-		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Mend: "the micro-guest gets a key made for the boot"}
+		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Hint: "the micro-guest gets a key made for the boot"}
 	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
 		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
 	case s.Pin != "" && s.Pin != autoPin && firstErr(parseCPUs(s.Pin)) != nil:
-		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Mend: "as in 2-3"}
+		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Hint: "as in 2-3"}
 	case s.PinMemory != "" && firstErr(parseCPUs(s.PinMemory)) != nil:
-		return &plan.FieldError{Field: "pin_memory", Msg: firstErr(parseCPUs(s.PinMemory)).Error(), Mend: "as in 0"}
+		return &plan.FieldError{Field: "pin_memory", Msg: firstErr(parseCPUs(s.PinMemory)).Error(), Hint: "as in 0"}
 	case s.BootTimeout < 0:
 		return &plan.FieldError{Field: "boot_timeout", Msg: "must not be negative"}
 	}

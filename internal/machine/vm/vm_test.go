@@ -588,7 +588,7 @@ func gonePids(t *testing.T, pids []int) {
 	}
 }
 
-// What keeps a guest from coming up is said, with the mend where there is one, and nothing is left.
+// What keeps a guest from coming up is said, with the hint where there is one, and nothing is left.
 func TestQEMUNoBoot(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -596,16 +596,16 @@ func TestQEMUNoBoot(t *testing.T) {
 		device []iotax.Device
 		want   []string
 	}{
-		{"panic", func(s *Spec) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "mend: read the console above"}},
+		{"panic", func(s *Spec) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "hint: read the console above"}},
 		{"init gives up", func(s *Spec) { s.Append = "iotax.key=%" }, nil, []string{"init gave up", "iotax.key"}},
-		{"hang", func(s *Spec) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "mend: leave out append: and args:"}},
+		{"hang", func(s *Spec) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "hint: leave out append: and args:"}},
 		{"wrong argument", func(s *Spec) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU said", "-no-such-thing"}},
-		{"no kernel there", func(s *Spec) { s.Kernel = "/nonexistent/vmlinuz" }, nil, []string{"/nonexistent/vmlinuz", "mend:"}},
+		{"no kernel there", func(s *Spec) { s.Kernel = "/nonexistent/vmlinuz" }, nil, []string{"/nonexistent/vmlinuz", "hint:"}},
 		{"accelerator that is not there", func(s *Spec) { s.Accel = "hvf" }, nil, []string{"QEMU said", "hvf"}},
-		{"no image there", func(s *Spec) { s.Image = "/nonexistent/disk.qcow2" }, nil, []string{"/nonexistent/disk.qcow2", "mend:"}},
+		{"no image there", func(s *Spec) { s.Image = "/nonexistent/disk.qcow2" }, nil, []string{"/nonexistent/disk.qcow2", "hint:"}},
 		{"disk that is not there", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/nonexistent/disk"}}}, []string{"QEMU said", "/nonexistent/disk"}},
 		{"directory that is not there", nil, []iotax.Device{{ID: "d", Share: &iotax.Share{Path: "/nonexistent/dir", Type: "virtiofs"}}}, []string{"virtiofsd", "/nonexistent/dir"}},
-		{"combination", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/dev/null", Cache: "writeback", AIO: "native"}}}, []string{"aio", "native", "mend: cache: none"}},
+		{"combination", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/dev/null", Cache: "writeback", AIO: "native"}}}, []string{"aio", "native", "hint: cache: none"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -239,7 +239,7 @@ func sentenceCases() map[string]assessCase {
 	}
 	notMeasured := func(workload string) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) {
-			r.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: workload, Evidence: "nbdcopy is missing", Mend: "install it"}}
+			r.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: workload, Evidence: "nbdcopy is missing", Hint: "install it"}}
 		}
 	}
 	both := func(target string, read, write float64) []reporttest.CellSpec {
@@ -286,11 +286,11 @@ func sentenceCases() map[string]assessCase {
 		"writes absorbed":        {cells: []reporttest.CellSpec{disk, loss, condemned("write-absorbed")}, kind: SaysInvalid, want: "Not to be quoted: b / 4k read: a cache took the writes, not the device."},
 		"above the line":         {cells: []reporttest.CellSpec{disk, loss, condemned("line-rate-exceeded")}, kind: SaysInvalid, want: "it is faster than the line to the storage, so a cache answered."},
 		"another error":          {cells: []reporttest.CellSpec{disk, loss, condemned("fio-error")}, kind: SaysInvalid, want: "Not to be quoted: b / 4k read: fio-error."},
-		"many void": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "more than 20 % of the trials are void.",
+		"many discarded": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "more than 20 % of the trials are discarded.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
 					if x.Target == "b" && x.Block < 3 {
-						x.Void = "clock-insane: 3 %"
+						x.Discarded = "clock-insane: 3 %"
 					}
 				}
 			}},
@@ -316,7 +316,7 @@ func sentenceCases() map[string]assessCase {
 		"measured in another process": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "cell-not-measured (a / 4k read)", change: notMeasured("4k read")},
 		"not opened": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed, want: "b could not be opened: no such device.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
-				r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b", Err: "open b: no such device\n  mend: buy one"})
+				r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b", Err: "open b: no such device\n  hint: buy one"})
 			}},
 		"nothing failed": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed},
 		"takes no part": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed,

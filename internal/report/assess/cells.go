@@ -197,7 +197,7 @@ func (a *assessing) invalid(cells []assessed) {
 	var order []*report.Note
 	by := map[*report.Note][]assessed{}
 	for _, c := range cells {
-		if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyVoid {
+		if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
 			continue
 		}
 		for _, n := range a.Found() {
@@ -236,7 +236,7 @@ var conditions = map[string]string{
 	"cache-served":       "a cache answered, not the device",
 	"write-absorbed":     "a cache took the writes, not the device",
 	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
-	"too-many-void":      "more than 20 % of the trials are void",
+	"too-many-discarded":      "more than 20 % of the trials are discarded",
 	"no-ratio":           "a value has no logarithm",
 }
 
@@ -271,7 +271,7 @@ func (a *assessing) failed(cells []assessed) {
 			}
 			s.Text = fmt.Sprintf("%s could not be measured: %s.", c.name(), strings.TrimSuffix(why, "."))
 		} else {
-			s.Notes = a.notes(c.r, "trial-failed", "trial-void")
+			s.Notes = a.notes(c.r, "trial-failed", "trial-discarded")
 			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))
 		}
 		a.say(s)

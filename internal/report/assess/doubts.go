@@ -198,7 +198,7 @@ func (a *assessing) doubts() {
 }
 
 // tellsItself are warnings about trials that count for nothing any more, which the table shows.
-var tellsItself = []string{"trial-void", "trial-failed", "target-not-opened", "durability-differs"}
+var tellsItself = []string{"trial-discarded", "trial-failed", "target-not-opened", "durability-differs"}
 
 func uniq(words []string) []string {
 	var out []string

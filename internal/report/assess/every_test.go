@@ -93,7 +93,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"a cache answered, not the device", "sentence/invalid", "sentence/only a warning"},
 	{"a cache took the writes, not the device", "sentence/writes absorbed", "sentence/invalid"},
 	{"it is faster than the line to the storage, so a cache answered", "sentence/above the line", "sentence/invalid"},
-	{"more than 20 % of the trials are void", "sentence/many void", "sentence/no loss"},
+	{"more than 20 % of the trials are discarded", "sentence/many discarded", "sentence/no loss"},
 	{"a value has no logarithm", "sentence/no logarithm", "sentence/no loss"},
 	{"%s could not be opened: %s.", "sentence/not opened", "sentence/takes no part"},
 	{"%s could not be measured: %s.", "sentence/never measured", "sentence/failed"},

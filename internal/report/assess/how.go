@@ -250,8 +250,8 @@ func Heading(r *report.Report, s report.Section) string {
 			h += " · warm"
 		}
 	}
-	if v := r.Protocol.Void[s.Workload]; v > 0 {
-		h += fmt.Sprintf(" + %d void", v)
+	if v := r.Protocol.Discarded[s.Workload]; v > 0 {
+		h += fmt.Sprintf(" + %d discarded", v)
 	}
 	return h
 }

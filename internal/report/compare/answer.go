@@ -179,13 +179,13 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 		for _, f := range r.Findings {
 			i := -1
 			for k, n := range notes {
-				if n.Rule == f.Rule && n.Mend == f.Mend && n.Items[0].Evidence == f.Evidence {
+				if n.Rule == f.Rule && n.Hint == f.Hint && n.Items[0].Evidence == f.Evidence {
 					i = k
 				}
 			}
 			if i < 0 {
 				i = len(notes)
-				notes = append(notes, report.Note{Number: i + 1, Rule: f.Rule, Severity: f.Severity, Mend: f.Mend, Items: []report.Item{{Evidence: f.Evidence}}})
+				notes = append(notes, report.Note{Number: i + 1, Rule: f.Rule, Severity: f.Severity, Hint: f.Hint, Items: []report.Item{{Evidence: f.Evidence}}})
 			}
 			it := &notes[i].Items[0]
 			cell := report.Cell{Target: r.Target, Workload: r.Workload}

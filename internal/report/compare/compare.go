@@ -195,15 +195,15 @@ func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i]
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
-		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number", Mend: "look at the run (`iotax report`)"}
+		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number", Hint: "look at the run (`iotax report`)"}
 		if row.Err != "" {
-			why, mend, _ := strings.Cut(report.Brief(row.Err), "\n  mend: ")
-			f.Evidence, f.Mend = why, cmp.Or(mend, f.Mend)
+			why, hint, _ := strings.Cut(report.Brief(row.Err), "\n  hint: ")
+			f.Evidence, f.Hint = why, cmp.Or(hint, f.Hint)
 		}
 		for _, n := range row.Notes {
 			if note := s.Notes[n-1]; note.Rule == "cell-not-measured" {
 				i := slices.IndexFunc(note.Items, func(it report.Item) bool { return it.About(k.Target, k.Workload) })
-				f.Evidence, f.Mend = note.Items[max(i, 0)].Evidence, cmp.Or(note.Mend, f.Mend)
+				f.Evidence, f.Hint = note.Items[max(i, 0)].Evidence, cmp.Or(note.Hint, f.Hint)
 			}
 		}
 		return stat.NoResult, f
@@ -218,10 +218,10 @@ func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 				continue
 			}
 			v := stat.NotComparable
-			if note.Rule == "too-many-void" {
-				v = stat.TooManyVoid
+			if note.Rule == "too-many-discarded" {
+				v = stat.TooManyDiscarded
 			}
-			return v, iotax.Finding{Rule: note.Rule, Severity: note.Severity, Evidence: it.Evidence, Mend: note.Mend}
+			return v, iotax.Finding{Rule: note.Rule, Severity: note.Severity, Evidence: it.Evidence, Hint: note.Hint}
 		}
 	}
 	return stat.NoVerdict, iotax.Finding{}
@@ -257,16 +257,16 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
-			Mend:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
+			Hint:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
 	}
 	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
 		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
 		refuse(stat.NotRanked, iotax.Finding{Rule: "emulated", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Mend: "compare runs whose guests both had an accelerator"})
+			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Hint: "compare runs whose guests both had an accelerator"})
 	}
 	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
 		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
-			Mend: "compare runs that did the same"})
+			Hint: "compare runs that did the same"})
 	}
 	if ch.Better == iotax.Neither && ch.Verdict == "" {
 		ch.Verdict = stat.NotRanked
@@ -277,7 +277,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		if r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha}); err == nil {
 			ch.Ratio = &r
 		} else {
-			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Mend: "look at the trials (`iotax show`)"})
+			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "look at the trials (`iotax show`)"})
 		}
 	}
 	x, y := c.losses(k, ch.Better, sides)
@@ -296,7 +296,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, iotax.Finding{Rule: "no-common-baseline", Severity: iotax.Warning,
-				Evidence: "the runs share no baseline that this could be held against", Mend: "compare by value, or measure both with the same baseline"})
+				Evidence: "the runs share no baseline that this could be held against", Hint: "compare by value, or measure both with the same baseline"})
 			ch.Lost = true
 			return ch
 		}
@@ -317,7 +317,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		ch.Findings = append(ch.Findings, iotax.Finding{Rule: "few-trials", Severity: iotax.Info,
 			Evidence: fmt.Sprintf("an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter),
-			Mend:     fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`)", stat.LeastTrials)})
+			Hint:     fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`)", stat.LeastTrials)})
 		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
 	}
 	if !r.Bounded() {
@@ -395,9 +395,9 @@ func (c *Comparison) tell() {
 		}
 		f := iotax.Finding{Rule: "environment-differs", Severity: iotax.Warning,
 			Evidence: "the runs differ in " + strings.Join(keys, ", "),
-			Mend:     "change one thing at a time; compare the ratios to the same baseline (`--by loss`)"}
+			Hint:     "change one thing at a time; compare the ratios to the same baseline (`--by loss`)"}
 		if c.By == ByLoss {
-			f.Mend, _, _ = strings.Cut(f.Mend, "; ")
+			f.Hint, _, _ = strings.Cut(f.Hint, "; ")
 		}
 		c.Findings = append(c.Findings, f)
 	}
@@ -413,7 +413,7 @@ func (c *Comparison) tell() {
 	if by != nil && slices.ContainsFunc(c.Rows, func(r Change) bool { return r.Loss != nil }) {
 		c.Findings = append(c.Findings, iotax.Finding{Rule: "baseline-changed", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%s itself changed (%s): the host is in every value", by.Target, strings.Join(moved, ", ")),
-			Mend:     "read the ratios against the baseline, or judge by them (`--by loss`)"})
+			Hint:     "read the ratios against the baseline, or judge by them (`--by loss`)"})
 	}
 	var undone int
 	for _, r := range c.Rows {
@@ -428,7 +428,7 @@ func (c *Comparison) tell() {
 		}
 		c.Findings = append(c.Findings, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info,
 			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are),
-			Mend:     "measure that cell again, alone or more often"})
+			Hint:     "measure that cell again, alone or more often"})
 	}
 }
 

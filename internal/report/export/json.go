@@ -167,7 +167,7 @@ type jsonRatio struct {
 	P             number64    `json:"p"`
 	PMargin       *number64   `json:"p_margin,omitempty"` // that the ratio is within the margin; where a verdict was drawn
 	PHolm         *number64   `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
-	WithVoided    *jsonBounds `json:"with_voided,omitempty"`
+	WithDiscarded    *jsonBounds `json:"with_discarded,omitempty"`
 }
 
 type jsonBounds struct {
@@ -180,7 +180,7 @@ type jsonBounds struct {
 type jsonTrials struct {
 	Ran    int `json:"ran"`
 	Failed int `json:"failed"`
-	Voided int `json:"voided"`
+	Discarded int `json:"discarded"`
 }
 
 type jsonFigure struct {
@@ -227,7 +227,7 @@ func JSON(w io.Writer, r *report.Report) error {
 		for _, row := range s.Rows {
 			c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
 				Baseline: row.Baseline, Value: toJSON(row.Value), Verdict: row.Verdict, Error: row.Err,
-				Trials: jsonTrials{row.Ran, row.Failed, row.Voided}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
+				Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
 			if e := row.Ratio; e != nil {
 				c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
 					HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P)}
@@ -237,8 +237,8 @@ func JSON(w io.Writer, r *report.Report) error {
 						c.Alone = h.Alone
 					}
 				}
-				if v := row.WithVoided; v != nil {
-					c.Ratio.WithVoided = &jsonBounds{number64(v.Estimate), number64(v.Lo), number64(v.Hi), v.N}
+				if v := row.WithDiscarded; v != nil {
+					c.Ratio.WithDiscarded = &jsonBounds{number64(v.Estimate), number64(v.Lo), number64(v.Hi), v.N}
 				}
 			}
 			for _, f := range row.Secondary {

@@ -151,7 +151,7 @@ func Verdict(v stat.Verdict, short bool) string {
 		return "below margin"
 	}
 	switch v {
-	case stat.TooManyVoid:
+	case stat.TooManyDiscarded:
 		return "INVALID"
 	case stat.TooFew:
 		return "too few"

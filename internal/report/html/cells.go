@@ -71,16 +71,16 @@ func viewSection(r *report.Report, s report.Section, trend func(compare.CellMetr
 		if row.Baseline {
 			rv.RatioOrder = "1"
 		}
-		rv.Trials = fmt.Sprintf("%s, %d failed, %d in void blocks", format.Plural(row.Ran, "trial"), row.Failed, row.Voided)
+		rv.Trials = fmt.Sprintf("%s, %d failed, %d in discarded blocks", format.Plural(row.Ran, "trial"), row.Failed, row.Discarded)
 		if len(row.Dots) > mostDots {
 			rv.Trials += fmt.Sprintf("; of those that lie together about %d are drawn", mostDots)
 		}
 		if top > 0 {
 			rv.HasInterval = format.Finite(row.Value)
 			rv.Median, rv.Lo, rv.Hi = x(row.Value.Estimate), x(row.Value.Lo), x(row.Value.Hi)
-			common := 0 // dots that are neither void nor out of the way: those are drawn, whatever their number
+			common := 0 // dots that are neither discarded nor out of the way: those are drawn, whatever their number
 			for _, d := range row.Dots {
-				if !d.Void && d.Tag == stat.Inside {
+				if !d.Discarded && d.Tag == stat.Inside {
 					if common++; !part(common, len(row.Dots), mostDots) {
 						continue
 					}
@@ -90,8 +90,8 @@ func viewSection(r *report.Report, s report.Section, trend func(compare.CellMetr
 				if len(inOrder) > 1 {
 					dv.Y = 7 + 26*float64(i)/float64(len(inOrder)-1)
 				}
-				if d.Void {
-					dv.Class, dv.Title = "gone", dv.Title+", void"
+				if d.Discarded {
+					dv.Class, dv.Title = "gone", dv.Title+", discarded"
 				} else if d.Tag != stat.Inside {
 					dv.Title += ", " + string(d.Tag) + " outlier"
 				}

@@ -96,7 +96,7 @@ func lostTile(r *report.Report, counts map[stat.Verdict]int, total int) tileView
 		}
 	}
 	if n := total - judged; n > 0 {
-		t.Parts = append(t.Parts, partView{Class: "void", Word: "without a verdict", N: n})
+		t.Parts = append(t.Parts, partView{Class: "invalid", Word: "without a verdict", N: n})
 	}
 	x := 0.0
 	for i := range t.Parts {
@@ -108,7 +108,7 @@ func lostTile(r *report.Report, counts map[stat.Verdict]int, total int) tileView
 	case worse > 0:
 		t.Big, t.Class = fmt.Sprintf("%d of %d worse", worse, total), "worse"
 	case judged == 0:
-		t.Big, t.Class = "cannot be said", "void"
+		t.Big, t.Class = "cannot be said", "invalid"
 	case counts[stat.Inconclusive]+counts[stat.TooFew] > 0:
 		t.Big, t.Class = "nothing for sure", "unsure"
 	default:
@@ -204,12 +204,12 @@ func fairTile(r *report.Report, counts map[stat.Verdict]int) tileView {
 			t.Rules = append(t.Rules, ruleView{format.Clean(n.Rule), href})
 		}
 	}
-	condemned := counts[stat.NotComparable] + counts[stat.TooManyVoid]
+	condemned := counts[stat.NotComparable] + counts[stat.TooManyDiscarded]
 	switch {
 	case condemned > 0:
-		t.Big, t.Class = fmt.Sprintf("%s not to be quoted", format.Plural(condemned, "number")), "void"
+		t.Big, t.Class = fmt.Sprintf("%s not to be quoted", format.Plural(condemned, "number")), "invalid"
 	case errors > 0:
-		t.Big, t.Class = format.Plural(errors, "error"), "void"
+		t.Big, t.Class = format.Plural(errors, "error"), "invalid"
 	case warnings > 0:
 		t.Big, t.Class = format.Plural(warnings, "warning"), "unsure"
 	default:

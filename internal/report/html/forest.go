@@ -152,7 +152,7 @@ func drawForest(groups []forestGroup, title string, margin, lo, hi float64, shap
 				said = append(said, fmt.Sprintf("%s, %s: %s, %s", g.Label, it.Name, format.Ratio(*e), format.Verdict(it.Verdict, false)))
 			}
 			y = fr.place(f, y)
-			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "void"
+			fr.Diamond, fr.Cross = fr.Class == "same", fr.Class == "invalid"
 			const d = 6
 			fr.Points = fmt.Sprintf("%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f", fr.X-d, fr.Y, fr.X, fr.Y-d, fr.X+d, fr.Y, fr.X, fr.Y+d)
 			f.Rows = append(f.Rows, fr)

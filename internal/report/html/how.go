@@ -80,7 +80,7 @@ func listedTrials(all []*report.Trial) []*report.Trial {
 	if len(all) <= mostListed {
 		return all
 	}
-	wrong := func(t *report.Trial) bool { return t.Err != "" || t.Void != "" }
+	wrong := func(t *report.Trial) bool { return t.Err != "" || t.Discarded != "" }
 	bad := 0
 	for _, t := range all {
 		if wrong(t) {
@@ -137,8 +137,8 @@ func viewTrials(r *report.Report, v *pageView) {
 		if len(rules) > 0 {
 			tv.Outcome = "counts; " + strings.Join(rules, ", ")
 		}
-		if t.Void != "" {
-			tv.Outcome, tv.Class = "void: "+format.Clean(t.Void), "gone"
+		if t.Discarded != "" {
+			tv.Outcome, tv.Class = "discarded: "+format.Clean(t.Discarded), "gone"
 		}
 		if t.Err != "" {
 			tv.Outcome, tv.Class = "failed: "+format.Clean(t.Err), "bad"

@@ -189,7 +189,7 @@ type noteView struct {
 	Severity string
 	Lines    []string
 	More     []string // further lines, folded away
-	Mend     string
+	Hint     string
 }
 
 type targetView struct {
@@ -231,7 +231,7 @@ func verdictClass(v stat.Verdict) string {
 	case stat.NotRanked:
 		return "unlike"
 	}
-	return "void"
+	return "invalid"
 }
 
 func view(r *report.Report, f Frame) (pageView, error) {
@@ -249,16 +249,16 @@ func view(r *report.Report, f Frame) (pageView, error) {
 			v.When += ", took " + d.Round(time.Second).String()
 		}
 	}
-	failed, void := 0, 0
+	failed, discarded := 0, 0
 	for _, t := range r.Trials {
 		if t.Err != "" {
 			failed++
 		}
-		if t.Void != "" {
-			void++
+		if t.Discarded != "" {
+			discarded++
 		}
 	}
-	v.Counts = fmt.Sprintf("%s, %d failed, %d void", format.Plural(len(r.Trials), "trial"), failed, void)
+	v.Counts = fmt.Sprintf("%s, %d failed, %d discarded", format.Plural(len(r.Trials), "trial"), failed, discarded)
 
 	trials, hues, href := r.Counting(), huesOf(r), map[string]string{}
 	timelines, err := r.Timelines(trials)
@@ -346,7 +346,7 @@ func (g *groupView) draw(r *report.Report, s report.Section, trials map[report.C
 }
 
 func viewNote(n report.Note) noteView {
-	v := noteView{Number: n.Number, Rule: format.Clean(n.Rule), Severity: format.Clean(string(n.Severity)), Mend: format.Clean(n.Mend)}
+	v := noteView{Number: n.Number, Rule: format.Clean(n.Rule), Severity: format.Clean(string(n.Severity)), Hint: format.Clean(n.Hint)}
 	for _, s := range n.Sentences(0) {
 		v.Lines = append(v.Lines, format.Unbroken(format.Clean(s)))
 	}

@@ -33,7 +33,7 @@ func TestCompareAnything(t *testing.T) {
 			var trials []*iotax.Trial
 			for i := range rapid.IntRange(0, 12).Draw(t, "trials") {
 				trials = append(trials, &iotax.Trial{Target: name.Draw(t, "target"), Workload: name.Draw(t, "workload"), Block: i / 2, Seq: i,
-					Values: []iotax.Value{{Name: "read.iops", Value: value.Draw(t, "value"), Better: iotax.Up}}, Void: rapid.SampledFrom([]string{"", "", "v"}).Draw(t, "void")})
+					Values: []iotax.Value{{Name: "read.iops", Value: value.Draw(t, "value"), Better: iotax.Up}}, Discarded: rapid.SampledFrom([]string{"", "", "v"}).Draw(t, "discarded")})
 			}
 			return report.New(run, trials)
 		}
@@ -122,7 +122,7 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 			}
 		},
 		"a zero":     func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 },
-		"all void":   func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Void, ts[8].Void, ts[9].Void = "clock", "clock", "clock" },
+		"all discarded":   func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Discarded, ts[8].Discarded, ts[9].Discarded = "clock", "clock", "clock" },
 		"not opened": func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" },
 		"one block": func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
@@ -160,7 +160,7 @@ func TestHostileStrings(t *testing.T) {
 	name := evil
 	run.Name, run.Version, run.ID = evil, evil, evil
 	run.Environment = map[string]string{evil: evil, "kernel": evil, "cpu": evil}
-	run.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Warning, Evidence: evil, Mend: evil}}
+	run.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Warning, Evidence: evil, Hint: evil}}
 	run.Targets[1] = iotax.TargetInfo{Name: name, Machine: evil, Place: evil, Durability: iotax.Durability(evil), Facts: map[string]string{evil: evil, "boot." + evil: "1s", "boot.a": "2s"}}
 	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "c", Err: evil})
 	run.Workloads[0].Name = evil
@@ -171,9 +171,9 @@ func TestHostileStrings(t *testing.T) {
 		}
 		tr.Workload = evil
 		tr.Values[0].Name, tr.Values[0].Unit = evil, evil
-		tr.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Severity(evil), Evidence: evil, Mend: evil}}
+		tr.Findings = []iotax.Finding{{Rule: evil, Severity: iotax.Severity(evil), Evidence: evil, Hint: evil}}
 	}
-	trials[3].Void, trials[8].Err = evil, evil
+	trials[3].Discarded, trials[8].Err = evil, evil
 	r := report.New(run, trials)
 	for name, write := range map[string]func(io.Writer) error{"html": func(w io.Writer) error { return html.Write(w, r) }, "md": func(w io.Writer) error { return text.Markdown(w, r) }, "text": func(w io.Writer) error { return text.Write(w, r, text.Options{Width: 100}) }} {
 		var b bytes.Buffer
@@ -210,8 +210,8 @@ func TestHostileStrings(t *testing.T) {
 					t.Errorf("a cell broke out of its table: %q", l)
 				}
 			}
-			// In what a mend has in backticks nothing is markup.
-			plain := regexp.MustCompile("(?m)([*]Mend:[*].*?)`[^`\n]*`").ReplaceAllString(s, "$1")
+			// In what a hint has in backticks nothing is markup.
+			plain := regexp.MustCompile("(?m)([*]Hint:[*].*?)`[^`\n]*`").ReplaceAllString(s, "$1")
 			for _, raw := range []string{"<script", "<img", "](javascript", "`x`"} {
 				if strings.Contains(strings.NewReplacer("\\`", "", `\]`, "").Replace(plain), raw) {
 					t.Errorf("md: %q is not escaped", raw)

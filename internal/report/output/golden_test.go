@@ -95,7 +95,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// twoBlocks are the trials of two blocks, failed and void ones among them, as --format csv writes them.
+// twoBlocks are the trials of two blocks, failed and discarded ones among them, as --format csv writes them.
 func twoBlocks(w io.Writer) error {
 	run, trials := reporttest.Fixture()
 	return store.WriteCSV(w, run, func(yield func(*iotax.Trial, error) bool) {

@@ -53,7 +53,7 @@ func study(targets, workloads, blocks int) (*iotax.Run, []*iotax.Trial) {
 				}
 				t.Histograms = []iotax.Histogram{h}
 				if r.IntN(20) == 0 {
-					t.Findings = []iotax.Finding{{Rule: "not-steady", Severity: iotax.Warning, Evidence: fmt.Sprintf("five sub-windows range over %d %% of their mean", 20+r.IntN(20)), Mend: "longer trials"}}
+					t.Findings = []iotax.Finding{{Rule: "not-steady", Severity: iotax.Warning, Evidence: fmt.Sprintf("five sub-windows range over %d %% of their mean", 20+r.IntN(20)), Hint: "longer trials"}}
 				}
 				trials = append(trials, t)
 			}

@@ -90,7 +90,7 @@ func meanSD(mean, sd float64, unit string) string {
 func remark(row *report.Row) string {
 	var parts []string
 	switch row.Verdict {
-	case stat.NotComparable, stat.TooManyVoid, stat.NoResult, stat.NotRanked:
+	case stat.NotComparable, stat.TooManyDiscarded, stat.NoResult, stat.NotRanked:
 		parts = append(parts, format.Verdict(row.Verdict, true))
 	}
 	if len(row.Notes) > 0 {
@@ -177,7 +177,7 @@ func repetition(d report.Dot, unit string) string {
 	if x := d.Value / sc.Factor; x != 0 { // three digits: enough to see which one stands out
 		s = format.WithUnit(format.Fixed(x, format.Places(x, math.NaN())-1)+sc.Prefix, sc.Unit)
 	}
-	if d.Void {
+	if d.Discarded {
 		return "(" + s + ")"
 	}
 	return s

@@ -50,7 +50,7 @@ func TestLayouts(t *testing.T) {
 	}
 	for _, row := range reps[0].Rows {
 		if row[1] == reporttest.Ninep && (row[0] != "guest" || !strings.HasPrefix(row[6], "(") || strings.HasPrefix(row[5], "(")) {
-			t.Errorf("the void block: %q", row)
+			t.Errorf("the discarded block: %q", row)
 		}
 	}
 	for _, row := range reps[1].Rows {

@@ -147,8 +147,8 @@ func markdownSections(b io.Writer, r *report.Report) {
 func markdownNote(b *strings.Builder, n report.Note) {
 	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), escapeMarkdown(string(n.Severity)))
 	b.WriteString(": " + escapeMarkdown(strings.Join(n.Sentences(report.ShownItems), "; ")))
-	if n.Mend != "" {
-		b.WriteString(". *Mend:* " + withCode(n.Mend))
+	if n.Hint != "" {
+		b.WriteString(". *Hint:* " + withCode(n.Hint))
 	}
 	b.WriteByte('\n')
 }

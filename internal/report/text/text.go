@@ -42,7 +42,7 @@ func newPalette(color bool) palette {
 
 func (p palette) verdict(v stat.Verdict) lipgloss.Style {
 	switch v {
-	case stat.Worse, stat.TooManyVoid, stat.NotComparable, stat.NoResult:
+	case stat.Worse, stat.TooManyDiscarded, stat.NotComparable, stat.NoResult:
 		return p.bad
 	case stat.Better:
 		return p.good
@@ -406,8 +406,8 @@ func (t *textWriter) note(label string, n report.Note) {
 		t.line(first + l)
 		first = indent
 	}
-	if n.Mend != "" {
-		t.para(n.Mend, indent+"→ ", indent+"  ", t.pal.dim)
+	if n.Hint != "" {
+		t.para(n.Hint, indent+"→ ", indent+"  ", t.pal.dim)
 	}
 }
 

@@ -850,11 +850,11 @@ func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) 
 	s.prompt(t, begin)
 }
 
-// WantMend fails t unless err is an *iotax.Error that tells the cause and the mend.
-func WantMend(t *testing.T, err error, cause, mend string) {
+// WantHint fails t unless err is an *iotax.Error that tells the cause and the hint.
+func WantHint(t *testing.T, err error, cause, hint string) {
 	t.Helper()
 	var e *iotax.Error
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), cause) || !strings.Contains(err.Error(), mend) {
-		t.Errorf("got %v\nwant %s and the mend %s", err, cause, mend)
+	if !errors.As(err, &e) || !strings.Contains(err.Error(), cause) || !strings.Contains(err.Error(), hint) {
+		t.Errorf("got %v\nwant %s and the hint %s", err, cause, hint)
 	}
 }

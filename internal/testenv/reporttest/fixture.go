@@ -20,7 +20,7 @@ const (
 )
 
 // Fixture is a run as it comes out of a small machine: three workloads on five targets, one of which
-// could not be opened, with failures, void blocks and findings.
+// could not be opened, with failures, discarded blocks and findings.
 func Fixture() (*iotax.Run, []*iotax.Trial) {
 	start := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	guest := func(disk string) map[string]string {
@@ -42,8 +42,8 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: VirtioFS, Machine: "guest", Place: "/mnt/share", Durability: iotax.Durable, Facts: guest("-device vhost-user-fs-pci,tag=share,chardev=c0")},
 			{Name: UnsafeDisk, Machine: "guest2", Place: "/dev/vda", Durability: iotax.FlushIgnored, Labels: map[string]string{"cache": "unsafe", "aio": "io_uring"}, Facts: guest("-blockdev driver=raw,cache.no-flush=on,aio=io_uring")},
 			{Name: Ninep, Machine: "guest", Place: "/mnt/9p", Durability: iotax.Durable, Facts: guest("-device virtio-9p-pci,mount_tag=nine,msize=512k"),
-				Findings: []iotax.Finding{{Rule: "blocking-submit", Severity: iotax.Warning, Evidence: "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached", Mend: "compare at iodepth=1, or use several jobs"}}},
-			{Name: NotOpened, Machine: "guest3", Err: "open guest3: qemu-system-x86_64: -device nvme: Device 'nvme' not found\n  mend: install qemu-system-x86 with its block devices"},
+				Findings: []iotax.Finding{{Rule: "blocking-submit", Severity: iotax.Warning, Evidence: "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached", Hint: "compare at iodepth=1, or use several jobs"}}},
+			{Name: NotOpened, Machine: "guest3", Err: "open guest3: qemu-system-x86_64: -device nvme: Device 'nvme' not found\n  hint: install qemu-system-x86 with its block devices"},
 		},
 		Workloads: []iotax.WorkloadInfo{
 			{Name: "4k random read", Kind: "fio", Metrics: []string{"read.iops"}, Cold: true},
@@ -51,8 +51,8 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: "1M sequential read", Kind: "fio", Metrics: []string{"read.bandwidth"}, Cold: true},
 		},
 		Findings: []iotax.Finding{
-			{Rule: "stopped-early", Severity: iotax.Warning, Evidence: "4k random write: the budget of 14m is spent", Mend: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"},
-			{Rule: "emulated", Severity: iotax.Info, Evidence: "the guests ran without hardware acceleration (tcg): their CPU cost is not that of a real host", Mend: "use a host with /dev/kvm"},
+			{Rule: "stopped-early", Severity: iotax.Warning, Evidence: "4k random write: the budget of 14m is spent", Hint: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"},
+			{Rule: "emulated", Severity: iotax.Info, Evidence: "the guests ran without hardware acceleration (tcg): their CPU cost is not that of a real host", Hint: "use a host with /dev/kvm"},
 		},
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -74,7 +74,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 	for block := range 7 {
 		for _, l := range loads {
 			if block == 6 && l.name != "4k random read" {
-				continue // only this one had a void block to make up for
+				continue // only this one had a discarded block to make up for
 			}
 			shared := math.Exp(.03 * r.NormFloat64())
 			for _, target := range targets {
@@ -105,16 +105,16 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 					t.Values, t.Histograms = nil, nil
 					t.Err = "fio: exit status 1: fio: io_u error on file /mnt/share/test: No space left on device"
 				case target == Ninep && l.name == "4k random read" && block == 3:
-					t.Void = "the guest's clock ran 3.1 % slow against the host's"
+					t.Discarded = "the guest's clock ran 3.1 % slow against the host's"
 				case target == VirtioFS && l.name == "1M sequential read":
 					t.Findings = append(t.Findings, iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid,
-						Evidence: fmt.Sprintf("the host's device read %d %% of the workload's bytes", 21+block%2), Mend: "drop the host's caches (--cold), or use a file larger than memory"})
+						Evidence: fmt.Sprintf("the host's device read %d %% of the workload's bytes", 21+block%2), Hint: "drop the host's caches (--cold), or use a file larger than memory"})
 				case target == VirtioBlk && l.name == "4k random write" && block%2 == 0:
 					t.Findings = append(t.Findings, iotax.Finding{Rule: "not-steady", Severity: iotax.Warning,
-						Evidence: "five sub-windows range over 27 % of their mean, SNIA allows 20 %", Mend: "longer trials (--trial 60s), or precondition the device"})
+						Evidence: "five sub-windows range over 27 % of their mean, SNIA allows 20 %", Hint: "longer trials (--trial 60s), or precondition the device"})
 				case target == HostDisk && l.name == "4k random write" && block == 5:
 					t.Findings = append(t.Findings, iotax.Finding{Rule: "throttle-step", Severity: iotax.Warning,
-						Evidence: "after 6 s the rate fell by 31 % and stayed there", Mend: "burst credit or heat: longer trials, or a device without it"})
+						Evidence: "after 6 s the rate fell by 31 % and stayed there", Hint: "burst credit or heat: longer trials, or a device without it"})
 				}
 				trials = append(trials, t)
 			}

@@ -46,7 +46,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 		run.Targets[i].Facts["machine.kernel"] = "6.12.0-1-amd64"
 	}
 	run.Targets[3].Durability = iotax.Durable
-	run.Targets[4].Err = "open guest: no 9p here\n  mend: load the module"
+	run.Targets[4].Err = "open guest: no 9p here\n  hint: load the module"
 	run.Targets[5] = iotax.TargetInfo{Name: "guest scsi", Durability: iotax.Durable}
 	r := rand.New(rand.NewPCG(5, 6))
 	trials = slices.DeleteFunc(trials, func(t *iotax.Trial) bool { return t.Target == Ninep })
@@ -303,7 +303,7 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 // stands alone; ALab stands beside it.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
-		return []iotax.Finding{{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of " + cell, Mend: "give trials of 10 s or more (`--trial 10s`)"}}
+		return []iotax.Finding{{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of " + cell, Hint: "give trials of 10 s or more (`--trial 10s`)"}}
 	}
 	const mib = 1 << 20
 	run, trials := RunOf(8, nil,
@@ -325,7 +325,7 @@ func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	Against(run, "controller export", "local disk", "tcp node04 to node01")
 	Against(run, "s3", "tcp node04 to node01")
 	for _, workload := range []string{"write", "read", "write"} {
-		run.Findings = append(run.Findings, iotax.Finding{Rule: "noisy-baseline", Severity: iotax.Warning, Evidence: workload + ": trials of local disk vary by 20 %", Mend: "use longer trials"})
+		run.Findings = append(run.Findings, iotax.Finding{Rule: "noisy-baseline", Severity: iotax.Warning, Evidence: workload + ": trials of local disk vary by 20 %", Hint: "use longer trials"})
 	}
 	return run, trials
 }

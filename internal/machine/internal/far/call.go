@@ -15,8 +15,8 @@ import (
 type Side struct {
 	Name string // of the machine
 
-	// NoShell is what it means that a channel ended well or badly and no process id was told, Mend what can be done.
-	NoShell, Mend string
+	// NoShell is what it means that a channel ended well or badly and no process id was told, Hint what can be done.
+	NoShell, Hint string
 
 	// Late is what can be done when no process id comes at all.
 	Late string
@@ -123,7 +123,7 @@ func (c *Call) Result(code int, signal string) error {
 		if said != "" {
 			how += ": " + said
 		}
-		return &iotax.Error{Op: c.Op, On: "on " + c.side.Name, Err: fmt.Errorf("%s: %s", c.side.NoShell, how), Mend: c.side.Mend}
+		return &iotax.Error{Op: c.Op, On: "on " + c.side.Name, Err: fmt.Errorf("%s: %s", c.side.NoShell, how), Hint: c.side.Hint}
 	case state != "":
 		return Refused(c.cmd, c.Op, c.side.Name, state, said)
 	case code == 0 && signal == "":
@@ -145,7 +145,7 @@ func (c *Call) End(ctx context.Context, finished <-chan struct{}) error {
 			return c.side.Lost(op)
 		}
 	case <-late.C:
-		return &iotax.Error{Op: op, On: "on " + c.side.Name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience), Mend: c.side.Late}
+		return &iotax.Error{Op: op, On: "on " + c.side.Name, Err: fmt.Errorf("it has not reported its process id for %v", proc.Patience), Hint: c.side.Late}
 	}
 	pid, _, _ := c.Report.Get()
 	// The caller's context is done, and ending must go on; what bounds it is the script's own patience. And many

@@ -230,8 +230,8 @@ func Refused(cmd *iotax.Cmd, op, on, state, said string) error {
 			said = said[i+1:]
 		}
 		return &iotax.Error{Op: op, On: "in " + cmd.Dir + " on " + on, Err: fmt.Errorf("the directory cannot be entered: %s", said),
-			Mend: "name a directory that is there and may be entered"}
+			Hint: "name a directory that is there and may be entered"}
 	}
 	return &iotax.Error{Op: op, On: "on " + on, Err: errors.New("commands start in a process group of another there, and there is no setsid"),
-		Mend: "install setsid there (package util-linux, or busybox), or use OpenSSH's server"}
+		Hint: "install setsid there (package util-linux, or busybox), or use OpenSSH's server"}
 }

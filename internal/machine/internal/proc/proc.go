@@ -234,6 +234,6 @@ func Survivors(c *iotax.Cmd, on, who string, cause error) error {
 	return &iotax.Error{
 		Op: "end " + Name(c), On: "on " + on,
 		Err:  fmt.Errorf("still alive %v after it was killed: %s (wanted because: %v)", Patience, who, cause),
-		Mend: "a process that cannot be killed waits for a device or a server that does not answer; look at its state with ps",
+		Hint: "a process that cannot be killed waits for a device or a server that does not answer; look at its state with ps",
 	}
 }

@@ -42,7 +42,7 @@ CREATE TABLE trials (
     facts     TEXT NOT NULL,
     findings  TEXT NOT NULL,
     err       TEXT NOT NULL,
-    void      TEXT NOT NULL,
+    discarded TEXT NOT NULL,
     UNIQUE (run, seq)
 );
 
@@ -75,16 +75,16 @@ CREATE TABLE blobs (
 -- For people with a SQL prompt.
 CREATE VIEW measurements AS
 SELECT t.run, t.workload, t.target, t.block, t.seq, t.started, m.name AS metric, v.value, m.unit,
-       m.better, t.err, t.void
+       m.better, t.err, t.discarded
 FROM trials t JOIN trial_values v ON v.trial = t.id JOIN metrics m ON m.id = v.metric;
 
 CREATE VIEW findings AS
 SELECT t.run, t.seq, t.target, t.workload, f.value ->> 'rule' AS rule,
-       f.value ->> 'severity' AS severity, f.value ->> 'evidence' AS evidence, f.value ->> 'mend' AS mend
+       f.value ->> 'severity' AS severity, f.value ->> 'evidence' AS evidence, f.value ->> 'hint' AS hint
 FROM trials t, json_each(t.findings) f
 UNION ALL
 SELECT r.id, NULL, NULL, NULL, f.value ->> 'rule', f.value ->> 'severity', f.value ->> 'evidence',
-       f.value ->> 'mend'
+       f.value ->> 'hint'
 FROM runs r, json_each(r.findings) f;
 
 CREATE VIEW facts AS

@@ -24,11 +24,11 @@ DROP TABLE trial_values;
 CREATE VIEW measurements AS
 SELECT t.run, t.workload, t.target, t.block, t.seq, t.started, m.name AS metric,
        CASE v.value ->> 1 WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999 ELSE v.value ->> 1 END AS value,
-       m.unit, m.better, t.err, t.void
+       m.unit, m.better, t.err, t.discarded
 FROM trials t JOIN measured d ON d.trial = t.id, json_each(d.vals) v JOIN metrics m ON m.id = v.value ->> 0;
 
 -- A list counts the trials of its runs without reading them.
-CREATE INDEX trials_tally ON trials (run, err <> '', void <> '');
+CREATE INDEX trials_tally ON trials (run, err <> '', discarded <> '');
 
 -- A run that several processes measure together: what each of them says of it, as JSON. runs has what that comes to.
 CREATE TABLE shards (
@@ -57,6 +57,6 @@ DROP VIEW measurements;
 DROP TABLE measured;
 CREATE VIEW measurements AS
 SELECT t.run, t.workload, t.target, t.block, t.seq, t.started, m.name AS metric, v.value, m.unit,
-       m.better, t.err, t.void
+       m.better, t.err, t.discarded
 FROM trials t JOIN trial_values v ON v.trial = t.id JOIN metrics m ON m.id = v.metric;
 PRAGMA user_version = 5;
