@@ -21,7 +21,9 @@ import (
 	"golang.org/x/term"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/guest"
+	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 )
 
@@ -43,6 +45,7 @@ func main() {
 		guest.Main() // this binary is also the init of the micro-guest
 		return
 	}
+	agent.Main(host.Local())
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal was closed: what was made is removed all the same

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/machine/container"
 	"iotax/internal/machine/fake"
@@ -64,7 +65,11 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 			if o.Name == "" {
 				o.Name = m.Name
 			}
-			return k.Open(ctx, m.Spec, o)
+			opened, err := k.Open(ctx, m.Spec, o)
+			if link := agent.LinkOf(opened); err == nil && link != nil {
+				link.Log = o.Log
+			}
+			return opened, err
 		}
 		names = append(names, k.Name)
 	}

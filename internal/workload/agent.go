@@ -7,106 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
-
-	"crypto/sha256"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/object"
 )
 
 // What must happen on the target's machine and no tool there does, iotax does itself: it runs there a second time, as
 // `iotax agent`, which reads what to do from standard input and answers on standard output. On machines elsewhere the
-// program is brought there as fio is.
+// package agent brings the program there.
 
 // AgentCommand is the hidden command that serves a job.
 const AgentCommand = "agent"
 
-var self = sync.OnceValues(func() (struct{ path, hash string }, error) {
-	var s struct{ path, hash string }
-	var err error
-	if s.path, err = os.Executable(); err != nil {
-		return s, err
-	}
-	h := sha256.New()
-	if err := copyFile(h, s.path); err != nil {
-		return s, err
-	}
-	s.hash = fmt.Sprintf("%x", h.Sum(nil)[:8])
-	return s, nil
-})
-
-// suits says why programs of this host do not run on m.
-func suits(ctx context.Context, m iotax.Machine) error {
-	if iotax.IsLocal(m) {
-		return nil
-	}
-	s, err := shared.survey(ctx, m)
-	if err != nil {
-		return err
-	}
-	arch := map[string][]string{"amd64": {"x86_64", "amd64"}, "arm64": {"aarch64", "arm64"}}[runtime.GOARCH]
-	if runtime.GOOS != s.os || !slices.Contains(arch, s.arch) {
-		return &iotax.Error{Op: "bring iotax to", On: m.String(), Err: fmt.Errorf("it runs %s on %s, this host %s on %s", s.os, s.arch, runtime.GOOS, runtime.GOARCH),
-			Hint: "start iotax on a Linux host with the architecture of " + m.String() + ", or leave its targets out of this workload (at:)"}
-	}
-	return nil
-}
-
-// agent returns the command line of iotax on m.
-func agent(ctx context.Context, m iotax.Machine, env Env) ([]string, error) {
-	fail := func(err error) ([]string, error) {
-		return nil, &iotax.Error{Op: "bring iotax to", On: m.String(), Err: err, Hint: "give its user a directory that may run programs: XDG_CACHE_HOME there, or /var/tmp"}
-	}
-	if iotax.IsLocal(m) {
-		path, err := os.Executable()
-		if err != nil {
-			return fail(err)
-		}
-		return []string{path, AgentCommand}, nil
-	}
-	me, err := self()
-	if err != nil {
-		return fail(err)
-	}
-	if err := suits(ctx, m); err != nil {
-		return nil, err
-	}
-	st, err := os.Stat(me.path)
-	if err != nil {
-		return fail(err)
-	}
-	out, err := iotax.Output(ctx, m, "sh", "-c", homeScript, "sh", fmt.Sprint(st.Size()*11/10>>10), "none")
-	if err != nil {
-		return fail(fmt.Errorf("no directory there holds %d MiB and may run programs", st.Size()>>20))
-	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	_, home, _ := strings.Cut(first, " ")
-	path := home + "/iotax-" + me.hash
-	if _, err := iotax.Output(ctx, m, "test", "-x", path); err != nil {
-		env.logf("copying iotax to %s (%d MiB, once)", m, st.Size()>>20)
-		f, err := os.Open(me.path)
-		if err != nil {
-			return fail(err)
-		}
-		defer f.Close()
-		if err := iotax.Put(ctx, m, f, path+".part", "700"); err != nil {
-			return fail(err)
-		}
-		if _, err := iotax.Output(ctx, m, "mv", "--", path+".part", path); err != nil {
-			return fail(err)
-		}
-	}
-	return []string{path, AgentCommand}, nil
+// agentOn returns the command line of iotax on m.
+func agentOn(ctx context.Context, m iotax.Machine) ([]string, error) {
+	path, err := agent.Program(ctx, m)
+	return []string{path, AgentCommand}, err
 }
 
 // ask lets iotax on m do a job, and returns what it answered, whole too.
-func ask(ctx context.Context, m iotax.Machine, env Env, kind string, job, result any) (raw []byte, err error) {
-	argv, err := agent(ctx, m, env)
+func ask(ctx context.Context, m iotax.Machine, kind string, job, result any) (raw []byte, err error) {
+	argv, err := agentOn(ctx, m)
 	if err != nil {
 		return nil, err
 	}

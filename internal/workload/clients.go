@@ -208,7 +208,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	if iotax.IsLocal(m) {
 		return os.Symlink(socket, path)
 	}
-	agent, err := agent(ctx, m, j.env)
+	agent, err := agentOn(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 )
@@ -25,6 +26,7 @@ import (
 var cache string
 
 func TestMain(m *testing.M) {
+	agent.Main(host.Local())
 	if len(os.Args) == 3 && os.Args[1] == AgentCommand { // the test binary is what workloads start on this host
 		if err := ServeAgent(context.Background(), os.Args[2], os.Stdin, os.Stdout); err != nil {
 			panic(err)

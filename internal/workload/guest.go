@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -162,7 +163,7 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly {
 		return on(errors.New("a file system is made on the disk, and the export is only read"), "nbd: {from: MACHINE}")
 	}
-	if err := suits(ctx, t.Machine); err != nil {
+	if _, err := agent.Program(ctx, t.Machine); err != nil {
 		return err
 	}
 	return missingTool(ctx, t.Machine, guestTools())
@@ -179,7 +180,7 @@ func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j Gues
 		j.Kernel = s.Kernel
 	}
 	j.URL, j.Root, j.Data, j.Memory, j.CPUs, j.Accel, j.Size, j.Each = t.Place.Path, int64(s.Root), w.data(), int64(s.Memory), s.CPUs, s.Accel, int64(s.Size), time.Duration(s.Each)
-	raw, err = ask(ctx, t.Machine, w.env, AgentGuest, j, r)
+	raw, err = ask(ctx, t.Machine, AgentGuest, j, r)
 	if err == nil && r.Error != "" {
 		err = errors.New(strings.TrimSpace(r.Error))
 	}
@@ -238,7 +239,7 @@ func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks GuestLacks)
 
 // carry sends a kit to iotax on t's machine.
 func (w *guestOnTop) carry(ctx context.Context, t *iotax.Target, kit *GuestKit) error {
-	argv, err := agent(ctx, t.Machine, w.env)
+	argv, err := agentOn(ctx, t.Machine)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 		fill(&j)
 	}
 	r := &object.Result{}
-	raw, err := ask(ctx, t.Machine, env, agentObject, j, r)
+	raw, err := ask(ctx, t.Machine, agentObject, j, r)
 	if err == nil && r.Error != nil {
 		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Hint: r.Error.Hint}
 	}

@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/machine/agent"
+	"iotax/internal/agent"
+	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
@@ -70,8 +71,8 @@ func plainShell(line string) {
 	os.Exit(1)
 }
 
-// far starts a server with that login shell, whose PATH holds the programs named and nothing else.
-func far(t *testing.T, programs ...string) *sshtest.Server {
+// server starts a server with that login shell, whose PATH holds the programs named and nothing else.
+func server(t *testing.T, programs ...string) *sshtest.Server {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -97,7 +98,7 @@ func far(t *testing.T, programs ...string) *sshtest.Server {
 
 func open(t *testing.T, s *sshtest.Server, program string) iotax.Machine {
 	t.Helper()
-	return agent.New(sshx.NewLasting(sshx.New(s.Dial(t), "far"), func(context.Context) (*sshx.Client, error) {
+	return far.New(sshx.NewLasting(sshx.New(s.Dial(t), "far"), func(context.Context) (*sshx.Client, error) {
 		return nil, errors.New("it stays away")
 	}), program)
 }
@@ -114,16 +115,16 @@ func end(t *testing.T, m iotax.Machine) {
 // The suite of all machines, by an agent on a host that has a shell of its own: what the two ends say to each other.
 func TestMachine(t *testing.T) {
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
-		s := far(t)
+		s := server(t)
 		s.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Shell[0])+":"+os.Getenv("PATH"))
 		return open(t, s, "iotax-with-sh")
 	}, machinetest.Options{Patience: 30 * time.Second,
-		Kill: func(m iotax.Machine) error { return m.(*agent.Machine).SSH().Close() }})
+		Kill: func(m iotax.Machine) error { return m.(*far.Machine).SSH().Close() }})
 }
 
 // What nobody is there to run is said with what the shell over there says.
 func TestNobodyThere(t *testing.T) {
-	m := open(t, far(t), "C:/tools/iotax.exe")
+	m := open(t, server(t), "C:/tools/iotax.exe")
 	defer end(t, m)
 	_, err := iotax.Output(t.Context(), m, "true")
 	var e *iotax.Error
@@ -134,7 +135,7 @@ func TestNobodyThere(t *testing.T) {
 
 // A command ends with the connection of who asked for it.
 func TestEndsWithTheConnection(t *testing.T) {
-	s := far(t, "sleep")
+	s := server(t, "sleep")
 	m := open(t, s, "iotax-with-sh")
 	failed := make(chan error, 1)
 	go func() {
@@ -169,7 +170,7 @@ func TestEndsWithTheConnection(t *testing.T) {
 
 // More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
 func TestManyCommands(t *testing.T) {
-	m := open(t, far(t, "cat", "yes", "true"), "iotax-with-sh")
+	m := open(t, server(t, "cat", "yes", "true"), "iotax-with-sh")
 	defer end(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck, release := make(chan error, 1), make(chan struct{})
@@ -228,7 +229,7 @@ func TestServeEnds(t *testing.T) {
 func TestNoShell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	m := open(t, far(t, "fio"), "iotax")
+	m := open(t, server(t, "fio"), "iotax")
 	defer end(t, m)
 	if _, err := iotax.Output(ctx, m, "ls"); err == nil || !strings.Contains(err.Error(), "127") {
 		t.Fatalf("there is an ls: %v", err)

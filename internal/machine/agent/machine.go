@@ -1,7 +1,8 @@
+// Package agent runs commands on a machine through an iotax there, which an SSH server starts: on hosts without a POSIX
+// shell.
 package agent
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/yamux"
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/internal/proc"
 	"iotax/internal/machine/sshx"
 )
@@ -24,17 +25,22 @@ type Machine struct {
 	conn    *sshx.Lasting
 	program string
 
-	turn   chan struct{} // held while an agent starts
+	link agent.Link
+
 	mu     sync.Mutex
-	mux    *yamux.Session
 	system string // "windows/amd64"
 }
 
 // New returns the machine behind conn and takes conn over. program is iotax there: a name in its PATH, or a path without
 // spaces.
 func New(conn *sshx.Lasting, program string) *Machine {
-	return &Machine{conn: conn, program: program, turn: make(chan struct{}, 1)}
+	m := &Machine{conn: conn, program: program}
+	m.link.Start = m.start
+	return m
 }
+
+// Agent returns the session with the iotax there.
+func (m *Machine) Agent() *agent.Link { return &m.link }
 
 func (m *Machine) String() string { return m.conn.String() }
 
@@ -42,7 +48,10 @@ func (m *Machine) String() string { return m.conn.String() }
 func (m *Machine) SSH() *ssh.Client { return m.conn.SSH() }
 
 // Close closes the connection. The agent then kills what it runs.
-func (m *Machine) Close(ctx context.Context) error { return m.conn.Close(ctx) }
+func (m *Machine) Close(ctx context.Context) error {
+	m.link.Hangup(ctx)
+	return m.conn.Close(ctx)
+}
 
 // Facts returns the program and the system of the agent.
 func (m *Machine) Facts() map[string]string {
@@ -51,25 +60,14 @@ func (m *Machine) Facts() map[string]string {
 	return map[string]string{"ssh.agent": m.program, "ssh.agent.system": m.system}
 }
 
-// session returns the session with the agent, which it starts where none runs.
-func (m *Machine) session(ctx context.Context, op string) (*yamux.Session, error) {
-	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-m.turn }()
+// start starts the agent.
+func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
+	const op = "start the agent"
 	conn, err := m.conn.Connection(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	mux := m.mux
-	m.mu.Unlock()
-	if mux != nil && !mux.IsClosed() {
-		return mux, nil
-	}
-	fail := func(err error, hint string) (*yamux.Session, error) {
+	fail := func(err error, hint string) (*agent.Session, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -89,55 +87,30 @@ func (m *Machine) session(ctx context.Context, op string) (*yamux.Session, error
 	}
 	var tail proc.Tail // of the login shell: the agent writes nothing there
 	s.Stderr = &tail
-	if err := s.Start(m.program + " " + Command); err != nil {
+	if err := s.Start(m.program + " " + agent.Command); err != nil {
 		s.Close()
 		return fail(fmt.Errorf("the server does not run commands: %w", err), "this login must be allowed to run commands")
 	}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
-	from := bufio.NewReaderSize(out, 256)
-	line, err := from.ReadSlice('\n')
-	system, ok := strings.CutPrefix(strings.TrimSpace(string(line)), greeting)
-	if err != nil || !ok {
-		text := strings.TrimSpace(string(line))
+	session, err := agent.Meet(out, in, s.Close)
+	if err != nil {
+		text := fmt.Sprint(err)
 		s.Close()
 		_ = s.Wait() // for the rest of the shell's message
-		if text == "" {
-			text = strings.TrimSpace(tail.String())
+		if said := strings.TrimSpace(tail.String()); said != "" {
+			text = said
 		}
-		if text == "" {
-			text = fmt.Sprint(err)
+		var line *agent.Refused
+		if errors.As(err, &line) {
+			text = line.Line
 		}
 		return fail(fmt.Errorf("no iotax of this version answers there as %q: %s", m.program, text),
 			"put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe; its start-up files must print nothing")
 	}
-	mux, err = yamux.Client(duplex{from, in, s.Close}, config())
-	if err != nil {
-		s.Close()
-		return fail(err, "")
-	}
 	m.mu.Lock()
-	m.mux, m.system = mux, system
+	m.system = session.System
 	m.mu.Unlock()
-	return mux, nil
-}
-
-// streams opens n streams of mux; the first is the call.
-func streams(mux *yamux.Session, n int) (all []*yamux.Stream, err error) {
-	for i := range n {
-		s, err := mux.OpenStream()
-		if err != nil {
-			return all, err
-		}
-		all = append(all, s)
-		kind := byte(kindData)
-		if i == 0 {
-			kind = kindCall
-		}
-		if _, err := s.Write([]byte{kind}); err != nil {
-			return all, err
-		}
-	}
-	return all, nil
+	return session, nil
 }
 
 // Run runs cmd. Once ctx is done it closes the call, and the agent answers when the command is gone.
@@ -149,20 +122,20 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		return context.Cause(ctx)
 	}
 	op := "run " + proc.Name(cmd)
-	mux, err := m.session(ctx, op)
+	session, err := m.link.Session(ctx, m)
 	if err != nil {
 		return err
 	}
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Hint: hint}
 	}
-	ss, err := streams(mux, 3)
+	ss, err := session.Streams()
 	defer func() {
 		for _, s := range ss {
 			s.Close()
 		}
 	}()
-	o := order{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
+	o := agent.Order{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
 	if err == nil {
 		for _, name := range proc.LabelNames { // leftovers of a crashed run are found by them
 			if v := os.Getenv(name); v != "" {
@@ -170,7 +143,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			}
 		}
 		o.Data, o.Err = ss[1].StreamID(), ss[2].StreamID()
-		err = send(ss[0], o)
+		err = agent.Send(ss[0], o)
 	}
 	if err != nil {
 		return fail(fmt.Errorf("the agent is gone: %w", err), "")
@@ -186,11 +159,11 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	var outputs sync.WaitGroup
 	outputs.Go(func() { _, _ = io.Copy(outGate, data) }) // a gate that fails cancels ctx
 	outputs.Go(func() { _, _ = io.Copy(io.MultiWriter(&tail, errGate), errs) })
-	var r result
+	var r agent.Result
 	var lost error
 	done := make(chan struct{})
 	go func() {
-		if lost = receive(call, &r); lost == nil {
+		if lost = agent.Receive(call, &r); lost == nil {
 			outputs.Wait()
 		}
 		_ = data.SetWriteDeadline(time.Now()) // wakes a Feed whose command is gone
@@ -223,7 +196,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 }
 
 // wrap turns a result into the error of Run.
-func (m *Machine) wrap(op string, cmd *iotax.Cmd, r result, cause error, tail *proc.Tail) error {
+func (m *Machine) wrap(op string, cmd *iotax.Cmd, r agent.Result, cause error, tail *proc.Tail) error {
 	switch {
 	case r.Msg != "" && (cause == nil || !r.Canceled):
 		if r.Op != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/internal/far"
 	"iotax/internal/machine/internal/proc"
 )
@@ -31,6 +32,7 @@ type Exec func(ctx context.Context, args []string, s Streams) (code int, err err
 
 // A Machine runs commands through an Exec.
 type Machine struct {
+	agent.Link
 	side far.Side
 	exec Exec
 	tag  string // the tags of its commands begin with it
@@ -56,6 +58,7 @@ func (m *Machine) Alone() bool { return true }
 
 // Close waits for what Run left to end, and refuses further commands.
 func (m *Machine) Close(ctx context.Context) error {
+	m.Hangup(ctx)
 	m.mu.Lock()
 	m.gone = true
 	m.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/internal/proc"
 	"iotax/internal/machine/kind"
@@ -19,6 +20,8 @@ import (
 // A Machine is one for tests: it runs commands on this host, keeps a log of them, and fails, dies
 // and dawdles as told. Its fields are set before the first Run.
 type Machine struct {
+	link agent.Link
+
 	Name  string        // what String returns; "" is "fake"
 	Under iotax.Machine // what really runs the commands; nil is this host
 
@@ -64,12 +67,13 @@ func (f *Machine) Log() []string {
 func (f *Machine) Die() {
 	ch := f.death()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	select {
 	case <-ch:
 	default:
 		close(ch)
 	}
+	f.mu.Unlock()
+	f.link.Hangup(context.Background())
 }
 
 func (f *Machine) death() chan struct{} {
@@ -88,7 +92,26 @@ func (f *Machine) Closed() bool {
 	return f.closed
 }
 
-func (f *Machine) Close(context.Context) error {
+// Agent returns a session with an agent in this process, which dies with the machine.
+func (f *Machine) Agent() *agent.Link {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.link.Start == nil {
+		f.link.Start = func(ctx context.Context) (*agent.Session, error) {
+			dead := f.death()
+			select {
+			case <-dead:
+				return nil, &iotax.Error{Op: "start the agent on", On: f.String(), Err: errDied}
+			default:
+			}
+			return agent.InProcess(ctx)
+		}
+	}
+	return &f.link
+}
+
+func (f *Machine) Close(ctx context.Context) error {
+	f.link.Hangup(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

@@ -21,7 +21,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
-	"iotax/internal/machine/agent"
+	"iotax/internal/agent"
+	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
@@ -126,8 +127,11 @@ type remote struct {
 // A shellless is a host without a POSIX shell: it is reached as others, and its commands are run by an iotax there.
 type shellless struct {
 	*remote
-	by *agent.Machine
+	by *far.Machine
 }
+
+// Agent returns the session with the iotax there.
+func (s *shellless) Agent() *agent.Link { return s.by.Agent() }
 
 // Run runs cmd by the agent.
 func (s *shellless) Run(ctx context.Context, cmd *iotax.Cmd) error { return s.by.Run(ctx, cmd) }
@@ -195,7 +199,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	over := &remote{sshx.NewLasting(first, dial), last.Load, &ways}
 	var m iotax.Machine = over
 	if s.Agent != "" {
-		m = &shellless{over, agent.New(over.Lasting, s.Agent)}
+		m = &shellless{over, far.New(over.Lasting, s.Agent)}
 	}
 
 	if err := over.greet(ctx, m); err != nil {

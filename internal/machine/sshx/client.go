@@ -15,12 +15,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/internal/far"
 	"iotax/internal/machine/internal/proc"
 )
 
 // A Client runs commands over one SSH connection.
 type Client struct {
+	agent.Link
+
 	conn *ssh.Client
 	name string
 	side far.Side
@@ -102,7 +105,8 @@ func (c *Client) String() string { return c.name }
 func (c *Client) SSH() *ssh.Client { return c.conn }
 
 // Close closes the connection. Commands under way fail as if the machine had died.
-func (c *Client) Close(context.Context) error {
+func (c *Client) Close(ctx context.Context) error {
+	c.Hangup(ctx)
 	c.lose(errors.New("the connection was closed"))
 	err := c.conn.Close()
 	c.closed.Wait()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/internal/far"
 	"iotax/internal/machine/internal/proc"
 )
@@ -21,6 +22,8 @@ import (
 // over there before anything else runs. Commands that the server allows no session for on one connection go over
 // further ones: servers of a run that are on one host run until its end, and may be more than that.
 type Lasting struct {
+	agent.Link
+
 	dial func(ctx context.Context) (*Client, error)
 
 	turn     chan struct{} // held while the connection is looked at or made again
@@ -140,6 +143,7 @@ func (l *Lasting) beside() []*Client {
 
 // Close closes the connections, and none is made again.
 func (l *Lasting) Close(ctx context.Context) error {
+	l.Hangup(ctx)
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
 	l.closed = true

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
@@ -150,6 +151,9 @@ func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 // Perishes is false with shared directories: what a target has in one is on this host.
 func (v *tartVM) Perishes() bool { return !v.dirs }
 
+// Agent returns the session with the agent in the machine.
+func (v *tartVM) Agent() *agent.Link { return agent.LinkOf(v.Machine) }
+
 // Close stops the machine and deletes it.
 func (v *tartVM) Close(ctx context.Context) error {
 	if v.Machine != nil {
@@ -246,6 +250,9 @@ type named struct {
 }
 
 func (n named) String() string { return n.name }
+
+// Agent returns the session of the machine under the other name.
+func (n named) Agent() *agent.Link { return agent.LinkOf(n.Machine) }
 
 // Reconnected is what the machine under the other name tells.
 func (n named) Reconnected() []string {

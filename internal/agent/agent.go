@@ -1,0 +1,148 @@
+// Package agent calls Go functions on machines. A package declares a function with New. On this host a call is an ordinary
+// one; elsewhere an iotax process over there, the agent, runs the same function.
+//
+// A machine has one session with its agent (Link): yamux streams over the standard streams of one program that
+// Machine.Run keeps running. It uses no CPU while no call is under way, and ends with the machine.
+package agent
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"iotax"
+)
+
+// A Func runs on a machine. In and Out are encoded with gob: exported fields only, and a pointer to a zero value arrives
+// as nil.
+type Func[In, Out any] struct {
+	name string
+	do   func(context.Context, In) (Out, error)
+}
+
+// A receiver reads the input of a function, and returns the call.
+type receiver func(in *gob.Decoder) (call func(context.Context) (out any, err error), err error)
+
+// functions are all that New declared, by name. They are complete before main begins.
+var functions = map[string]receiver{}
+
+// New declares a function, as a variable of a package. It panics if another one has the name. Functions run concurrently.
+// Once its context is done, do should return soon.
+func New[In, Out any](name string, do func(context.Context, In) (Out, error)) Func[In, Out] {
+	if _, ok := functions[name]; ok {
+		panic("agent: two functions are named " + name)
+	}
+	functions[name] = func(dec *gob.Decoder) (func(context.Context) (any, error), error) {
+		var in box[In]
+		err := decode(dec, &in)
+		return func(ctx context.Context) (any, error) {
+			out, err := do(ctx, in.V)
+			return box[Out]{out}, err
+		}, err
+	}
+	return Func[In, Out]{name, do}
+}
+
+// A box carries any value: gob itself refuses a nil pointer.
+type box[T any] struct{ V T }
+
+// empty reports whether gob has nothing to encode of a box: it refuses a struct without fields.
+func empty(t reflect.Type) bool {
+	f := t.Field(0).Type
+	return f.Kind() == reflect.Struct && f.NumField() == 0
+}
+
+func encode(e *gob.Encoder, b any) error {
+	if empty(reflect.TypeOf(b)) {
+		return nil
+	}
+	return e.Encode(b)
+}
+
+// decode reads into the box that p points to.
+func decode(d *gob.Decoder, p any) error {
+	if empty(reflect.TypeOf(p).Elem()) {
+		return nil
+	}
+	return d.Decode(p)
+}
+
+// On runs the function on m. An error of the function keeps what it wraps of *iotax.Error, *iotax.ExitError, and those
+// errors of the standard library that sentinels lists.
+func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	if iotax.IsLocal(m) {
+		return f.do(ctx, in)
+	}
+	link := LinkOf(m)
+	if link == nil { // m wraps a machine and hides its link: the session lasts for this call
+		link = new(Link)
+		defer link.Hangup(context.WithoutCancel(ctx))
+	}
+	s, err := link.Session(ctx, m)
+	if err != nil {
+		return out, err
+	}
+	var result box[Out]
+	err = s.call(ctx, m, f.name, box[In]{in}, &result)
+	return result.V, err
+}
+
+// cancelTime is how long a call that was canceled may take to end.
+const cancelTime = 10 * time.Second
+
+// call runs a function of the agent; in is a box, and out points to one.
+func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, out any) error {
+	fail := func(err error) error {
+		return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: err}
+	}
+	stream, err := s.open(kindFunc)
+	if err != nil {
+		return fail(s.gone(err))
+	}
+	defer stream.Close()
+	enc := gob.NewEncoder(stream)
+	if err := errors.Join(enc.Encode(name), encode(enc, in)); err != nil {
+		return fail(s.gone(err))
+	}
+	var failure *wireError
+	done := make(chan error, 1)
+	go func() {
+		dec := gob.NewDecoder(io.LimitReader(stream, maxMessage))
+		var r reply
+		err := dec.Decode(&r)
+		if failure = r.Err; err == nil && failure == nil {
+			err = decode(dec, out)
+		}
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		stream.Close() // which cancels the context over there
+		select {
+		case <-done:
+		case <-time.After(cancelTime):
+			_ = stream.SetReadDeadline(time.Now()) // nothing may touch out any more
+			<-done
+			return fail(fmt.Errorf("it did not end within %v: %w", cancelTime, context.Cause(ctx)))
+		}
+		return context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		return fail(s.gone(err))
+	case failure != nil:
+		return failure.error()
+	}
+	return nil
+}
+
+// A reply comes before the result of a function.
+type reply struct{ Err *wireError }

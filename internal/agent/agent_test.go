@@ -1,0 +1,397 @@
+//go:build unix
+
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/sshx"
+	"iotax/internal/testenv/sshtest"
+)
+
+// This program also plays the iotax that is copied to other machines.
+func TestMain(m *testing.M) {
+	agent.Main(host.Local())
+	os.Exit(m.Run())
+}
+
+type question struct {
+	Word string
+	N    *int
+}
+
+type none struct{}
+
+var (
+	repeat = agent.New("test repeat", func(_ context.Context, q question) (string, error) { return strings.Repeat(q.Word, *q.N), nil })
+	id     = agent.New("test id", func(context.Context, none) (int, error) { return os.Getpid(), nil })
+	size   = agent.New("test size", func(_ context.Context, path string) (int64, error) {
+		st, err := os.Stat(path)
+		if err != nil {
+			return 0, &iotax.Error{Op: "look at", On: path, Err: err, Hint: "make it"}
+		}
+		return st.Size(), nil
+	})
+	plain = agent.New("test plain", func(context.Context, none) (none, error) {
+		return none{}, fmt.Errorf("behind it: %w", &iotax.ExitError{Args: []string{"true"}, Code: 3, Stderr: "no"})
+	})
+	nothing = agent.New("test nothing", func(context.Context, none) (map[string]string, error) { return nil, nil })
+	// linger makes a file, waits until its context is done, removes the file, and returns why.
+	linger = agent.New("test linger", func(ctx context.Context, path string) (none, error) {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return none{}, err
+		}
+		<-ctx.Done()
+		return none{}, errors.Join(os.Remove(path), context.Cause(ctx))
+	})
+	// child runs a command, which ends with the context.
+	child = agent.New("test child", func(ctx context.Context, args []string) (none, error) {
+		return none{}, exec.CommandContext(ctx, args[0], args[1:]...).Run()
+	})
+)
+
+// far is this host as another machine: its agent is a process of its own.
+type far struct {
+	iotax.Machine
+	agent.Link
+	env  []string
+	mu   sync.Mutex
+	runs int
+}
+
+func (*far) Local() bool    { return false }
+func (*far) String() string { return "far" }
+
+func (f *far) Run(ctx context.Context, c *iotax.Cmd) error {
+	f.mu.Lock()
+	f.runs++
+	f.mu.Unlock()
+	with := *c
+	with.Env = append(f.env, c.Env...)
+	return f.Machine.Run(ctx, &with)
+}
+
+func newFar(t *testing.T, env ...string) (f *far, cache string) {
+	t.Helper()
+	cache = t.TempDir()
+	f = &far{Machine: host.Local(), env: append([]string{"XDG_CACHE_HOME=" + cache}, env...)}
+	t.Cleanup(func() { f.Hangup(context.Background()) })
+	return f, cache
+}
+
+func TestCall(t *testing.T) {
+	f, cache := newFar(t)
+	n := 3
+	for _, m := range []iotax.Machine{host.Local(), f} {
+		if got, err := repeat.On(t.Context(), m, question{"ab", &n}); got != "ababab" || err != nil {
+			t.Errorf("%v: %q, %v", m, got, err)
+		}
+		if got, err := nothing.On(t.Context(), m, none{}); len(got) > 0 || err != nil {
+			t.Errorf("%v: %v, %v", m, got, err)
+		}
+	}
+	here, _ := id.On(t.Context(), host.Local(), none{})
+	there, err := id.On(t.Context(), f, none{})
+	if err != nil || here != os.Getpid() || there == here {
+		t.Errorf("processes %d and %d: %v", here, there, err)
+	}
+	if f.runs != 1 {
+		t.Errorf("%d commands", f.runs)
+	}
+	copies, _ := filepath.Glob(cache + "/iotax/*")
+	if len(copies) != 1 {
+		t.Errorf("copies %q", copies)
+	}
+	// Another session starts the copy.
+	f.Hangup(t.Context())
+	before, _ := os.Stat(copies[0])
+	if _, err := id.On(t.Context(), f, none{}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(copies[0]); err != nil || !os.SameFile(before, after) || f.runs != 2 {
+		t.Errorf("copied again: %v", err)
+	}
+	if p, err := agent.Program(t.Context(), f); err != nil || p != copies[0] {
+		t.Errorf("program %q, %v", p, err)
+	}
+}
+
+// A wrapper that hides the link has a session for each call.
+func TestHiddenLink(t *testing.T) {
+	f, _ := newFar(t)
+	m := struct{ iotax.Machine }{f}
+	for range 2 {
+		if p, err := id.On(t.Context(), m, none{}); err != nil || p == os.Getpid() {
+			t.Errorf("process %d, %v", p, err)
+		}
+	}
+	if f.runs != 2 {
+		t.Errorf("%d commands", f.runs)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	f, _ := newFar(t)
+	for _, m := range []iotax.Machine{host.Local(), f} {
+		_, err := size.On(t.Context(), m, "/nonexistent/file")
+		var e *iotax.Error
+		if !errors.As(err, &e) || e.Op != "look at" || e.On != "/nonexistent/file" || e.Hint != "make it" || !errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v: %#v", m, err)
+		}
+		if want := "look at /nonexistent/file: stat /nonexistent/file: no such file or directory\n  hint: make it"; fmt.Sprint(err) != want {
+			t.Errorf("%v: %v", m, err)
+		}
+		_, err = plain.On(t.Context(), m, none{})
+		var exit *iotax.ExitError
+		if !errors.As(err, &exit) || exit.Code != 3 || exit.Stderr != "no" || !strings.HasPrefix(err.Error(), "behind it: ") {
+			t.Errorf("%v: %v", m, err)
+		}
+	}
+}
+
+// appears waits for a file to be there, or not.
+func appears(t *testing.T, path string, want bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); (err == nil) == want {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s: want it there: %v", path, want)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	f, cache := newFar(t)
+	mark := filepath.Join(cache, "mark")
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		appears(t, mark, true)
+		cancel(why)
+	}()
+	if _, err := linger.On(ctx, f, mark); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	appears(t, mark, false) // On waited for it
+	if _, err := id.On(t.Context(), f, none{}); err != nil || f.runs != 1 {
+		t.Errorf("the session does not go on: %v, %d commands", err, f.runs)
+	}
+}
+
+func TestAtOnce(t *testing.T) {
+	f, cache := newFar(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() { _, _ = linger.On(ctx, f, fmt.Sprint(cache, "/", i)) })
+	}
+	for i := range 20 {
+		appears(t, fmt.Sprint(cache, "/", i), true)
+	}
+	if f.runs != 1 {
+		t.Errorf("%d commands", f.runs)
+	}
+	cancel()
+	all.Wait()
+}
+
+func TestKilled(t *testing.T) {
+	f, cache := newFar(t)
+	pid, err := id.On(t.Context(), f, none{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join(cache, "mark")
+	failed := make(chan error)
+	go func() {
+		_, err := linger.On(context.Background(), f, mark)
+		failed <- err
+	}()
+	appears(t, mark, true)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "the agent is gone") || !strings.Contains(err.Error(), "KILL") {
+		t.Errorf("got %v", err)
+	}
+	if again, err := id.On(t.Context(), f, none{}); err != nil || again == pid {
+		t.Errorf("process %d, %v", again, err)
+	}
+}
+
+// When its input ends, the agent ends what it runs.
+func TestInputEnds(t *testing.T) {
+	in, w := io.Pipe()
+	r, out := io.Pipe()
+	ended := make(chan error, 1)
+	cmd := exec.Command(os.Args[0], strings.Fields(agent.Command)...)
+	cmd.Stdin, cmd.Stdout = in, out
+	go func() {
+		ended <- cmd.Run()
+		out.Close()
+	}()
+	s, err := agent.Meet(r, w, w.Close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, cache := newFar(t)
+	f.Start = func(context.Context) (*agent.Session, error) { return s, nil }
+	mark := filepath.Join(cache, "mark")
+	go func() { _, _ = linger.On(context.Background(), f, mark) }()
+	pid := filepath.Join(cache, "pid")
+	go func() {
+		_, _ = child.On(context.Background(), f, []string{"sh", "-c", "echo $$ >$0.part; mv $0.part $0; exec sleep 1000", pid})
+	}()
+	appears(t, mark, true)
+	appears(t, pid, true)
+	w.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	appears(t, mark, false)
+	text, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appears(t, "/proc/"+strings.TrimSpace(string(text)), false)
+}
+
+// Programs that are no agent of this version, and places that cannot have one.
+func TestRefused(t *testing.T) {
+	tools := t.TempDir()
+	tool := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool("uname", `[ "$1" = -s ] && echo Linux || echo ${MACHINE:-$(/bin/uname -m)}`)
+	tool("df", `echo "f 1 2 ${FREE:-999999999} 5 /"`)
+	tool("head", `if [ -n "$SHORT" ]; then dd bs=1000 count=1 2>/dev/null; else exec /usr/bin/head "$@"; fi`)
+	path := "PATH=" + tools + ":" + os.Getenv("PATH")
+	for _, c := range []struct {
+		name, want string
+		env        []string
+	}{
+		{"other architecture", "it runs Linux riscv64, and this iotax Linux", []string{"MACHINE=riscv64"}},
+		{"full disk", "no directory of this user may run programs and holds", []string{"FREE=10"}},
+		{"short copy", "bytes of", []string{"SHORT=1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, cache := newFar(t, append(c.env, path)...)
+			_, err := id.On(t.Context(), f, none{})
+			var e *iotax.Error
+			if !errors.As(err, &e) || e.Hint == "" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+			if left, _ := filepath.Glob(cache + "/iotax/.*iotax*"); len(left) > 0 {
+				t.Errorf("left %q", left)
+			}
+		})
+	}
+	t.Run("other hash", func(t *testing.T) {
+		f, cache := newFar(t)
+		if _, err := id.On(t.Context(), f, none{}); err != nil {
+			t.Fatal(err)
+		}
+		f.Hangup(t.Context())
+		copies, _ := filepath.Glob(cache + "/iotax/iotax-*")
+		for _, text := range []string{"not a program", "#!/bin/sh\necho hello\n", "#!/bin/sh\necho iotax agent 1 linux/amd64\n"} {
+			if err := os.Remove(copies[0]); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(copies[0], []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := id.On(t.Context(), f, none{}); err == nil || !strings.Contains(err.Error(), "hint:") {
+				t.Errorf("%q: %v", text, err)
+			} else {
+				t.Log(err)
+			}
+		}
+	})
+}
+
+// The copy is damaged on its way.
+func TestDamaged(t *testing.T) {
+	f, cache := newFar(t)
+	m := &damaging{far: f}
+	_, err := id.On(t.Context(), m, none{})
+	if err == nil || !strings.Contains(err.Error(), "another SHA-256") {
+		t.Errorf("got %v", err)
+	}
+	if left, _ := filepath.Glob(cache + "/iotax/*iotax*"); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+type damaging struct{ *far }
+
+func (d *damaging) Run(ctx context.Context, c *iotax.Cmd) error {
+	with := *c
+	with.Stdin = damage{c.Stdin}
+	return d.far.Run(ctx, &with)
+}
+
+type damage struct{ io.Reader }
+
+func (d damage) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	copy(p[:n], bytes.ToUpper(p[:n]))
+	return n, err
+}
+
+// The connection breaks in the middle of a call, and the machine connects again.
+func TestOverSSH(t *testing.T) {
+	cache := t.TempDir()
+	server := &sshtest.Server{Shell: []string{"sh", "-c"}, Env: append(os.Environ(), "XDG_CACHE_HOME="+cache)}
+	m := sshx.NewLasting(sshx.New(server.Dial(t), "far"), func(context.Context) (*sshx.Client, error) {
+		return sshx.New(server.Dial(t), "far"), nil
+	})
+	defer m.Close(context.Background())
+	pid, err := id.On(t.Context(), m, none{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join(cache, "mark")
+	failed := make(chan error)
+	go func() {
+		_, err := linger.On(context.Background(), m, mark)
+		failed <- err
+	}()
+	appears(t, mark, true)
+	server.Drop()
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "the agent is gone") {
+		t.Errorf("got %v", err)
+	}
+	appears(t, mark, false)
+	if again, err := id.On(t.Context(), m, none{}); err != nil || again == pid {
+		t.Errorf("process %d, %v", again, err)
+	}
+}
+
+func TestDuplicate(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	agent.New("test id", func(context.Context, none) (int, error) { return 0, nil })
+}

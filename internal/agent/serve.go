@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"iotax"
+)
+
+// errClosed is the cause of the end of a call that the other end closed.
+var errClosed = errors.New("the other end closed the call")
+
+// endTime is how long calls may take to end when the other end is gone. A command is killed before (see machine.Run).
+const endTime = 15 * time.Second
+
+// Main serves and exits if the program was started as an agent; else it returns. Commands run on m, which is this host.
+func Main(m iotax.Machine) {
+	if len(os.Args) < 2 || strings.Join(os.Args[1:], " ") != Command {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal kills at once
+	if err := Serve(ctx, m, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "iotax:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// InProcess returns a session with an agent in this process, for machines that tests make. It runs no commands.
+func InProcess(ctx context.Context) (*Session, error) {
+	here, there := net.Pipe()
+	go func() {
+		_ = Serve(context.WithoutCancel(ctx), nil, there, there)
+		there.Close()
+	}()
+	return Meet(here, here, here.Close)
+}
+
+// Serve answers the calls of the other end, and runs its commands on m, until in ends or ctx is done. Then it ends what still
+// runs; what does not end within endTime ends with the program.
+func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
+	path, err := os.Executable()
+	if err != nil {
+		path = os.Args[0]
+	}
+	if _, err := fmt.Fprintf(out, "%s%s/%s %s\n", greeting, runtime.GOOS, runtime.GOARCH, path); err != nil {
+		return err
+	}
+	mux, err := yamux.Server(duplex{in, out, func() error { return nil }}, config())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{m: m, data: map[uint32]chan *yamux.Stream{}}
+	for {
+		stream, err := mux.AcceptStreamWithContext(ctx)
+		if err != nil {
+			cancel(fmt.Errorf("the other end is gone: %w", err))
+			all := make(chan struct{})
+			go func() { s.calls.Wait(); close(all) }()
+			select {
+			case <-all:
+			case <-time.After(endTime):
+			}
+			return nil // the program ends now; to close mux would wait for more input
+		}
+		s.calls.Go(func() { s.stream(ctx, stream) })
+	}
+}
+
+type server struct {
+	m     iotax.Machine
+	calls sync.WaitGroup
+	mu    sync.Mutex
+	data  map[uint32]chan *yamux.Stream // by id; a call and its stream arrive in either order
+}
+
+// stream serves a new stream of the other end.
+func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
+	var kind [1]byte
+	_, err := io.ReadFull(stream, kind[:])
+	switch {
+	case err != nil:
+		stream.Close()
+	case kind[0] == kindData:
+		s.slot(stream.StreamID()) <- stream // buffered
+	case kind[0] == kindCommand:
+		defer stream.Close()
+		s.command(ctx, stream)
+	case kind[0] == kindFunc:
+		defer stream.Close()
+		call(ctx, stream)
+	}
+}
+
+// closing returns a context that ends with the other end of a stream on which nothing more is sent.
+func closing(ctx context.Context, stream *yamux.Stream) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, stream)
+		cancel(errClosed)
+	}()
+	return ctx, cancel
+}
+
+// call runs a function.
+func call(ctx context.Context, stream *yamux.Stream) {
+	in, out := gob.NewDecoder(io.LimitReader(stream, maxMessage)), gob.NewEncoder(stream)
+	var name string
+	if err := in.Decode(&name); err != nil {
+		return // the other end is gone
+	}
+	f, ok := functions[name]
+	if !ok {
+		_ = out.Encode(reply{toWire(fmt.Errorf("this agent has no function %q", name))})
+		return
+	}
+	run, err := f(in)
+	if err != nil {
+		_ = out.Encode(reply{toWire(fmt.Errorf("read what the function is called with: %w", err))})
+		return
+	}
+	ctx, cancel := closing(ctx, stream)
+	defer cancel(nil)
+	result, err := run(ctx)
+	if out.Encode(reply{toWire(err)}) == nil && err == nil {
+		_ = encode(out, result)
+	}
+}
+
+// command runs a command.
+func (s *server) command(ctx context.Context, stream *yamux.Stream) {
+	var o Order
+	if err := Receive(stream, &o); err != nil {
+		return // the other end is gone, which ends ctx
+	}
+	var data, errs *yamux.Stream
+	for _, p := range []struct {
+		id uint32
+		to **yamux.Stream
+	}{{o.Data, &data}, {o.Err, &errs}} {
+		select {
+		case *p.to = <-s.slot(p.id):
+			defer (*p.to).Close()
+		case <-ctx.Done():
+			return
+		}
+	}
+	ctx, cancel := closing(ctx, stream)
+	defer cancel(nil)
+	err := s.m.Run(ctx, &iotax.Cmd{Args: o.Args, Env: o.Env, Dir: o.Dir, Stdin: data, Stdout: data, Stderr: errs})
+	data.Close()
+	errs.Close()
+	_ = Send(stream, resultOf(err, s.m))
+}
+
+// slot is where the data stream of an id is left, and taken.
+func (s *server) slot(id uint32) chan *yamux.Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.data[id]
+	if c == nil {
+		c = make(chan *yamux.Stream, 1)
+		s.data[id] = c
+	} else {
+		delete(s.data, id) // both have come
+	}
+	return c
+}
