@@ -21,7 +21,7 @@ var floors = map[string]string{
 	"statsim":            "iotax plan stat check",
 	"stat/alphatable":    "stat",
 	"guest":              "iotax",
-	"probe":              "iotax probe/pause",
+	"probe":              "iotax agent probe/pause",
 	"probe/pause":        "",
 	"store":              "iotax",
 	"published":          "",

@@ -11,28 +11,6 @@ import (
 	"iotax"
 )
 
-func TestParseCounters(t *testing.T) {
-	for _, line := range []string{"", "cpu", "cpu 1 2 3 4 5 6 7", "cpu 1 2 3 4 5 6 7 x", "cpu0 1 2 3 4 5 6 7 8"} {
-		if st, ok := parseCPU(line); ok {
-			t.Errorf("%q: %+v", line, st)
-		}
-	}
-	if st, ok := parseCPU("cpu  100 200 300 400 500 600 700 800 900 1000"); !ok || st.User != 1 || st.Steal != 8 {
-		t.Errorf("%+v, %v", st, ok)
-	}
-	for _, line := range []string{"", "1 2 3", "1 2 3 4 5 6 7 8 9 10 -1"} {
-		if st, ok := parseDisk(line); ok {
-			t.Errorf("%q: %+v", line, st)
-		}
-	}
-	if st, ok := parseDisk("1 2 3 4 5 6 7 8 9 10 11"); !ok || st.ReadIOs != 1 || st.ReadSectors != 3 || st.WriteIOs != 5 || st.WriteSectors != 7 || st.flushes {
-		t.Errorf("%+v, %v", st, ok)
-	}
-	if st, ok := parseDisk("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"); !ok || st.FlushRequestsCompleted != 16 || !st.flushes {
-		t.Errorf("%+v, %v", st, ok)
-	}
-}
-
 // A machine elsewhere is asked for the counters of its own device, and for what was stolen of its CPUs;
 // its view of the rest of its CPU time is left out.
 func TestInside(t *testing.T) {

@@ -2,10 +2,28 @@ package probe
 
 import (
 	"context"
+	"os"
+	"testing"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 )
+
+// This program also plays the iotax on another machine.
+func TestMain(m *testing.M) {
+	agent.Main(host.Local())
+	cache, err := os.MkdirTemp("", "iotax-test-")
+	if err == nil {
+		err = os.Setenv("XDG_CACHE_HOME", cache) // for copies of it
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(cache)
+	os.Exit(code)
+}
 
 // here is this host; there is a machine that does not know that it is this host too.
 var (
@@ -19,8 +37,12 @@ func (localMachine) Local() bool { return true }
 
 type remoteMachine struct{ iotax.Machine }
 
-func (remoteMachine) Local() bool    { return false }
-func (remoteMachine) String() string { return "there" }
+// inProcess is the session of all that are remote: its agent is in this process.
+var inProcess = agent.Link{Start: agent.InProcess}
+
+func (remoteMachine) Local() bool        { return false }
+func (remoteMachine) String() string     { return "there" }
+func (remoteMachine) Agent() *agent.Link { return &inProcess }
 
 // serving is a guest that the processes pids serve.
 type serving struct {

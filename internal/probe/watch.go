@@ -60,7 +60,7 @@ type ioBytes struct{ read, written uint64 }
 // diskStat is the counters of a device; flushes are counted since Linux 5.5.
 type diskStat struct {
 	blockdevice.IOStats
-	flushes bool
+	Flushes bool
 }
 
 // usage is what one process has used since it began.
@@ -250,11 +250,8 @@ func (w *Watch) snapshot() snapshot {
 	}
 	s.own, s.ownOK = w.own(s.processes)
 	if w.served {
-		if proc, err := procfs.NewFS(w.fs.proc); err == nil {
-			if st, err := proc.Stat(); err == nil {
-				s.cpu, s.cpuOK = st.CPUTotal, true
-			}
-		}
+		c := w.fs.counters("")
+		s.cpu, s.cpuOK = c.CPU, c.CPUOK
 	}
 	if disks, err := blockdevice.NewFS(w.fs.proc, w.fs.sys); err == nil {
 		for _, d := range w.devices {
@@ -333,7 +330,7 @@ func difference(a, b snapshot) []iotax.Value {
 		reads += float64(y.ReadIOs - x.ReadIOs)
 		writes += float64(y.WriteIOs - x.WriteIOs)
 		flushes += float64(y.FlushRequestsCompleted - x.FlushRequestsCompleted)
-		knowFlushes = knowFlushes && x.flushes
+		knowFlushes = knowFlushes && x.Flushes
 		busy = max(busy, float64(y.IOsTotalTicks-x.IOsTotalTicks)/1e3)
 	}
 	if known {
@@ -539,7 +536,7 @@ var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
 // counting returns the devices that count the I/O of name, which is disk or a partition of it.
 func (fs system) counting(name, disk string) []string {
 	// With queue/iostats at 0 the counters stand still.
-	if on, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "queue/iostats")); err == nil && strings.TrimSpace(string(on)) == "0" {
+	if fs.notCounting(disk) {
 		return nil
 	}
 	// Before Linux 6.4 an NVMe namespace with paths (nvme0c1n1) counted on the paths only.
@@ -554,6 +551,12 @@ func (fs system) counting(name, disk string) []string {
 		}
 	}
 	return []string{name}
+}
+
+// notCounting reports whether the counting of a disk is off.
+func (fs system) notCounting(disk string) bool {
+	on, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "queue/iostats"))
+	return err == nil && strings.TrimSpace(string(on)) == "0"
 }
 
 // siblings are the devices of the btrfs that name belongs to.

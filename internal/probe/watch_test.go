@@ -28,7 +28,7 @@ func TestDifference(t *testing.T) {
 	disk := func(rio, rs, wio, ws, ticks, fl uint64) diskStat {
 		var d diskStat
 		d.ReadIOs, d.ReadSectors, d.WriteIOs, d.WriteSectors, d.IOsTotalTicks, d.FlushRequestsCompleted = rio, rs, wio, ws, ticks, fl
-		d.flushes = true
+		d.Flushes = true
 		return d
 	}
 	a := snapshot{at: at, disks: map[string]diskStat{"sda": disk(10, 80, 5, 40, 1000, 1), "sdb": disk(0, 0, 0, 0, 0, 0)},
