@@ -1,26 +1,19 @@
 package probe
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 )
-
-// tick is the resolution of /proc/uptime, in seconds.
-const tick = 0.01
 
 // answerTime is how long a machine may take to answer what is only asked beside a trial.
 const answerTime = 5 * time.Second
 
-// clockScript answers every line with the time since boot. It runs on one kept command, so that a
-// reading costs one round trip and no new process.
-const clockScript = `while read -r _; do read -r t _ </proc/uptime || exit 1; echo "$t"; done`
+// bootClock is the time since a machine booted.
+var bootClock = agent.New("read the clock", func(context.Context, struct{}) (time.Duration, error) { return sinceBoot() })
 
 // A reading bounds the offset of a machine's clock against this host's, both counted from
 // somewhere: machine = host + offset.
@@ -31,58 +24,35 @@ type reading struct {
 	lo, hi float64   // s, bounds of the offset
 }
 
-// readClock asks m for its time until the offset is known well. A machine that has no /proc/uptime,
+// readClock asks m for its time until the offset is known well. A machine that has no such clock,
 // or is gone, yields a reading that is not ok.
-//
-// Each answer u was true at some moment between question s and answer r, and the clock shows full
-// ticks only, so that the offset lies in [u − r, u + tick − s] (the bracketing of NTP, RFC 5905, with
-// a coarse clock). The bounds of many answers intersect; once they cross the edge of a tick they
-// are a round trip apart.
 func readClock(ctx context.Context, m iotax.Machine) reading {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	questions, ask := io.Pipe()
-	answer, answers := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// Its error does not matter: what the answers do not say is not known.
-		_ = m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", clockScript}, Stdin: questions, Stdout: answers})
-		answers.Close()
-		questions.Close()
-	}()
-	defer func() {
-		ask.Close()
-		answer.Close()
-		cancel() // the loop over there ends with its input; this is for a machine that hangs
-		<-done
-	}()
+	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
+}
+
+// readClockOf reads the clock that ask reads. Each answer u was true at some moment between question s and answer r, so that
+// the offset lies in [u − r, u − s] (the bracketing of NTP, RFC 5905). The bounds of several answers intersect.
+func readClockOf(ask func() (time.Duration, error)) reading {
 	base := time.Now()
 	read := reading{base: base, lo: math.Inf(-1), hi: math.Inf(1)}
-	in := bufio.NewReader(io.LimitReader(answer, 1<<20)) // a thousand times what the answers are
-	const enough = 60 * time.Millisecond                 // some ticks, or some round trips over a slow line
+	const enough = 60 * time.Millisecond // some round trips over a slow line
 	for n := 0; ; n++ {
 		s := time.Since(base)
-		if n >= 4 && (s > enough || read.hi-read.lo < 0.2e-3) {
+		if n >= 4 && (n >= 10 || s > enough || read.hi-read.lo < 0.2e-3) {
 			break
 		}
-		if _, err := io.WriteString(ask, "\n"); err != nil {
-			break
-		}
-		line, err := in.ReadString('\n')
+		u, err := ask()
 		if err != nil {
 			break
 		}
 		r := time.Since(base)
-		u, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
-		if err != nil {
-			break
-		}
 		if n == 0 {
-			continue // this one waited for the shell to start
+			continue // the agent may have had to start
 		}
-		read.lo = max(read.lo, u-r.Seconds())
-		read.hi = min(read.hi, u+tick-s.Seconds())
+		read.lo = max(read.lo, (u - r).Seconds())
+		read.hi = min(read.hi, (u - s).Seconds())
 		read.ok = true
 	}
 	// Bounds that cross say that the clock did not run steadily meanwhile.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -21,31 +20,6 @@ import (
 
 	"iotax"
 )
-
-// talker is a machine whose clock is told by a function of this host's time.
-type talker struct {
-	remoteMachine
-	clock func(host time.Time) string
-	delay time.Duration // of each way
-}
-
-func (m talker) Run(_ context.Context, c *iotax.Cmd) error {
-	buf := make([]byte, 1)
-	for {
-		if _, err := c.Stdin.Read(buf); err != nil {
-			return nil
-		}
-		time.Sleep(m.delay)
-		s := m.clock(time.Now())
-		time.Sleep(m.delay)
-		if s == "" {
-			return errors.New("gone")
-		}
-		if _, err := io.WriteString(c.Stdout, s+"\n"); err != nil {
-			return nil
-		}
-	}
-}
 
 // writeDirect writes n bytes past the page cache and flushes them.
 func writeDirect(t *testing.T, path string, n int) {
@@ -472,21 +446,24 @@ func TestClockHere(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	start := time.Now()
-	uptime := func(rate float64) func(time.Time) string {
-		return func(now time.Time) string {
-			return strconv.FormatFloat(math.Floor((5000+now.Sub(start).Seconds()*rate)*100)/100, 'f', 2, 64)
+	uptime := func(rate float64, delay time.Duration) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			time.Sleep(delay)
+			u := 5000*time.Second + time.Duration(float64(time.Since(start))*rate)
+			time.Sleep(delay)
+			return u, nil
 		}
 	}
 	for _, x := range []struct {
 		rate  float64
-		delay time.Duration
+		delay time.Duration // of each way
 	}{{1, 0}, {1.1, 0}, {0.5, 200 * time.Microsecond}, {40, 0}, {0, 0}, {1.05, 5 * time.Millisecond}} {
-		m := talker{remoteMachine{there}, uptime(x.rate), x.delay}
+		ask := uptime(x.rate, x.delay)
 		var v map[string]float64
 		for range 20 { // a reading that other work of this machine interrupted is wide
-			a := readClock(t.Context(), m)
+			a := readClockOf(ask)
 			time.Sleep(300 * time.Millisecond)
-			if v = byName(a.compare(readClock(t.Context(), m))); v["clock.error"] < 0.02 {
+			if v = byName(a.compare(readClockOf(ask))); v["clock.error"] < 0.02 {
 				break
 			}
 		}
@@ -497,11 +474,8 @@ func TestClock(t *testing.T) {
 			t.Errorf("error %v over 0.3 s and a short way", v["clock.error"])
 		}
 	}
-	for what, answer := range map[string]string{"gone": "", "no number": "cat: /proc/uptime: No such file"} {
-		m := talker{remoteMachine{there}, func(time.Time) string { return answer }, 0}
-		if r := readClock(t.Context(), m); r.ok || r.compare(r) != nil {
-			t.Errorf("%s: %+v", what, r)
-		}
+	if r := readClockOf(func() (time.Duration, error) { return 0, errors.New("gone") }); r.ok || r.compare(r) != nil {
+		t.Errorf("gone: %+v", r)
 	}
 	// One that never answers is given up.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -665,28 +639,17 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// counted counts the readings of the clock of its machine.
-type counted struct {
-	iotax.Machine
-	n *int
-}
-
-func (c *counted) Run(ctx context.Context, cmd *iotax.Cmd) error {
-	if slices.Contains(cmd.Args, clockScript) {
-		*c.n++
-	}
-	return c.Machine.Run(ctx, cmd)
-}
-
 // The reading that ends one trial begins the next: two trials are three readings.
 func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
-	n := 0
-	m := &counted{there, &n}
 	var k Watcher
-	for range 2 {
-		w, err := k.Start(t.Context(), &iotax.Target{Machine: m})
+	var last reading
+	for i := range 2 {
+		w, err := k.Start(t.Context(), &iotax.Target{Machine: there})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if i > 0 && w.clock != last {
+			t.Errorf("the clock was read again: %+v after %+v", w.clock, last)
 		}
 		time.Sleep(100 * time.Millisecond)
 		seen, err := w.Stop(t.Context())
@@ -696,8 +659,9 @@ func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
 		if v := byName(seen.Values); math.Abs(v["clock.ratio"]-1) > v["clock.error"] {
 			t.Errorf("clock.ratio = %v", v)
 		}
-	}
-	if n != 3 {
-		t.Errorf("%d readings for two trials in a row, want 3", n)
+		if now := k.last["there"]; !now.ok || now == last {
+			t.Errorf("the clock was not read at the end: %+v", now)
+		}
+		last = k.last["there"]
 	}
 }
