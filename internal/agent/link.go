@@ -119,6 +119,9 @@ type program struct {
 
 // self is the program that runs now.
 var self = sync.OnceValues(func() (p program, err error) {
+	if !able {
+		return p, errors.New("this program cannot be an agent: its main does not call agent.Main")
+	}
 	if p.path, err = os.Executable(); err != nil {
 		return p, err
 	}

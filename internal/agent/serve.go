@@ -26,8 +26,13 @@ var errClosed = errors.New("the other end closed the call")
 // endTime is how long calls may take to end when the other end is gone. A command is killed before (see machine.Run).
 const endTime = 15 * time.Second
 
-// Main serves and exits if the program was started as an agent; else it returns. Commands run on m, which is this host.
+// able is set by Main. A program whose main does not call it, such as that of a test, would do something else over there.
+var able bool
+
+// Main serves and exits if the program was started as an agent; else it returns. Commands run on m, which is this host. Every
+// program that calls functions on other machines calls Main first.
 func Main(m iotax.Machine) {
+	able = true
 	if len(os.Args) < 2 || strings.Join(os.Args[1:], " ") != Command {
 		return
 	}

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // A Mount is one line of /proc/self/mountinfo, see proc_pid_mountinfo(5). The libraries that parse
@@ -151,46 +153,6 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// placeScript resolves the path $1 and prints its device number, when it is a block device, and the
-// mounts. The number comes from sysfs: busybox's stat prints it in another way than GNU's.
-const placeScript = `
-p=$(readlink -f -- "$1") || p=$1
-if [ ! -e "$p" ]; then echo "no such file or directory" >&2; exit 2; fi
-s path; echo "$p"
-if [ -b "$p" ]; then s number; cat "/sys/class/block/$(basename "$p" | tr / !)/dev" 2>/dev/null; fi
-s mounts; cat /proc/self/mountinfo 2>/dev/null
-f fstab /etc/fstab
-exit 0
-`
-
-// deviceScript prints what there is to know of the block device with the number $1, or the name $2
-// when the number says nothing (btrfs). A partition has the queue and the model of its disk.
-const deviceScript = `
-n=$1
-case $n in 0:*) n=; [ -b "$2" ] && n=$(cat "/sys/class/block/$(basename "$(readlink -f "$2")")/dev" 2>/dev/null); esac
-[ -n "$n" ] || exit 0
-d=/sys/dev/block/$n
-if [ ! -e "$d/dev" ]; then # Podman hides it from its containers
-	for x in /sys/class/block/*; do
-		if [ -r "$x/dev" ] && read -r k <"$x/dev" && [ "$k" = "$n" ]; then d=$x; break; fi
-	done
-fi
-d=$(readlink -f "$d") && [ -d "$d" ] || exit 0
-disk=$d
-[ -e "$d/partition" ] && disk=$(dirname "$d")
-s device.name; basename "$d"
-s device.disk; basename "$disk"
-f size "$d/size"
-for k in scheduler rotational write_cache nr_requests logical_block_size physical_block_size max_sectors_kb read_ahead_kb; do f "queue.$k" "$disk/queue/$k"; done
-f model "$disk/device/model"
-f vendor "$disk/device/vendor"
-f dm "$disk/dm/name"
-f md "$disk/md/level"
-f backing "$disk/loop/backing_file"
-s slaves; ls "$disk/slaves" 2>/dev/null
-exit 0
-`
-
 // Place returns the facts of a path on m, a file, a directory or a block device: filesystem,
 // filesystem.source, filesystem.mount, filesystem.options, filesystem.unmounted (a mount point of /etc/fstab above the path at which
 // nothing is mounted) and, where a block device carries it,
@@ -199,45 +161,82 @@ exit 0
 // queue.write_cache, queue.nr_requests, queue.logical_block_size and further limits of the queue.
 // Of an overlay, the device is that of its upper directory, when that can be seen.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
-	list, err := gather(ctx, m, placeScript, p)
+	facts, err := lookAt.On(ctx, m, p)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &iotax.Error{Op: "look at", On: p + " on " + m.String(), Err: errors.New("no such file or directory")}
+	}
+	return facts, err
+}
+
+var lookAt = agent.New("look at a place", func(_ context.Context, p string) (map[string]string, error) { return thisHost.place(p) })
+
+func (fs system) place(p string) (map[string]string, error) {
+	p, err := filepath.Abs(p)
 	if err != nil {
-		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 2 {
-			return nil, &iotax.Error{Op: "look at", On: p + " on " + m.String(), Err: errors.New("no such file or directory")}
-		}
 		return nil, err
 	}
-	g := gathered(list)
+	if p, err = filepath.EvalSymlinks(p); err != nil {
+		return nil, err
+	}
+	st, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
 	facts := map[string]string{}
-	number, source := strings.TrimSpace(g["number"]), ""
-	if _, block := g["number"]; !block {
-		ms := ParseMounts(g["mounts"])
-		mount, ok := MountOf(ms, strings.TrimSuffix(g["path"], "\n"))
+	if isBlock(st) {
+		fs.device(facts, fs.byNode(p))
+		return facts, nil
+	}
+	ms := ParseMounts(fs.read(fs.proc, "self/mountinfo"))
+	mount, ok := MountOf(ms, p)
+	if !ok {
+		return facts, nil // no Linux
+	}
+	set(facts, "filesystem", mount.Type)
+	set(facts, "filesystem.source", mount.Source)
+	set(facts, "filesystem.mount", mount.Point)
+	set(facts, "filesystem.options", strings.Join(mount.Options, ","))
+	set(facts, "filesystem.unmounted", unmounted(fs.read("/etc/fstab"), p, mount.Point))
+	if mount.Type == "overlay" {
+		mount, ok = upper(ms, mount)
 		if !ok {
-			return facts, nil // no Linux
+			return facts, nil
 		}
-		set(facts, "filesystem", mount.Type)
-		set(facts, "filesystem.source", mount.Source)
-		set(facts, "filesystem.mount", mount.Point)
-		set(facts, "filesystem.options", strings.Join(mount.Options, ","))
-		set(facts, "filesystem.unmounted", unmounted(g["fstab"], strings.TrimSuffix(g["path"], "\n"), mount.Point))
-		if mount.Type == "overlay" {
-			mount, ok = upper(ms, mount)
-			if !ok {
-				return facts, nil
-			}
-			set(facts, "filesystem.upper", mount.Type)
+		set(facts, "filesystem.upper", mount.Type)
+	}
+	if !strings.HasPrefix(mount.Device, "0:") {
+		fs.device(facts, fs.byNumber(mount.Device))
+	} else if source, err := filepath.EvalSymlinks(mount.Source); err == nil && filepath.IsAbs(source) { // btrfs
+		if st, err := os.Stat(source); err == nil && isBlock(st) {
+			fs.device(facts, fs.byNode(source))
 		}
-		number, source = mount.Device, mount.Source
 	}
-	if number == "" || strings.HasPrefix(number, "0:") && !path.IsAbs(source) {
-		return facts, nil // tmpfs, a network, the host of a guest
-	}
-	list, err = gather(ctx, m, deviceScript, number, source)
-	if err != nil {
-		return nil, err
-	}
-	device(facts, gathered(list))
 	return facts, nil
+}
+
+func isBlock(st os.FileInfo) bool {
+	return st.Mode()&os.ModeDevice != 0 && st.Mode()&os.ModeCharDevice == 0
+}
+
+// read returns the text of a file, or "" if it cannot be read.
+func (system) read(path ...string) string {
+	text, _ := os.ReadFile(filepath.Join(path...))
+	return string(text)
+}
+
+// byNumber is the name of the device with a number, as in "8:1", or "".
+func (fs system) byNumber(number string) string {
+	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", number)); err == nil {
+		return filepath.Base(real)
+	}
+	// Podman hides that directory from its containers.
+	all, _ := filepath.Glob(filepath.Join(fs.sys, "class/block/*/dev"))
+	for _, dev := range all {
+		if strings.TrimSpace(fs.read(dev)) == number {
+			return filepath.Base(filepath.Dir(dev))
+		}
+	}
+	return ""
 }
 
 // unmounted returns the mount point of an fstab(5) that p is at or below, though p lies on a file system that is mounted above it; or "".
@@ -265,12 +264,23 @@ func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	return m, ok && m.Type != "overlay"
 }
 
-// device turns what deviceScript printed into facts.
-func device(facts, g map[string]string) {
-	for k, v := range g {
-		if k == "device.name" || k == "device.disk" || strings.HasPrefix(k, "queue.") {
-			set(facts, k, v)
-		}
+// queueFacts are the files of a disk's queue that facts are made from.
+var queueFacts = []string{"scheduler", "rotational", "write_cache", "nr_requests", "logical_block_size", "physical_block_size", "max_sectors_kb", "read_ahead_kb"}
+
+// device adds the facts of a block device, if it has a name. A partition has the queue and the model of its disk.
+func (fs system) device(facts map[string]string, name string) {
+	dir, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name))
+	if name == "" || err != nil {
+		return
+	}
+	disk := dir
+	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
+		disk = filepath.Dir(dir)
+	}
+	set(facts, "device.name", filepath.Base(dir))
+	set(facts, "device.disk", filepath.Base(disk))
+	for _, k := range queueFacts {
+		set(facts, "queue."+k, fs.read(disk, "queue", k))
 	}
 	if s, ok := facts["queue.scheduler"]; ok { // "none [mq-deadline] kyber": the one in brackets is in use
 		if _, rest, ok := strings.Cut(s, "["); ok {
@@ -278,17 +288,20 @@ func device(facts, g map[string]string) {
 		}
 	}
 	// sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
-	if n, err := strconv.ParseUint(strings.TrimSpace(g["size"]), 10, 54); err == nil {
+	if n, err := strconv.ParseUint(strings.TrimSpace(fs.read(dir, "size")), 10, 54); err == nil {
 		facts["device.size"] = strconv.FormatUint(n*512, 10)
 	}
-	vendor := strings.TrimSpace(g["vendor"])
+	vendor := strings.TrimSpace(fs.read(disk, "device/vendor"))
 	if strings.HasPrefix(vendor, "0x") { // a number of PCI or virtio, not a name
 		vendor = ""
 	}
-	set(facts, "device.model", vendor+" "+g["model"])
-	for _, k := range []string{"dm", "md"} {
-		set(facts, "device.mapped", g[k])
+	set(facts, "device.model", vendor+" "+fs.read(disk, "device/model"))
+	set(facts, "device.mapped", fs.read(disk, "dm/name"))
+	set(facts, "device.mapped", fs.read(disk, "md/level"))
+	slaves, _ := filepath.Glob(filepath.Join(disk, "slaves/*"))
+	for i := range slaves {
+		slaves[i] = filepath.Base(slaves[i])
 	}
-	set(facts, "device.on", g["slaves"])
-	set(facts, "device.on", g["backing"])
+	set(facts, "device.on", strings.Join(slaves, " "))
+	set(facts, "device.on", fs.read(disk, "loop/backing_file"))
 }

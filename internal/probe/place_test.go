@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -71,19 +73,48 @@ func FuzzParseMounts(f *testing.F) {
 }
 
 func TestDeviceFacts(t *testing.T) {
-	facts := map[string]string{}
-	device(facts, gathered(sections([]byte("banner\x1edevice.name\nnvme0n1p2\n\x1edevice.disk\nnvme0n1\n\x1esize\n2048\n"+
-		"\x1equeue.scheduler\nnone [mq-deadline] kyber\n\x1equeue.rotational\n0\n\x1emodel\nSAMSUNG  MZVL2      \n\x1evendor\n0x144d\n\x1eslaves\n"))))
-	want := map[string]string{"device.name": "nvme0n1p2", "device.disk": "nvme0n1", "device.size": "1048576",
-		"queue.scheduler": "mq-deadline", "queue.rotational": "0", "device.model": "SAMSUNG MZVL2"}
-	if !reflect.DeepEqual(facts, want) {
-		t.Errorf("got %v, want %v", facts, want)
-	}
-	facts = map[string]string{}
-	device(facts, map[string]string{"queue.scheduler": "none\n", "dm": "vg-lv\n", "slaves": "sda2\nsdb2\n", "vendor": "ATA", "model": "X"})
-	want = map[string]string{"queue.scheduler": "none", "device.mapped": "vg-lv", "device.on": "sda2 sdb2", "device.model": "ATA X"}
-	if !reflect.DeepEqual(facts, want) {
-		t.Errorf("got %v, want %v", facts, want)
+	for _, x := range []struct {
+		device      string
+		files, want map[string]string
+	}{
+		{"nvme0n1p2", map[string]string{"nvme0n1/nvme0n1p2/partition": "2\n", "nvme0n1/nvme0n1p2/size": "2048\n", "nvme0n1/nvme0n1p2/dev": "259:2\n", "nvme0n1/size": "9999\n",
+			"nvme0n1/queue/scheduler": "none [mq-deadline] kyber\n", "nvme0n1/queue/rotational": "0\n", "nvme0n1/device/model": "SAMSUNG  MZVL2      \n", "nvme0n1/device/vendor": "0x144d\n"},
+			map[string]string{"device.name": "nvme0n1p2", "device.disk": "nvme0n1", "device.size": "1048576",
+				"queue.scheduler": "mq-deadline", "queue.rotational": "0", "device.model": "SAMSUNG MZVL2"}},
+		{"dm-0", map[string]string{"dm-0/queue/scheduler": "none\n", "dm-0/dm/name": "vg-lv\n", "dm-0/slaves/sda2/dev": "8:2\n", "dm-0/slaves/sdb2/dev": "8:18\n", "dm-0/device/vendor": "ATA\n", "dm-0/device/model": "X\n", "dm-0/dev": "253:0\n"},
+			map[string]string{"device.name": "dm-0", "device.disk": "dm-0", "queue.scheduler": "none", "device.mapped": "vg-lv", "device.on": "sda2 sdb2", "device.model": "ATA X"}},
+	} {
+		fs := system{t.TempDir(), t.TempDir()}
+		for file, text := range x.files {
+			file = filepath.Join(fs.sys, "devices", file)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		class := filepath.Join(fs.sys, "class/block")
+		if err := os.MkdirAll(class, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		dirs, _ := filepath.Glob(filepath.Join(fs.sys, "devices/*/dev"))
+		parts, _ := filepath.Glob(filepath.Join(fs.sys, "devices/*/*/dev"))
+		for _, dev := range append(dirs, parts...) {
+			dir := filepath.Dir(dev)
+			if err := os.Symlink(dir, filepath.Join(class, filepath.Base(dir))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		number := strings.TrimSpace(fs.read(class, x.device, "dev"))
+		if got := fs.byNumber(number); number == "" || got != x.device { // there is no dev/block: Podman hides it
+			t.Errorf("%s is %q by its number %q", x.device, got, number)
+		}
+		facts := map[string]string{}
+		fs.device(facts, x.device)
+		if !reflect.DeepEqual(facts, x.want) {
+			t.Errorf("got %v, want %v", facts, x.want)
+		}
 	}
 }
 
