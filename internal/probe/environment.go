@@ -9,6 +9,10 @@ package probe
 import (
 	"context"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,54 +20,97 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
-// environmentScript prints the files behind the facts of a machine. Of /proc/cpuinfo the first
-// processor is enough; on a large machine the whole is hundreds of kilobytes.
-const environmentScript = `
-s uname; uname -s; uname -r; uname -m; uname -n
-if [ "$(uname -s)" = Darwin ]; then
-	s darwin; sw_vers -productVersion; sysctl -n machdep.cpu.brand_string hw.ncpu hw.memsize kern.hv_vmm_present 2>/dev/null
-	exit 0
-fi
-f release /etc/os-release
-[ -r /etc/os-release ] || f release /usr/lib/os-release
-if [ -r /proc/cpuinfo ]; then s cpuinfo; sed '/^$/q' /proc/cpuinfo; grep -E '^(Hardware|Model|Processor)[[:space:]]*:' /proc/cpuinfo; fi
-f online /sys/devices/system/cpu/online
-if [ ! -r /sys/devices/system/cpu/online ]; then s processors; grep -c '^processor' /proc/cpuinfo 2>/dev/null || nproc 2>/dev/null; fi
-s governor; cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null
-f no_turbo /sys/devices/system/cpu/intel_pstate/no_turbo
-f boost /sys/devices/system/cpu/cpufreq/boost
-s vulnerabilities; for v in /sys/devices/system/cpu/vulnerabilities/*; do [ -r "$v" ] && echo "${v##*/} $(cat "$v")"; done
-f cmdline /proc/cmdline
-f meminfo /proc/meminfo
-f clocksource /sys/devices/system/clocksource/clocksource0/current_clocksource
-f clocksources /sys/devices/system/clocksource/clocksource0/available_clocksource
-f xen /sys/hypervisor/type
-f vendor /sys/class/dmi/id/sys_vendor
-f product /sys/class/dmi/id/product_name
-f devicetree /proc/device-tree/model
-if command -v systemd-detect-virt >/dev/null 2>&1; then s virt; systemd-detect-virt --vm; s container; systemd-detect-virt --container
-elif [ -e /run/.containerenv ]; then s container; echo podman; elif [ -e /.dockerenv ]; then s container; echo docker; fi
-if [ -n "$KUBERNETES_SERVICE_HOST" ]; then s container; echo kubernetes; fi
-f cpu.max /sys/fs/cgroup/cpu.max
-f memory.max /sys/fs/cgroup/memory.max
-exit 0
-`
-
-// Environment returns the facts of m, by one command over there: os, kernel, arch, hostname,
+// Environment returns the facts of m: os, kernel, arch, hostname,
 // cpu.model, cpu.count, cpu.governor, cpu.turbo, cpu.mitigations, memory (for people) and
 // memory.bytes, swap, hypervisor, container, clocksource, and the limits of a control group,
 // cpu.limit (CPUs) and memory.limit. Facts that m does not tell are left out.
 func Environment(ctx context.Context, m iotax.Machine) (map[string]string, error) {
-	list, err := gather(ctx, m, environmentScript)
-	if err != nil {
-		return nil, err
-	}
-	return environment(gathered(list)), nil
+	return readEnvironment.On(ctx, m, struct{}{})
 }
 
-// environment turns what environmentScript printed into facts.
+var readEnvironment = agent.New("read the environment", func(ctx context.Context, _ struct{}) (map[string]string, error) {
+	return environment(thisHost.environment(ctx)), context.Cause(ctx)
+})
+
+// environmentFiles are the files behind facts, by the name that environment has for them.
+var environmentFiles = map[string]string{
+	"release":      "/etc/os-release",
+	"online":       "/sys/devices/system/cpu/online",
+	"no_turbo":     "/sys/devices/system/cpu/intel_pstate/no_turbo",
+	"boost":        "/sys/devices/system/cpu/cpufreq/boost",
+	"cmdline":      "/proc/cmdline",
+	"meminfo":      "/proc/meminfo",
+	"clocksource":  "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+	"clocksources": "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+	"xen":          "/sys/hypervisor/type",
+	"vendor":       "/sys/class/dmi/id/sys_vendor",
+	"product":      "/sys/class/dmi/id/product_name",
+	"devicetree":   "/proc/device-tree/model",
+	"cpu.max":      "/sys/fs/cgroup/cpu.max",
+	"memory.max":   "/sys/fs/cgroup/memory.max",
+}
+
+// environment reads what the facts of this host are made from.
+func (fs system) environment(ctx context.Context) map[string]string {
+	g := map[string]string{"uname": uname()}
+	if runtime.GOOS == "darwin" {
+		g["darwin"] = output(ctx, "sw_vers", "-productVersion") +
+			output(ctx, "sysctl", "-n", "machdep.cpu.brand_string", "hw.ncpu", "hw.memsize", "kern.hv_vmm_present")
+		return g
+	}
+	for name, file := range environmentFiles {
+		g[name] = fs.read(file)
+	}
+	if g["release"] == "" {
+		g["release"] = fs.read("/usr/lib/os-release")
+	}
+	// On a large machine the whole of cpuinfo is hundreds of kilobytes: the first processor is enough, and what ARM has at the end.
+	info := fs.read("/proc/cpuinfo")
+	first, rest, _ := strings.Cut(info, "\n\n")
+	for line := range strings.Lines(rest) {
+		if k, _, _ := strings.Cut(line, ":"); slices.Contains([]string{"Hardware", "Model", "Processor"}, strings.TrimSpace(k)) {
+			first += "\n" + line
+		}
+	}
+	g["cpuinfo"] = first
+	n := runtime.NumCPU()
+	if c := strings.Count("\n"+info, "\nprocessor"); c > 0 {
+		n = c
+	}
+	g["processors"] = strconv.Itoa(n)
+	governors, _ := filepath.Glob(filepath.Join(fs.sys, "devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"))
+	for _, file := range governors {
+		g["governor"] += fs.read(file)
+	}
+	all, _ := filepath.Glob(filepath.Join(fs.sys, "devices/system/cpu/vulnerabilities/*"))
+	for _, file := range all {
+		g["vulnerabilities"] += filepath.Base(file) + " " + fs.read(file)
+	}
+	here := func(file string) bool { _, err := os.Stat(file); return err == nil }
+	if _, err := exec.LookPath("systemd-detect-virt"); err == nil {
+		g["virt"] = output(ctx, "systemd-detect-virt", "--vm")
+		g["container"] = output(ctx, "systemd-detect-virt", "--container")
+	} else if here("/run/.containerenv") {
+		g["container"] = "podman"
+	} else if here("/.dockerenv") {
+		g["container"] = "docker"
+	}
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		g["container"] = "kubernetes"
+	}
+	return g
+}
+
+// output is what a command prints, whether it succeeds or not: systemd-detect-virt fails where it finds nothing.
+func output(ctx context.Context, args ...string) string {
+	out, _ := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+	return string(out)
+}
+
+// environment turns what system.environment read into facts.
 func environment(g map[string]string) map[string]string {
 	facts := map[string]string{}
 	uname := lines(g["uname"], 4)

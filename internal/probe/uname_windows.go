@@ -1,0 +1,17 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/windows"
+)
+
+// uname is what uname(1) would print of system, release, machine and node, a line each.
+func uname() string {
+	v := windows.RtlGetVersion()
+	host, _ := os.Hostname()
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	return fmt.Sprintf("Windows\n%d.%d.%d\n%s\n%s\n", v.MajorVersion, v.MinorVersion, v.BuildNumber, arch, host)
+}
