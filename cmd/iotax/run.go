@@ -448,7 +448,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 			}
 			return w.Stop, nil
 		},
-		Evict:    func(ctx context.Context, path string) error { return probe.Evict(ctx, here, path) },
+		Evict:    probe.Evict,
 		Governor: probe.SetGovernor,
 		Check:    check.Trial,
 		Review:   check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,

@@ -8,6 +8,7 @@ package probe
 
 import (
 	"context"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -106,7 +107,11 @@ func (fs system) environment(ctx context.Context) map[string]string {
 
 // output is what a command prints, whether it succeeds or not: systemd-detect-virt fails where it finds nothing.
 func output(ctx context.Context, args ...string) string {
-	out, _ := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stderr = io.Discard
+	out, _ := iotax.ExecOutput(cmd)
 	return string(out)
 }
 

@@ -1,16 +1,12 @@
 package probe
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
-
-	"iotax"
 )
 
 // recorded reads what system.environment returned on a machine: texts, each below a line with @@ and its name.
@@ -121,25 +117,5 @@ func TestEnvironmentFails(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("%q: %v", out, got)
 		}
-	}
-}
-
-func TestDropCachesFails(t *testing.T) {
-	for _, x := range []struct {
-		err  error
-		want string
-	}{
-		{&iotax.ExitError{Args: []string{"sh"}, Code: 1, Stderr: "sudo: a password is required\n"}, "sudo: a password is required\n  hint: run as root"},
-		{errors.New("connection lost"), "connection lost"},
-	} {
-		err := DropCaches(t.Context(), wordy{there, "", x.err})
-		if e := (*iotax.Error)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), x.want) || !strings.Contains(err.Error(), "there") {
-			t.Errorf("got %v, want %q", err, x.want)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := DropCaches(ctx, wordy{there, "", ctx.Err()}); !reflect.DeepEqual(err, context.Canceled) {
-		t.Errorf("after a cancel: %v", err)
 	}
 }

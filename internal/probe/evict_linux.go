@@ -15,8 +15,8 @@ import (
 // Evict takes the files at path, a file of this host or a tree of them, out of its page cache: what is
 // dirty is written back, then the pages are given up (posix_fadvise POSIX_FADV_DONTNEED). It needs no
 // more rights than reading them, and leaves the caches of everybody else alone. Elsewhere than on
-// Linux it is DropCaches of host.
-func Evict(ctx context.Context, _ iotax.Machine, path string) error {
+// Linux it empties all caches.
+func Evict(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}
 	}

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -576,41 +575,6 @@ func (b busybox) Run(ctx context.Context, c *iotax.Cmd) error {
 	d := *c
 	d.Env = append(slices.Clone(c.Env), "PATH="+b.dir)
 	return b.Machine.Run(ctx, &d)
-}
-
-func TestDropCaches(t *testing.T) {
-	f, err := os.OpenFile("/proc/sys/vm/drop_caches", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip("needs root to drop caches")
-	}
-	f.Close()
-	// Counted by the kernel: 3 drops page cache and slab once each.
-	count := func() int {
-		text, err := os.ReadFile("/proc/vmstat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(text) {
-			if n, ok := bytes.CutPrefix(line, []byte("drop_pagecache ")); ok {
-				v, err := strconv.Atoi(strings.TrimSpace(string(n)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return v
-			}
-		}
-		t.Fatal("no drop_pagecache in /proc/vmstat")
-		return 0
-	}
-	for _, m := range []iotax.Machine{here, there} {
-		before := count()
-		if err := DropCaches(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
-		if count() <= before {
-			t.Errorf("%s: the kernel has dropped nothing", m)
-		}
-	}
 }
 
 // What a watch costs: a start and a stop, with a process to account for.
