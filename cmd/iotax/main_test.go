@@ -16,7 +16,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"iotax/internal/agent"
 	"iotax/internal/guest"
+	"iotax/internal/machine/host"
 	"iotax/internal/testenv/guesttest"
 )
 
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 		guest.Main()
 		return
 	}
+	agent.Main(host.Local())
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // as iotax calls itself where it was brought to another machine
 		main()
 		return

@@ -186,6 +186,12 @@ trap - EXIT
 exec "$d/iotax-$hash" ` + Command + `
 `
 
+// A cannot is the reason for which a machine cannot have an agent. It is errors.ErrUnsupported.
+type cannot string
+
+func (c cannot) Error() string        { return string(c) }
+func (c cannot) Is(target error) bool { return target == errors.ErrUnsupported }
+
 // bootstrap starts the agent on m by a command, and copies it there first where it is not.
 func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error) {
 	const op, hint = "start the agent on", "iotax must be able to run itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp), and the same operating system and architecture as this host"
@@ -201,7 +207,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 	}
 	system := uname()
 	if system == "" {
-		return fail(fmt.Errorf("programs of this host (%s/%s) run nowhere else", runtime.GOOS, runtime.GOARCH))
+		return fail(cannot("programs of this host run nowhere else: it is " + runtime.GOOS + "/" + runtime.GOARCH))
 	}
 	args := []string{"sh", "-c", bootstrapScript, "sh", me.hash, fmt.Sprint(me.size), system}
 	if l.Program != "" {
@@ -274,7 +280,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 			return abandon(err)
 		}
 		if said != "copy" {
-			return abandon(errors.New(said))
+			return abandon(cannot(said))
 		}
 		if l.Log != nil {
 			l.Log("copying iotax to %s (%d MiB, once)", m, me.size>>20)

@@ -264,7 +264,15 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	maps.Copy(target.Facts, place.Facts)
 	if _, mute := m.(iotax.Console); !mute && !iotax.IsLocal(m) {
 		env, err := r.environment(ctx, m)
-		if err != nil {
+		if errors.Is(err, errors.ErrUnsupported) {
+			// Work can be measured there all the same.
+			why := err
+			for e := (*iotax.Error)(nil); errors.As(why, &e); {
+				why = e.Err
+			}
+			env = map[string]string{"unmeasured": "facts, counters and clock: " + why.Error()}
+			r.d.Progress(Event{Kind: Opening, Text: t.Name + " without facts, counters and clock: " + why.Error()})
+		} else if err != nil {
 			return nil, err
 		}
 		for k, v := range env {

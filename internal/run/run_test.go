@@ -611,6 +611,31 @@ func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(
 
 // A share that hangs holds up whatever is done inside its guest, until its deadline. It must not take
 // the time of what comes after, and is no error, because the guest ends.
+// A machine that cannot have an agent is measured without what only an agent can read, and the run records that.
+func TestMachineWithoutAgent(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.Environment = func(_ context.Context, m iotax.Machine) (map[string]string, error) {
+		if m == d.Host {
+			return nil, nil
+		}
+		return nil, &iotax.Error{Op: "start the agent on", On: m.String(), Err: fmt.Errorf("it runs Linux riscv64: %w", errors.ErrUnsupported), Hint: "none"}
+	}
+	var said []string
+	d.Progress = func(e Event) { said = append(said, e.Text) }
+	r, err := Run(t.Context(), guestPlan("read"), d, Options{})
+	if err != nil || len(r.Targets) != 3 || len(w.saved) == 0 {
+		t.Fatalf("%v: %d trials", err, len(w.saved))
+	}
+	want := "facts, counters and clock: it runs Linux riscv64: unsupported operation"
+	if got := r.Targets[1].Facts["machine.unmeasured"]; got != want {
+		t.Errorf("fact %q", got)
+	}
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "without facts, counters and clock: it runs") }) {
+		t.Errorf("progress %q", said)
+	}
+}
+
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

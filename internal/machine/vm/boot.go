@@ -286,6 +286,9 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
 	g := &machine{Client: client, name: b.name, vm: vm, dirs: append(b.files, b.dir, b.sockets), storage: b.storage, facts: b.facts, boot: phases, again: b.again, pinned: b.pinned}
+	if b.spec.Image == "" {
+		g.Link.Program = "/proc/1/exe" // its init is this iotax
+	}
 	b.describe(ctx, g)
 	return g, nil
 }

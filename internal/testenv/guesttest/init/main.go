@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"os"
 
+	"iotax/internal/agent"
 	"iotax/internal/guest"
+	"iotax/internal/machine/host"
+	_ "iotax/internal/probe" // its functions
 )
 
 func main() {
+	agent.Main(host.Local())
 	if !guest.IsInit() {
 		fmt.Fprintln(os.Stderr, "this is the init of a guest")
 		os.Exit(2)

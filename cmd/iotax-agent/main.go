@@ -1,0 +1,17 @@
+// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"iotax/internal/agent"
+	"iotax/internal/machine/host"
+	_ "iotax/internal/probe" // its functions
+)
+
+func main() {
+	agent.Main(host.Local())
+	fmt.Fprintln(os.Stderr, "iotax-agent: iotax starts this program on other machines")
+	os.Exit(2)
+}
