@@ -6,8 +6,9 @@ import (
 	"os"
 
 	"iotax/internal/agent"
+	_ "iotax/internal/guard" // its functions, as those of probe
 	"iotax/internal/machine/host"
-	_ "iotax/internal/probe" // its functions
+	_ "iotax/internal/probe"
 )
 
 func main() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/guard"
 )
 
 // script runs a script of the test as root.
@@ -185,15 +186,6 @@ func TestGuardSwapFile(t *testing.T) {
 	wantError(t, err, "its file "+file+" is in use as swap", "nothing uses")
 }
 
-// The kernel mounts erofs from a file, too.
-func TestGuardMountedFile(t *testing.T) {
-	b, err := parseInspection("path /dev/loop0\nnumber 7:0\nsize 1048576\nnode self 7:0 loop0 \nfile loop0 5:7 /a b\nmounts\n36 35 0:40 / /mnt ro - erofs /a\\040b ro\nopen\n/proc/./1/fd/9 1 3 0:5 character special file\n", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, b.refusal(), "its file /a b is mounted on /mnt", "nothing uses")
-}
-
 // A pod is this host seen from namespaces of its own, in which the files and the processes of the node are not there.
 type pod struct {
 	iotax.Machine
@@ -313,49 +305,6 @@ func TestNotGivenUp(t *testing.T) {
 	p, err := v.Attach(t.Context(), here)
 	if err != nil || !p.ReadOnly || p.Guard != nil {
 		t.Errorf("%+v, %v", p, err)
-	}
-}
-
-// What an old or small system over there knows nothing of is recognised all the same.
-func TestOwnSignatures(t *testing.T) {
-	const size = 24 << 20
-	for _, m := range magics {
-		dev := make([]byte, size)
-		at := m.offset
-		if at < 0 {
-			at += size
-		}
-		copy(dev[at:], m.bytes)
-		head, tail := dev[:signatureSpan], dev[size-signatureSpan:]
-		if got := signatures(head, tail, size); len(got) == 0 {
-			t.Errorf("%s at %d is not seen", m.name, m.offset)
-		}
-	}
-	for _, m := range scattered {
-		dev := make([]byte, 8*sector)
-		copy(dev[5*sector+m.offset:], m.bytes)
-		if got := traces(dev, 1<<20, size); len(got) != 1 || got[0].at != 1<<20+5*sector {
-			t.Errorf("%s: %+v", m.name, got)
-		}
-	}
-	clean := make([]byte, size)
-	if got := traces(clean, 0, size); got != nil {
-		t.Errorf("zeroes are %+v", got)
-	}
-	if got := signatures(clean[:signatureSpan], clean[size-signatureSpan:], size); got != nil {
-		t.Errorf("zeroes are %q", got)
-	}
-	for _, small := range []int{0, 512, 4096, 70000} {
-		b := make([]byte, small)
-		if got := signatures(b, b, int64(small)); got != nil {
-			t.Errorf("%d zeroes are %q", small, got)
-		}
-		if got := traces(b, 0, int64(small)); got != nil {
-			t.Errorf("%d zeroes are %+v", small, got)
-		}
-		for _, at := range copyPlaces(int64(small)) {
-			t.Errorf("%d bytes are read at %d", small, at)
-		}
 	}
 }
 
@@ -523,26 +472,18 @@ func TestGuardExports(t *testing.T) {
 	}
 }
 
-// turned is this host where something turns to another between two looks.
-type turned struct {
-	iotax.Machine
-	turn func()
-}
-
-func (m turned) Run(ctx context.Context, c *iotax.Cmd) error {
-	if strings.Contains(strings.Join(c.Args, " "), inspectDevice) {
-		m.turn()
-	}
-	return m.Machine.Run(ctx, c)
-}
-
 // The device that is written is the one that was looked at.
 func TestGuardTurned(t *testing.T) {
 	dev, other := loop(t, 24<<20), loop(t, 24<<20)
 	node := filepath.Join(t.TempDir(), "node")
 	script(t, `mknod "$2" b $(stat -c '0x%t 0x%T' "$1")`, dev, node)
-	_, err := giveUp(t, turned{here, func() { script(t, `ln -sf "$1" "$2"`, other, node) }}, node)
-	wantError(t, err, "it has become another", "begin anew")
+	d := &device{path: node}
+	p, err := d.Attach(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script(t, `ln -sf "$1" "$2"`, other, node)
+	wantError(t, d.giveUp(t.Context(), here, &p), "it has become another", "begin anew")
 }
 
 // A tool that fails has seen nothing.
@@ -556,76 +497,40 @@ func TestGuardToolFails(t *testing.T) {
 	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
-// Where what is open cannot be told, nothing is open only as it seems; a busybox tells it.
-func TestGuardOpenUnseen(t *testing.T) {
-	path := os.Getenv("PATH")
-	use := func(t *testing.T, tool, text string) {
-		bin := t.TempDir()
-		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	}
-	only := func(tool string) string { // fails where it is to tell what is open
-		return `case $* in *%F*) exit 127;; esac; PATH='` + path + `' exec ` + tool + ` "$@"`
-	}
-	for tool, text := range map[string]string{"find": "exit 127", "env": only("env"), "stat": only("stat"),
-		"stat of other forms": `case $* in *%F*) PATH='` + path + `' stat "$@" | sed 's/ special file/ device/';; *) PATH='` + path + `' exec stat "$@";; esac`} {
-		t.Run(tool, func(t *testing.T) {
-			name, _, _ := strings.Cut(tool, " ")
-			use(t, name, text)
-			_, err := giveUp(t, here, loop(t, 24<<20))
-			wantError(t, err, "which processes have it open cannot be told", "find /proc/self/fd")
-		})
-	}
-	for _, open := range []bool{false, true} {
-		t.Run(fmt.Sprintf("busybox, open: %v", open), func(t *testing.T) {
-			busybox, err := exec.LookPath("busybox")
-			if err != nil {
-				t.Skip("needs busybox")
-			}
-			dev := loop(t, 24<<20)
-			for _, tool := range []string{"find", "env", "stat"} {
-				use(t, tool, "exec "+busybox+" "+tool+` "$@"`)
-			}
-			if open {
-				f, err := os.Open(dev)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
-				holder := exec.Command("sleep", "100")
-				holder.Stdin = f
-				if err := holder.Start(); err != nil {
-					t.Fatal(err)
-				}
-				defer func() { holder.Process.Kill(); holder.Wait() }()
-			}
-			_, err = giveUp(t, here, dev)
-			if open {
-				wantError(t, err, "is open in process", "nothing uses")
-			} else if err != nil {
-				t.Error(err)
-			}
-		})
-	}
+// plainUser is this host for another user, whom sudo asks for a password unless free.
+type plainUser struct {
+	iotax.Machine
+	cache string
+	free  bool
 }
 
-// What blkid calls the members of what it knows.
-func TestSignaturesAsBlkidNamesThem(t *testing.T) {
-	for _, name := range []string{"LVM2_member", "linux_raid_member", "zfs_member", "ceph_bluestore", "bcache", "mpath_member", "crypto_LUKS", "drbd", "isw_raid_member", "ddf_raid_member", "VMFS_volume_member", "swsuspend"} {
-		b, err := parseInspection("path /dev/sdx\nnumber 8:240\nsize 1048576\nnode self 8:240 sdx \ntool blkid\nsign -,"+name+"\nmounts\nopen\n/proc/./1/fd/9 1 3 0:5 character special file\n", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantError(t, b.refusal(), "a signature of "+name, "wipefs --all /dev/sdx")
+func (p plainUser) Run(ctx context.Context, c *iotax.Cmd) error {
+	in := *c
+	switch {
+	case c.Args[0] != "sudo":
+		in.Args = append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "XDG_CACHE_HOME=" + p.cache}, c.Args...)
+	case !p.free:
+		return &iotax.ExitError{Args: c.Args, Code: 1, Stderr: "sudo: a password is required"}
+	default:
+		in.Args = c.Args[2:] // sudo -n
 	}
+	return p.Machine.Run(ctx, &in)
 }
 
-func TestInspectionCutOff(t *testing.T) {
-	for _, out := range []string{"", "path /dev/x\n", "path /dev/x\nnumber 7:0\nsize 1\nmounts\n", "path /dev/x\nnumber 7:0\nsize x\nnode self 7:0 x\nmounts\nopen\n", "path /dev/x\nnumber 7:0\nsize 1\nnode self 7:0 x\nmounts\nopen\n/proc/1/fd/9 1 3 0:5 character special file\n"} {
-		if b, err := parseInspection(out, ""); err == nil {
-			t.Errorf("%q is %+v", out, b)
+// Only root sees what uses a device: a user inspects it by sudo, or not at all.
+func TestGuardSudo(t *testing.T) {
+	dir := usersDir(t)
+	dev := loop(t, 24<<20)
+	script(t, `mkfs.ext4 -q -F "$1"`, dev)
+	for _, free := range []bool{true, false} {
+		m := plainUser{here, dir, free}
+		f, err := inspect(t.Context(), m, guard.Query{Path: dev, Read: true})
+		_, missing := inspect(t.Context(), m, guard.Query{Path: dev + "0"})
+		if free && err == nil {
+			wantError(t, refusal(f), "it carries a signature of ext4", "wipefs")
+			wantError(t, missing, "there is no such file", "lsblk")
+			continue
 		}
+		wantError(t, err, "only root sees what uses a device", "run as root")
 	}
 }

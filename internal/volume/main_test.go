@@ -8,8 +8,17 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also plays the iotax on another machine.
+// This program also plays the iotax on another machine, where it is copied to a directory of the tests' own.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
-	os.Exit(m.Run())
+	cache, err := os.MkdirTemp("", "iotax-test-")
+	if err == nil {
+		err = os.Setenv("XDG_CACHE_HOME", cache)
+	}
+	if err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(cache)
+	os.Exit(status)
 }

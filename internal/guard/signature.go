@@ -1,12 +1,12 @@
-package volume
+package guard
 
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -21,9 +21,8 @@ type magic struct {
 	bytes  string
 }
 
-// magics are the signatures that are looked for where no wipefs or blkid can be asked, and beside them
-// everywhere: what is old over there need not know what is on a new disk. The offsets and values are
-// those of the formats' own documentation.
+// magics are the signatures that iotax looks for itself, also where wipefs and blkid are installed: an old tool need not recognise a
+// new format. The offsets and values are those of the formats' own documentation.
 var magics = []magic{
 	{"ext2/3/4", 0x438, "\x53\xef"},
 	{"XFS", 0, "XFSB"},
@@ -88,14 +87,14 @@ func signatures(head, tail []byte, size int64) []string {
 	}
 	for _, m := range magics {
 		if bytes.Equal(at(m.offset, len(m.bytes)), []byte(m.bytes)) {
-			found = appendSign(found, m.name)
+			found = appendNew(found, m.name)
 		}
 	}
 	// The superblock of RAID 1.0 lies 8 KiB before the end and that of 0.90 in the last whole 64 KiB but one,
 	// each at a multiple of its unit.
 	for _, offset := range []int64{(size/512 - 16) &^ 7 * 512, size&^(64<<10-1) - 64<<10} {
 		if offset > 0 && bytes.Equal(at(offset, 4), []byte("\xfc\x4e\x2b\xa9")) {
-			found = appendSign(found, "Linux RAID")
+			found = appendNew(found, "Linux RAID")
 		}
 	}
 	// ZFS keeps four labels of 256 KiB, two at each end; the upper half of each is a ring of uberblocks.
@@ -103,7 +102,7 @@ func signatures(head, tail []byte, size int64) []string {
 		for i := int64(0); label >= 0 && i < 128; i++ {
 			b := at(label+128<<10+i<<10, 8)
 			if len(b) == 8 && (binary.LittleEndian.Uint64(b) == 0x00bab10c || binary.BigEndian.Uint64(b) == 0x00bab10c) {
-				found = appendSign(found, "ZFS")
+				found = appendNew(found, "ZFS")
 			}
 		}
 	}
@@ -112,69 +111,56 @@ func signatures(head, tail []byte, size int64) []string {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)
 			if (e[0] == 0 || e[0] == 0x80) && e[4] != 0 && binary.LittleEndian.Uint32(e[12:]) > 0 {
-				found = appendSign(found, "a partition table (DOS)")
+				found = appendNew(found, "a partition table (DOS)")
 			}
 		}
 	}
 	return found
 }
 
-// readEnds prints the first ($1 = head) or last MiBs of the device $2 of $3 bytes.
-const readEnds = `
-if [ "$1" = head ]; then exec dd if="$2" bs=1048576 count=3 2>/dev/null; fi
-skip=$(($3 / 512 - 3 * 2048))
-[ $skip -gt 0 ] || skip=0
-whole=$(((skip + 2047) / 2048)) # in MiB, because dd seeks in blocks of its own size
-dd if="$2" bs=512 skip=$skip count=$((whole * 2048 - skip)) 2>/dev/null || exit
-exec dd if="$2" bs=1048576 skip=$whole 2>/dev/null
-`
-
-// ownLook reads both ends of the device and adds what is there.
-func (b *blockDevice) ownLook(ctx context.Context, m iotax.Machine) error {
-	fail := func(err error) error {
-		return &iotax.Error{Op: "look for signatures on", On: b.path, Err: said(err), Hint: "what is on it must be readable before it is overwritten"}
+// readSignatures reads both ends of the device, and the places of backup superblocks, and adds what is there.
+func (f *Facts) readSignatures(device io.ReaderAt) error {
+	ends := min(signatureSpan, f.Size)
+	head, tail, sample := make([]byte, ends), make([]byte, ends), make([]byte, sampleSize)
+	if err := errors.Join(readAt(device, head, 0), readAt(device, tail, f.Size-ends)); err != nil {
+		return err
 	}
-	size := strconv.FormatInt(b.size, 10)
-	head, err := root(ctx, m, quick, readEnds, "head", b.path, size)
-	if err != nil {
-		return fail(err)
+	all := traces(head, 0, f.Size)
+	for _, at := range copyPlaces(f.Size) {
+		if err := readAt(device, sample, at); err != nil {
+			return err
+		}
+		all = append(all, traces(sample, at, f.Size)...)
 	}
-	tail, err := root(ctx, m, quick, readEnds, "tail", b.path, size)
-	if err != nil {
-		return fail(err)
-	}
-	if int64(len(head)) != min(signatureSpan, b.size) || int64(len(tail)) != min(signatureSpan, b.size) {
-		return fail(errors.New("it could not be read to its ends"))
-	}
-	places := copyPlaces(b.size)
-	args := []string{b.path}
-	for _, at := range places {
-		args = append(args, strconv.FormatInt(at/sampleSize, 10))
-	}
-	samples, err := root(ctx, m, quick, readSamples, args...)
-	if err != nil {
-		return fail(err)
-	}
-	if len(samples) != len(places)*sampleSize {
-		return fail(errors.New("the places of backup superblocks could not be read"))
-	}
-	b.traces = traces([]byte(head), 0, b.size)
-	for i, at := range places {
-		b.traces = append(b.traces, traces([]byte(samples[i*sampleSize:][:sampleSize]), at, b.size)...)
-	}
-	b.traces = append(b.traces, traces([]byte(tail), b.size-int64(len(tail)), b.size)...)
-	slices.SortFunc(b.traces, func(a, b trace) int { return cmp.Compare(a.at, b.at) })
-	b.traces = slices.Compact(b.traces)
-	if len(b.onIt) == 0 { // the tools' names are the better known ones
-		b.onIt = signatures([]byte(head), []byte(tail), b.size)
+	all = append(all, traces(tail, f.Size-ends, f.Size)...)
+	slices.SortFunc(all, func(a, b Trace) int { return cmp.Compare(a.At, b.At) })
+	f.Traces = slices.Compact(all)
+	if len(f.Signs) == 0 { // the names of the tools are better known
+		f.Signs = signatures(head, tail, f.Size)
 	}
 	return nil
 }
 
-// A trace is a sector of a device that belonged to a file system, a volume manager or a partition table whose main signature may have gone.
-type trace struct {
-	at   int64 // bytes
-	name string
+// readAt fills b from the byte at.
+func readAt(device io.ReaderAt, b []byte, at int64) error {
+	if n, err := device.ReadAt(b, at); n < len(b) {
+		return fmt.Errorf("cannot read %d bytes at %d: %w", len(b), at, err)
+	}
+	return nil
+}
+
+// A Trace is a sector of a device that belonged to a file system, a volume manager or a partition table whose main signature may have gone.
+type Trace struct {
+	At   int64 // bytes
+	Name string
+}
+
+// appendNew appends a name that is not there yet.
+func appendNew(all []string, name string) []string {
+	if slices.Contains(all, name) {
+		return all
+	}
+	return append(all, name)
 }
 
 // sector is the unit in which traces are found and erased.
@@ -182,7 +168,7 @@ const sector = 512
 
 // traces names what is in the sectors of data, which begins at a device's byte from, outside of the places of magics. All signatures are
 // longer than four bytes, so that random data, as a run leaves, has none.
-func traces(data []byte, from, size int64) (found []trace) {
+func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
 		if name != "" && !slices.ContainsFunc(magics, func(m magic) bool {
@@ -192,7 +178,7 @@ func traces(data []byte, from, size int64) (found []trace) {
 			}
 			return at >= 0 && at/sector*sector == from && bytes.HasPrefix(data[at-from:], []byte(m.bytes))
 		}) {
-			found = append(found, trace{from, name})
+			found = append(found, Trace{from, name})
 		}
 	}
 	return found
@@ -253,40 +239,11 @@ func copyPlaces(size int64) (places []int64) {
 	return slices.DeleteFunc(slices.Compact(places), func(at int64) bool { return at < signatureSpan || at+sampleSize > size-signatureSpan })
 }
 
-// readSamples prints the blocks $2… of the device $1, of sampleSize each.
-const readSamples = `p=$1; shift
-for n; do dd if="$p" bs=4096 skip="$n" count=1 2>/dev/null || exit; done
-`
-
-// traceTexts names the first place of each kind of trace.
-func traceTexts(all []trace) (texts []string) {
-	places := map[string][]string{}
-	var names []string
-	for _, t := range all {
-		if places[t.name] == nil {
-			names = append(names, t.name)
-		}
-		place := strconv.FormatInt(t.at, 10) + " bytes"
-		if t.at%1024 == 0 {
-			place = strconv.FormatInt(t.at/1024, 10) + " KiB"
-		}
-		places[t.name] = append(places[t.name], place)
-	}
-	for _, name := range names {
-		text := name + " at " + places[name][0]
-		if more := len(places[name]) - 1; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
-
-// eraseTraces is a command that overwrites the traces.
-func eraseTraces(path string, all []trace) string {
+// Erase is a command that overwrites the traces on the device path.
+func Erase(path string, all []Trace) string {
 	c := "for s in"
 	for _, t := range all {
-		c += " " + strconv.FormatInt(t.at/sector, 10)
+		c += " " + strconv.FormatInt(t.At/sector, 10)
 	}
 	return c + "; do dd if=/dev/zero of=" + iotax.Quote(path) + " bs=512 seek=$s count=1; done"
 }
