@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -68,12 +67,6 @@ func (c *codec) close() {
 		c.dec.Close()
 	}
 	c.enc, c.dec = nil, nil
-}
-
-// detail is the JSON of the blob of that kind, which earlier versions wrote.
-type detail struct {
-	Series     []seriesJSON    `json:"series,omitempty"`
-	Histograms []histogramJSON `json:"histograms,omitempty"`
 }
 
 // The JSON forms of the nouns with numbers that may not be finite, which JSON does not know: they
@@ -189,17 +182,4 @@ func toValues(in []iotax.Value) []valueJSON {
 		out[i] = valueJSON{v.Name, number(v.Value), v.Unit, v.Better}
 	}
 	return out
-}
-
-// unpackDetail reads what versions of the schema before 6 kept: the JSON of series and histograms.
-func (c *codec) unpackDetail(data []byte) (series []iotax.Series, histograms []iotax.Histogram, err error) {
-	b, err := c.unpack(data)
-	if err != nil {
-		return nil, nil, err
-	}
-	var d detail
-	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, nil, err
-	}
-	return fromSeries(d.Series), fromHistograms(d.Histograms), nil
 }

@@ -88,9 +88,7 @@ func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 		conds = append(conds, cond)
 	}
 	for _, w := range strings.Fields(q.Text) {
-		// The database folds the case of ASCII alone: runs of an older schema hold other letters as they were.
-		like, plain := "%"+likeEscaper.Replace(strings.ToLower(w))+"%", "%"+likeEscaper.Replace(w)+"%"
-		add(`(words LIKE ? ESCAPE '\' OR words LIKE ? ESCAPE '\')`, like, plain)
+		add(`words LIKE ? ESCAPE '\'`, "%"+likeEscaper.Replace(strings.ToLower(w))+"%")
 	}
 	if q.Name != "" {
 		add("name = ?", q.Name)

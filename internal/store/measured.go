@@ -34,7 +34,7 @@ func appendPair(b []byte, id int64, v float64) []byte {
 
 var errValues = errors.New("the values are damaged")
 
-// readPairs calls f for each value of the JSON that appendPair, or the migration to version 6, wrote.
+// readPairs calls f for each value of the JSON that appendPair wrote.
 func readPairs(text []byte, f func(id int64, v float64) error) error {
 	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
 		return errValues

@@ -16,24 +16,24 @@ import (
 
 // parquetRow is a line of WriteParquet; its columns are Columns. What is missing is null.
 type parquetRow struct {
-	Run      string     `parquet:"run,dict"`
-	Name     string     `parquet:"name,dict"`
-	Target   string     `parquet:"target,dict"`
-	Workload string     `parquet:"workload,dict"`
-	Block    int32      `parquet:"block"`
-	Seq      int32      `parquet:"seq"`
-	Seed     uint64     `parquet:"seed"`
-	Cold     bool       `parquet:"cold"`
-	Start    *time.Time `parquet:"start,timestamp(microsecond)"`
-	Took     float64    `parquet:"took_s"`
-	Metric   *string    `parquet:"metric,dict"`
-	Value    *float64   `parquet:"value"`
-	Unit     *string    `parquet:"unit,dict"`
-	Better   *string    `parquet:"better,dict"`
-	Labels   string     `parquet:"labels,dict"`
-	Err      string     `parquet:"err,dict"`
-	Discarded     string     `parquet:"discarded,dict"`
-	Emulated bool       `parquet:"emulated"`
+	Run       string     `parquet:"run,dict"`
+	Name      string     `parquet:"name,dict"`
+	Target    string     `parquet:"target,dict"`
+	Workload  string     `parquet:"workload,dict"`
+	Block     int32      `parquet:"block"`
+	Seq       int32      `parquet:"seq"`
+	Seed      uint64     `parquet:"seed"`
+	Cold      bool       `parquet:"cold"`
+	Start     *time.Time `parquet:"start,timestamp(microsecond)"`
+	Took      float64    `parquet:"took_s"`
+	Metric    *string    `parquet:"metric,dict"`
+	Value     *float64   `parquet:"value"`
+	Unit      *string    `parquet:"unit,dict"`
+	Better    *string    `parquet:"better,dict"`
+	Labels    string     `parquet:"labels,dict"`
+	Err       string     `parquet:"err,dict"`
+	Discarded string     `parquet:"discarded,dict"`
+	Emulated  bool       `parquet:"emulated"`
 }
 
 // rowsPerGroup keeps what is held in memory before it is written at some tens of MiB.

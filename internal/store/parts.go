@@ -124,7 +124,7 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 		}
 		done := int64(math.MinInt64) // what was yielded before a page was begun again
 		err := p.pages(func(tx *sql.Tx, after int64) (n int, last int64, err error) {
-			rows, err := tx.QueryContext(p.ctx, `SELECT t.seq, m.trial, m.vals, `+histograms+` FROM trials t JOIN measured m ON m.trial = t.id
+			rows, err := tx.QueryContext(p.ctx, `SELECT t.seq, m.vals, `+histograms+` FROM trials t JOIN measured m ON m.trial = t.id
 				WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, p.run, after, partsAtATime, p.workload)
 			if err != nil {
 				return 0, 0, err
@@ -132,8 +132,7 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 			defer rows.Close()
 			var vals, packed sql.RawBytes
 			for rows.Next() {
-				var id int64
-				if err := rows.Scan(&last, &id, &vals, &packed); err != nil {
+				if err := rows.Scan(&last, &vals, &packed); err != nil {
 					return 0, 0, spot{p.run, last}.scanned(err)
 				}
 				n++
@@ -144,11 +143,7 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 				if t.Values, err = p.s.readValues(vals, t.Values[:0], &ids); err != nil {
 					return 0, 0, spot{p.run, last}.damaged("vals", err)
 				}
-				if p.depth == Full && packed == nil {
-					if err := p.s.older(p.ctx, tx, t, id); err != nil {
-						return 0, 0, err
-					}
-				} else if t.Histograms, err = unpackHistograms(packed, t.Histograms[:0]); err != nil {
+				if t.Histograms, err = unpackHistograms(packed, t.Histograms[:0]); err != nil {
 					return 0, 0, spot{p.run, last}.damaged("histograms", err)
 				}
 				if done = last; !yield(t, nil) {
@@ -190,21 +185,6 @@ func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	}
 }
 
-// older reads the histograms of a trial that an earlier version wrote.
-func (s *Store) older(ctx context.Context, tx *sql.Tx, t *iotax.Trial, id int64) error {
-	t.Histograms = nil
-	var data []byte
-	err := tx.QueryRowContext(ctx, `SELECT data FROM blobs WHERE trial = $1 AND kind = $2`, id, kindDetail).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, t.Histograms, err = s.codec.unpackDetail(data)
-	return spot{t.Run, t.Seq}.damaged(kindDetail, err)
-}
-
 func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int) ([]*iotax.Trial, error) {
 	args := []any{run}
 	var list bytes.Buffer
@@ -215,7 +195,7 @@ func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int
 		fmt.Fprintf(&list, "$%d", i+2)
 		args = append(args, seq)
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT t.seq, b.kind, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind IN ('series', 'detail')
+	rows, err := tx.QueryContext(ctx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = 'series'
 		WHERE t.run = $1 AND t.seq IN (`+list.String()+`) ORDER BY t.seq`, args...)
 	if err != nil {
 		return nil, err
@@ -224,18 +204,12 @@ func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int
 	var page []*iotax.Trial
 	for rows.Next() {
 		t := &iotax.Trial{Run: run}
-		var kind string
 		var data sql.RawBytes
-		if err := rows.Scan(&t.Seq, &kind, &data); err != nil {
+		if err := rows.Scan(&t.Seq, &data); err != nil {
 			return nil, spot{run, t.Seq}.scanned(err)
 		}
-		if kind == kindSeries {
-			t.Series, err = s.codec.unpackSeries(data)
-		} else {
-			t.Series, _, err = s.codec.unpackDetail(data)
-		}
-		if err != nil {
-			return nil, spot{run, t.Seq}.damaged(kind, err)
+		if t.Series, err = s.codec.unpackSeries(data); err != nil {
+			return nil, spot{run, t.Seq}.damaged(kindSeries, err)
 		}
 		page = append(page, t)
 	}

@@ -363,8 +363,8 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	})
 }
 
-// The kinds of blobs. An earlier version wrote series and histograms as one "detail".
-const kindDetail, kindSeries, kindRaw = "detail", "series", "raw"
+// The kinds of blobs.
+const kindSeries, kindRaw = "series", "raw"
 
 // packValues returns the JSON of values. Metrics that the store does not know yet are added first, in a transaction
 // of its own and in one order: writers that add the same ones would wait for each other in a circle otherwise.
@@ -493,9 +493,9 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 
 // A Tally counts the trials of a run.
 type Tally struct {
-	Trials int `json:"trials"` // all of them
-	Failed int `json:"failed"` // those with an error
-	Discarded   int `json:"discarded"`   // those that do not count, the failed ones not among them
+	Trials    int `json:"trials"`    // all of them
+	Failed    int `json:"failed"`    // those with an error
+	Discarded int `json:"discarded"` // those that do not count, the failed ones not among them
 }
 
 // Tallies counts the trials of every run that has any.
@@ -672,7 +672,6 @@ func (s *Store) each(ctx context.Context, ref string, last int64, workload strin
 // page reads the trials that follow the one with Seq last; workload "" is any.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, workload string, size int, depth Depth) ([]*iotax.Trial, error) {
 	var page []*iotax.Trial
-	older := false
 	byID := make(map[int64]*iotax.Trial, size)
 	histograms := "NULL"
 	if depth == Full {
@@ -716,7 +715,6 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 			return nil, at.damaged("vals", err)
 		}
 		if depth == Full {
-			older = older || packed == nil
 			if t.Histograms, err = unpackHistograms(packed, nil); err != nil {
 				return nil, at.damaged("histograms", err)
 			}
@@ -727,7 +725,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 		return page, err
 	}
 	rows.Close()
-	return page, s.readSeries(ctx, tx, byID, older)
+	return page, s.readSeries(ctx, tx, byID)
 }
 
 // errUnknownMetric says that another process added a metric since this one looked.
@@ -791,26 +789,13 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 	return f()
 }
 
-// readSeries fills in the series of these trials and, of those that an earlier version wrote, the histograms.
-func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, older bool) error {
-	kinds := []string{kindSeries}
-	if older {
-		kinds = append(kinds, kindDetail)
-	}
+// readSeries fills in the series of these trials.
+func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial) error {
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for id := range byID {
 		least, most = min(least, id), max(most, id)
 	}
-	for _, kind := range kinds {
-		if err := s.readBlobs(ctx, tx, byID, kind, least, most); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial, kind string, least, most int64) error {
-	rows, err := tx.QueryContext(ctx, `SELECT trial, data FROM blobs WHERE trial >= $1 AND trial <= $2 AND kind = $3`, least, most, kind)
+	rows, err := tx.QueryContext(ctx, `SELECT trial, data FROM blobs WHERE trial >= $1 AND trial <= $2 AND kind = $3`, least, most, kindSeries)
 	if err != nil {
 		return err
 	}
@@ -825,13 +810,8 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax
 		if t == nil { // of another run, which was measured at the same time
 			continue
 		}
-		if kind == kindSeries {
-			t.Series, err = s.codec.unpackSeries(data)
-		} else {
-			t.Series, t.Histograms, err = s.codec.unpackDetail(data)
-		}
-		if err != nil {
-			return spot{t.Run, t.Seq}.damaged(kind, err)
+		if t.Series, err = s.codec.unpackSeries(data); err != nil {
+			return spot{t.Run, t.Seq}.damaged(kindSeries, err)
 		}
 	}
 	return rows.Err()

@@ -3,10 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/pressly/goose/v3"
 
 	"iotax"
 )
@@ -230,51 +227,6 @@ func testEveryFieldIsKept(t *testing.T, url string) {
 	}
 	if d := cmp.Diff(&trial, trials[0]); d != "" {
 		t.Errorf("trial (-want +got):\n%s", d)
-	}
-}
-
-// A store as each earlier version of the schema left it is brought up to date with its runs.
-func TestUpgrade(t *testing.T) {
-	ctx := context.Background()
-	newest, err := newestMigration("sqlite")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for version := 1; version < newest; version++ {
-		path := filepath.Join(t.TempDir(), "old.db")
-		db, err := sql.Open("sqlite", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir, err := fs.Sub(migrations, "migrations/sqlite")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := goose.NewProvider(goose.DialectSQLite3, db, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.UpTo(ctx, int64(version)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec(`INSERT INTO runs (id, name, version, plan, seed, status, baseline, precision, margin, environment, targets, workloads, findings)
-			VALUES ('old', 'n', 'v', x'', '1', 'done', 'b', 0.05, 0.05, 'null', 'null', 'null', 'null');
-			INSERT INTO trials (run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, took_ns, labels, facts, findings, err, discarded)
-			VALUES ('old', 0, 0, 't', 'w', '1', 0, 0, 1, 0, 'null', 'null', 'null', '', '')`); err != nil {
-			t.Fatal(err)
-		}
-		db.Close()
-		s := open(t, path)
-		r, err := s.Get(ctx, "old")
-		if err != nil || r.Alpha != 0.05 || r.Margin != 0.05 || r.Calibration != nil {
-			t.Errorf("from version %d: %+v, %v", version, r, err)
-		}
-		if trials, err := s.Trials(ctx, "old"); err != nil || len(trials) != 1 {
-			t.Errorf("from version %d: %d trials, %v", version, len(trials), err)
-		}
-		if err := s.Create(ctx, exampleRun("new")); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

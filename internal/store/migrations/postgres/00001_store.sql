@@ -59,7 +59,7 @@ CREATE TABLE metrics (
 CREATE TABLE measured (
     trial      BIGINT PRIMARY KEY REFERENCES trials (id) ON DELETE CASCADE,
     vals       TEXT NOT NULL,
-    histograms BYTEA
+    histograms BYTEA NOT NULL
 );
 
 CREATE TABLE blobs (
@@ -78,6 +78,15 @@ CREATE TABLE shards (
     ended BOOLEAN NOT NULL,
     data  TEXT NOT NULL,
     PRIMARY KEY (run, shard)
+);
+
+-- The processes that measure runs, and when each last reported: milliseconds of this server's clock, so that the
+-- clocks of their hosts do not matter. SQLite does not need the table: processes that share a file are on one host.
+CREATE TABLE runners (
+    run    TEXT COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    runner TEXT COLLATE "C" NOT NULL,
+    seen   BIGINT NOT NULL,
+    PRIMARY KEY (run, runner)
 );
 
 CREATE VIEW measurements AS
@@ -101,14 +110,3 @@ FROM trials t, json_each_text(CASE t.facts WHEN 'null' THEN '{}' ELSE t.facts::J
 UNION ALL
 SELECT r.id, NULL, NULL, NULL, f.key, f.value
 FROM runs r, json_each_text(CASE r.environment WHEN 'null' THEN '{}' ELSE r.environment::JSON END) f;
-
--- +goose Down
-DROP VIEW facts;
-DROP VIEW findings;
-DROP VIEW measurements;
-DROP TABLE shards;
-DROP TABLE blobs;
-DROP TABLE measured;
-DROP TABLE metrics;
-DROP TABLE trials;
-DROP TABLE runs;
