@@ -182,7 +182,6 @@ whether the comparison was fair.`,
 	root.AddCommand(a.runCommand(), a.planCommand(), a.lintCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
 		a.rmCommand(), a.exportCommand(), a.importCommand(), a.compareCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
 	root.AddCommand(a.cleanCommand(), a.manCommand())
-	root.AddCommand(a.evaluateCommand())
 	root.AddCommand(a.labCommand(), a.agentCommand())
 	root.AddCommand(a.serveCommand())
 	return root

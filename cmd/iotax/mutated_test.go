@@ -130,7 +130,6 @@ var mutableWords = []string{
 	"compare latest~1 latest --margin 5%",
 	"report latest --format md",
 	"show latest --trial 3 --raw",
-	"evaluate --studies 1 --models iid",
 	"plan quick --scale 0.1",
 }
 
@@ -244,8 +243,8 @@ func TestMutatedInput(t *testing.T) {
 		}
 
 		words := strings.Fields(mutate(d, mutableWords[d.IntN(len(mutableWords))]))
-		if len(words) == 0 || strings.HasPrefix(strings.Join(words, " "), "evaluate") && !strings.Contains(strings.Join(words, " "), "--studies 1 ") {
-			continue // a hundred thousand studies are no slip
+		if len(words) == 0 {
+			continue
 		}
 		switch words[0] {
 		case "run", "serve", "calibrate", "kernel", "lab":

@@ -1,4 +1,4 @@
-// Package evaluate asks what iotax's method is worth: it simulates rigs that misbehave in known ways
+// Package statsim asks what iotax's method is worth: it simulates rigs that misbehave in known ways
 // (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often
 // the interval holds the ratio that was put in. It decides with the functions that the engine decides
 // with (stat.Hull, stat.Looks, stat.Alpha, stat.Next, plan.Order, check.Trial, check.Run), not with
@@ -22,9 +22,9 @@ import (
 	"iotax/stat"
 )
 
-// Options choose what is simulated. Zero values mean the defaults.
+// Options choose what is simulated.
 type Options struct {
-	Studies  int      // of each model under each policy; default 10,000
+	Studies  int      // of each model under each policy
 	Flagged  int      // of them, second by second, for what the checks say; default a tenth, at least 200
 	Models   []string // beginnings of names; default all
 	Policies []string // beginnings of names, or ids; default all
@@ -64,7 +64,7 @@ type Row struct {
 	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
 	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
 	Unranked       float64  `json:"unranked"`        // share of studies that a check kept from a verdict
-	Discards          float64  `json:"discards"`           // mean number of discarded blocks
+	Discards       float64  `json:"discards"`        // mean number of discarded blocks
 	Looks          []Look   `json:"looks,omitempty"`
 	Flags          *Flagged `json:"flags,omitempty"` // what the checks say; iotax's policies only
 }
@@ -105,7 +105,7 @@ const chunk = 250
 type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
-	unranked, discards                     int
+	unranked, discards                  int
 	blocks, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
 }
@@ -129,23 +129,10 @@ func (t *tally) add(u *tally) {
 	}
 }
 
-// Check reports what the words for models and policies do not name.
-func (o Options) Check() error {
-	if _, err := chooseModels(o.Models); err != nil {
-		return err
-	}
-	_, err := choosePolicies(o.Policies)
-	return err
-}
-
-// Run evaluates. progress, which may be nil, is called from several goroutines with the share of the
-// work that is done.
-func Run(ctx context.Context, o Options, progress func(share float64)) (*Result, error) {
-	if o.Studies == 0 {
-		o.Studies = 10_000
-	}
-	if o.Studies < 0 {
-		return nil, fmt.Errorf("evaluate: %d studies", o.Studies)
+// Run evaluates.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Studies < 1 {
+		return nil, fmt.Errorf("%d studies: at least one is needed", o.Studies)
 	}
 	if o.Flagged == 0 {
 		o.Flagged = max(200, o.Studies/10)
@@ -161,11 +148,7 @@ func Run(ctx context.Context, o Options, progress func(share float64)) (*Result,
 	}
 
 	res := &Result{Seed: o.Seed, Studies: o.Studies}
-	type job struct {
-		do     func(*work)
-		weight int
-	}
-	var jobs []job
+	var jobs []func(*work)
 	chunks := (o.Studies + chunk - 1) / chunk
 	type cell struct {
 		m     *Model
@@ -178,7 +161,7 @@ func Run(ctx context.Context, o Options, progress func(share float64)) (*Result,
 	for _, m := range models {
 		n := new(int)
 		oracles[m] = n
-		jobs = append(jobs, job{func(w *work) { *n = w.oracle(m, o.Seed) }, 500})
+		jobs = append(jobs, func(w *work) { *n = w.oracle(m, o.Seed) })
 		for _, p := range policies {
 			if p.only != nil && !p.only(m) {
 				continue
@@ -188,26 +171,22 @@ func Run(ctx context.Context, o Options, progress func(share float64)) (*Result,
 			parts := make([]tally, chunks)
 			cells = append(cells, cell{m, p, parts})
 			for c := range chunks {
-				jobs = append(jobs, job{func(w *work) {
+				jobs = append(jobs, func(w *work) {
 					parts[c] = w.simulate(m, p, o.Seed, c*chunk, min((c+1)*chunk, o.Studies))
-				}, min(chunk, o.Studies-c*chunk)})
+				})
 			}
 			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 {
 				parts := make([]flagTally, (o.Flagged+chunk-1)/chunk)
 				for c := range parts {
 					from, to := c*chunk, min((c+1)*chunk, o.Flagged)
-					jobs = append(jobs, job{func(w *work) { parts[c] = w.flag(m, *p.protocol, o.Seed, from, to) }, 10 * (to - from)})
+					jobs = append(jobs, func(w *work) { parts[c] = w.flag(m, *p.protocol, o.Seed, from, to) })
 				}
 				flagged = append(flagged, func() { row.Flags = flags(parts) })
 			}
 		}
 	}
 
-	total := 0
-	for _, j := range jobs {
-		total += j.weight
-	}
-	var next, done atomic.Int64
+	var next atomic.Int64
 	workers := o.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -221,10 +200,7 @@ func Run(ctx context.Context, o Options, progress func(share float64)) (*Result,
 				if i >= len(jobs) {
 					return
 				}
-				jobs[i].do(w)
-				if n := done.Add(int64(jobs[i].weight)); progress != nil {
-					progress(float64(n) / float64(total))
-				}
+				jobs[i](w)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // smoke is a small part of the whole.
 func smoke(t *testing.T, o Options) *Result {
 	t.Helper()
-	r, err := Run(t.Context(), o, nil)
+	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +206,8 @@ func TestCheckTrials(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for _, bad := range []Options{{Models: []string{"M0", "Q"}}, {Policies: []string{"nobody"}}, {Models: []string{""}}, {Studies: -1}} {
-		if _, err := Run(t.Context(), bad, nil); err == nil {
+	for _, bad := range []Options{{Studies: 1, Models: []string{"M0", "Q"}}, {Studies: 1, Policies: []string{"nobody"}}, {Studies: 1, Models: []string{""}}, {Studies: 0}} {
+		if _, err := Run(t.Context(), bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}

@@ -14,7 +14,7 @@ func (r *Result) Markdown() string {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# Evaluation\n")
 	p("How often iotax is right, found by simulation: rigs that misbehave in known ways, studies on them, and a count of the intervals")
-	p("that hold the ratio that was put in. `iotax evaluate --studies %d --seed %d --out docs/evaluation.md` makes this page, the same", r.Studies, r.Seed)
+	p("that hold the ratio that was put in. `go run ./cmd/iotax-statsim --studies %d --seed %d --out docs/evaluation.md` makes this page, the same", r.Studies, r.Seed)
 	p("to the bit on any number of CPUs. What was measured on real parts is in [evaluation-real.md](evaluation-real.md).\n")
 
 	p("## In short\n")
@@ -350,7 +350,7 @@ func (r *Result) flagged(p printer) {
 		p("| %s | %s | %s | %s | %s |", x.Model, cell(x), cell(r.Row(x.Model, "from-12")), cell(r.Row(x.Model, "all-30")), cell(r.Row(x.Model, "widened")))
 	}
 	p("")
-	p("More blocks do not hint an interval that takes correlated blocks for independent ones: it only becomes narrower, and what it")
+	p("More blocks do not correct an interval that takes correlated blocks for independent ones: it only becomes narrower, and what it")
 	p("misses is then found by `blocks-correlated`. A correlation that calibration finds (`iotax calibrate`) widens the interval.\n")
 }
 

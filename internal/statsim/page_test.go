@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(page, row) {
-			t.Errorf("the page lacks %q: make it again with iotax evaluate --studies %d --seed %d --out docs/evaluation.md", row, studies, seed)
+			t.Errorf("the page lacks %q: make it again with go run ./cmd/iotax-statsim --studies %d --seed %d --out docs/evaluation.md", row, studies, seed)
 		}
 	}
 	for _, m := range Models() {

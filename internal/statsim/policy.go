@@ -43,12 +43,12 @@ type protocol struct {
 
 // An outcome is what one study came to; its interval is on the logarithmic scale.
 type outcome struct {
-	lo, hi  float64
-	blocks  int     // that count; trials of the larger arm where there are no blocks
-	seconds float64 // of the device
-	look    int     // the look at which it ended, 0 where there are none
-	ranked  bool    // false where a check forbids a verdict
-	discards   int
+	lo, hi   float64
+	blocks   int     // that count; trials of the larger arm where there are no blocks
+	seconds  float64 // of the device
+	look     int     // the look at which it ended, 0 where there are none
+	ranked   bool    // false where a check forbids a verdict
+	discards int
 }
 
 // Timings, in seconds: iotax's defaults, and the 60 s windows of fixed protocols.

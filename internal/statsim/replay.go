@@ -114,8 +114,8 @@ func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 	if len(rec.Blocks) < leastRecorded {
 		return nil, errors.New("replay: too few blocks")
 	}
-	if o.Studies == 0 {
-		o.Studies = 10_000
+	if o.Studies < 1 {
+		return nil, fmt.Errorf("%d studies: at least one is needed", o.Studies)
 	}
 	var self [][2][]float64
 	for i := 0; i+1 < len(rec.Blocks); i += 2 {

@@ -114,12 +114,12 @@ func cut(t *iotax.Trial, share float64) {
 
 // A Corruption says how often the checks see one kind of corrupt trial.
 type Corruption struct {
-	Name   string   `json:"name"`
-	Rules  []string `json:"rules"` // that should see it
-	Trials int      `json:"trials"`
-	Seen   float64  `json:"seen"`            // share that one of them saw
-	Discarded   float64  `json:"discarded"`            // share that does not count
-	Other  []Alarm  `json:"other,omitempty"` // what else was said
+	Name      string   `json:"name"`
+	Rules     []string `json:"rules"` // that should see it
+	Trials    int      `json:"trials"`
+	Seen      float64  `json:"seen"`            // share that one of them saw
+	Discarded float64  `json:"discarded"`       // share that does not count
+	Other     []Alarm  `json:"other,omitempty"` // what else was said
 }
 
 // An Alarm is how often a rule speaks.
