@@ -96,8 +96,8 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	return path, nil
 }
 
-// loaded is a program without what stands behind its segments (symbols, what debuggers read): no kernel loads
-// that, and the guest would hold it in memory twice while it unpacks the archive.
+// loaded returns a program without the data after its segments (symbols, debug information) and its size: no kernel loads
+// that data, and the guest would hold it in memory twice while it unpacks the archive.
 func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	p, err := elf.NewFile(f)
 	if err != nil {
@@ -105,9 +105,7 @@ func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	}
 	var end uint64
 	for _, s := range p.Progs {
-		if s.Type == elf.PT_LOAD {
-			end = max(end, s.Off+s.Filesz)
-		}
+		end = max(end, s.Off+s.Filesz)
 	}
 	var h headless
 	if p.Class != elf.ELFCLASS64 || end < uint64(len(h.head)) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -225,31 +224,15 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", vmlinuz, err)
 	}
-	if err := writeFile(out, bytes.NewReader(stripELF(elfImage)), 0o644); err != nil {
+	program, size, err := loaded(bytes.NewReader(elfImage)) // QEMU reads the whole file
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", vmlinuz, err)
+	}
+	if err := writeFile(out, io.NewSectionReader(program, 0, int64(size)), 0o644); err != nil {
 		return nil, err
 	}
 	k.Image = out
 	return k, nil
-}
-
-// stripELF cuts what follows the last segment and the section table off: QEMU reads the whole file.
-func stripELF(image []byte) []byte {
-	f, err := elf.NewFile(bytes.NewReader(image))
-	if err != nil || f.Class != elf.ELFCLASS64 {
-		return image
-	}
-	var end uint64
-	for _, p := range f.Progs {
-		end = max(end, p.Off+p.Filesz)
-	}
-	if end < 64 || end >= uint64(len(image)) {
-		return image
-	}
-	out := bytes.Clone(image[:end])
-	f.ByteOrder.PutUint64(out[40:], 0) // e_shoff
-	f.ByteOrder.PutUint16(out[60:], 0) // e_shnum
-	f.ByteOrder.PutUint16(out[62:], 0) // e_shstrndx
-	return out
 }
 
 // FetchKernel downloads the distribution's generic kernel package and unpacks what guests need of
