@@ -3,7 +3,6 @@ package raster
 
 import (
 	"cmp"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"image/color"
@@ -18,8 +17,10 @@ import (
 	"codeberg.org/go-fonts/liberation/liberationsansbold"
 	"codeberg.org/go-fonts/liberation/liberationsansregular"
 	"git.sr.ht/~sbinet/gg"
+	"github.com/andybalholm/cascadia"
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/opentype"
+	"golang.org/x/net/html"
 )
 
 // PNG draws a picture of SVG with scale pixels for each of its own. Its font has Latin, Greek and Cyrillic letters; others
@@ -32,98 +33,76 @@ func PNG(w io.Writer, svg io.Reader, scale float64) error {
 	return c.EncodePNG(w)
 }
 
-// draw knows of SVG what reports are drawn with: rect, line, circle, polygon, text, and paths of straight lines, in
-// flat colours, styled by a style element of simple rules. What it does not know is an error, so that a
-// picture is never short of something.
+// draw supports the SVG that reports use: rect, line, circle, polygon, text, and paths of straight lines, in
+// flat colours, styled by a style element. Anything else is an error, so that a picture never lacks a part.
 func draw(svg io.Reader, scale float64) (*gg.Context, error) {
+	doc, err := html.Parse(svg)
+	if err != nil {
+		return nil, err
+	}
+	root := cascadia.Query(doc, cascadia.MustCompile("svg"))
+	if root == nil {
+		return nil, errors.New("no picture in it")
+	}
 	p := painter{scale: scale, faces: map[faceKey]font.Face{}}
-	d := xml.NewDecoder(svg)
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			if p.dc == nil {
-				return nil, errors.New("no picture in it")
-			}
-			return p.dc, nil
-		}
-		if err != nil {
+	for _, n := range cascadia.QueryAll(root, cascadia.MustCompile("style")) {
+		if err := p.parseCSS(text(n)); err != nil {
 			return nil, err
 		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			if err := p.start(d, t); err != nil {
-				return nil, fmt.Errorf("%s: %w", t.Name.Local, err)
-			}
-		case xml.EndElement:
-			p.open = p.open[:len(p.open)-1]
-		}
 	}
+	err = p.draw(root, map[string]string{"fill": "#000000", "stroke": "none", "stroke-width": "1", "font-size": "16px"})
+	return p.dc, err
 }
 
 type painter struct {
 	dc    *gg.Context
 	scale float64
 	rules []cssRule
-	open  []element
 	faces map[faceKey]font.Face
 }
 
-// An element is one that was opened, with what it hands down.
-type element struct {
-	tag     string
-	classes []string
-	attr    map[string]string
-	style   map[string]string
-}
-
-// start opens an element and draws it. Those whose text it reads are closed as well.
-func (p *painter) start(d *xml.Decoder, t xml.StartElement) error {
-	e := element{tag: t.Name.Local, attr: map[string]string{}, style: map[string]string{"fill": "#000000", "stroke": "none", "stroke-width": "1", "font-size": "16px"}}
-	if n := len(p.open); n > 0 {
-		e.style = maps.Clone(p.open[n-1].style)
-	}
-	for _, a := range t.Attr {
-		e.attr[a.Name.Local] = a.Value
-		switch a.Name.Local {
+// draw draws an element and those in it.
+func (p *painter) draw(n *html.Node, inherited map[string]string) error {
+	attr, style := map[string]string{}, maps.Clone(inherited)
+	for _, a := range n.Attr {
+		attr[a.Key] = a.Val
+		switch a.Key {
 		case "fill", "stroke", "stroke-width", "text-anchor":
-			e.style[a.Name.Local] = a.Value
+			style[a.Key] = a.Val
 		}
 	}
-	e.classes = strings.Fields(e.attr["class"])
-	p.open = append(p.open, e)
 	for _, r := range p.rules {
-		if r.applies(p.open) {
-			maps.Copy(e.style, r.style)
+		if r.selector.Match(n) {
+			maps.Copy(style, r.style)
 		}
 	}
-	if p.dc == nil && e.tag != "svg" {
-		return errors.New("outside of a picture")
-	}
-	num := func(name string) float64 { return p.length(e.attr[name], name) }
-	switch e.tag {
+	num := func(name string) float64 { return p.length(attr[name], name) }
+	var err error
+	switch n.Data {
 	case "svg":
-		w, h := parseFloat(e.attr["width"]), parseFloat(e.attr["height"])
+		w, h := parseFloat(attr["width"]), parseFloat(attr["height"])
 		if !(w > 0 && h > 0 && w*p.scale <= 1<<14 && h*p.scale <= 1<<16) {
 			return fmt.Errorf("a picture of %v × %v pixels", w, h)
 		}
 		p.dc = gg.NewContext(int(math.Ceil(w*p.scale)), int(math.Ceil(h*p.scale)))
 		p.dc.SetLineCap(gg.LineCapButt)
-		return nil
+		fallthrough
 	case "g":
+		for c := range n.ChildNodes() {
+			if c.Type == html.ElementNode {
+				if err := p.draw(c, style); err != nil {
+					return fmt.Errorf("%s: %w", c.Data, err)
+				}
+			}
+		}
 		return nil
-	case "title", "desc", "style", "text":
-		var text strings.Builder
-		if err := p.content(d, &text); err != nil {
-			return err
+	case "title", "desc", "style":
+		return nil
+	case "text":
+		if n.FirstChild != n.LastChild {
+			return errors.New("elements inside are not drawn")
 		}
-		var err error
-		switch e.tag {
-		case "style":
-			p.rules, err = parseCSS(text.String())
-		case "text":
-			err = p.text(e, text.String())
-		}
-		return err
+		return p.text(attr, style, text(n))
 	case "rect":
 		p.dc.DrawRectangle(num("x"), num("y"), num("width"), num("height"))
 	case "line":
@@ -131,36 +110,27 @@ func (p *painter) start(d *xml.Decoder, t xml.StartElement) error {
 	case "circle":
 		p.dc.DrawCircle(num("cx"), num("cy"), num("r"))
 	case "polygon":
-		if err := p.path("M" + e.attr["points"] + "z"); err != nil {
-			return err
-		}
+		err = p.path("M" + attr["points"] + "z")
 	case "path":
-		if err := p.path(e.attr["d"]); err != nil {
-			return err
-		}
+		err = p.path(attr["d"])
 	default:
-		return errors.New("not an element that is drawn")
+		return errors.New("this element is not drawn")
 	}
-	return p.ink(e)
+	if err != nil {
+		return err
+	}
+	return p.ink(style)
 }
 
-// content reads an element's text up to its end.
-func (p *painter) content(d *xml.Decoder, to *strings.Builder) error {
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		switch t := token.(type) {
-		case xml.CharData:
-			to.Write(t)
-		case xml.EndElement:
-			p.open = p.open[:len(p.open)-1]
-			return nil
-		case xml.StartElement:
-			return fmt.Errorf("%s inside", t.Name.Local)
+// text is the text directly in an element.
+func text(n *html.Node) string {
+	var b strings.Builder
+	for c := range n.ChildNodes() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
 		}
 	}
+	return b.String()
 }
 
 // length is a number of the picture in pixels; a share is of its width or height.
@@ -185,12 +155,12 @@ func parseFloat(s string) float64 {
 }
 
 // ink fills and strokes the path at hand.
-func (p *painter) ink(e element) error {
-	fill, err := colour(e.style, "fill")
+func (p *painter) ink(style map[string]string) error {
+	fill, err := colour(style, "fill")
 	if err != nil {
 		return err
 	}
-	stroke, err := colour(e.style, "stroke")
+	stroke, err := colour(style, "stroke")
 	if err != nil {
 		return err
 	}
@@ -200,7 +170,7 @@ func (p *painter) ink(e element) error {
 	}
 	if stroke != nil {
 		p.dc.SetColor(stroke)
-		p.dc.SetLineWidth(parseFloat(e.style["stroke-width"]) * p.scale)
+		p.dc.SetLineWidth(parseFloat(style["stroke-width"]) * p.scale)
 		p.dc.StrokePreserve()
 	}
 	p.dc.ClearPath()
@@ -285,29 +255,29 @@ func (p *painter) face(k faceKey) (font.Face, error) {
 
 // text draws a line of text with its baseline at y, and before it, where a stroke is painted first, the halo that keeps
 // lines behind it from touching the letters.
-func (p *painter) text(e element, s string) error {
-	face, err := p.face(faceKey{parseFloat(e.style["font-weight"]) >= 550, parseFloat(e.style["font-size"]) * p.scale})
+func (p *painter) text(attr, style map[string]string, s string) error {
+	face, err := p.face(faceKey{parseFloat(style["font-weight"]) >= 550, parseFloat(style["font-size"]) * p.scale})
 	if err != nil {
 		return err
 	}
-	fill, err := colour(e.style, "fill")
+	fill, err := colour(style, "fill")
 	if err != nil {
 		return err
 	}
-	halo, err := colour(e.style, "stroke")
+	halo, err := colour(style, "stroke")
 	if err != nil {
 		return err
 	}
 	p.dc.SetFontFace(face)
-	x, y := p.length(e.attr["x"], "x"), p.length(e.attr["y"], "y")
-	switch w, _ := p.dc.MeasureString(s); e.style["text-anchor"] {
+	x, y := p.length(attr["x"], "x"), p.length(attr["y"], "y")
+	switch w, _ := p.dc.MeasureString(s); style["text-anchor"] {
 	case "middle":
 		x -= w / 2
 	case "end":
 		x -= w
 	}
-	if halo != nil && e.style["paint-order"] == "stroke" {
-		r := parseFloat(e.style["stroke-width"]) * p.scale / 2
+	if halo != nil && style["paint-order"] == "stroke" {
+		r := parseFloat(style["stroke-width"]) * p.scale / 2
 		p.dc.SetColor(halo)
 		for a := range 16 {
 			p.dc.DrawString(s, x+r*math.Cos(float64(a)*math.Pi/8), y+r*math.Sin(float64(a)*math.Pi/8))
@@ -320,18 +290,15 @@ func (p *painter) text(e element, s string) error {
 	return nil
 }
 
-// A cssRule is one selector with its declarations: a chain of elements, each inside the one before.
 type cssRule struct {
-	chain  []element
-	style  map[string]string
-	weight int
+	selector cascadia.Sel
+	style    map[string]string
 }
 
 var cssBlock = regexp.MustCompile(`([^{}]+)\{([^{}]*)\}`)
 
-// parseCSS reads rules of elements and classes, sorted so that the stronger come later.
-func parseCSS(css string) ([]cssRule, error) {
-	var rules []cssRule
+// parseCSS adds rules, and sorts them so that the more specific come later.
+func (p *painter) parseCSS(css string) error {
 	for _, m := range cssBlock.FindAllStringSubmatch(css, -1) {
 		style := map[string]string{}
 		for d := range strings.SplitSeq(m[2], ";") {
@@ -339,44 +306,17 @@ func parseCSS(css string) ([]cssRule, error) {
 				style[strings.TrimSpace(k)] = strings.TrimSpace(v)
 			}
 		}
-		for selector := range strings.SplitSeq(m[1], ",") {
-			r := cssRule{style: style}
-			for _, word := range strings.Fields(selector) {
-				if strings.ContainsAny(word, "#:[>+~*") {
-					return nil, fmt.Errorf("the selector %q is not read", selector)
-				}
-				tag, rest, _ := strings.Cut(word, ".")
-				e := element{tag: tag}
-				if rest != "" {
-					e.classes = strings.Split(rest, ".")
-				}
-				r.chain = append(r.chain, e)
-				r.weight += 10 * len(e.classes)
-				if tag != "" {
-					r.weight++
-				}
-			}
-			rules = append(rules, r)
+		selectors, err := cascadia.ParseGroup(m[1])
+		if err != nil {
+			return fmt.Errorf("the selector %q: %w", m[1], err)
+		}
+		for _, sel := range selectors {
+			p.rules = append(p.rules, cssRule{sel, style})
 		}
 	}
-	slices.SortStableFunc(rules, func(a, b cssRule) int { return cmp.Compare(a.weight, b.weight) })
-	return rules, nil
-}
-
-// applies reports whether the rule is about the last of the open elements.
-func (r *cssRule) applies(open []element) bool {
-	is := func(want, e element) bool {
-		return (want.tag == "" || want.tag == e.tag) && !slices.ContainsFunc(want.classes, func(c string) bool { return !slices.Contains(e.classes, c) })
-	}
-	last, chain := len(open)-1, r.chain
-	if len(chain) == 0 || !is(chain[len(chain)-1], open[last]) {
-		return false
-	}
-	chain = chain[:len(chain)-1]
-	for i := last - 1; i >= 0 && len(chain) > 0; i-- {
-		if is(chain[len(chain)-1], open[i]) {
-			chain = chain[:len(chain)-1]
-		}
-	}
-	return len(chain) == 0
+	slices.SortStableFunc(p.rules, func(a, b cssRule) int {
+		x, y := a.selector.Specificity(), b.selector.Specificity()
+		return slices.Compare(x[:], y[:])
+	})
+	return nil
 }
