@@ -251,8 +251,8 @@ func testCells(t *testing.T, url string) {
 
 	// Some of a run: one workload, or what follows a trial.
 	var seqs []int
-	for x, err := range s.Of(ctx, "r0", "read", Full) {
-		if err != nil || x.Workload != "read" || len(x.Values) != 1 || x.Values[0].Name != "read" || len(x.Series) != 1 {
+	for x, err := range s.Parts(ctx, "r0", "read", Full).Measured() {
+		if err != nil || len(x.Values) != 1 || x.Values[0].Name != "read" {
 			t.Fatal(x, err)
 		}
 		seqs = append(seqs, x.Seq)

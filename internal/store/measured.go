@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -78,15 +79,7 @@ func readPairs(text []byte, f func(id int64, v float64) error) error {
 	return nil
 }
 
-// How the values of a histogram's bins are written. Each is exact: a histogram that fits none of the short forms
-// is written as it is.
-const (
-	binsRaw  = 0 // eight bytes each
-	binsNano = 1 // whole nanoseconds: the differences as varints
-	binsGrid = 2 // whole nanoseconds on fio's grid: the differences of their numbers there as varints
-)
-
-// grid is fio's (stat.c, plat_idx_to_val): the first 128 bins are a nanosecond each, and then 64 to a power of two,
+// grid has fio's bins (stat.c, plat_idx_to_val): the first 128 are a nanosecond each, and then 64 to a power of two,
 // each at its middle.
 var grid = sync.OnceValue(func() (g struct {
 	value  []float64 // in seconds, by number
@@ -105,31 +98,6 @@ var grid = sync.OnceValue(func() (g struct {
 	return g
 })
 
-// whole returns the numbers that stand for the values of bins in a short form; ok is false where that would not be
-// exact, or the values do not ascend.
-func whole(bins []iotax.Bin, form byte) (numbers []uint64, ok bool) {
-	g := grid()
-	numbers = make([]uint64, len(bins))
-	for i, b := range bins {
-		switch form {
-		case binsGrid:
-			if numbers[i], ok = g.number[b.Value]; !ok {
-				return nil, false
-			}
-		default:
-			n := math.Round(b.Value * 1e9)
-			if !(n >= 0 && n < 1<<53) || float64(uint64(n))*1e-9 != b.Value || math.Signbit(b.Value) {
-				return nil, false
-			}
-			numbers[i] = uint64(n)
-		}
-		if i > 0 && numbers[i] < numbers[i-1] {
-			return nil, false
-		}
-	}
-	return numbers, true
-}
-
 const histogramsVersion = 1
 
 // packHistograms never returns nil: no bytes are no histograms.
@@ -141,22 +109,22 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		form := byte(binsGrid)
-		numbers, ok := whole(h.Bins, form)
-		if !ok {
-			form = binsNano
-			if numbers, ok = whole(h.Bins, form); !ok {
-				form = binsRaw
+		// Of fio's bins, the step on the grid takes one byte and not eight.
+		numbers, onGrid, last := grid().number, byte(1), uint64(0)
+		for _, bin := range h.Bins {
+			n, ok := numbers[bin.Value]
+			if !ok || n < last || math.Signbit(bin.Value) {
+				onGrid = 0
 			}
+			last = n
 		}
-		b = append(b, form)
-		last := uint64(0)
-		for i, bin := range h.Bins {
-			if form == binsRaw {
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bin.Value))
+		b, last = append(b, onGrid), 0
+		for _, bin := range h.Bins {
+			if onGrid == 1 {
+				n := numbers[bin.Value]
+				b, last = binary.AppendUvarint(b, n-last), n
 			} else {
-				b = binary.AppendUvarint(b, numbers[i]-last)
-				last = numbers[i]
+				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(bin.Value))
 			}
 			b = binary.AppendUvarint(b, bin.Count)
 		}
@@ -213,14 +181,10 @@ func (r *reading) fail(err error) {
 	}
 }
 
-// text returns known where that is what stands there, so that a name is not made again for each trial.
-func (r *reading) text(known string) string {
+func (r *reading) text() string {
 	n := r.length(1)
 	word := r.b[:n]
 	r.b = r.b[n:]
-	if string(word) == known {
-		return known
-	}
 	return string(word)
 }
 
@@ -228,7 +192,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpackHistograms appends the histograms in b to into, whose spare capacity, that of the bins included, it uses.
+// unpackHistograms appends the histograms in b to into, whose spare capacity it uses, including that of the bins.
 func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, error) {
 	if len(b) == 0 {
 		return into, nil
@@ -236,45 +200,24 @@ func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, erro
 	if b[0] != histogramsVersion {
 		return nil, fmt.Errorf("histograms of form %d are not known; a newer iotax wrote them", b[0])
 	}
-	r := reading{b: b[1:]}
-	values := grid().value
+	r, values := reading{b: b[1:]}, grid().value
 	for len(r.b) > 0 {
-		if len(into) < cap(into) {
-			into = into[:len(into)+1]
-		} else {
-			into = append(into, iotax.Histogram{})
-		}
+		into = slices.Grow(into, 1)[:len(into)+1]
 		h := &into[len(into)-1]
-		h.Name, h.Unit = r.text(h.Name), r.text(h.Unit)
+		h.Name, h.Unit = r.text(), r.text()
 		n := r.length(2)
-		if len(r.b) == 0 {
-			return nil, errCut
-		}
-		form := r.b[0]
-		r.b = r.b[1:]
-		if cap(h.Bins) < n {
-			h.Bins = make([]iotax.Bin, 0, n)
-		}
-		h.Bins = h.Bins[:0]
-		last := uint64(0)
-		for range n {
-			var v float64
-			switch form {
-			case binsRaw:
-				v = r.float()
-			case binsGrid:
+		h.Bins = slices.Grow(h.Bins[:0], n)[:n]
+		onGrid, last := r.uvarint() == 1, uint64(0)
+		for i := range h.Bins {
+			if onGrid {
 				if last += r.uvarint(); last >= uint64(len(values)) {
-					r.fail(errors.New("a bin is beyond fio's grid"))
-					break
+					return nil, errors.New("a bin is beyond fio's grid")
 				}
-				v = values[last]
-			case binsNano:
-				last += r.uvarint()
-				v = float64(last) * 1e-9
-			default:
-				r.fail(fmt.Errorf("bins of form %d are not known", form))
+				h.Bins[i].Value = values[last]
+			} else {
+				h.Bins[i].Value = r.float()
 			}
-			h.Bins = append(h.Bins, iotax.Bin{Value: v, Count: r.uvarint()})
+			h.Bins[i].Count = r.uvarint()
 		}
 		if r.err != nil {
 			return nil, r.err
@@ -314,7 +257,7 @@ func (c *codec) unpackSeries(data []byte) ([]iotax.Series, error) {
 	r := reading{b: b[1:]}
 	var out []iotax.Series
 	for len(r.b) > 0 {
-		s := iotax.Series{Name: r.text(""), Unit: r.text("")}
+		s := iotax.Series{Name: r.text(), Unit: r.text()}
 		for _, to := range []*[]float64{&s.T, &s.V} {
 			xs := make([]float64, r.length(8))
 			for i := range xs {

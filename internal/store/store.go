@@ -617,24 +617,34 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 // Each iterates over the trials of a run in order of Seq, without their raw output, and holds few
 // of them in memory. Trials that are appended meanwhile are seen too. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
-	return s.each(ctx, ref, math.MinInt64, "", depth)
+	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }
 
 // After is Each for the trials whose Seq is greater than seq.
 func (s *Store) After(ctx context.Context, ref string, seq int, depth Depth) iter.Seq2[*iotax.Trial, error] {
-	return s.each(ctx, ref, int64(seq), "", depth)
+	return s.each(ctx, ref, depth.selection(int64(seq)))
 }
 
-// Of is Each for the trials of one workload.
-func (s *Store) Of(ctx context.Context, ref, workload string, depth Depth) iter.Seq2[*iotax.Trial, error] {
-	return s.each(ctx, ref, math.MinInt64, workload, depth)
+// A selection is which trials of a run are read, and what of them.
+type selection struct {
+	after      int64  // the Seq before the first
+	workload   string // "" is all
+	head       bool   // all but what was measured and the series
+	values     bool
+	histograms bool
+	series     bool
+	share      *shared // with head; see Parts.Trials
 }
 
-func (s *Store) each(ctx context.Context, ref string, last int64, workload string, depth Depth) iter.Seq2[*iotax.Trial, error] {
-	// Pages rather than one long query: a reader that stands still would keep SQLite from
-	// trimming its log, and PostgreSQL's driver has one open query a connection.
-	size := 256
-	if depth == Full {
+func (d Depth) selection(after int64) selection {
+	return selection{after: after, head: true, values: true, histograms: d == Full, series: d == Full}
+}
+
+func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*iotax.Trial, error] {
+	// It reads pages and not one long query: a slow reader would keep SQLite from
+	// trimming its log, and PostgreSQL's driver has one open query per connection.
+	size := 512
+	if sel.series {
 		size = 16
 	}
 	return func(yield func(*iotax.Trial, error) bool) {
@@ -643,12 +653,15 @@ func (s *Store) each(ctx context.Context, ref string, last int64, workload strin
 			id, err = s.resolve(ctx, tx, ref)
 			return err
 		})
-		last := last
+		sel := sel
+		var page []*iotax.Trial
 		for err == nil {
-			var page []*iotax.Trial
+			if sel.head { // the caller may keep these trials
+				page = nil
+			}
 			err = s.read(ctx, "read run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
 				return s.withMetrics(ctx, tx, func() (err error) {
-					page, err = s.page(ctx, tx, id, last, workload, size, depth)
+					page, err = s.page(ctx, tx, id, sel, size, page)
 					return err
 				})
 			})
@@ -663,65 +676,83 @@ func (s *Store) each(ctx context.Context, ref string, last int64, workload strin
 			if len(page) < size {
 				return
 			}
-			last = int64(page[len(page)-1].Seq)
+			sel.after = int64(page[len(page)-1].Seq)
 		}
 		yield(nil, err)
 	}
 }
 
-// page reads the trials that follow the one with Seq last; workload "" is any.
-func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, workload string, size int, depth Depth) ([]*iotax.Trial, error) {
-	var page []*iotax.Trial
-	byID := make(map[int64]*iotax.Trial, size)
-	histograms := "NULL"
-	if depth == Full {
-		histograms = "m.histograms"
+// page reads the first trials of a selection. It uses the memory of the values and histograms of spare.
+func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
+	columns, from := "t.id, t.seq", "trials t"
+	if sel.head {
+		columns += ", t.block, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold, t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded"
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT t.id, t.seq, t.block, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold,
-			t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded, m.vals, `+histograms+`
-		FROM trials t JOIN measured m ON m.trial = t.id
-		WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, run, last, size, workload)
+	if sel.values {
+		columns, from = columns+", m.vals", from+" JOIN measured m ON m.trial = t.id"
+	}
+	if sel.histograms {
+		columns += ", m.histograms"
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+`
+		WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, run, sel.after, size, sel.workload)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	page, byID := make([]*iotax.Trial, 0, size), make(map[int64]*iotax.Trial, size)
+	var id int64
+	var seed string
+	var start sql.NullString
+	var labels, facts, findings, vals, packed sql.RawBytes
 	for rows.Next() {
 		t := &iotax.Trial{Run: run}
-		var id int64
-		var seed string
-		var start sql.NullString
-		var texts [3]sql.RawBytes
-		var vals, packed sql.RawBytes
-		if err := rows.Scan(&id, &t.Seq, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold,
-			&start, &t.Took, &texts[0], &texts[1], &texts[2], &t.Err, &t.Discarded, &vals, &packed); err != nil {
+		if n := len(page); n < len(spare) {
+			t.Values, t.Histograms = spare[n].Values[:0], spare[n].Histograms[:0]
+		}
+		into := []any{&id, &t.Seq}
+		if sel.head {
+			into = append(into, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &labels, &facts, &findings, &t.Err, &t.Discarded)
+		}
+		if sel.values {
+			into = append(into, &vals)
+		}
+		if sel.histograms {
+			into = append(into, &packed)
+		}
+		if err := rows.Scan(into...); err != nil {
 			return nil, spot{run, t.Seq}.scanned(err)
 		}
 		at := spot{run, t.Seq}
-		if t.Seed, err = parseSeed(seed); err != nil {
-			return nil, at.damaged("seed", err)
-		}
-		if t.Start, err = parseTime(start); err != nil {
-			return nil, at.damaged("started", err)
-		}
-		for i, v := range []any{&t.Labels, &t.Facts, &t.Findings} {
-			if string(texts[i]) == "null" {
-				continue
+		if sel.head {
+			if t.Seed, err = parseSeed(seed); err != nil {
+				return nil, at.damaged("seed", err)
 			}
-			if err := at.unmarshal([]string{"labels", "facts", "findings"}[i], texts[i], v); err != nil {
+			if t.Start, err = parseTime(start); err != nil {
+				return nil, at.damaged("started", err)
+			}
+			if sel.share != nil {
+				err = sel.share.fill(t, at, facts, findings)
+			} else {
+				err = cmp.Or(at.unmarshal("labels", labels, &t.Labels), at.unmarshal("facts", facts, &t.Facts), at.unmarshal("findings", findings, &t.Findings))
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
-		if t.Values, err = s.readValues(vals, nil, nil); err != nil {
-			return nil, at.damaged("vals", err)
+		if sel.values {
+			if t.Values, err = s.readValues(vals, t.Values); err != nil {
+				return nil, at.damaged("vals", err)
+			}
 		}
-		if depth == Full {
-			if t.Histograms, err = unpackHistograms(packed, nil); err != nil {
+		if sel.histograms {
+			if t.Histograms, err = unpackHistograms(packed, t.Histograms); err != nil {
 				return nil, at.damaged("histograms", err)
 			}
 		}
 		page, byID[id] = append(page, t), t
 	}
-	if err := rows.Err(); err != nil || len(page) == 0 || depth != Full {
+	if err := rows.Err(); err != nil || len(page) == 0 || !sel.series {
 		return page, err
 	}
 	rows.Close()
@@ -731,33 +762,22 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, last int64, wo
 // errUnknownMetric says that another process added a metric since this one looked.
 var errUnknownMetric = errors.New("no metric has this id")
 
-// readValues appends the values in text to into. In ids, unless it is nil, it keeps the metrics of the values for the
-// next call: trials after each other have mostly the same, and where the memory of into is used again, only the
-// numbers are new.
-func (s *Store) readValues(text []byte, into []iotax.Value, ids *[]int64) ([]iotax.Value, error) {
-	if into == nil && len(text) > 2 {
-		into = make([]iotax.Value, 0, max(0, bytes.Count(text, []byte("["))-1))
+// readValues appends the values in text to values.
+func (s *Store) readValues(text []byte, values []iotax.Value) ([]iotax.Value, error) {
+	if values == nil {
+		values = make([]iotax.Value, 0, max(0, bytes.Count(text, []byte("["))-1))
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	err := readPairs(text, func(id int64, v float64) error {
-		n := len(into)
-		if ids != nil && n < len(*ids) && (*ids)[n] == id {
-			into = into[:n+1]
-			into[n].Value = v
-			return nil
-		}
 		m, ok := s.byID[id]
 		if !ok {
 			return fmt.Errorf("%w: %d", errUnknownMetric, id)
 		}
-		into = append(into, iotax.Value{Name: m.name, Value: v, Unit: m.unit, Better: m.better})
-		if ids != nil {
-			*ids = append((*ids)[:n], id)
-		}
+		values = append(values, iotax.Value{Name: m.name, Value: v, Unit: m.unit, Better: m.better})
 		return nil
 	})
-	return into, err
+	return values, err
 }
 
 // withMetrics runs f, which reads values, and once more after reading the metrics where it met one that this
