@@ -328,12 +328,6 @@ type Noise struct {
 	At   []*Target
 }
 
-// A Joiner is a Workload that can be done at several targets at the same moment (Target.Together).
-type Joiner interface {
-	// Joins says why it cannot in this case.
-	Joins() error
-}
-
 // Processes returns the processes of this host that serve the target, by label: those of its machine and
 // of what serves its place.
 func (t *Target) Processes() map[string][]int {
@@ -389,67 +383,55 @@ type Workload interface {
 	Run(ctx context.Context, t *Target, out *Trial) error
 	// Cleanup removes what Prepare made.
 	Cleanup(ctx context.Context, t *Target) error
+	// Caps returns what the workload can do beyond the methods above.
+	Caps() WorkloadCaps
 }
 
-// A Settler is a Workload that must do the same on every target (the same fio engine). Settle is
-// called once, after every target is open and before the first Check; what it chose, and what it
-// could not make equal, it tells as findings.
-type Settler interface {
-	Settle(ctx context.Context, targets []*Target) ([]Finding, error)
-}
+// WorkloadCaps is what a Workload can do beyond the minimum. A nil or zero field is something that it cannot do or does not
+// need. Calls come from the goroutine that calls the workload.
+type WorkloadCaps struct {
+	// Space returns how many bytes the workload puts at a place. Guest disks are made to fit.
+	Space func() int64
 
-// A Looker is a Workload that can tell from a machine alone, before any target is open, that it cannot
-// run there: what this host lacks is then said before a guest is booted for a minute.
-type Looker interface {
-	Look(ctx context.Context, m Machine) error
-}
+	// Files returns the files that the workload reads. A place that cannot be written is made with them in it. A workload that
+	// writes returns none.
+	Files func() []File
 
-// A Piloter is a Workload that must look at all its targets before the first trial, because what it
-// does depends on the slowest of them (an offered load that all can carry). Pilot is called once, after
-// every Prepare. It returns facts of the workload; a run that is resumed hands them back as known, and
-// then the same must be done as before, without another look.
-type Piloter interface {
-	Pilot(ctx context.Context, targets []*Target, known map[string]string) (map[string]string, error)
-}
+	// Look returns an error if the workload cannot run on m, before any target is open. The user then learns what this host
+	// lacks before a guest boots.
+	Look func(ctx context.Context, m Machine) error
 
-// A Completer is a Workload that does a piece of work to its end, however long that takes (a command, a
-// boot), in place of as much as it can in a window. Its trials have neither Ramp nor Length.
-type Completer interface {
-	Limit() time.Duration // how long one may take before it counts as hung
-}
+	// Settle makes the workload do the same on every target, as with one fio engine. It is called once, after every target is
+	// open and before the first Check. The findings report what it chose and what it could not make equal.
+	Settle func(ctx context.Context, targets []*Target) ([]Finding, error)
 
-// A Preparer is a Workload whose Prepare may take longer than what it writes explains: it runs commands of the user.
-type Preparer interface {
-	Preparation() time.Duration // how long its commands may take in all
+	// Preparation is how long the user's commands in Prepare may take in all, on top of the time to write Space bytes.
+	Preparation time.Duration
+
+	// Pilot chooses what depends on the slowest target, as a load that all of them can carry. It is called once, after every
+	// Prepare, and returns facts of the workload. A resumed run passes these facts as known; Pilot then chooses the same and
+	// does not measure again.
+	Pilot func(ctx context.Context, targets []*Target, known map[string]string) (map[string]string, error)
+
+	// Joins returns nil if the workload can run at several targets at the same moment (Target.Together), else the reason.
+	Joins func() error
+
+	// Limit is for a workload that does a piece of work to its end (a command, a boot) and does not fill a window: a trial that
+	// takes longer has hung. Its trials have neither Ramp nor Length.
+	Limit time.Duration
+
+	// ColdFiles returns files of this host that the workload reads besides those at the place. They too leave the page cache
+	// before a cold trial.
+	ColdFiles func(t *Target) []string
+
+	// Stage prepares a trial and Unstage ends it. Neither is observed or timed, and each may take StageTime. An error of Stage
+	// fails the trial; Unstage is called all the same, except after a cancel, where Cleanup removes what is left. Both are set
+	// or both are nil.
+	Stage, Unstage func(ctx context.Context, t *Target, out *Trial) error
 }
 
 // StageTime is how long Stage, and Unstage, may take.
 const StageTime = 10 * time.Minute
-
-// A Stager is a Workload that makes something ready before each trial, or takes it away after it, outside
-// of what is watched and timed. An error of Stage fails the trial, and Unstage is called all the same; after a
-// cancel it is left out, and Cleanup removes what there is.
-type Stager interface {
-	Stage(ctx context.Context, t *Target, out *Trial) error
-	Unstage(ctx context.Context, t *Target, out *Trial) error
-}
-
-// A ColdReader is a Workload that reads files of this host besides those at the place: they too leave the
-// page cache before a cold trial.
-type ColdReader interface {
-	ColdFiles(t *Target) []string
-}
-
-// A Sizer is a Workload that knows how many bytes it puts at a place; guest disks are made to fit.
-type Sizer interface {
-	Space() int64
-}
-
-// A Filler is a Workload that can name the files it reads, because a place that cannot be written (a
-// read-only file system) must be made with them in it. A workload that writes names none.
-type Filler interface {
-	Files() []File
-}
 
 // A File is a file of Size bytes, filled with data that does not compress; or a directory.
 type File struct {
@@ -481,7 +463,7 @@ type Trial struct {
 	Findings   []Finding         `json:"findings,omitempty"`
 	Raw        []byte            `json:"-"` // the tool's own output, kept whole
 	Err        string            `json:"err,omitempty"`
-	Discarded       string            `json:"discarded,omitempty"` // why the trial, and so its block, does not count
+	Discarded  string            `json:"discarded,omitempty"` // why the trial, and so its block, does not count
 }
 
 // JobFact is the fact of a trial that holds its work as a JSON object: the options of the job without those that have their

@@ -209,11 +209,11 @@ func testBytes(p *plan.Plan) (sum int64) {
 		if err != nil {
 			continue
 		}
-		s, ok := made.(iotax.Sizer)
-		if !ok {
+		space := made.Caps().Space
+		if space == nil {
 			continue
 		}
-		size := s.Space()
+		size := space()
 		for _, t := range p.Targets {
 			if f := (file{t.Name, size}); w.Done(t.Name) && !seen[f] {
 				seen[f] = true

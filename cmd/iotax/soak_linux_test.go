@@ -202,6 +202,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 type recorded []byte
 
 func (recorded) Metrics() []string                            { return []string{"read.iops"} }
+func (recorded) Caps() iotax.WorkloadCaps                     { return iotax.WorkloadCaps{} }
 func (recorded) Check(context.Context, *iotax.Target) error   { return nil }
 func (recorded) Prepare(context.Context, *iotax.Target) error { return nil }
 func (recorded) Cleanup(context.Context, *iotax.Target) error { return nil }

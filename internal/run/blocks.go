@@ -226,7 +226,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		if t.Err == "" {
 			ln.times[target.Name] = ln.times[target.Name].add(took)
 		}
-		if _, ok := ln.w.(iotax.Completer); !ok && t.Err == "" {
+		if ln.w.Caps().Limit == 0 && t.Err == "" {
 			e.extra[target.Name] = e.extra[target.Name].add(took - e.p.TrialTime(&ln.plan))
 		}
 		e.d.Progress(e.event(Finished, ln, t))
@@ -260,7 +260,7 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
 	t.Facts[iotax.JobFact] = ln.job
-	if _, ok := ln.w.(iotax.Completer); ok {
+	if ln.w.Caps().Limit > 0 {
 		t.Ramp, t.Length = 0, 0
 	}
 	e.seq++
@@ -438,7 +438,7 @@ func (e *engine) each(l *lane, target string) time.Duration {
 		return t.mean()
 	}
 	planned := e.p.TrialTime(&l.plan)
-	if _, ok := l.w.(iotax.Completer); ok {
+	if l.w.Caps().Limit > 0 {
 		return planned
 	}
 	if t := e.extra[target]; t.n > 0 {

@@ -26,8 +26,8 @@ type load struct {
 func (l *load) check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		err := errors.New("it can only be done at one target at a time")
-		if j, ok := l.w.(iotax.Joiner); ok {
-			err = j.Joins()
+		if joins := l.w.Caps().Joins; joins != nil {
+			err = joins()
 		}
 		if err != nil {
 			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Hint: "say at: with other targets, or do it by a fio job"}
@@ -37,10 +37,7 @@ func (l *load) check(ctx context.Context, t *iotax.Target) error {
 }
 
 func (l *load) ready(ctx context.Context, t *iotax.Target) error {
-	limit := readyTime + time.Duration(int64(max(1, len(t.Together)))*l.space/leastSpeed)*time.Second
-	if p, ok := l.w.(iotax.Preparer); ok {
-		limit += p.Preparation()
-	}
+	limit := readyTime + l.w.Caps().Preparation + time.Duration(int64(max(1, len(t.Together)))*l.space/leastSpeed)*time.Second
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
@@ -51,8 +48,8 @@ func (r *rig) look(ctx context.Context, keepGoing bool) error {
 		return nil
 	}
 	for _, l := range r.loads {
-		if w, ok := l.w.(iotax.Looker); ok {
-			if err := w.Look(ctx, r.d.Host); err != nil {
+		if look := l.w.Caps().Look; look != nil {
+			if err := look(ctx, r.d.Host); err != nil {
 				return err
 			}
 		}
@@ -72,11 +69,12 @@ func (r *rig) makeLoads() error {
 			return err
 		}
 		l := &load{plan: pw, w: w, job: iotax.JobText(job)}
-		if s, ok := w.(iotax.Sizer); ok {
-			l.space = s.Space()
+		can := w.Caps()
+		if can.Space != nil {
+			l.space = can.Space()
 		}
-		if f, ok := w.(iotax.Filler); ok {
-			l.files = f.Files()
+		if can.Files != nil {
+			l.files = can.Files()
 		}
 		for _, t := range r.p.Targets {
 			if pw.Done(t.Name) {
@@ -134,9 +132,9 @@ func (r *rig) worksAt(l *load, name string) bool {
 // prepareCells settles, checks and prepares every workload on every target.
 func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
-		if s, ok := l.w.(iotax.Settler); ok {
+		if settle := l.w.Caps().Settle; settle != nil {
 			err := within(ctx, readyTime, func(ctx context.Context) error {
-				found, err := s.Settle(ctx, r.involved(l))
+				found, err := settle(ctx, r.involved(l))
 				run.Findings = mergeFindings(run.Findings, found)
 				return err
 			})
@@ -228,14 +226,14 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 // stands: a block of it must not differ from the others.
 func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
-		p, ok := l.w.(iotax.Piloter)
-		if !ok || len(l.targets) == 0 {
+		pilot := l.w.Caps().Pilot
+		if pilot == nil || len(l.targets) == 0 {
 			continue
 		}
 		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
 		i := slices.IndexFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == l.plan.Name })
 		err := within(ctx, readyTime, func(ctx context.Context) (err error) {
-			run.Workloads[i].Facts, err = p.Pilot(ctx, l.targets, r.known[l.plan.Name])
+			run.Workloads[i].Facts, err = pilot(ctx, l.targets, r.known[l.plan.Name])
 			return err
 		})
 		if err != nil {

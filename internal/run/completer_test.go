@@ -21,8 +21,9 @@ type pieceWorkload struct {
 	hang bool
 }
 
-func (p *pieceWorkload) Limit() time.Duration               { return 50 * time.Millisecond }
-func (p *pieceWorkload) ColdFiles(t *iotax.Target) []string { return []string{"/kernel"} }
+func (p *pieceWorkload) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Limit: 50 * time.Millisecond, ColdFiles: func(*iotax.Target) []string { return []string{"/kernel"} }}
+}
 
 func (p *pieceWorkload) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	if p.hang {
@@ -134,7 +135,10 @@ type preparer struct {
 	left time.Duration
 }
 
-func (p *preparer) Preparation() time.Duration { return 5 * time.Hour }
+func (p *preparer) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Preparation: 5 * time.Hour}
+}
+
 func (p *preparer) Prepare(ctx context.Context, _ *iotax.Target) error {
 	until, _ := ctx.Deadline()
 	p.left = time.Until(until)

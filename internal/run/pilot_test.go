@@ -17,7 +17,9 @@ type pilotWorkload struct {
 	err error
 }
 
-func (p *pilotWorkload) Pilot(_ context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
+func (p *pilotWorkload) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{Pilot: p.pilot} }
+
+func (p *pilotWorkload) pilot(_ context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
 	p.w.say("pilot %s on %d, known %v", p.name, len(targets), known)
 	return map[string]string{"load.rate": "5"}, p.err
 }

@@ -79,7 +79,8 @@ type fakeWorkload struct {
 	name string
 }
 
-func (f *fakeWorkload) Metrics() []string { return []string{"read.iops"} }
+func (f *fakeWorkload) Metrics() []string        { return []string{"read.iops"} }
+func (f *fakeWorkload) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{} }
 func (f *fakeWorkload) Check(_ context.Context, t *iotax.Target) error {
 	f.w.say("check %s on %s", f.name, t.Name)
 	return f.w.checkErr[t.Name]

@@ -18,6 +18,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		t.Facts = map[string]string{}
 	}
 	t.Start = d.Now()
+	can := w.Caps()
 	err := func() (err error) {
 		if err := d.Sleep(ctx, time.Duration(m.Settle)); err != nil {
 			return err
@@ -25,20 +26,20 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		if err := prepare(ctx, d, target, m); err != nil {
 			return err
 		}
-		if s, ok := w.(iotax.Stager); ok {
+		if can.Stage != nil {
 			limit, cancel := context.WithTimeoutCause(ctx, iotax.StageTime, fmt.Errorf("no end within %s", phrase(iotax.StageTime)))
 			defer cancel()
 			defer func() {
 				if ctx.Err() == nil {
-					err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return s.Unstage(ctx, target, t) }))
+					err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return can.Unstage(ctx, target, t) }))
 				}
 			}()
-			if err := s.Stage(limit, target, t); err != nil {
+			if err := can.Stage(limit, target, t); err != nil {
 				return err
 			}
 		}
 		if t.Cold {
-			if err := evict(ctx, d, w, target, t); err != nil {
+			if err := evict(ctx, d, can.ColdFiles, target, t); err != nil {
 				return err
 			}
 		}
@@ -48,8 +49,8 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		}
 		limit := t.Ramp + t.Length + time.Duration(m.Overrun)
 		hung := fmt.Errorf("no end within %s, which is %s more than it was to take (measure: overrun)", phrase(limit), m.Overrun)
-		if c, ok := w.(iotax.Completer); ok {
-			limit = c.Limit()
+		if can.Limit > 0 {
+			limit = can.Limit
 			hung = fmt.Errorf("no end within %s", phrase(limit))
 		}
 		inner, cancel := context.WithTimeoutCause(ctx, limit, hung)
@@ -172,7 +173,7 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 // evict takes the test files out of the page cache of this host, which stands behind a guest's disk
 // and shares too; the cache of a machine elsewhere is the workload's to empty (fio invalidates its
 // file). Where it is not allowed the trial goes on, as a warm one, and says so.
-func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial) error {
+func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, target *iotax.Target, t *iotax.Trial) error {
 	var paths []string
 	places := []*iotax.Target{target}
 	if len(target.Together) > 0 {
@@ -183,8 +184,8 @@ func evict(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, 
 			paths = append(paths, p)
 		}
 	}
-	if r, ok := w.(iotax.ColdReader); ok {
-		paths = append(paths, r.ColdFiles(target)...)
+	if coldFiles != nil {
+		paths = append(paths, coldFiles(target)...)
 	}
 	var err error
 	for _, p := range paths {

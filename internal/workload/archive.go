@@ -83,20 +83,15 @@ type archive struct {
 	content *content
 }
 
-var (
-	_ iotax.Workload  = (*archive)(nil)
-	_ iotax.Completer = (*archive)(nil)
-	_ iotax.Stager    = (*archive)(nil)
-	_ iotax.Sizer     = (*archive)(nil)
-	_ iotax.Looker    = (*archive)(nil)
-)
-
 func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
 	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
 }
 
-func (a *archive) Metrics() []string    { return []string{"duration", "sync.duration"} }
-func (a *archive) Limit() time.Duration { return time.Duration(a.spec.Timeout) }
+func (a *archive) Metrics() []string { return []string{"duration", "sync.duration"} }
+
+func (a *archive) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
+}
 
 // Space is the archive and twice its files, each in blocks of 4 KiB.
 func (a *archive) Space() int64 {

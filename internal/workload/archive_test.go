@@ -177,7 +177,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := &iotax.Trial{Facts: map[string]string{}}
-		s := w.(iotax.Stager)
+		s := w.Caps()
 		if err := s.Stage(ctx, here, out); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestArchiveOfAFile(t *testing.T) {
 		s := newArchive().(*Archive)
 		s.File = file
 		w := made(t, "archive", s)
-		if err := w.(iotax.Looker).Look(ctxFor(t), host.Local()); err == nil || !strings.Contains(err.Error(), why) {
+		if err := w.Caps().Look(ctxFor(t), host.Local()); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

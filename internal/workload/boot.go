@@ -66,13 +66,6 @@ type boot struct {
 	root   *rootTree     // nil without one
 }
 
-var (
-	_ iotax.Workload   = (*boot)(nil)
-	_ iotax.Completer  = (*boot)(nil)
-	_ iotax.Stager     = (*boot)(nil)
-	_ iotax.ColdReader = (*boot)(nil)
-)
-
 func openBoot(w plan.Workload, s *Boot, e Env) (iotax.Workload, error) {
 	b := &boot{name: w.Name, spec: s}
 	if s.Root != "" {
@@ -92,7 +85,9 @@ func (b *boot) Metrics() []string {
 	return []string{"duration"}
 }
 
-func (b *boot) Limit() time.Duration { return time.Duration(b.spec.Timeout) }
+func (b *boot) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Space: b.Space, Files: b.Files, Limit: time.Duration(b.spec.Timeout), ColdFiles: b.ColdFiles, Stage: b.Stage, Unstage: b.Unstage}
+}
 
 // ColdFiles are those that the machine boots from.
 func (b *boot) ColdFiles(t *iotax.Target) []string {

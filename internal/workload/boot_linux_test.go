@@ -60,7 +60,7 @@ func TestBoot(t *testing.T) {
 		t.Errorf("a guest that has gone still serves: %v", tgt.Serving)
 	}
 	t.Log(out.Values)
-	if files := w.(iotax.ColdReader).ColdFiles(tgt); len(files) != 3 {
+	if files := w.Caps().ColdFiles(tgt); len(files) != 3 {
 		t.Errorf("it boots from %v", files)
 	}
 	if _, err := iotax.Output(ctx, g, "true"); err != nil {

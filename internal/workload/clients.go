@@ -26,9 +26,12 @@ import (
 // whatever they ask, as the user it runs as. So it never listens on a network: it has a socket in a
 // directory that its user alone may enter, and the way there from here is a command on the machine.
 
-// Joins says whether the job can be done at several targets at once.
+// Joins returns nil if the job can run at several targets at once.
 func (j *fioJob) Joins() error {
-	if j.share > 0 {
+	switch {
+	case j.spec.BySize:
+		return errors.New("its trials end by their size, each at a time of its own")
+	case j.share > 0:
 		return errors.New("an open loop is loaded as the slowest target alone can carry it")
 	}
 	return nil
@@ -49,7 +52,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	}
 	if t.Noise != nil {
 		work, ok := t.Noise.Work.(*fioJob)
-		if !ok || len(work.beside) > 0 {
+		if !ok || len(work.beside) > 0 || work.share > 0 || work.spec.BySize {
 			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
 		}
 		for _, m := range t.Noise.At {

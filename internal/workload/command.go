@@ -155,14 +155,6 @@ type command struct {
 	extracts  []extract
 }
 
-var (
-	_ iotax.Workload  = (*command)(nil)
-	_ iotax.Completer = (*command)(nil)
-	_ iotax.Stager    = (*command)(nil)
-	_ iotax.Preparer  = (*command)(nil)
-	_ iotax.Sizer     = (*command)(nil)
-)
-
 func openCommand(w plan.Workload, s *Command, e Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
@@ -188,8 +180,11 @@ func (c *command) Metrics() []string {
 	return out
 }
 
-func (c *command) Limit() time.Duration { return time.Duration(c.spec.Timeout) }
-func (c *command) Space() int64         { return int64(c.spec.Space) }
+func (c *command) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Space: func() int64 { return int64(c.spec.Space) }, Limit: c.limit(), Preparation: c.preparation(), Stage: c.Stage, Unstage: c.Unstage}
+}
+
+func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 
 // Check finds whether the program is there and the place fits its placeholders.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
@@ -299,7 +294,7 @@ func (c *command) environ() []string {
 }
 
 func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
-	err := within(ctx, c.Limit(), func(ctx context.Context) error { return c.hook(ctx, t, "set up", c.spec.Setup, 0) })
+	err := within(ctx, c.limit(), func(ctx context.Context) error { return c.hook(ctx, t, "set up", c.spec.Setup, 0) })
 	if err != nil {
 		return err
 	}
@@ -311,14 +306,14 @@ func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Preparation is the time of all that Prepare does, each part with the limit that it has there.
-func (c *command) Preparation() time.Duration {
+// preparation is the time of all that Prepare does, each part with the limit that it has there.
+func (c *command) preparation() time.Duration {
 	const most = 365 * 24 * time.Hour
-	one := c.Limit() + 2*iotax.StageTime
+	one := c.limit() + 2*iotax.StageTime
 	if time.Duration(c.spec.Warmup) > most/one {
 		return most
 	}
-	return c.Limit() + time.Duration(c.spec.Warmup)*one
+	return c.limit() + time.Duration(c.spec.Warmup)*one
 }
 
 // warm does what a trial does, under the limits of one, and forgets it.
@@ -332,7 +327,7 @@ func (c *command) warm(ctx context.Context, t *iotax.Target) (err error) {
 	if err := within(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Stage(ctx, t, &out) }); err != nil {
 		return err
 	}
-	return within(ctx, c.Limit(), func(ctx context.Context) error { return c.Run(ctx, t, &out) })
+	return within(ctx, c.limit(), func(ctx context.Context) error { return c.Run(ctx, t, &out) })
 }
 
 // within gives do a limit, which an error tells of.

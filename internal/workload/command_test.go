@@ -56,12 +56,12 @@ func again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, err
 	t.Helper()
 	ctx := ctxFor(t)
 	out := &iotax.Trial{Seed: 7, Facts: map[string]string{}}
-	if s, ok := w.(iotax.Stager); ok {
-		if err := s.Stage(ctx, tgt, out); err != nil {
+	if can := w.Caps(); can.Stage != nil {
+		if err := can.Stage(ctx, tgt, out); err != nil {
 			return out, err
 		}
 		defer func() {
-			if err := s.Unstage(ctx, tgt, out); err != nil {
+			if err := can.Unstage(ctx, tgt, out); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -169,11 +169,11 @@ func TestCommandWarmupTime(t *testing.T) {
 	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)
 	s.Warmup, s.Timeout = 3, plan.Duration(2*time.Second)
 	w := made(t, "command", s)
-	if got, want := w.(iotax.Preparer).Preparation(), 4*2*time.Second+6*iotax.StageTime; got != want {
+	if got, want := w.Caps().Preparation, 4*2*time.Second+6*iotax.StageTime; got != want {
 		t.Errorf("preparing may take %v, want %v", got, want)
 	}
 	s.Warmup = 1 << 60
-	if got := w.(iotax.Preparer).Preparation(); got < time.Hour {
+	if got := w.Caps().Preparation; got < time.Hour {
 		t.Errorf("preparing may take %v", got)
 	}
 	s.Warmup, s.Timeout, s.Conclude = 1, plan.Duration(100*time.Millisecond), "echo conclude >>concluded"

@@ -396,10 +396,7 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 			s.Value = standardSizes(s.Value)
 			j.settings = append(j.settings, s)
 		}
-		if j.share > 0 {
-			return offeredJob{j}, nil
-		}
-		return j.sized(), nil
+		return j, nil
 	}
 	if spec.source == nil {
 		parts, err := spec.Split(filepath.Dir(w.Pos.File))
@@ -423,27 +420,23 @@ func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
 		j.spec = &copied
 	}
 	j.take(j.spec.source)
-	return j.sized(), nil
+	return j, nil
 }
 
-// A sizedJob is a job that does a piece of work to its end: its size.
-type sizedJob struct{ *fioJob }
+// sizeTime is the limit of a trial by size: what the slowest place worth measuring needs. A flush for each of its smallest
+// blocks would take longer.
+const sizeTime = time.Hour
 
-// sized is the workload that j's spec asks for.
-func (j *fioJob) sized() iotax.Workload {
-	if j.spec.BySize {
-		return sizedJob{j}
+// Caps depend on what ends a trial: a window, an offered load or the size of the job.
+func (j *fioJob) Caps() iotax.WorkloadCaps {
+	can := iotax.WorkloadCaps{Space: j.Space, Files: j.Files, Look: j.Look, Settle: j.Settle, Joins: j.Joins}
+	switch {
+	case j.share > 0:
+		can.Pilot = j.Pilot
+	case j.spec.BySize:
+		can.Limit = sizeTime
 	}
-	return j
-}
-
-// Limit leaves a size the time that the slowest place worth measuring needs, and a flush for each of its smallest blocks
-// would not.
-func (j sizedJob) Limit() time.Duration { return time.Hour }
-
-// Joins refuses: what ends at unlike times is not done at the same moment.
-func (j sizedJob) Joins() error {
-	return errors.New("its trials end by their size, each at a time of its own")
+	return can
 }
 
 // take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.

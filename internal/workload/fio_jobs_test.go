@@ -371,8 +371,8 @@ func TestFioBySize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, ok := w.(iotax.Completer); !ok || c.Limit() < time.Minute {
-		t.Fatalf("%T does nothing to its end", w)
+	if limit := w.Caps().Limit; limit < time.Minute {
+		t.Fatalf("a trial by size may take %v", limit)
 	}
 	out, err := attempt(t, w, target(host.Local(), onDisk(t)))
 	if err != nil {
@@ -392,7 +392,7 @@ func TestFioBySize(t *testing.T) {
 	if c := out.Facts["command"]; strings.Contains(c, "time_based") || strings.Contains(c, "runtime") {
 		t.Error(c)
 	}
-	if err := w.(iotax.Joiner).Joins(); err == nil {
+	if err := w.Caps().Joins(); err == nil {
 		t.Error("it is done at several targets at the same moment")
 	}
 	bad := newFio().(*Fio)

@@ -760,7 +760,7 @@ var (
 // logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
 // trial would be larger than logLimit.
 func (l line) logStep() int {
-	seconds := cmp.Or(float64(l.runtime)/1000, sizedJob{}.Limit().Seconds())
+	seconds := cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds())
 	bytes := 0.0
 	for _, r := range l.job.all() {
 		const lineSize = 40 // at most

@@ -149,9 +149,9 @@ func (w *guestOnTop) Metrics() []string {
 // data is the size of the data disk: the file, and room for the file system around it.
 func (w *guestOnTop) data() int64 { return int64(w.spec.Size)*5/4 + 128<<20 }
 
-func (w *guestOnTop) Space() int64 { return int64(w.spec.Root) + w.data() }
-
-func (w *guestOnTop) Limit() time.Duration { return 5*time.Minute + 10*time.Duration(w.spec.Each) }
+func (w *guestOnTop) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Space: func() int64 { return int64(w.spec.Root) + w.data() }, Limit: 5*time.Minute + 10*time.Duration(w.spec.Each)}
+}
 
 func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {

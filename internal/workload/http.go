@@ -86,11 +86,6 @@ type httpLoad struct {
 	servers map[*iotax.Target]*server
 }
 
-var (
-	_ iotax.Workload = (*httpLoad)(nil)
-	_ iotax.Sizer    = (*httpLoad)(nil)
-)
-
 func openHTTP(w plan.Workload, s *HTTP, e Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
@@ -102,6 +97,8 @@ func (h *httpLoad) Metrics() []string {
 	}
 	return []string{"http.requests", "http.bandwidth"}
 }
+
+func (h *httpLoad) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{Space: h.Space} }
 
 func (h *httpLoad) Space() int64 {
 	if h.spec.URL != "" {

@@ -78,9 +78,10 @@ func (w *imagePath) Metrics() []string {
 	return []string{"import.duration", "first.duration", "second.duration"}
 }
 
-func (w *imagePath) Space() int64 { return int64(w.spec.Size) }
-
-func (w *imagePath) Limit() time.Duration { return 3 * longest(int64(w.spec.Size)) }
+func (w *imagePath) Caps() iotax.WorkloadCaps {
+	size := int64(w.spec.Size)
+	return iotax.WorkloadCaps{Space: func() int64 { return size }, Limit: 3 * longest(size)}
+}
 
 func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
 	var e *iotax.Error

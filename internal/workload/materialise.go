@@ -80,13 +80,12 @@ func (w *materialise) Metrics() []string {
 	return []string{"duration", "first.io", "steady.read.bandwidth"}
 }
 
-// Space is the size of the volume.
-func (w *materialise) Space() int64 { return int64(w.spec.Size) }
-
 // assumed is the size of an export that nobody told, for the time limit.
 const assumed = 4 << 30
 
-func (w *materialise) Limit() time.Duration { return 2 * longest(assumed) }
+func (w *materialise) Caps() iotax.WorkloadCaps {
+	return iotax.WorkloadCaps{Space: func() int64 { return int64(w.spec.Size) }, Limit: 2 * longest(assumed)}
+}
 
 func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
 	text := err.Error()

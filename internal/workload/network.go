@@ -42,6 +42,8 @@ type stream struct {
 	spec Network
 }
 
+func (s *stream) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{} }
+
 func (s *stream) Metrics() []string { return []string{"bandwidth", "rtt.mean", "retransmits"} }
 
 // Check finds iperf3.

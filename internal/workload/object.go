@@ -79,9 +79,10 @@ func (o *objects) Metrics() []string {
 // Space is what the store must hold.
 func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
 
-// Limit allows each request its time, as far as that is sensible: a store that hangs hangs in every request.
-func (o *objects) Limit() time.Duration {
-	return min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
+// Caps allow each request its time, up to half an hour: a store that hangs hangs in every request.
+func (o *objects) Caps() iotax.WorkloadCaps {
+	limit := min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
+	return iotax.WorkloadCaps{Space: o.Space, Limit: limit}
 }
 
 // A store is how a target's bucket is reached, with the keys.

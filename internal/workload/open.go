@@ -94,12 +94,9 @@ func (f *Fio) checkLoad() error {
 	return nil
 }
 
-// An offeredJob is a job in an open loop.
-type offeredJob struct{ *fioJob }
-
 // Pilot learns how much each target can do and gives all of them the same offered load, a share of what
 // the slowest can. Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s).
-func (j offeredJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
+func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	rate, jobs := int64(0), 0
 	if v, err := strconv.ParseInt(known["load.rate"], 10, 64); err == nil && v > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // openLoop makes an open loop from options, as open does a closed one.
-func openLoop(t *testing.T, load string, options ...string) (offeredJob, error) {
+func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	t.Helper()
 	spec := &Fio{Load: load}
 	for i := 0; i < len(options); i += 2 {
@@ -22,13 +22,13 @@ func openLoop(t *testing.T, load string, options ...string) (offeredJob, error) 
 		}
 	}
 	if err := spec.Validate(); err != nil {
-		return offeredJob{}, err
+		return nil, err
 	}
 	w, err := New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.(offeredJob), nil
+	return w.(*fioJob), nil
 }
 
 func TestLoad(t *testing.T) {

@@ -400,7 +400,7 @@ func TestScale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.(iotax.Sizer).Space(); got != c.total {
+		if got := w.Caps().Space(); got != c.total {
 			t.Errorf("%s by %v: %d bytes, want %d", c.command, c.by, got, c.total)
 		}
 	}
@@ -439,16 +439,7 @@ func TestScaledSuites(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var j *fioJob
-				switch o := opened.(type) {
-				case *fioJob:
-					j = o
-				case sizedJob:
-					j = o.fioJob
-				case offeredJob:
-					j = o.fioJob
-				}
-				r, err := j.resolve(hostVars())
+				r, err := opened.(*fioJob).resolve(hostVars())
 				if err != nil {
 					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
 					continue
