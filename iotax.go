@@ -316,9 +316,9 @@ type Target struct {
 	Together []*Target
 	Noise    *Noise
 
-	// Serving are what serves the place besides the machine: the servers of its volume, and of those
-	// that it stands on.
-	Serving []Accountant
+	// Serving returns, each, the processes that serve the place besides the machine's own: those of its volume and of the
+	// volumes below (VolumeCaps.Processes).
+	Serving []func() map[string][]int
 }
 
 // Noise is work that is done beside the measured work, to disturb it.
@@ -332,16 +332,14 @@ type Noise struct {
 // of what serves its place.
 func (t *Target) Processes() map[string][]int {
 	all := map[string][]int{}
-	add := func(a Accountant) {
-		for label, pids := range a.Processes() {
+	serving := t.Serving
+	if a, ok := t.Machine.(Accountant); ok {
+		serving = append([]func() map[string][]int{a.Processes}, serving...)
+	}
+	for _, processes := range serving {
+		for label, pids := range processes() {
 			all[label] = append(all[label], pids...)
 		}
-	}
-	if a, ok := t.Machine.(Accountant); ok {
-		add(a)
-	}
-	for _, a := range t.Serving {
-		add(a)
 	}
 	for _, o := range t.Together {
 		for label, pids := range o.Processes() {
@@ -356,14 +354,27 @@ func (t *Target) Processes() map[string][]int {
 }
 
 // A Volume makes a place, and undoes it. Its life is: made by volume.Prepare on the machine that
-// serves it, Devices read before the using machine starts, Attach once that machine runs, Detach
+// serves it, Caps read before the using machine starts, Attach once that machine runs, Detach
 // while it still runs, Close when it is gone. Every method is called at most once and from one
 // goroutine; Detach and Close also after a failure half way, and must then undo what was done.
 type Volume interface {
-	Devices() []Device // what the guest must be started with; nil for most
+	Caps() VolumeCaps
 	Attach(ctx context.Context, m Machine) (Place, error)
 	Detach(ctx context.Context) error
 	Close(ctx context.Context) error
+}
+
+// VolumeCaps is what a Volume needs or can do beyond attaching. A nil field is nothing.
+type VolumeCaps struct {
+	// Devices are what the guest must be started with.
+	Devices []Device
+
+	// Processes returns the processes of this host that serve the volume (an NFS server): a label and the process ids behind it,
+	// children included. Their CPU time and memory are its cost.
+	Processes func() map[string][]int
+
+	// Findings returns what the volume noticed during its calls so far.
+	Findings func() []Finding
 }
 
 // A Workload is what is done at a place.

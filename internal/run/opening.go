@@ -51,8 +51,11 @@ func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]
 // tell adds what the volumes noticed to what is known of their targets.
 func (r *rig) tell() {
 	for name, v := range r.volumes {
-		if f, ok := v.vol.(volume.Finder); ok {
-			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, f.Findings())
+		if v.vol == nil {
+			continue
+		}
+		if findings := v.vol.Caps().Findings; findings != nil {
+			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, findings())
 		}
 	}
 }
@@ -285,10 +288,12 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 }
 
 // serving lists what serves t's place: its volume, and those that it stands on.
-func (r *rig) serving(t plan.Target) (all []iotax.Accountant) {
+func (r *rig) serving(t plan.Target) (all []func() map[string][]int) {
 	for range r.p.Targets { // a circle was refused when it was attached
-		if a, ok := r.rigOf(t.On).volumes[t.Name].vol.(iotax.Accountant); ok {
-			all = append(all, a)
+		if vol := r.rigOf(t.On).volumes[t.Name].vol; vol != nil {
+			if processes := vol.Caps().Processes; processes != nil {
+				all = append(all, processes)
+			}
 		}
 		ref, ok := t.Spec.(plan.Referrer)
 		if !ok {
@@ -341,7 +346,7 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 		if err != nil {
 			continue // it fails alone, when its own turn comes
 		}
-		devices = append(devices, vol.Devices()...)
+		devices = append(devices, vol.Caps().Devices...)
 	}
 	r.d.Progress(Event{Kind: Opening, Text: "machine " + name})
 	m, err := r.d.Open(ctx, pm, devices)

@@ -60,7 +60,9 @@ type fakeVolume struct {
 	kind string
 }
 
-func (v *fakeVolume) Devices() []iotax.Device { return []iotax.Device{{ID: v.id}} }
+func (v *fakeVolume) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: v.id}}}
+}
 func (v *fakeVolume) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
 	v.w.say("attach %s on %s", v.id, m)
 	return iotax.Place{Kind: iotax.PlaceDir, Path: "/" + v.id, Backing: "/" + v.id, Durability: iotax.Durable}, v.w.attachErr[v.id]

@@ -75,8 +75,8 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 	return m, nil
 }
 
-func (m *mount) Devices() []iotax.Device {
-	return []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}
+func (m *mount) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}}
 }
 
 // Attach makes a directory on what the container was started with.

@@ -155,7 +155,9 @@ type bucket struct {
 	undo   undo
 }
 
-func (b *bucket) Devices() []iotax.Device { return nil }
+func (b *bucket) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Processes: b.Processes, Findings: b.Findings}
+}
 
 // ownBucket is the bucket of a store of the run's own.
 const ownBucket = "iotax"

@@ -80,8 +80,8 @@ type claim struct {
 	attached undo
 }
 
-func (c *claim) Devices() []iotax.Device {
-	return []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}
+func (c *claim) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}}
 }
 
 // Attach makes a directory on the file system that the pod was started with, or looks at the raw device. A

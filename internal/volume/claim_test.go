@@ -3,8 +3,6 @@ package volume
 import (
 	"strings"
 	"testing"
-
-	"iotax"
 )
 
 func TestClaimSpec(t *testing.T) {
@@ -33,7 +31,7 @@ func TestClaimSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := v.(interface{ Devices() []iotax.Device }).Devices(); len(d) != 1 || d[0].Claim.NFS != "nas:/srv" || d[0].Claim.Device != "" {
+	if d := v.Caps().Devices; len(d) != 1 || d[0].Claim.NFS != "nas:/srv" || d[0].Claim.Device != "" {
 		t.Errorf("%+v", d)
 	}
 }

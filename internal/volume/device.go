@@ -84,7 +84,7 @@ func letGo(path string) error {
 	return err
 }
 
-func (d *device) Devices() []iotax.Device { return nil }
+func (d *device) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
 // Attach checks the device and changes nothing on it.
 func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {

@@ -98,7 +98,7 @@ type dir struct {
 	empty   bool // iotax puts nothing there, so no space is kept in reserve
 }
 
-func (d *dir) Devices() []iotax.Device { return nil }
+func (d *dir) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
 // marker is a file in every directory that iotax makes. It holds a word that only the maker knows, and
 // the label of the run; nothing is removed without it.

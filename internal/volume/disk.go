@@ -280,11 +280,11 @@ func (d *disk) tryDirect(ctx context.Context) error {
 	return nil
 }
 
-func (d *disk) Devices() []iotax.Device {
-	return []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
+func (d *disk) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Findings: d.Findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 		ReadOnly: sealed[d.spec.Filesystem].tool != "",
-	}}}
+	}}}}
 }
 
 // findDisk prints the name and the size in sectors of the disk whose serial is $1. The serial of

@@ -116,11 +116,11 @@ func TestNBD(t *testing.T) {
 			if err != nil || c.name != "qcow2" && (st.Size() != 8<<20 || blocks(st) < 8<<20) {
 				t.Errorf("image %v: %v", st, err)
 			}
-			pids := v.(iotax.Accountant).Processes()[nbdProgram(c.change)]
+			pids := v.Caps().Processes()[nbdProgram(c.change)]
 			if len(pids) != 1 {
-				t.Fatalf("processes %v", v.(iotax.Accountant).Processes())
+				t.Fatalf("processes %v", v.Caps().Processes())
 			}
-			if f := v.(Finder).Findings(); len(f) > 0 {
+			if f := v.Caps().Findings(); len(f) > 0 {
 				t.Errorf("findings of an export that serves: %v", f)
 			}
 			if err := v.Detach(t.Context()); err != nil {
@@ -132,7 +132,7 @@ func TestNBD(t *testing.T) {
 			if _, err := os.Stat(p.Backing); !os.IsNotExist(err) {
 				t.Errorf("%s: %v", p.Backing, err)
 			}
-			if f := v.(Finder).Findings(); len(f) > 0 {
+			if f := v.Caps().Findings(); len(f) > 0 {
 				t.Errorf("findings of an export that was ended: %v", f)
 			}
 		})
@@ -141,14 +141,14 @@ func TestNBD(t *testing.T) {
 	// The export is killed: fio says so, the volume does too, and taking down what is left works.
 	t.Run("an export that dies", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
-		if err := syscall.Kill(v.(iotax.Accountant).Processes()["qemu-nbd"][0], syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(v.Caps().Processes()["qemu-nbd"][0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		<-v.(*nbd).server.done
 		if out, err := fioNBD(t, near, p.Path); err == nil {
 			t.Errorf("fio works without an export: %s", out)
 		}
-		f := v.(Finder).Findings()
+		f := v.Caps().Findings()
 		if len(f) != 1 || f[0].Rule != "server-died" || f[0].Severity != iotax.Invalid || !strings.Contains(f[0].Evidence, "node01") {
 			t.Errorf("findings %v", f)
 		}
@@ -156,7 +156,7 @@ func TestNBD(t *testing.T) {
 	// Under I/O it is no other: fio ends with an error at once, and does not wait for the answers.
 	t.Run("an export that dies under I/O", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
-		pid := v.(iotax.Accountant).Processes()["qemu-nbd"][0]
+		pid := v.Caps().Processes()["qemu-nbd"][0]
 		if out, err := fioNBD(t, near, p.Path); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -187,7 +187,7 @@ func TestNBD(t *testing.T) {
 			t.Error("fio waits for an export that is gone")
 		}
 		<-v.(*nbd).server.done
-		if f := v.(Finder).Findings(); len(f) != 1 || f[0].Rule != "server-died" || f[0].Severity != iotax.Invalid {
+		if f := v.Caps().Findings(); len(f) != 1 || f[0].Rule != "server-died" || f[0].Severity != iotax.Invalid {
 			t.Errorf("findings %v", f)
 		}
 		image := p.Backing
@@ -305,17 +305,17 @@ func TestNetworkVolume(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "bits_per_second") {
 		t.Errorf("%v: %s", err, out)
 	}
-	pid := v.(iotax.Accountant).Processes()["iperf3"]
+	pid := v.Caps().Processes()["iperf3"]
 	if len(pid) != 1 {
 		t.Fatal(pid)
 	}
 	if err := syscall.Kill(pid[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); len(v.(Finder).Findings()) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); len(v.Caps().Findings()) == 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if f := v.(Finder).Findings(); len(f) != 1 {
+	if f := v.Caps().Findings(); len(f) != 1 {
 		t.Errorf("findings %v", f)
 	}
 }
@@ -330,7 +330,7 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 		if _, err := v.Attach(t.Context(), here); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println("pid", v.(iotax.Accountant).Processes()["qemu-nbd"][0])
+		fmt.Println("pid", v.Caps().Processes()["qemu-nbd"][0])
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	c := exec.Command(os.Args[0], "-test.run=^TestServersDoNotOutliveTheRunner$")
@@ -397,7 +397,7 @@ func TestReplicatedStore(t *testing.T) {
 	if n := copies("kept-by-all-of-them"); n != 3 {
 		t.Errorf("a write is on %d machines", n)
 	}
-	if f := v.(Finder).Findings(); len(f) > 0 {
+	if f := v.Caps().Findings(); len(f) > 0 {
 		t.Errorf("findings %v", f)
 	}
 	// Two copies of each byte leave the store's node, whose link carries 125 MB/s.
@@ -411,7 +411,7 @@ func TestReplicatedStore(t *testing.T) {
 	if took := time.Since(begun).Seconds(); took < 2*large/125e6*.9 {
 		t.Errorf("%d bytes took %v s: the copies are not written along", large, took)
 	}
-	exports := v.(iotax.Accountant).Processes()["qemu-nbd"]
+	exports := v.Caps().Processes()["qemu-nbd"]
 	if len(exports) != 3 {
 		t.Fatalf("the copies are exported by %v", exports)
 	}
@@ -421,10 +421,10 @@ func TestReplicatedStore(t *testing.T) {
 	if n := copies("kept-by-most-of-them"); n != 2 {
 		t.Errorf("after a death a write is on %d machines", n)
 	}
-	for end := time.Now().Add(10 * time.Second); len(v.(Finder).Findings()) == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); len(v.Caps().Findings()) == 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if f := v.(Finder).Findings(); len(f) != 1 || !strings.Contains(f[0].Evidence, "a copy of the store on node03") {
+	if f := v.Caps().Findings(); len(f) != 1 || !strings.Contains(f[0].Evidence, "a copy of the store on node03") {
 		t.Errorf("findings %v", f)
 	}
 	if err := down(); err != nil {

@@ -121,7 +121,7 @@ func TestGuest(t *testing.T) {
 			}
 		}()
 		volumes = append(volumes, v)
-		devices = append(devices, v.Devices()...)
+		devices = append(devices, v.Caps().Devices...)
 	}
 	m := bootGuest(t, devices)
 	for i, c := range cases {
@@ -147,7 +147,7 @@ func TestGuest(t *testing.T) {
 			if err := volumes[i].Detach(t.Context()); err != nil {
 				t.Errorf("Detach: %v", err)
 			}
-			if f := volumes[i].(Finder).Findings(); len(f) > 0 {
+			if f := volumes[i].Caps().Findings(); len(f) > 0 {
 				t.Errorf("findings %v", f)
 			}
 			out, err := iotax.Output(t.Context(), m, "sh", "-c", "cat /proc/mounts; ls -d /mnt/*")

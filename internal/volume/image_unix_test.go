@@ -38,7 +38,7 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := v.Devices()[0].Disk.Path
+			path := v.Caps().Devices[0].Disk.Path
 			st, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)

@@ -50,7 +50,9 @@ func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error
 	return &memory{spec: *s, env: e}, nil
 }
 
-func (v *memory) Devices() []iotax.Device { return nil }
+func (v *memory) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Findings: v.Findings}
+}
 
 // Attach mounts it. What does not fit into the memory that is free would be paid by others, or end the
 // machine: a ramfs is never swapped, and a guest has no swap.

@@ -121,7 +121,9 @@ type nbd struct {
 	undo   undo
 }
 
-func (n *nbd) Devices() []iotax.Device { return nil }
+func (n *nbd) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+}
 
 // defaultExport is the size of an export for workloads that do not say what they need.
 const defaultExport = 1 << 30

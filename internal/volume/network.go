@@ -58,7 +58,9 @@ type network struct {
 	undo   undo
 }
 
-func (n *network) Devices() []iotax.Device { return nil }
+func (n *network) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+}
 
 // Attach starts the server.
 func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {

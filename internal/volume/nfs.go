@@ -278,7 +278,9 @@ func (n *nfs) refused(ctx context.Context, dir string, err error) error {
 	return err
 }
 
-func (n *nfs) Devices() []iotax.Device { return nil }
+func (n *nfs) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+}
 
 // Attach mounts the export on m.
 func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
@@ -342,5 +344,4 @@ func (n *nfs) Close(ctx context.Context) error  { return n.made.run(ctx) }
 // Findings tells what was noticed while the mount was in use.
 func (n *nfs) Findings() []iotax.Finding { return n.found }
 
-// Processes is what an iotax.Accountant tells.
 func (n *nfs) Processes() map[string][]int { return n.server.Processes() }

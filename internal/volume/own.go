@@ -17,7 +17,7 @@ func prepareOwn(context.Context, *OwnSpec, Env) (iotax.Volume, error) {
 	return own{}, nil
 }
 
-func (own) Devices() []iotax.Device { return nil }
+func (own) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
 // Attach refuses machines on which a directory of iotax's own can be made: nothing would keep a workload
 // from writing anywhere there.

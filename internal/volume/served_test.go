@@ -44,7 +44,7 @@ func TestServed(t *testing.T) {
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
 	of := hostDir(t)
 	disks := sealedDisks(t)
-	m := bootGuest(t, append(disks[0].Devices(), disks[1].Devices()...))
+	m := bootGuest(t, append(disks[0].Caps().Devices, disks[1].Caps().Devices...))
 	for _, d := range disks {
 		t.Run(d.(*disk).spec.Filesystem, func(t *testing.T) { readSealed(t, m, d) })
 	}
@@ -107,9 +107,9 @@ func TestServed(t *testing.T) {
 			if !strings.Contains(p.Facts["filesystem.options"], c.option) {
 				t.Errorf("mounted with %s, without %s", p.Facts["filesystem.options"], c.option)
 			}
-			pids := v.(iotax.Accountant).Processes()[c.server]
+			pids := v.Caps().Processes()[c.server]
 			if len(pids) != 1 {
-				t.Fatalf("served by %v", v.(iotax.Accountant).Processes())
+				t.Fatalf("served by %v", v.Caps().Processes())
 			}
 			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pids[0])); strings.TrimSpace(string(name)) != c.server {
 				t.Errorf("process %d is %s", pids[0], name)
@@ -251,7 +251,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 		t.Fatal(err)
 	}
 	var pid int
-	for _, pids := range v.(iotax.Accountant).Processes() {
+	for _, pids := range v.Caps().Processes() {
 		pid = pids[0]
 	}
 	checkIO(t, m, p)
@@ -274,7 +274,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 		t.Errorf("fio on a dead server: %v\n%s", err, out)
 	}
 	t.Logf("fio: %v", err)
-	if all := v.(iotax.Accountant).Processes(); len(all) > 0 {
+	if all := v.Caps().Processes(); len(all) > 0 {
 		t.Errorf("a dead server is accounted for: %v", all)
 	}
 	begun = time.Now()

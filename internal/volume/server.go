@@ -128,7 +128,6 @@ func (s *server) stop(ctx context.Context) error {
 	}
 }
 
-// Processes is what an iotax.Accountant tells.
 func (s *server) Processes() map[string][]int {
 	if s == nil || s.pid == 0 || !iotax.IsLocal(s.host) || !s.alive() {
 		return nil

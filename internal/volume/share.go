@@ -128,7 +128,7 @@ func hasDAX(ctx context.Context, e Env) error {
 	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Hint: "use a QEMU that has it, or leave dax: out"}
 }
 
-func (s *share) Devices() []iotax.Device {
+func (s *share) Caps() iotax.VolumeCaps {
 	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
 	if s.spec.Type == "virtiofs" {
 		d.Cache = s.spec.Cache
@@ -136,7 +136,7 @@ func (s *share) Devices() []iotax.Device {
 	if s.spec.DAX {
 		d.Window = window
 	}
-	return []iotax.Device{{ID: s.tag, Share: d}}
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.Findings}
 }
 
 // options are what the guest's mount is given.

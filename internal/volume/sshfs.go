@@ -86,7 +86,9 @@ func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-func (s *sshfs) Devices() []iotax.Device { return nil }
+func (s *sshfs) Caps() iotax.VolumeCaps {
+	return iotax.VolumeCaps{Processes: s.Processes, Findings: s.Findings}
+}
 
 // mountSSHFS mounts :$1 at $2 with the options $3 and serves it until it is unmounted.
 const mountSSHFS = `
@@ -212,5 +214,4 @@ func (s *sshfs) Close(ctx context.Context) error  { return s.made.run(ctx) }
 // Findings tells what was noticed while the mount was in use.
 func (s *sshfs) Findings() []iotax.Finding { return s.found }
 
-// Processes is what an iotax.Accountant tells.
 func (s *sshfs) Processes() map[string][]int { return s.server.Processes() }

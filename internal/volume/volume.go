@@ -83,11 +83,6 @@ type Env struct {
 	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
 }
 
-// A Finder is a volume that noticed something worth telling, after any of its calls.
-type Finder interface {
-	Findings() []iotax.Finding
-}
-
 // A Remainer is the spec of a place that was there before the run and can be asked what died runs have left in it. Remains is that
 // place; ok is false where it goes with the run.
 type Remainer interface {
