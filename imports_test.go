@@ -45,7 +45,7 @@ var floors = map[string]string{
 	"lab":                "iotax leftover",
 	"machine":            "iotax agent plan leftover machine/kind machine/host machine/ssh machine/vm machine/container machine/pod machine/node machine/tool machine/fake",
 	"machine/kind":       "iotax plan",
-	"machine/host":       "iotax secret machine/kind machine/shell machine/internal/proc",
+	"machine/host":       "iotax plan secret machine/kind machine/shell machine/internal/proc",
 	"machine/shell":      "iotax secret machine/internal/proc",
 	"agent":              "iotax",
 	"machine/agent":      "iotax agent machine/sshx machine/internal/proc",

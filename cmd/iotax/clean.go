@@ -238,7 +238,7 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 		named := p.Directories()
 		stays := map[string]bool{}
 		for _, m := range p.Machines {
-			stays[m.Name] = m.Stays()
+			stays[m.Name] = m.Traits().Stays
 		}
 		for machine, dirs := range named {
 			if stays[machine] {
@@ -327,7 +327,7 @@ func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
 			continue
 		}
 		for _, t := range p.Targets {
-			s, ok := t.Spec.(volume.Remainer)
+			s, ok := t.Spec.(*volume.BucketSpec)
 			if !ok {
 				continue
 			}
@@ -419,12 +419,12 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 			continue
 		}
 		for _, m := range p.Machines {
-			if m.Stays() || m.Kind == pod.Kind.Name {
+			if m.Traits().Stays || m.Kind == pod.Kind.Name {
 				add(m.Name + " (" + m.Kind + ")")
 			}
 		}
 		for _, t := range p.Targets {
-			if s, ok := t.Spec.(volume.Remainer); ok {
+			if s, ok := t.Spec.(*volume.BucketSpec); ok {
 				if place, there, err := s.Remains(); err == nil && there {
 					add(workload.BucketOf(place))
 				}

@@ -37,9 +37,7 @@ func (pf *planFlags) contain(p *plan.Plan) error {
 	contained := false
 	for _, t := range p.Targets {
 		done = append(done, t.Name)
-		_, gathered := t.Spec.(plan.Gatherer)
-		_, enclosed := t.Spec.(plan.Encloser)
-		if t.On == plan.Host || gathered || enclosed {
+		if can := t.Traits(); t.On == plan.Host || can.Gather != nil || can.Encloses {
 			targets = append(targets, t)
 			continue
 		}

@@ -381,7 +381,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 // imaged are the kinds of machines that boot an image.
 func imaged() (names []string) {
 	for _, k := range machine.Kinds() {
-		if _, ok := k.New().(plan.Imaged); ok {
+		if k.New().Traits().SetImage != nil {
 			names = append(names, k.Name)
 		}
 	}
@@ -395,13 +395,13 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	}
 	booted := false
 	for _, m := range p.Machines {
-		s, ok := m.Spec.(plan.Imaged)
-		if !ok {
+		set := m.Traits().SetImage
+		if set == nil {
 			continue
 		}
-		s.SetImage(pf.image)
+		set(pf.image)
 		booted = true
-		if err := m.Spec.(plan.Validator).Validate(); err != nil {
+		if err := m.Spec.Validate(); err != nil {
 			return fmt.Errorf("--image: machine %s: %w", m.Name, err)
 		}
 	}
@@ -421,8 +421,8 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 		return nil
 	}
 	for _, w := range p.Workloads {
-		if s, ok := w.Spec.(plan.Scaler); ok {
-			s.Scale(pf.scale)
+		if scale := w.Traits().Scale; scale != nil {
+			scale(pf.scale)
 			if err := stillValid(w); err != nil {
 				return fmt.Errorf("--scale %g: %w", pf.scale, err)
 			}
@@ -450,8 +450,8 @@ func resize(p *plan.Plan, size string) error {
 		return fmt.Errorf("--size: %w", err)
 	}
 	for _, w := range p.Workloads {
-		if o, ok := w.Spec.(plan.Optioner); ok {
-			if err := o.SetOption("size", size); err != nil {
+		if o := w.Traits().Options; o != nil {
+			if err := o.Set("size", size); err != nil {
 				return fmt.Errorf("--size: %w", err)
 			}
 			if err := stillValid(w); err != nil {
@@ -464,11 +464,7 @@ func resize(p *plan.Plan, size string) error {
 
 // stillValid checks the spec of a workload that a flag has changed.
 func stillValid(w plan.Workload) error {
-	v, ok := w.Spec.(plan.Validator)
-	if !ok {
-		return nil
-	}
-	err := v.Validate()
+	err := w.Spec.Validate()
 	var fe *plan.FieldError
 	if errors.As(err, &fe) {
 		return &iotax.Error{Op: "change", On: w.Name, Err: fmt.Errorf("%s: %s", fe.Field, fe.Msg), Hint: fe.Hint}

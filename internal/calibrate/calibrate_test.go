@@ -221,9 +221,9 @@ func TestCache(t *testing.T) {
 }
 
 func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
-	k := plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() any { return &struct{}{} }}},
-		Volumes:   []plan.Kind{{Name: "dir", New: func() any { return &dir{} }}, {Name: "disk", New: func() any { return &disk{} }}},
-		Workloads: []plan.Kind{{Name: "fio", New: func() any { return &job{} }}}}
+	k := plan.Kinds{Machines: []plan.Kind{{Name: "host", New: func() plan.Spec { return &plan.Plain{} }}},
+		Volumes:   []plan.Kind{{Name: "dir", New: func() plan.Spec { return &dir{} }}, {Name: "disk", New: func() plan.Spec { return &disk{} }}},
+		Workloads: []plan.Kind{{Name: "fio", New: func() plan.Spec { return &job{} }}}}
 	p := &plan.Plan{Baseline: "h", Targets: []plan.Target{{Name: "h", Kind: "dir", Spec: &dir{}}, {Name: "d", Kind: "disk", Spec: &disk{"h"}}}}
 	aa, err := AA(p, "d", Brief(), k)
 	if err != nil {
@@ -244,16 +244,17 @@ func TestAAKeepsWhatTheTargetStandsOn(t *testing.T) {
 	}
 }
 
-type dir struct{}
+type dir struct{ plan.Plain }
 
 func (*dir) SetScalar(string) error { return nil }
 
 type disk struct{ of string }
 
-func (d *disk) Of() string     { return d.of }
-func (d *disk) SetOf(o string) { d.of = o }
+func (d *disk) Validate() error     { return nil }
+func (d *disk) Traits() plan.Traits { return plan.Traits{Of: &d.of} }
 
-type job struct{}
+type job struct{ plan.Plain }
 
-func (*job) SetOption(k, v string) error { return nil }
-func (*job) OptionNames() []string       { return []string{"rw", "size"} }
+func (*job) Traits() plan.Traits {
+	return plan.Traits{Options: &plan.Options{Names: func() []string { return []string{"rw", "size"} }, Set: func(k, v string) error { return nil }}}
+}

@@ -53,12 +53,10 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
 	// What the target stands on must be there too; it comes last, and is measured with the rest.
 	for at := a; ; {
-		ref, ok := at.Spec.(plan.Referrer)
-		i := -1
-		if ok {
-			i = slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == ref.Of() })
-		}
-		if i < 0 || slices.ContainsFunc(out.Targets, func(t plan.Target) bool { return t.Name == ref.Of() }) {
+		of := at.Traits().Of
+		is := func(t plan.Target) bool { return of != nil && t.Name == *of }
+		i := slices.IndexFunc(p.Targets, is)
+		if i < 0 || slices.ContainsFunc(out.Targets, is) {
 			break
 		}
 		at = p.Targets[i]
@@ -87,8 +85,8 @@ func workloads(o Options, k plan.Kinds) ([]plan.Workload, error) {
 		return nil, err
 	}
 	for _, w := range p.Workloads {
-		if s, ok := w.Spec.(plan.Optioner); ok && o.Size != "" {
-			if err := s.SetOption("size", o.Size); err != nil {
+		if takes := w.Traits().Options; takes != nil && o.Size != "" {
+			if err := takes.Set("size", o.Size); err != nil {
 				return nil, err
 			}
 		}

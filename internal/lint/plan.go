@@ -219,8 +219,8 @@ func planJob(w plan.Workload, written []fio.Setting) *job {
 		}
 		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}
-	if l, ok := w.Spec.(plan.OptionLister); ok {
-		for _, o := range l.Options() {
+	if takes := w.Traits().Options; takes != nil && takes.List != nil {
+		for _, o := range takes.List() {
 			j.add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
 		}
 	}

@@ -5,26 +5,13 @@ import (
 	"slices"
 )
 
-// A Gatherer is the spec of a target that is made of other targets: the work is done at several of them at
-// the same moment, and maybe other work beside it.
-type Gatherer interface {
-	// Together are the names of the targets that do the measured work.
-	Together() []string
-	// SetTogether gives the targets that the names in the plan stand for. A *FieldError says what is
-	// wrong with them.
-	SetTogether(targets []string) error
-	// Noise is the workload that is done meanwhile and the targets that do it; "" is none.
-	Noise() (workload string, at []string)
-	SetNoise(at []string)
-}
-
 // gather resolves the targets that others are made of, and the work that stands beside. Such targets and such
 // work are there for others: by themselves they are measured only where an `at:` says so.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
-		g, ok := e.spec.(Gatherer)
-		if !ok || e.failed {
+		g := e.spec.Traits().Gather
+		if g == nil || e.failed {
 			continue
 		}
 		resolve := func(key string, names []string) (out []string) {
@@ -44,7 +31,7 @@ func (b *builder) gather() {
 					group = []*entry{t}
 				}
 				for _, t := range group {
-					if _, nested := t.spec.(Gatherer); nested {
+					if t.spec.Traits().Gather != nil {
 						b.fail(at, "name the targets that it is made of", "%s is itself made of other targets", quote(t.name))
 						continue
 					}
@@ -54,8 +41,8 @@ func (b *builder) gather() {
 			return out
 		}
 		before := len(b.errs)
-		of := resolve("of", g.Together())
-		work, at := g.Noise()
+		of := resolve("of", g.Together)
+		work, at := g.Doing, g.At
 		if work != "" {
 			at = resolve("noise", at)
 		}
@@ -72,7 +59,7 @@ func (b *builder) gather() {
 			}
 			continue
 		}
-		g.SetNoise(at)
+		g.SetAt(at)
 		for _, name := range at {
 			part[name] = true
 			if slices.Contains(of, name) {
@@ -115,22 +102,16 @@ func (b *builder) gather() {
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {
-		if g, ok := e.spec.(Gatherer); ok {
-			if work, _ := g.Noise(); work == "" {
-				for _, name := range g.Together() {
-					for _, t := range b.byTarget[name] {
-						part[t.name] = true
-					}
-					part[name] = true
+		if g := e.spec.Traits().Gather; g != nil {
+			names := g.Together
+			if g.Doing != "" {
+				names = g.At
+			}
+			for _, name := range names {
+				for _, t := range b.byTarget[name] {
+					part[t.name] = true
 				}
-			} else {
-				_, at := g.Noise()
-				for _, name := range at {
-					for _, t := range b.byTarget[name] {
-						part[t.name] = true
-					}
-					part[name] = true
-				}
+				part[name] = true
 			}
 		}
 	}

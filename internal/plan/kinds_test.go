@@ -9,7 +9,7 @@ import (
 
 // The kinds of these tests: every sort of field and of interface once.
 
-type hostSpec struct{}
+type hostSpec struct{ Plain }
 
 type guestSpec struct {
 	Memory Size   `yaml:"memory" doc:"memory of the guest"`
@@ -17,6 +17,8 @@ type guestSpec struct {
 	Image  string `yaml:"image" doc:"disk image"`
 	Fast   *bool  `yaml:"fast" doc:"a pointer: not said is nil"`
 }
+
+func (g *guestSpec) Traits() Traits { return Traits{} }
 
 func (g *guestSpec) Validate() error {
 	var errs []error
@@ -37,6 +39,8 @@ type sshSpec struct {
 
 func (s *sshSpec) SetScalar(v string) error { s.Host = v; return nil }
 
+func (s *sshSpec) Traits() Traits { return Traits{} }
+
 func (s *sshSpec) Validate() error {
 	if s.Host == "" {
 		return &FieldError{Field: "host", Msg: "is missing", Hint: "write ssh: HOST"}
@@ -49,6 +53,8 @@ type dirSpec struct {
 }
 
 func (d *dirSpec) SetScalar(v string) error { d.Path = v; return nil }
+
+func (d *dirSpec) Traits() Traits { return Traits{} }
 
 func (d *dirSpec) Validate() error {
 	if d.Path == "" {
@@ -77,8 +83,8 @@ type throttle struct {
 	Burst float64 `yaml:"burst" doc:"factor"`
 }
 
-func (d *diskSpec) Of() string          { return d.Base }
-func (d *diskSpec) SetOf(target string) { d.Base = target }
+func (d *diskSpec) Validate() error { return nil }
+func (d *diskSpec) Traits() Traits  { return Traits{Of: &d.Base} }
 
 type shareSpec struct {
 	Type     string `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
@@ -88,16 +94,17 @@ type shareSpec struct {
 	Base     string `yaml:"of" doc:"target it stands on"`
 }
 
-func (s *shareSpec) Of() string          { return s.Base }
-func (s *shareSpec) SetOf(target string) { s.Base = target }
+func (s *shareSpec) Validate() error { return nil }
+func (s *shareSpec) Traits() Traits  { return Traits{Of: &s.Base} }
 
 type deviceSpec struct {
 	Path string `yaml:"path" doc:"which"`
 	From string `yaml:"from" doc:"machine that serves it; the target's own when empty"`
 }
 
-func (d *deviceSpec) SetScalar(v string) error   { d.Path = v; return nil }
-func (d *deviceSpec) ServedBy() (string, string) { return "from", d.From }
+func (d *deviceSpec) SetScalar(v string) error { d.Path = v; return nil }
+func (d *deviceSpec) Validate() error          { return nil }
+func (d *deviceSpec) Traits() Traits           { return Traits{Served: &Served{Key: "from", Machine: d.From}} }
 
 type fioSpec struct {
 	File    string            `yaml:"file" doc:"job file"`
@@ -110,8 +117,10 @@ type fioSpec struct {
 
 var fioOptions = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "rwmixread"}
 
-func (f *fioSpec) OptionNames() []string { return fioOptions }
-func (f *fioSpec) Options() []Option     { return f.options }
+func (f *fioSpec) Validate() error { return nil }
+func (f *fioSpec) Traits() Traits {
+	return Traits{Options: &Options{Names: func() []string { return fioOptions }, Set: f.SetOption, List: func() []Option { return f.options }}}
+}
 
 func (f *fioSpec) SetOption(key, value string) error {
 	if !slices.Contains(fioOptions, key) {
@@ -139,7 +148,10 @@ type noteSpec struct {
 	Options map[string]string `yaml:",inline"`
 }
 
-func (n *noteSpec) OptionNames() []string { return nil }
+func (n *noteSpec) Validate() error { return nil }
+func (n *noteSpec) Traits() Traits {
+	return Traits{Options: &Options{Names: func() []string { return nil }, Set: n.SetOption}}
+}
 
 func (n *noteSpec) SetOption(key, value string) error {
 	if n.Options == nil {
@@ -153,21 +165,21 @@ func testKinds() Kinds {
 	return Kinds{
 		Layouts: []string{"tart", "repetitions"}, Published: []string{"lima", "tart"},
 		Machines: []Kind{
-			{Name: "host", Doc: "this host", New: func() any { return new(hostSpec) }},
-			{Name: "ssh", Doc: "another host", New: func() any { return new(sshSpec) }},
-			{Name: "qemu", Doc: "a guest", New: func() any { return &guestSpec{Memory: 1 << 30, CPUs: 1} }},
+			{Name: "host", Doc: "this host", New: func() Spec { return new(hostSpec) }},
+			{Name: "ssh", Doc: "another host", New: func() Spec { return new(sshSpec) }},
+			{Name: "qemu", Doc: "a guest", New: func() Spec { return &guestSpec{Memory: 1 << 30, CPUs: 1} }},
 		},
 		Volumes: []Kind{
-			{Name: "dir", Doc: "a directory", New: func() any { return new(dirSpec) }},
-			{Name: "device", Doc: "a block device", New: func() any { return new(deviceSpec) }},
-			{Name: "disk", Doc: "a disk of a guest", On: []string{"qemu"}, New: func() any {
+			{Name: "dir", Doc: "a directory", New: func() Spec { return new(dirSpec) }},
+			{Name: "device", Doc: "a block device", New: func() Spec { return new(deviceSpec) }},
+			{Name: "disk", Doc: "a disk of a guest", On: []string{"qemu"}, New: func() Spec {
 				return &diskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads"}
 			}},
-			{Name: "share", Doc: "a shared folder", On: []string{"qemu"}, New: func() any { return &shareSpec{Type: "virtiofs"} }},
+			{Name: "share", Doc: "a shared folder", On: []string{"qemu"}, New: func() Spec { return &shareSpec{Type: "virtiofs"} }},
 		},
 		Workloads: []Kind{
-			{Name: "fio", Doc: "a fio job", New: func() any { return new(fioSpec) }},
-			{Name: "note", Doc: "says something", New: func() any { return new(noteSpec) }},
+			{Name: "fio", Doc: "a fio job", New: func() Spec { return new(fioSpec) }},
+			{Name: "note", Doc: "says something", New: func() Spec { return new(noteSpec) }},
 		},
 	}
 }

@@ -63,15 +63,15 @@ func (p *Plan) Where(key string) Mark {
 
 // Value is the value of a key of the machine's spec as text, defaults included; "" when it has no such
 // key, or one that is no single word.
-func (m Machine) Value(key string) string { return valueOf(m.Spec, key) }
+func (m Machine) Value(key string) string { return valueOf(m.Spec, nil, key) }
 
 // Value is like that of Machine.
-func (t Target) Value(key string) string { return valueOf(t.Spec, key) }
+func (t Target) Value(key string) string { return valueOf(t.Spec, nil, key) }
 
-// Value is like that of Machine, options included (see Optioner).
-func (w Workload) Value(key string) string { return valueOf(w.Spec, key) }
+// Value is like that of Machine, options included (see Options).
+func (w Workload) Value(key string) string { return valueOf(w.Spec, optionsOf(w.Spec), key) }
 
-func valueOf(spec any, key string) string {
+func valueOf(spec any, options []Option, key string) string {
 	v := reflect.ValueOf(spec)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return ""
@@ -80,7 +80,7 @@ func valueOf(spec any, key string) string {
 	list, _ := fields(v.Elem().Type())
 	f, ok := findField(list, head)
 	if !ok {
-		for _, o := range optionsOf(spec) {
+		for _, o := range options {
 			if o.Key == key {
 				return o.Value
 			}
@@ -96,7 +96,7 @@ func valueOf(spec any, key string) string {
 	}
 	switch {
 	case nested && x.Kind() == reflect.Struct && x.CanAddr():
-		return valueOf(x.Addr().Interface(), rest)
+		return valueOf(x.Addr().Interface(), nil, rest)
 	case nested || !isText(x.Type()):
 		return ""
 	}

@@ -116,7 +116,7 @@ const maxTime = Duration(366 * 24 * time.Hour)
 
 // measure binds the section; it takes no axes.
 func (b *builder) measure(m *Measure, n *node) {
-	v := &variant{spec: m}
+	v := &variant{}
 	b.mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
 }
 

@@ -95,7 +95,8 @@ func samplePlan(targets, workloads int, m Measure) *Plan {
 
 type lasting float64
 
-func (l lasting) Lasts() float64 { return float64(l) }
+func (l lasting) Validate() error { return nil }
+func (l lasting) Traits() Traits  { return Traits{Lasts: float64(l)} }
 
 func TestEstimate(t *testing.T) {
 	m := Defaults() // 12 s a trial

@@ -575,15 +575,15 @@ func (b *builder) baseline(n *node) string {
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {
-		r, ok := e.spec.(Referrer)
-		if s, may := e.spec.(Stander); !ok || may && !s.Stands() {
+		can := e.spec.Traits()
+		if can.Of == nil {
 			continue
 		}
 		at := e.at(e.val, "of")
 		if at == nil {
 			at = e.kindKey
 		}
-		if r.Of() == "" {
+		if *can.Of == "" {
 			if baseline == "" {
 				continue // said
 			}
@@ -595,14 +595,14 @@ func (b *builder) references(baseline string) {
 				b.fail(at, hint, "%s stands on the baseline, and it is the baseline", quote(e.name))
 				continue
 			}
-			r.SetOf(baseline)
+			*can.Of = baseline
 		}
 		ref := *at
-		ref.text = r.Of()
+		ref.text = *can.Of
 		if to, ok := b.target(&ref, "of"); ok {
-			r.SetOf(to.name)
+			*can.Of = to.name
 			next[e.name] = to
-			if _, ok := e.spec.(Encloser); ok {
+			if can.Encloses {
 				b.enclosed(e, to, at)
 			}
 		}
@@ -625,10 +625,9 @@ func (b *builder) references(baseline string) {
 
 // enclosed puts e on the machine of the target that its work is done at.
 func (b *builder) enclosed(e, to *entry, at *node) {
-	_, gathered := to.spec.(Gatherer)
-	_, again := to.spec.(Encloser)
+	can := to.spec.Traits()
 	switch {
-	case gathered || again:
+	case can.Gather != nil || can.Encloses:
 		b.fail(at, "name a target with a place of its own", "%s has no place of its own", quote(to.name))
 	case e.on != nil && e.where != to.where:
 		b.fail(e.on, "leave on: out", "%s is on the machine of %s, which is %s", quote(e.name), quote(to.name), quote(to.where.name))

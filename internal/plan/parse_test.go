@@ -341,7 +341,8 @@ func FuzzWords(f *testing.F) {
 
 type rawSpec struct{ path string }
 
-func (s rawSpec) Device() string { return s.path }
+func (s rawSpec) Validate() error { return nil }
+func (s rawSpec) Traits() Traits  { return Traits{Device: s.path} }
 
 // A device is called as run --destroy takes it: with its machine where that is not this host.
 func TestDevice(t *testing.T) {

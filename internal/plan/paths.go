@@ -6,32 +6,28 @@ import (
 	"strings"
 )
 
-// A Filer is a spec with fields that name files of this host. HostFiles are those that hold a path: a field that may also hold a
-// word (the name of a program, "none") is not among them where it does.
-type Filer interface {
-	HostFiles() []*string
-}
-
 // Absolute writes all paths of this host in full. Those that are relative count from the folder of the plan file, those of
 // the command line from the working directory, and ~/ is the home directory. The plan of a saved run is read again, by --resume
 // and clean, wherever these are called.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
-		if err := inFull(files(m.Spec), folder(m.Pos.File)); err != nil {
+		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {
 			return err
 		}
 	}
 	for _, t := range p.Targets {
-		paths := files(t.Spec)
+		can := t.Traits()
+		paths := can.HostFiles
 		if t.servedBy() == Host {
-			paths = append(paths, directories(t.Spec)...)
+			paths = append(paths, can.Directories...)
 		}
 		if err := inFull(paths, folder(t.Pos.File)); err != nil {
 			return err
 		}
 	}
 	for _, w := range p.Workloads {
-		if err := inFull(append(files(w.Spec), directories(w.Spec)...), folder(w.Pos.File)); err != nil {
+		can := w.Traits()
+		if err := inFull(append(can.HostFiles, can.Directories...), folder(w.Pos.File)); err != nil {
 			return err
 		}
 	}
@@ -40,13 +36,6 @@ func (p *Plan) Absolute() error {
 
 // Folder is the one that relative paths of p count from, in full: all of a plan have it in common.
 func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
-
-func files(spec any) []*string {
-	if f, ok := spec.(Filer); ok {
-		return f.HostFiles()
-	}
-	return nil
-}
 
 // folder is what relative paths in the plan file of that name count from; "" is the working directory.
 func folder(file string) string {

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -31,11 +32,11 @@ type Plan struct {
 type Machine struct {
 	Name   string
 	Kind   string // key of the kind: "qemu"
-	Spec   any    // what that kind's New returned, filled
+	Spec   Spec   // what that kind's New returned, filled
 	Labels map[string]string
 	Pos    Pos
 
-	fresh  any // spec as New made it: what is empty in both is not written by YAML
+	fresh  Spec // spec as New made it: what is empty in both is not written by YAML
 	origin origin
 }
 
@@ -44,7 +45,7 @@ type Target struct {
 	Name   string
 	On     string // name of a Machine
 	Kind   string // key of the volume's kind: "dir"
-	Spec   any
+	Spec   Spec
 	Labels map[string]string // axis values this target stands for
 	Pos    Pos
 
@@ -52,38 +53,35 @@ type Target struct {
 	// them decisive; nil is the baseline.
 	Against []string
 
-	fresh  any
+	fresh  Spec
 	origin origin
 }
 
 // Device is what run --destroy calls the target's block device, [MACHINE:]PATH as the plan writes both, or "" where it
 // has none.
 func (t Target) Device() string {
-	d, ok := t.Spec.(interface{ Device() string })
-	switch {
-	case !ok || d.Device() == "":
-		return ""
-	case t.On == Host:
-		return d.Device()
+	device := t.Traits().Device
+	if device == "" || t.On == Host {
+		return device
 	}
-	return t.On + ":" + d.Device()
+	return t.On + ":" + device
 }
 
 // A Workload is one entry of `workloads:`.
 type Workload struct {
 	Name    string
 	Kind    string
-	Spec    any
+	Spec    Spec
 	Labels  map[string]string
 	At      []string // targets that it is done at; nil is all
-	Aside   bool     // it is only what others do beside the measured work (see Gatherer)
+	Aside   bool     // it is only what others do beside the measured work (see Gather)
 	Section string   // heading of the report under which it stands
 	Pos     Pos
 
 	// Assumed is Kind.Assumed of its kind.
 	Assumed time.Duration
 
-	fresh  any
+	fresh  Spec
 	origin origin
 }
 
@@ -133,8 +131,8 @@ type Pos struct {
 // stands. The packages machine, volume and workload list theirs.
 type Kind struct {
 	Name string
-	Doc  string     // one sentence for the schema and for error messages
-	New  func() any // pointer to a fresh spec struct that holds the defaults; see "Specs" below
+	Doc  string      // one sentence for the schema and for error messages
+	New  func() Spec // a fresh spec that holds the defaults; see "Specs" below
 
 	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs
 	// qemu). Nil is any.
@@ -162,7 +160,8 @@ type Kind struct {
 // flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
 // never sees it.
 
-// A Scalar is a spec that can also be written as one word (`dir: /var/tmp`).
+// A Scalar is a spec, or a struct in one, that can also be written as one word (`dir: /var/tmp`). As encoding.TextUnmarshaler,
+// it is found by the type.
 type Scalar interface {
 	SetScalar(string) error
 }
@@ -175,17 +174,7 @@ type Kinds struct {
 	Layouts, Published []string
 }
 
-// A Validator is a spec that can say more than its types do. A *FieldError points at the field.
-type Validator interface {
-	Validate() error
-}
-
-// A Laster is the spec of a workload whose trials may be longer or shorter than the plan's, by a factor; 0 is 1.
-type Laster interface {
-	Lasts() float64
-}
-
-// CheckTimes says what is wrong with such a factor, as a *FieldError.
+// CheckTimes returns what is wrong with Traits.Lasts, as a *FieldError.
 func CheckTimes(x float64) error {
 	if x < 0 || x > 100 || math.IsNaN(x) {
 		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Hint: "write a factor up to 100, as in 2"}
@@ -195,138 +184,48 @@ func CheckTimes(x float64) error {
 
 // Length is how long the window of a trial of w is.
 func (m Measure) Length(w Workload) time.Duration {
-	if l, ok := w.Spec.(Laster); ok && l.Lasts() > 0 {
-		return time.Duration(l.Lasts() * float64(m.Trial))
+	if times := w.Traits().Lasts; times > 0 {
+		return time.Duration(times * float64(m.Trial))
 	}
 	return time.Duration(m.Trial)
 }
 
-// A Renewer is the spec of a machine that may be wanted anew for each trial: nothing that an earlier one left
-// in its memory is there then.
-type Renewer interface {
-	EachTrial() bool
-}
-
 // EachTrial reports whether the plan wants the machine of that name anew for each trial.
 func (p *Plan) EachTrial(machine string) bool {
-	for _, m := range p.Machines {
-		if r, ok := m.Spec.(Renewer); ok && m.Name == machine {
-			return r.EachTrial()
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Name == machine && m.Traits().EachTrial })
 }
 
-// A Scaler is the spec of a workload whose amount of work can be made a share of itself.
-type Scaler interface {
-	Scale(by float64)
-}
-
-// An Imaged is the spec of a machine that boots an image, which can be named on the command line.
-type Imaged interface {
-	SetImage(image string)
-}
-
-// A Referrer is a volume spec that stands on another target ("share of host disk"). An empty
-// reference means the baseline; plan fills it in through SetOf.
-type Referrer interface {
-	Of() string
-	SetOf(target string)
-}
-
-// An Encloser is a Referrer whose target has no place of its own: its work is done at the place of the one that it refers to,
-// in a container on that one's machine.
-type Encloser interface {
-	Referrer
-	Encloses()
-}
-
-// A Stander is a Referrer that, as it is written, may stand on no target at all (a tmpfs among the mounts).
-type Stander interface {
-	Stands() bool
-}
-
-// A Lodger is the spec of a volume or a workload for which runs make directories of their own in those that the plan names.
-// Directories are the fields that name them, "" where the plan does not, on the machine that serves the volume or else on
-// that of the target. What died runs left is looked for there.
-type Lodger interface {
-	Directories() []*string
-}
-
-// Directories are those fields of all targets and workloads, by the name of the machine. Those of a workload are told of
+// Directories are Traits.Directories of all targets and workloads, by the name of the machine. Those of a workload are told of
 // every machine.
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
-	add := func(machine string, spec any) {
-		for _, d := range directories(spec) {
+	add := func(machine string, t Traits) {
+		for _, d := range t.Directories {
 			if *d != "" {
 				all[machine] = append(all[machine], d)
 			}
 		}
 	}
 	for _, t := range p.Targets {
-		add(t.servedBy(), t.Spec)
+		add(t.servedBy(), t.Traits())
 	}
 	for _, w := range p.Workloads {
-		add(Host, w.Spec)
+		add(Host, w.Traits())
 		for _, m := range p.Machines {
 			if m.Name != Host {
-				add(m.Name, w.Spec)
+				add(m.Name, w.Traits())
 			}
 		}
 	}
 	return all
 }
 
-func directories(spec any) []*string {
-	if l, ok := spec.(Lodger); ok {
-		return l.Directories()
-	}
-	return nil
-}
-
 // servedBy is the machine that serves the target's volume: its own, unless the plan names another.
 func (t Target) servedBy() string {
-	if s, ok := t.Spec.(Served); ok {
-		if _, by := s.ServedBy(); by != "" {
-			return by
-		}
+	if s := t.Traits().Served; s != nil && s.Machine != "" {
+		return s.Machine
 	}
 	return t.On
-}
-
-// A Stayer is the spec of a machine that was there before a run and stays after it, away from this host: what a died run has
-// left on it goes with nothing. Stays reports whether this one does.
-type Stayer interface {
-	Stays() bool
-}
-
-// Stays reports whether m is such a machine.
-func (m Machine) Stays() bool {
-	s, ok := m.Spec.(Stayer)
-	return ok && s.Stays()
-}
-
-// An Optioner is a spec that takes keys beyond its fields (a fio job takes every fio option).
-// SetOption answers an error for a key or value it does not know; OptionNames lists the keys, for
-// suggestions.
-//
-// What was set must come back: either the spec is an OptionLister too, or it keeps the options in a
-// map[string]string field tagged `yaml:",inline"`.
-type Optioner interface {
-	SetOption(key, value string) error
-	OptionNames() []string
-}
-
-// An OptionLister tells what was set through SetOption, and the defaults of that sort, in the order
-// in which they should be shown.
-type OptionLister interface {
-	Options() []Option
-}
-
-// An Option is one key of an Optioner with its value.
-type Option struct {
-	Key, Value string
 }
 
 // FieldError says which field of a spec is wrong. Field is the yaml key; a field of a nested struct

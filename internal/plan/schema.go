@@ -94,11 +94,11 @@ func (s *schemer) kind(k Kind) *jsonschema.Schema {
 	spec := k.New()
 	body := s.structure(elem(spec), reflect.Indirect(reflect.ValueOf(spec)), true)
 	body.Description = k.Doc
-	if o, ok := spec.(Optioner); ok {
+	if o := spec.Traits().Options; o != nil {
 		opt := axisOf(types(word(""), "string", "number", "boolean", "null"))
 		s.defs["option"] = opt
 		body.AdditionalProperties = &jsonschema.Schema{Ref: "#/$defs/option"}
-		for _, name := range slices.Sorted(slices.Values(o.OptionNames())) {
+		for _, name := range slices.Sorted(slices.Values(o.Names())) {
 			if _, there := body.Properties.Get(name); !there {
 				body.Properties.Set(name, body.AdditionalProperties)
 			}

@@ -26,7 +26,7 @@ var (
 )
 
 // fields lists the tagged fields of a struct type in order of declaration, and the index of the
-// map that keeps the options of an Optioner, or nil.
+// map that keeps its Options, or nil.
 func fields(t reflect.Type) (list []field, inline []int) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil
@@ -100,11 +100,11 @@ func elem(spec any) reflect.Type {
 }
 
 // keysOf lists every key a spec takes: its fields, then its options.
-func keysOf(spec any) []string {
+func keysOf(spec Spec) []string {
 	list, _ := fields(elem(spec))
 	names := fieldNames(list)
-	if o, ok := spec.(Optioner); ok {
-		names = append(names, o.OptionNames()...)
+	if o := spec.Traits().Options; o != nil {
+		names = append(names, o.Names()...)
 	}
 	return names
 }
@@ -124,7 +124,7 @@ func (l label) String() string { return l.key + "=" + l.value }
 
 // A variant is a spec bound with one value of every axis.
 type variant struct {
-	spec   any
+	spec   Spec
 	failed bool // something in it was wrong, and said
 	labels []label
 	subst  map[*node]*node // the values chosen
@@ -165,13 +165,12 @@ type binder struct {
 }
 
 // axes finds the lists in val that are no list by type. key is the label of val itself.
-func (b *binder) axes(spec any, key string, val *node) (found []axis) {
+func (b *binder) axes(spec Spec, key string, val *node) (found []axis) {
 	if val.kind == listNode {
 		return []axis{{key, val}}
 	}
 	list, _ := fields(elem(spec))
-	_, optioner := spec.(Optioner)
-	return b.structAxes(list, optioner, "", val)
+	return b.structAxes(list, spec.Traits().Options != nil, "", val)
 }
 
 func (b *binder) structAxes(list []field, optioner bool, prefix string, val *node) (found []axis) {
@@ -352,10 +351,8 @@ func (b *binder) spec(v *variant, k Kind, key, val *node) {
 }
 
 func (b *binder) validate(v *variant, key, val *node) {
-	if s, ok := v.spec.(Validator); ok {
-		if err := s.Validate(); err != nil {
-			b.explain(v, key, nil, val, err)
-		}
+	if err := v.spec.Validate(); err != nil {
+		b.explain(v, key, nil, val, err)
 	}
 }
 
@@ -391,15 +388,15 @@ func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
 
 // mapping binds the entries of val to the struct dst; spec is not nil at the top, where options may
 // stand too.
-func (b *binder) mapping(v *variant, dst reflect.Value, spec any, what string, val *node) {
+func (b *binder) mapping(v *variant, dst reflect.Value, spec Spec, what string, val *node) {
 	if dst.Kind() != reflect.Struct {
 		return
 	}
 	known, _ := fields(dst.Type())
 	names := fieldNames(known)
-	o, optioner := spec.(Optioner)
-	if optioner {
-		names = append(names, o.OptionNames()...)
+	o := traits(spec).Options
+	if o != nil {
+		names = append(names, o.Names()...)
 	}
 	for _, e := range val.entries {
 		item := e.val
@@ -410,7 +407,7 @@ func (b *binder) mapping(v *variant, dst reflect.Value, spec any, what string, v
 		switch {
 		case ok:
 			b.value(v, dst.FieldByIndex(f.index), f, e.key, item)
-		case optioner:
+		case o != nil:
 			b.option(v, o, what, names, e.key, item)
 		default:
 			b.fail(e.key, didYouMean(e.key.text, names), "unknown key %s of %s", quote(e.key.text), what)
@@ -418,13 +415,13 @@ func (b *binder) mapping(v *variant, dst reflect.Value, spec any, what string, v
 	}
 }
 
-func (b *binder) option(v *variant, o Optioner, what string, names []string, key, val *node) {
+func (b *binder) option(v *variant, o *Options, what string, names []string, key, val *node) {
 	// No value is an option that is switched on by its name alone.
 	if val.kind != scalarNode && val.kind != nullNode {
 		b.fail(val, "write one word", "%s takes a word or a number, not %s", quote(key.text), val.what())
 		return
 	}
-	err := o.SetOption(key.text, val.text)
+	err := o.Set(key.text, val.text)
 	if err == nil {
 		return
 	}
@@ -659,10 +656,10 @@ func sorted(words []string) []string {
 	return words
 }
 
-// optionsOf lists the options set in an Optioner, in order.
-func optionsOf(spec any) []Option {
-	if l, ok := spec.(OptionLister); ok {
-		return l.Options()
+// optionsOf lists the Options that are set, in order.
+func optionsOf(spec Spec) []Option {
+	if o := traits(spec).Options; o != nil && o.List != nil {
+		return o.List()
 	}
 	v := reflect.ValueOf(spec)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {

@@ -5,29 +5,22 @@ import (
 	"maps"
 )
 
-// A Splitter is the spec of a workload that may stand for several, as a job file does for its
-// sections. Split is called once on a valid spec. dir is the folder from which relative paths count.
-//
-// What it returns must not split any further: the resolved plan is made of it. A *FieldError points at
-// the field.
-type Splitter interface {
-	Split(dir string) ([]Part, error)
-}
-
-// A Part is one of the workloads that a Splitter stands for.
+// A Part is one of the workloads that a spec stands for (Traits.Split). Split is called once on a valid spec; relative paths
+// count from dir. What it returns must not split any further: the resolved plan is made of it. A *FieldError points at the
+// field.
 type Part struct {
-	Spec  any
+	Spec  Spec
 	Label Option // tells it from the other parts, in its name and in its labels; zero for the only one
 	Name  string // names it where the user gave no name; "" keeps the word
 }
 
 // parts splits an entry of workloads.
 func (b *builder) parts(e *entry) []*entry {
-	s, ok := e.spec.(Splitter)
-	if !ok || e.failed {
+	split := e.spec.Traits().Split
+	if split == nil || e.failed {
 		return []*entry{e}
 	}
-	parts, err := s.Split(folder(e.key.pos().File))
+	parts, err := split(folder(e.key.pos().File))
 	if err == nil && len(parts) == 0 {
 		err = errors.New("it stands for no workload")
 	}

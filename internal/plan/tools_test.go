@@ -7,13 +7,15 @@ import (
 
 type toolSpec struct{ tool, by, peer string }
 
-func (s toolSpec) Tools() []string              { return []string{s.tool} }
-func (s toolSpec) ServedBy() (_, _ string)      { return "from", s.by }
-func (s toolSpec) JoinedBy() (string, []string) { return "replicas", []string{s.peer} }
+func (s toolSpec) Validate() error { return nil }
+func (s toolSpec) Traits() Traits {
+	return Traits{Tools: []string{s.tool}, Served: &Served{Key: "from", Machine: s.by, PeersKey: "replicas", Peers: []string{s.peer}}}
+}
 
 type machineTool string
 
-func (s machineTool) Tools() []string { return []string{string(s)} }
+func (s machineTool) Validate() error { return nil }
+func (s machineTool) Traits() Traits  { return Traits{Tools: []string{string(s)}} }
 
 // A machine that no target needs is not started, so its programs may be missing.
 func TestToolsOfMachines(t *testing.T) {

@@ -6,31 +6,15 @@ import (
 	"strings"
 )
 
-// A Served is a volume spec that another machine than the target's own can serve ("an NBD export of
-// controller"). ServedBy returns the key under which that machine is written and its name, which is "" for the
-// target's own machine.
-type Served interface {
-	ServedBy() (key, machine string)
-}
-
-// A Joined is a volume spec that further machines take part in ("a store that keeps copies on three nodes"). JoinedBy
-// returns the key under which they are written, and their names.
-type Joined interface {
-	JoinedBy() (key string, machines []string)
-}
-
 // servers checks the machines that serve volumes or take part in that.
 func (b *builder) servers() {
 	for _, e := range b.targets {
-		if s, ok := e.spec.(Served); ok {
-			if key, name := s.ServedBy(); name != "" {
-				b.server(e, key, name)
+		if s := e.spec.Traits().Served; s != nil {
+			if s.Machine != "" {
+				b.server(e, s.Key, s.Machine)
 			}
-		}
-		if j, ok := e.spec.(Joined); ok {
-			key, names := j.JoinedBy()
-			for _, name := range names {
-				b.server(e, key, name)
+			for _, name := range s.Peers {
+				b.server(e, s.PeersKey, name)
 			}
 		}
 	}

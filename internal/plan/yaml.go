@@ -95,7 +95,7 @@ func leaves(yaml string) map[string]string {
 }
 
 // specYAML is the canonical text of one spec: equal specs have equal texts.
-func specYAML(k Kind, spec any) (string, error) {
+func specYAML(k Kind, spec Spec) (string, error) {
 	var w writer
 	w.spec(0, k.Name, spec, k.New())
 	return w.b.String(), w.err
@@ -137,7 +137,7 @@ func (w *writer) strings(depth int, m map[string]string) {
 	}
 }
 
-func (w *writer) spec(depth int, kind string, spec, fresh any) {
+func (w *writer) spec(depth int, kind string, spec, fresh Spec) {
 	v := reflect.ValueOf(spec)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		w.err = fmt.Errorf("write plan: the spec of %s is %T, not a pointer to a struct", kind, spec)

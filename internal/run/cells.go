@@ -116,14 +116,12 @@ func (r *rig) worksAt(l *load, name string) bool {
 		return true
 	}
 	for _, t := range r.p.Targets {
-		if e, ok := t.Spec.(plan.Encloser); ok && e.Of() == name && l.plan.Done(t.Name) {
+		can := t.Traits()
+		if can.Encloses && *can.Of == name && l.plan.Done(t.Name) {
 			return true
 		}
-		if g, ok := t.Spec.(plan.Gatherer); ok {
-			work, at := g.Noise()
-			if l.plan.Done(t.Name) && slices.Contains(g.Together(), name) || work == l.plan.Name && slices.Contains(at, name) {
-				return true
-			}
+		if g := can.Gather; g != nil && (l.plan.Done(t.Name) && slices.Contains(g.Together, name) || g.Doing == l.plan.Name && slices.Contains(g.At, name)) {
+			return true
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,11 +151,11 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	if o == nil {
 		o = &opened{}
 		r.opened[t.Name] = o
-		switch s := t.Spec.(type) {
-		case plan.Gatherer:
-			o.target, o.err = r.gather(ctx, t, s)
-		case plan.Encloser:
-			o.target, o.err = r.enclose(ctx, t, s)
+		switch can := t.Traits(); {
+		case can.Gather != nil:
+			o.target, o.err = r.gather(ctx, t, can.Gather)
+		case can.Encloses:
+			o.target, o.err = r.enclose(ctx, t, *can.Of)
 		default:
 			o.target, o.err = r.openOne(ctx, t)
 		}
@@ -163,7 +164,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 }
 
 // gather makes one target of those that t is made of.
-func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iotax.Target, error) {
+func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax.Target, error) {
 	member := func(name string) (*iotax.Target, error) {
 		pt, ok := r.planTarget(name)
 		if !ok {
@@ -177,7 +178,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 	}
 	target := &iotax.Target{Name: t.Name, Labels: t.Labels, Facts: map[string]string{}}
 	var machines []string
-	for i, name := range g.Together() {
+	for i, name := range g.Together {
 		m, err := member(name)
 		if err != nil {
 			return nil, err
@@ -199,13 +200,13 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 		}
 	}
 	target.Facts["clients"] = fmt.Sprint(len(target.Together))
-	if work, at := g.Noise(); work != "" {
+	if work := g.Doing; work != "" {
 		i := slices.IndexFunc(r.loads, func(l *load) bool { return l.plan.Name == work })
 		if i < 0 {
 			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no workload %q", work)}
 		}
 		target.Noise = &iotax.Noise{Name: work, Work: r.loads[i].w}
-		for _, name := range at {
+		for _, name := range g.At {
 			m, err := member(name)
 			if err != nil {
 				return nil, err
@@ -213,18 +214,18 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g plan.Gatherer) (*iota
 			target.Noise.At = append(target.Noise.At, m)
 		}
 		target.Place.Backing = "" // what the noise does there is no fault
-		target.Facts["noise"] = work + " at " + strings.Join(at, ", ")
+		target.Facts["noise"] = work + " at " + strings.Join(g.At, ", ")
 	}
 	info := r.infos[t.Name]
-	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together(), ", "), target.Place.Durability, target.Facts
+	info.Machine, info.Place, info.Durability, info.Facts = strings.Join(machines, ", "), strings.Join(g.Together, ", "), target.Place.Durability, target.Facts
 	return target, nil
 }
 
 // enclose makes a target of another one, with a container between the work and its machine.
-func (r *rig) enclose(ctx context.Context, t plan.Target, e plan.Encloser) (*iotax.Target, error) {
-	base, ok := r.planTarget(e.Of())
+func (r *rig) enclose(ctx context.Context, t plan.Target, of string) (*iotax.Target, error) {
+	base, ok := r.planTarget(of)
 	if !ok {
-		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", e.Of())}
+		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", of)}
 	}
 	around, err := r.openTarget(ctx, base)
 	if err != nil {
@@ -295,11 +296,11 @@ func (r *rig) serving(t plan.Target) (all []func() map[string][]int) {
 				all = append(all, processes)
 			}
 		}
-		ref, ok := t.Spec.(plan.Referrer)
-		if !ok {
+		of, ok := t.Traits().Of, false
+		if of == nil {
 			break
 		}
-		if t, ok = r.planTarget(ref.Of()); !ok {
+		if t, ok = r.planTarget(*of); !ok {
 			break
 		}
 	}
@@ -336,10 +337,11 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 		if t.On != name || r.only != "" && t.Name != r.only && t.Name != r.around(r.only) {
 			continue
 		}
-		if _, encloses := t.Spec.(plan.Encloser); encloses {
+		can := t.Traits()
+		if can.Encloses {
 			continue // the target that it is inside of has what is needed
 		}
-		if _, served := t.Spec.(plan.Served); served {
+		if can.Served != nil {
 			continue // it gives no device, and the machine that serves it may stand on this one
 		}
 		vol, err := r.prepare(ctx, t)
@@ -360,8 +362,8 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 // around is the target that the one of that name is inside of, or "".
 func (r *rig) around(name string) string {
 	t, _ := r.planTarget(name)
-	if e, ok := t.Spec.(plan.Encloser); ok {
-		return e.Of()
+	if can := t.Traits(); can.Encloses {
+		return *can.Of
 	}
 	return ""
 }
@@ -391,10 +393,11 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 	defer func() { v.busy, v.prepared = false, true }()
 
 	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t), Files: r.files(t)}
-	if ref, ok := t.Spec.(plan.Referrer); ok && ref.Of() != "" {
-		base, ok := r.planTarget(ref.Of())
+	can := t.Traits()
+	if can.Of != nil && *can.Of != "" {
+		base, ok := r.planTarget(*can.Of)
 		if !ok {
-			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", ref.Of())}
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", *can.Of)}
 			return nil, v.err
 		}
 		if env.Of, v.err = r.attach(ctx, base); v.err != nil {
@@ -406,18 +409,11 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 			return nil, v.err
 		}
 	}
-	if s, ok := t.Spec.(plan.Served); ok {
-		name := t.On
-		if _, from := s.ServedBy(); from != "" {
-			name = from
-		}
-		if env.Server, v.err = r.machine(ctx, name); v.err != nil {
+	if s := can.Served; s != nil {
+		if env.Server, v.err = r.machine(ctx, cmp.Or(s.Machine, t.On)); v.err != nil {
 			return nil, v.err
 		}
-	}
-	if j, ok := t.Spec.(plan.Joined); ok {
-		_, names := j.JoinedBy()
-		for _, name := range names {
+		for _, name := range s.Peers {
 			var m iotax.Machine
 			if m, v.err = r.machine(ctx, name); v.err != nil {
 				return nil, v.err

@@ -13,9 +13,9 @@ import (
 )
 
 // anew is the spec of a machine that is wanted anew for each trial.
-type anew struct{}
+type anew struct{ plan.Plain }
 
-func (*anew) EachTrial() bool { return true }
+func (*anew) Traits() plan.Traits { return plan.Traits{EachTrial: true} }
 
 // A machine that is wanted anew comes and goes with each trial on it, and so do the places on it; what it
 // stands on stays.

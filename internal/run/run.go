@@ -29,7 +29,7 @@ type Deps struct {
 	Open func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error)
 	// Prepare makes the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
-	// Enclose starts the container in which the work of t, a plan.Encloser, is done, with the place p of m in it. It may be
+	// Enclose starts the container in which the work of t, which Encloses, is done, with the place p of m in it. It may be
 	// missing.
 	Enclose func(ctx context.Context, t plan.Target, m iotax.Machine, p iotax.Place) (iotax.Machine, error)
 	// Workload makes the workload of an entry of the plan.

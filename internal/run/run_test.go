@@ -116,10 +116,10 @@ type of struct {
 	Target string `yaml:"of"`
 }
 
-func (o *of) Of() string     { return o.Target }
-func (o *of) SetOf(t string) { o.Target = t }
+func (o *of) Validate() error     { return nil }
+func (o *of) Traits() plan.Traits { return plan.Traits{Of: &o.Target} }
 
-type none struct{}
+type none struct{ plan.Plain }
 
 func (w *world) deps() Deps {
 	return Deps{

@@ -16,7 +16,10 @@ import (
 // served is a volume spec that a machine serves.
 type served struct{ from string }
 
-func (s *served) ServedBy() (string, string) { return "from", s.from }
+func (s *served) Validate() error { return nil }
+func (s *served) Traits() plan.Traits {
+	return plan.Traits{Served: &plan.Served{Key: "from", Machine: s.from}}
+}
 
 // Two machines may serve each other, a machine may serve itself, and who serves goes after what it serves.
 func TestMachinesThatServe(t *testing.T) {
@@ -55,11 +58,12 @@ func TestMachinesThatServe(t *testing.T) {
 // device is a volume spec of a block device; enclosed is the place of another target, in a container.
 type device struct{ path string }
 
-func (d *device) Device() string { return d.path }
+func (d *device) Validate() error     { return nil }
+func (d *device) Traits() plan.Traits { return plan.Traits{Device: d.path} }
 
 type enclosed struct{ of }
 
-func (*enclosed) Encloses() {}
+func (e *enclosed) Traits() plan.Traits { return plan.Traits{Of: &e.Target, Encloses: true} }
 
 // A device that the plan names keeps that name, for whoever wants it destroyed: its path there may be another.
 func TestDevicesKeepTheirName(t *testing.T) {

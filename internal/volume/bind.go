@@ -15,7 +15,7 @@ type MountSpec struct {
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that the directory lies on; the baseline when empty"`
 }
 
-func newMountSpec() any { return &MountSpec{Type: "bind"} }
+func newMountSpec() plan.Spec { return &MountSpec{Type: "bind"} }
 
 // SetScalar takes the type alone: `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error {
@@ -26,17 +26,17 @@ func (s *MountSpec) SetScalar(v string) error {
 	return nil
 }
 
-// Of is the target that a bind mount lies on; the other types lie on none.
-func (s *MountSpec) Of() string { return s.OfTarget }
-
-func (s *MountSpec) SetOf(target string) { s.OfTarget = target }
-
-// Stands reports whether it lies on a target.
-func (s *MountSpec) Stands() bool { return s.Type == "bind" }
+// Traits name a target that a bind mount is on; the other types are on none.
+func (s *MountSpec) Traits() (can plan.Traits) {
+	if s.Type == "bind" {
+		can.Of = &s.OfTarget
+	}
+	return can
+}
 
 // Validate refuses a target to lie on where there is none.
 func (s *MountSpec) Validate() error {
-	if s.OfTarget != "" && !s.Stands() {
+	if s.OfTarget != "" && s.Type != "bind" {
 		return &plan.FieldError{Field: "of", Msg: "is for type bind", Hint: "leave it out"}
 	}
 	return oneOf("type", s.Type, "bind", "volume", "tmpfs")
@@ -99,5 +99,3 @@ func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, err
 
 func (m *mount) Detach(ctx context.Context) error { return m.attached.run(ctx) }
 func (m *mount) Close(ctx context.Context) error  { return m.made.run(ctx) }
-
-var _ plan.Validator = (*MountSpec)(nil)

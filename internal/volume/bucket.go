@@ -46,33 +46,25 @@ type BucketSpec struct {
 	Port        int      `yaml:"port" doc:"port of the store that is started; 0 takes a free one"`
 }
 
-func newBucketSpec() any {
+func newBucketSpec() plan.Spec {
 	return &BucketSpec{Server: DefaultStore, Region: "us-east-1", Style: "auto"}
 }
 
 // SetScalar fills the spec from `bucket: URL`.
 func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
 
-// Directories makes it a plan.Lodger.
-func (s *BucketSpec) Directories() []*string { return []*string{&s.Path} }
-
-// HostFiles makes it a plan.Filer.
-func (s *BucketSpec) HostFiles() []*string { return []*string{&s.CA, &s.Credentials} }
-
-func (s *BucketSpec) ServedBy() (key, machine string) { return "from", s.From }
-
-func (s *BucketSpec) JoinedBy() (key string, machines []string) { return "replicas", s.Replicas }
-
-// Tools makes it a plan.Tooler.
-func (s *BucketSpec) Tools() []string {
-	var tools []string
+func (s *BucketSpec) Traits() plan.Traits {
+	can := plan.Traits{
+		Directories: []*string{&s.Path}, HostFiles: []*string{&s.CA, &s.Credentials},
+		Served: &plan.Served{Key: "from", Machine: s.From, PeersKey: "replicas", Peers: s.Replicas},
+	}
 	if s.URL == "" && s.Program == "" {
-		tools = append(tools, s.Server)
+		can.Tools = append(can.Tools, s.Server)
 	}
 	if len(s.Replicas) > 0 {
-		tools = append(tools, "qemu-storage-daemon", "qemu-nbd")
+		can.Tools = append(can.Tools, "qemu-storage-daemon", "qemu-nbd")
 	}
-	return tools
+	return can
 }
 
 // Validate refuses what is no bucket, and secrets in a plan.
@@ -138,7 +130,8 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
 }
 
-// Remains makes it a Remainer: a bucket that exists keeps what a died run put there.
+// Remains returns the place of a bucket that exists, which keeps the leftovers of crashed runs; ok is false for one that goes
+// with the run.
 func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 	if s.URL == "" {
 		return p, false, nil

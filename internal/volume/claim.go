@@ -21,7 +21,7 @@ type ClaimSpec struct {
 	Path  string    `yaml:"device" doc:"mode block only: where the pod has the device; empty is /dev/claim- and the class"`
 }
 
-func newClaimSpec() any { return &ClaimSpec{Mode: "filesystem"} }
+func newClaimSpec() plan.Spec { return &ClaimSpec{Mode: "filesystem"} }
 
 // SetScalar takes the class alone: `claim: fast`.
 func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
@@ -29,6 +29,8 @@ func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
 var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
+
+func (s *ClaimSpec) Traits() plan.Traits { return plan.Traits{Device: s.Device()} }
 
 // Validate finds what no cluster would take.
 func (s *ClaimSpec) Validate() error {

@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/internal/guard"
+	"iotax/internal/plan"
 	"iotax/internal/probe"
 )
 
@@ -22,13 +23,12 @@ type DeviceSpec struct {
 	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; it is only read, unless run --destroy names it"`
 }
 
-func newDeviceSpec() any { return &DeviceSpec{} }
+func newDeviceSpec() plan.Spec { return &DeviceSpec{} }
 
 // SetScalar fills the spec from `device: PATH`.
 func (s *DeviceSpec) SetScalar(v string) error { s.Path = v; return nil }
 
-// Device is the path of the device.
-func (s *DeviceSpec) Device() string { return s.Path }
+func (s *DeviceSpec) Traits() plan.Traits { return plan.Traits{Device: s.Path} }
 
 // Validate refuses paths that a shell would have expanded.
 func (s *DeviceSpec) Validate() error { return checkPath("block device", s.Path) }

@@ -25,7 +25,7 @@ type DirSpec struct {
 	Network bool   `yaml:"network" doc:"the directory is meant to lie on a network file system, whose server others use too; without this it is refused there"`
 }
 
-func newDirSpec() any { return &DirSpec{} }
+func newDirSpec() plan.Spec { return &DirSpec{} }
 
 // SetScalar fills the spec from `dir: PATH`.
 func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
@@ -60,8 +60,7 @@ func onDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\') && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
 
-// Directories makes it a plan.Lodger.
-func (s *DirSpec) Directories() []*string { return []*string{&s.Path} }
+func (s *DirSpec) Traits() plan.Traits { return plan.Traits{Directories: []*string{&s.Path}} }
 
 func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil

@@ -28,22 +28,21 @@ type DiskSpec struct {
 	OfTarget      string    `yaml:"of" doc:"target of the host that the image lies on; the baseline when empty"`
 }
 
-// Tools makes it a plan.Tooler.
-func (s *DiskSpec) Tools() []string {
-	var tools []string
+func (s *DiskSpec) Traits() plan.Traits {
+	can := plan.Traits{Of: &s.OfTarget}
 	if s.Format == "qcow2" {
-		tools = append(tools, "qemu-img")
+		can.Tools = append(can.Tools, "qemu-img")
 	}
 	if fs, ok := sealed[s.Filesystem]; ok {
-		tools = append(tools, fs.tool)
+		can.Tools = append(can.Tools, fs.tool)
 	}
-	return tools
+	return can
 }
 
 // The defaults give the pair host directory and guest disk the same treatment: no page cache of the
 // host below the guest's, and flushes that reach the device. aio=threads is QEMU's own default and
 // the one that works everywhere.
-func newDiskSpec() any {
+func newDiskSpec() plan.Spec {
 	return &DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "falloc", Filesystem: "ext4"}
 }
 
@@ -55,9 +54,6 @@ func (s *DiskSpec) SetScalar(v string) error {
 	s.Bus = v
 	return nil
 }
-
-func (s *DiskSpec) Of() string          { return s.OfTarget }
-func (s *DiskSpec) SetOf(target string) { s.OfTarget = target }
 
 // Validate refuses values and combinations that QEMU would refuse later.
 func (s *DiskSpec) Validate() error {

@@ -47,7 +47,7 @@ func nodes(t *testing.T, names ...string) []iotax.Machine {
 }
 
 // attached attaches a volume of kind on m, served by server, and takes it down at the end of the test.
-func attached(t *testing.T, kind string, spec any, server, m iotax.Machine) (iotax.Volume, iotax.Place) {
+func attached(t *testing.T, kind string, spec plan.Spec, server, m iotax.Machine) (iotax.Volume, iotax.Place) {
 	t.Helper()
 	v, err := prepare(t, kind, spec, Env{Server: server, Need: 8 << 20})
 	if err != nil {
@@ -578,7 +578,7 @@ func TestPathsOfServers(t *testing.T) {
 		{far, "/var/tmp", false, "network file system", "network: true"},
 		{far, "/var/tmp", true, "", ""},
 	} {
-		for kind, spec := range map[string]any{
+		for kind, spec := range map[string]plan.Spec{
 			"nbd":    nbdSpec(func(s *NBDSpec) { s.Path, s.Network, s.Size = c.path, c.network, 1<<20 }),
 			"bucket": &BucketSpec{Path: c.path, Network: c.network, Server: DefaultStore, Program: "false", Region: "us-east-1", Style: "auto"},
 		} {
@@ -598,7 +598,7 @@ func TestPathsOfServers(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range []plan.Validator{nbdSpec(func(s *NBDSpec) { s.Path = "/" }), &BucketSpec{Path: "//", Server: DefaultStore, Style: "auto"}} {
+	for _, s := range []plan.Spec{nbdSpec(func(s *NBDSpec) { s.Path = "/" }), &BucketSpec{Path: "//", Server: DefaultStore, Style: "auto"}} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
 			t.Errorf("%+v: %v", s, err)
 		}

@@ -16,30 +16,24 @@ type GroupSpec struct {
 	Clients   int      `yaml:"clients" doc:"how many of them, the first ones; a list makes a target of each number; 0 is all"`
 }
 
-func newGroupSpec() any { return &GroupSpec{} }
+func newGroupSpec() plan.Spec { return &GroupSpec{} }
 
-// Together are the first Clients of the targets.
-func (s *GroupSpec) Together() []string {
-	if s.Clients > 0 && s.Clients < len(s.OfTargets) {
-		return s.OfTargets[:s.Clients]
+// Traits name the first Clients of the targets.
+func (s *GroupSpec) Traits() plan.Traits {
+	of := s.OfTargets
+	if s.Clients > 0 && s.Clients < len(of) {
+		of = of[:s.Clients]
 	}
-	return s.OfTargets
+	return plan.Traits{Gather: &plan.Gather{Together: of, SetTogether: s.setTogether}}
 }
 
-// SetTogether takes the targets that the names stand for.
-func (s *GroupSpec) SetTogether(targets []string) error {
+func (s *GroupSpec) setTogether(targets []string) error {
 	if s.Clients > len(targets) {
 		return &plan.FieldError{Field: "clients", Msg: fmt.Sprintf("%d clients of %d targets", s.Clients, len(targets)), Hint: "name more targets under of:, or fewer clients"}
 	}
 	s.OfTargets = targets
 	return nil
 }
-
-// Noise is none.
-func (s *GroupSpec) Noise() (string, []string) { return "", nil }
-
-// SetNoise does nothing: there is none.
-func (s *GroupSpec) SetNoise([]string) {}
 
 // Validate wants a target at least.
 func (s *GroupSpec) Validate() error {
@@ -59,25 +53,23 @@ type NeighbourSpec struct {
 	Doing  string   `yaml:"doing" doc:"what they do: a workload of the plan, which is measured by itself only where its at: says so"`
 }
 
-func newNeighbourSpec() any { return &NeighbourSpec{} }
+func newNeighbourSpec() plan.Spec { return &NeighbourSpec{} }
 
-// Together is the victim alone.
-func (s *NeighbourSpec) Together() []string { return []string{s.Victim} }
+func (s *NeighbourSpec) Traits() plan.Traits {
+	return plan.Traits{Gather: &plan.Gather{
+		Together: []string{s.Victim}, SetTogether: s.setTogether,
+		Doing: s.Doing, At: s.At, SetAt: func(targets []string) { s.At = targets },
+	}}
+}
 
-// SetTogether takes the one target that the name stands for.
-func (s *NeighbourSpec) SetTogether(targets []string) error {
+// setTogether takes the one target that the name stands for.
+func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
 		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
 	}
 	s.Victim = targets[0]
 	return nil
 }
-
-// Noise is what the others do.
-func (s *NeighbourSpec) Noise() (string, []string) { return s.Doing, s.At }
-
-// SetNoise takes the targets that the names stand for.
-func (s *NeighbourSpec) SetNoise(at []string) { s.At = at }
 
 // Validate wants all three.
 func (s *NeighbourSpec) Validate() error {
@@ -93,13 +85,6 @@ func (s *NeighbourSpec) Validate() error {
 }
 
 // prepareGathered is never right: a run opens the targets that such a one is made of.
-func prepareGathered(context.Context, any, Env) (iotax.Volume, error) {
+func prepareGathered(context.Context, plan.Spec, Env) (iotax.Volume, error) {
 	return nil, errors.New("a target that is made of others has no volume of its own")
 }
-
-var (
-	_ plan.Gatherer  = (*GroupSpec)(nil)
-	_ plan.Gatherer  = (*NeighbourSpec)(nil)
-	_ plan.Validator = (*GroupSpec)(nil)
-	_ plan.Validator = (*NeighbourSpec)(nil)
-)

@@ -14,6 +14,7 @@ import (
 	"iotax"
 	"iotax/internal/machine"
 	"iotax/internal/machine/vm"
+	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
 )
 
@@ -85,7 +86,7 @@ func TestGuest(t *testing.T) {
 	cases := []struct {
 		name       string
 		kind       string
-		spec       any
+		spec       plan.Spec
 		durability iotax.Durability
 		facts      map[string]string
 	}{
@@ -197,7 +198,7 @@ func lacks(t *testing.T, of iotax.Place, m iotax.Machine) {
 	appear = 200 * time.Millisecond
 	for _, c := range []struct {
 		kind        string
-		spec        any
+		spec        plan.Spec
 		cause, hint string
 	}{
 		{"disk", diskSpec(func(*DiskSpec) {}), "the guest sees: ", "virtio_blk"},

@@ -16,17 +16,12 @@ type InsideSpec struct {
 	Args   []string `yaml:"args" doc:"words added to the engine's run, as in [--security-opt, seccomp=unconfined]"`
 }
 
-func newInsideSpec() any { return &InsideSpec{Engine: namespaces} }
+func newInsideSpec() plan.Spec { return &InsideSpec{Engine: namespaces} }
 
 // namespaces is the engine that is none.
 const namespaces = "namespaces"
 
-// Of is the target whose place it is.
-func (s *InsideSpec) Of() string          { return s.Target }
-func (s *InsideSpec) SetOf(target string) { s.Target = target }
-
-// Encloses makes it a plan.Encloser.
-func (s *InsideSpec) Encloses() {}
+func (s *InsideSpec) Traits() plan.Traits { return plan.Traits{Of: &s.Target, Encloses: true} }
 
 // SetScalar fills the spec from `inside: TARGET`.
 func (s *InsideSpec) SetScalar(v string) error { s.Target = v; return nil }
@@ -48,8 +43,3 @@ func (s *InsideSpec) Validate() error {
 	}
 	return nil
 }
-
-var (
-	_ plan.Encloser  = (*InsideSpec)(nil)
-	_ plan.Validator = (*InsideSpec)(nil)
-)

@@ -25,7 +25,7 @@ import (
 var here = host.Local()
 
 // prepare is the way of the program to a volume: by the kind's name and its filled spec.
-func prepare(t *testing.T, kind string, spec any, e Env) (iotax.Volume, error) {
+func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, error) {
 	t.Helper()
 	if e.ID == "" {
 		e.ID = "t0"

@@ -17,7 +17,7 @@ type MemorySpec struct {
 	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits what the workloads put there"`
 }
 
-func newMemorySpec() any { return &MemorySpec{Type: "tmpfs"} }
+func newMemorySpec() plan.Spec { return &MemorySpec{Type: "tmpfs"} }
 
 // SetScalar takes the type alone: `memory: ramfs`.
 func (s *MemorySpec) SetScalar(v string) error {
@@ -27,6 +27,8 @@ func (s *MemorySpec) SetScalar(v string) error {
 	s.Type = v
 	return nil
 }
+
+func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
 // Validate refuses a size that would not be kept.
 func (s *MemorySpec) Validate() error {

@@ -36,27 +36,22 @@ type NBDSpec struct {
 	Port      int       `yaml:"port" doc:"TCP port of the export; 0 takes a free one"`
 }
 
-func newNBDSpec() any {
+func newNBDSpec() plan.Spec {
 	return &NBDSpec{Format: "raw", Server: "qemu-nbd", Transport: "auto", Cache: "none", AIO: "native", Attach: "engine"}
 }
 
 // SetScalar fills the spec from `nbd: URL`.
 func (s *NBDSpec) SetScalar(v string) error { s.URL = v; return nil }
 
-// Directories makes it a plan.Lodger.
-func (s *NBDSpec) Directories() []*string { return []*string{&s.Path} }
-
-func (s *NBDSpec) ServedBy() (key, machine string) { return "from", s.From }
-
-// Tools makes it a plan.Tooler.
-func (s *NBDSpec) Tools() []string {
-	switch {
-	case s.URL != "":
-		return nil
-	case s.Format == "qcow2":
-		return []string{s.Server, "qemu-img"}
+func (s *NBDSpec) Traits() plan.Traits {
+	can := plan.Traits{Directories: []*string{&s.Path}, Served: &plan.Served{Key: "from", Machine: s.From}}
+	if s.URL == "" {
+		can.Tools = append(can.Tools, s.Server)
+		if s.Format == "qcow2" {
+			can.Tools = append(can.Tools, "qemu-img")
+		}
 	}
-	return []string{s.Server}
+	return can
 }
 
 // Validate refuses what the servers would refuse later.

@@ -19,15 +19,14 @@ type NetworkSpec struct {
 	Port    int    `yaml:"port" doc:"port of the server; 0 takes a free one"`
 }
 
-func newNetworkSpec() any { return &NetworkSpec{} }
+func newNetworkSpec() plan.Spec { return &NetworkSpec{} }
 
 // SetScalar fills the spec from `network: MACHINE`.
 func (s *NetworkSpec) SetScalar(v string) error { s.To = v; return nil }
 
-func (s *NetworkSpec) ServedBy() (key, machine string) { return "to", s.To }
-
-// Tools makes it a plan.Tooler.
-func (s *NetworkSpec) Tools() []string { return []string{"iperf3"} }
+func (s *NetworkSpec) Traits() plan.Traits {
+	return plan.Traits{Tools: []string{"iperf3"}, Served: &plan.Served{Key: "to", Machine: s.To}}
+}
 
 // Validate refuses what is no address.
 func (s *NetworkSpec) Validate() error {

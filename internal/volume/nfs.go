@@ -25,10 +25,11 @@ type NFSSpec struct {
 	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
-// Tools makes it a plan.Tooler.
-func (s *NFSSpec) Tools() []string { return []string{"ganesha.nfsd"} }
+func (s *NFSSpec) Traits() plan.Traits {
+	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget}
+}
 
-func newNFSSpec() any { return &NFSSpec{Version: "4.2"} }
+func newNFSSpec() plan.Spec { return &NFSSpec{Version: "4.2"} }
 
 // SetScalar takes the version alone: `nfs: 4.1`.
 func (s *NFSSpec) SetScalar(v string) error {
@@ -38,9 +39,6 @@ func (s *NFSSpec) SetScalar(v string) error {
 	s.Version = v
 	return nil
 }
-
-func (s *NFSSpec) Of() string          { return s.OfTarget }
-func (s *NFSSpec) SetOf(target string) { s.OfTarget = target }
 
 // ours are the mount options that iotax sets.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}

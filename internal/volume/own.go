@@ -5,11 +5,12 @@ import (
 	"errors"
 
 	"iotax"
+	"iotax/internal/plan"
 	"iotax/internal/probe"
 )
 
 // OwnSpec is `own: {}`: nothing is made. A guest without a shell has its file system in its image.
-type OwnSpec struct{}
+type OwnSpec struct{ plan.Plain }
 
 type own struct{}
 

@@ -90,7 +90,7 @@ func (u *unix) Run(ctx context.Context, c *iotax.Cmd) error {
 func TestHalfAttached(t *testing.T) {
 	for _, c := range []struct {
 		kind string
-		spec func() any
+		spec func() plan.Spec
 	}{
 		{"disk", newDiskSpec}, {"share", newShareSpec},
 	} {
@@ -168,7 +168,7 @@ func TestServedFrom(t *testing.T) {
 	full := iotax.Place{Kind: iotax.PlaceDir, Path: tmpfs(t, "size=1m")}
 	for _, c := range []struct {
 		name, kind  string
-		spec        any
+		spec        plan.Spec
 		env         Env
 		cause, hint string
 	}{
@@ -212,7 +212,7 @@ func TestForeignImageStays(t *testing.T) {
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for _, c := range []struct {
 		kind, file string
-		spec       any
+		spec       plan.Spec
 	}{
 		{"disk", "disk-t0.raw", newDiskSpec()},
 		{"disk", "disk-t0.qcow2", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" })},
@@ -244,7 +244,7 @@ func TestDiskSize(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
-		spec   plan.Validator
+		spec   plan.Spec
 		fields string // of the errors
 		hint   string // of the first
 	}{
@@ -304,24 +304,24 @@ func TestKinds(t *testing.T) {
 		if k.Name == "own" { // it has no keys
 			continue
 		}
-		if _, ok := k.New().(plan.Validator); !ok || k.Doc == "" {
-			t.Errorf("%s: %T %q", k.Name, k.New(), k.Doc)
+		can := k.New().Traits()
+		if k.Doc == "" {
+			t.Errorf("%s has no doc", k.Name)
 		}
-		if _, ok := k.New().(plan.Gatherer); ok {
+		if can.Gather != nil {
 			if len(k.On) != 1 || k.On[0] != plan.Host { // it says itself where it is done
 				t.Errorf("%s on %v", k.Name, k.On)
 			}
 			continue // it is made of others, which no one word names
 		}
-		s, ok := k.New().(interface{ SetScalar(string) error })
-		if !ok {
+		if _, ok := k.New().(plan.Scalar); !ok {
 			t.Errorf("%s has no short form", k.Name)
 			continue
 		}
-		if _, ok := s.(plan.Encloser); ok {
+		if can.Encloses {
 			continue // it is on the machine of the target that it refers to
 		}
-		_, refers := s.(plan.Referrer)
+		refers := can.Of != nil
 		if want := slices.Contains([]string{"disk", "share", "mount", "nfs", "sshfs"}, k.Name); refers != want || (want || k.Name == "claim") != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/internal/machine/fake"
+	"iotax/internal/plan"
 )
 
 func nfsSpec(change func(*NFSSpec)) *NFSSpec {
@@ -54,7 +55,7 @@ func TestServed(t *testing.T) {
 	for i, c := range []struct {
 		name   string
 		kind   string
-		spec   any
+		spec   plan.Spec
 		facts  map[string]string
 		option string // of the mount
 		server string // label of its process
@@ -126,7 +127,7 @@ func TestServed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		kind string
-		spec any
+		spec plan.Spec
 	}{
 		{"nfs", nfsSpec(func(s *NFSSpec) { s.Options = "softerr,timeo=10,retrans=1" })},
 		{"sshfs", &SSHFSSpec{}},
@@ -239,7 +240,7 @@ func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 }
 
 // serverDies kills the server under a fio that writes: fio fails and says so, and nothing is left.
-func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec any) {
+func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec plan.Spec) {
 	work := t.TempDir()
 	v, err := prepare(t, kind, spec, Env{Of: of, ID: "s9", Need: 16 << 20, WorkDir: work})
 	if err != nil {

@@ -22,15 +22,15 @@ type ShareSpec struct {
 	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
-// Tools makes it a plan.Tooler.
-func (s *ShareSpec) Tools() []string {
+func (s *ShareSpec) Traits() plan.Traits {
+	can := plan.Traits{Of: &s.OfTarget}
 	if s.Type == "virtiofs" {
-		return []string{"virtiofsd"}
+		can.Tools = []string{"virtiofsd"}
 	}
-	return nil
+	return can
 }
 
-func newShareSpec() any { return &ShareSpec{Type: "virtiofs"} }
+func newShareSpec() plan.Spec { return &ShareSpec{Type: "virtiofs"} }
 
 // SetScalar takes the type alone: `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error {
@@ -40,9 +40,6 @@ func (s *ShareSpec) SetScalar(v string) error {
 	s.Type = v
 	return nil
 }
-
-func (s *ShareSpec) Of() string          { return s.OfTarget }
-func (s *ShareSpec) SetOf(target string) { s.OfTarget = target }
 
 // Validate refuses values that belong to the other type. It fills in what was left open, because the
 // usual values depend on the type.

@@ -22,13 +22,12 @@ type SSHFSSpec struct {
 	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
 }
 
-func newSSHFSSpec() any { return &SSHFSSpec{} }
+func newSSHFSSpec() plan.Spec { return &SSHFSSpec{} }
 
 // SetScalar takes the options alone: `sshfs: dir_cache=no`.
 func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 
-func (s *SSHFSSpec) Of() string          { return s.OfTarget }
-func (s *SSHFSSpec) SetOf(target string) { s.OfTarget = target }
+func (s *SSHFSSpec) Traits() plan.Traits { return plan.Traits{Of: &s.OfTarget} }
 
 // Validate refuses options that would make it another thing.
 func (s *SSHFSSpec) Validate() error {

@@ -21,7 +21,7 @@ type Kind struct {
 
 	// Prepare does what must be done before the using machine starts, on e.Host. spec is what
 	// plan.Kind.New returned, filled. When Prepare fails it has already undone what it did.
-	Prepare func(ctx context.Context, spec any, e Env) (iotax.Volume, error)
+	Prepare func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error)
 }
 
 // Kinds lists every kind of volume. A new kind is one file and one line here.
@@ -36,7 +36,7 @@ func Kinds() []Kind {
 		kind(plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS),
 		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
 		kind(plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory),
-		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() any { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
+		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() plan.Spec { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
 		kind(plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD),
 		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
 		{plan.Kind{Name: "inside", Doc: "the place of another target, with the work done in a container on its machine", New: newInsideSpec}, prepareGathered},
@@ -48,8 +48,8 @@ func Kinds() []Kind {
 
 // kind is k, whose volumes prepare makes. Each is handed a spec of its kind.
 func kind[S any](k plan.Kind, prepare func(ctx context.Context, s *S, e Env) (iotax.Volume, error)) Kind {
-	return Kind{k, func(ctx context.Context, spec any, e Env) (iotax.Volume, error) {
-		s, ok := spec.(*S)
+	return Kind{k, func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error) {
+		s, ok := any(spec).(*S)
 		if !ok {
 			return nil, &iotax.Error{Op: "prepare", On: k.Name, Err: fmt.Errorf("the spec is a %T", spec)}
 		}
@@ -68,8 +68,8 @@ func PlanKinds() []plan.Kind {
 
 // Env is what a volume is made from besides its spec.
 type Env struct {
-	Server iotax.Machine   // the machine that serves a plan.Served spec; nil for other specs
-	Peers  []iotax.Machine // those that a plan.Joined spec names
+	Server iotax.Machine   // the machine that serves the spec (plan.Traits.Served); nil for other specs
+	Peers  []iotax.Machine // Peers of plan.Served
 	Host   iotax.Machine   // the machine that serves the volume, usually this host
 	Of     iotax.Place     // where the target that this one stands on lies on Host, already attached
 	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
@@ -81,12 +81,6 @@ type Env struct {
 	Note    func(format string, args ...any) // what the user should know now; nil is silence
 
 	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
-}
-
-// A Remainer is the spec of a place that was there before the run and can be asked what died runs have left in it. Remains is that
-// place; ok is false where it goes with the run.
-type Remainer interface {
-	Remains() (p iotax.Place, ok bool, err error)
 }
 
 var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
@@ -102,15 +96,13 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 			names = append(names, k.Name)
 			continue
 		}
-		if v, ok := t.Spec.(plan.Validator); ok {
-			if err := v.Validate(); err != nil {
-				e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
-				var f *plan.FieldError
-				if errors.As(err, &f) {
-					e.Hint = f.Hint
-				}
-				return nil, e
+		if err := t.Spec.Validate(); err != nil {
+			e := &iotax.Error{Op: "prepare", On: t.Name, Err: err}
+			var f *plan.FieldError
+			if errors.As(err, &f) {
+				e.Hint = f.Hint
 			}
+			return nil, e
 		}
 		v, err := k.Prepare(ctx, t.Spec, e)
 		if err != nil {

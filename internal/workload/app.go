@@ -34,7 +34,7 @@ type App struct {
 	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
 }
 
-func newApp() any { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
+func newApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
 
 // SetScalar takes the command alone.
 func (s *App) SetScalar(text string) error {
@@ -46,6 +46,8 @@ func (s *App) SetScalar(text string) error {
 func (s *App) command() *Command {
 	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
 }
+
+func (s *App) Traits() plan.Traits { return plan.Traits{} }
 
 // Validate finds what is wrong with the words and the pattern.
 func (s *App) Validate() error {

@@ -27,7 +27,7 @@ type Archive struct {
 	Timeout     plan.Duration `yaml:"timeout" doc:"how long one trial may take"`
 }
 
-func newArchive() any {
+func newArchive() plan.Spec {
 	return &Archive{Do: "extract", Files: 4294, Directories: 213, Size: 43e6, Timeout: plan.Duration(10 * time.Minute)}
 }
 
@@ -45,8 +45,9 @@ func (s *Archive) SetScalar(text string) error {
 	return nil
 }
 
-// HostFiles makes it a plan.Filer.
-func (s *Archive) HostFiles() []*string { return []*string{&s.File} }
+func (s *Archive) Traits() plan.Traits {
+	return plan.Traits{HostFiles: []*string{&s.File}, Scale: s.Scale}
+}
 
 // Validate finds what is out of range.
 func (s *Archive) Validate() error {

@@ -17,7 +17,6 @@ import (
 
 	"iotax"
 	"iotax/internal/machine/host"
-	"iotax/internal/plan"
 )
 
 // The archive has the shape that was asked for, and its bytes are the same each time.
@@ -308,5 +307,4 @@ func TestArchiveSpec(t *testing.T) {
 	if s.SetScalar("create") != nil || s.Do != "create" || s.SetScalar("a.tar") != nil || s.File != "a.tar" || s.SetScalar("extrakt") == nil {
 		t.Errorf("%+v", s)
 	}
-	var _ plan.Scaler = s
 }

@@ -21,22 +21,16 @@ type Boot struct {
 	Timeout plan.Duration `yaml:"timeout" doc:"how long one boot may take"`
 }
 
-func newBoot() any { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
+func newBoot() plan.Spec { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
 
-// HostFiles makes it a plan.Filer.
-func (s *Boot) HostFiles() []*string {
-	if s.Root == pythonRoot {
-		return nil
+func (s *Boot) Traits() (can plan.Traits) {
+	if s.Root != "" {
+		can.Tools = []string{"qemu-img"} // beside the first guest, a second one has an overlay of the disk
 	}
-	return []*string{&s.Root}
-}
-
-// Tools makes it a plan.Tooler: beside the first guest, a second one has an overlay of the disk.
-func (s *Boot) Tools() []string {
-	if s.Root == "" {
-		return nil
+	if s.Root != pythonRoot {
+		can.HostFiles = []*string{&s.Root}
 	}
-	return []string{"qemu-img"}
+	return can
 }
 
 // Validate finds what is out of range.

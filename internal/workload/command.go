@@ -43,13 +43,15 @@ type Command struct {
 	Space    plan.Size         `yaml:"space" doc:"how many bytes it puts at the place; guest disks are made to fit"`
 }
 
-func newCommand() any { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
+func newCommand() plan.Spec { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
 
 // SetScalar takes the command alone.
 func (s *Command) SetScalar(text string) error {
 	s.Run = text
 	return nil
 }
+
+func (s *Command) Traits() plan.Traits { return plan.Traits{} }
 
 // Validate finds what is wrong with the words and the patterns.
 func (s *Command) Validate() error {

@@ -16,12 +16,10 @@ import (
 )
 
 // made makes a workload of a kind from a spec that was filled by hand.
-func made(t testing.TB, kind string, spec any) iotax.Workload {
+func made(t testing.TB, kind string, spec plan.Spec) iotax.Workload {
 	t.Helper()
-	if v, ok := spec.(plan.Validator); ok {
-		if err := v.Validate(); err != nil {
-			t.Fatal(err)
-		}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
 	}
 	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{CacheDir: cache, Log: t.Logf, Lodge: lodge})
 	if err != nil {
@@ -131,7 +129,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 	want(t, out, "iops", 12.5, 12.5)
 	want(t, out, "lat", 2.99e-6, 3.01e-6)
-	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "no number"} {
+	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "not a number"} {
 		s.Values = map[string]string{"x": path}
 		if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)

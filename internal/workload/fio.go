@@ -42,18 +42,15 @@ type Fio struct {
 	source   *source // of a spec that Split made
 }
 
-func newFio() any { return &Fio{} }
+func newFio() plan.Spec { return &Fio{} }
 
-// Tools makes it a plan.Tooler.
-func (f *Fio) Tools() []string {
-	if f.Install {
-		return nil
+func (f *Fio) Traits() plan.Traits {
+	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.Times, Scale: f.Scale, Split: f.Split}
+	if !f.Install {
+		can.Tools = []string{"fio"}
 	}
-	return []string{"fio"}
+	return can
 }
-
-// Lasts is what a plan.Laster tells.
-func (f *Fio) Lasts() float64 { return f.Times }
 
 // Scale makes the job's files smaller or larger.
 func (f *Fio) Scale(by float64) {
@@ -145,10 +142,7 @@ func keepsSecret(name string) *plan.FieldError {
 		Hint: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
 }
 
-// OptionNames lists fio's options, those included that SetOption refuses: it says why.
-func (f *Fio) OptionNames() []string { return fio.OptionNames() }
-
-// SetOption sets one of fio's options; an empty value is an option without "=value".
+// SetOption sets one of fio's options, and refuses some with the reason. An empty value is an option without "=value".
 func (f *Fio) SetOption(key, value string) error {
 	s := fio.Setting{Key: fio.Canonical(key), Value: strings.TrimSpace(value)}
 	if instead, no := decided[s.Key]; no {

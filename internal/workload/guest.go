@@ -38,10 +38,11 @@ func guestTools() map[string]string {
 	return map[string]string{"nbdcopy": "libnbd-bin", "qemu-system-x86_64": "qemu-system-x86"}
 }
 
-// Tools makes it a plan.Tooler.
-func (s *Guest) Tools() []string { return slices.Sorted(maps.Keys(guestTools())) }
+func (s *Guest) Traits() plan.Traits {
+	return plan.Traits{Tools: slices.Sorted(maps.Keys(guestTools())), HostFiles: []*string{&s.Kernel}, Scale: s.Scale}
+}
 
-func newGuest() any {
+func newGuest() plan.Spec {
 	return &Guest{Memory: 512 << 20, CPUs: 1, Accel: "auto", Root: 256 << 20, Size: 64 << 20, Each: plan.Duration(2 * time.Second)}
 }
 
@@ -70,9 +71,6 @@ func (s *Guest) Validate() error {
 	}
 	return nil
 }
-
-// HostFiles makes it a plan.Filer.
-func (s *Guest) HostFiles() []*string { return []*string{&s.Kernel} }
 
 // GuestJob is what the agent on the target's machine is asked: what it lacks, to write the root disk, or to start a guest on that
 // and measure.

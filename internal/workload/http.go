@@ -30,7 +30,7 @@ type HTTP struct {
 	Times float64 `yaml:"times" doc:"how many times as long its trials are as the plan's; 0 is 1"`
 }
 
-func newHTTP() any { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
+func newHTTP() plan.Spec { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
 
 // SetScalar takes a URL.
 func (s *HTTP) SetScalar(text string) error {
@@ -62,8 +62,7 @@ func (s *HTTP) Validate() error {
 	return errors.Join(append(errs, plan.CheckTimes(s.Times))...)
 }
 
-// Lasts is what a plan.Laster tells.
-func (s *HTTP) Lasts() float64 { return s.Times }
+func (s *HTTP) Traits() plan.Traits { return plan.Traits{Lasts: s.Times, Scale: s.Scale} }
 
 // Scale makes the files smaller or larger.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }

@@ -28,15 +28,15 @@ type Image struct {
 
 var imageTools = map[string]string{"qemu-img": "qemu-utils"}
 
-// Tools makes it a plan.Tooler.
-func (s *Image) Tools() []string {
-	if s.Import != "" {
-		return nil
+func (s *Image) Traits() plan.Traits {
+	can := plan.Traits{Scale: s.Scale}
+	if s.Import == "" {
+		can.Tools = slices.Sorted(maps.Keys(imageTools))
 	}
-	return slices.Sorted(maps.Keys(imageTools))
+	return can
 }
 
-func newImage() any { return &Image{Size: 1 << 30, Data: 0.5} }
+func newImage() plan.Spec { return &Image{Size: 1 << 30, Data: 0.5} }
 
 // Scale makes the image smaller or larger.
 func (s *Image) Scale(by float64) { s.Size = max(16<<20, plan.Size(float64(s.Size)*by)>>20<<20) }

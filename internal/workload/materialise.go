@@ -32,10 +32,11 @@ type Materialise struct {
 // copyTools are what copies a volume out of an export, with their packages.
 var copyTools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"}
 
-// Tools makes it a plan.Tooler.
-func (s *Materialise) Tools() []string { return slices.Sorted(maps.Keys(copyTools)) }
+func (s *Materialise) Traits() plan.Traits {
+	return plan.Traits{Tools: slices.Sorted(maps.Keys(copyTools)), Directories: []*string{&s.Path}, Scale: s.Scale}
+}
 
-func newMaterialise() any {
+func newMaterialise() plan.Spec {
 	return &Materialise{Tool: "nbdcopy", Size: 128 << 20, Stall: plan.Duration(30 * time.Second)}
 }
 
@@ -61,9 +62,6 @@ func (s *Materialise) Validate() error {
 	}
 	return nil
 }
-
-// Directories makes it a plan.Lodger.
-func (s *Materialise) Directories() []*string { return []*string{&s.Path} }
 
 func openMaterialise(w plan.Workload, s *Materialise, e Env) (iotax.Workload, error) {
 	return &materialise{name: w.Name, spec: *s, env: e, verified: map[*iotax.Target]bool{}}, nil

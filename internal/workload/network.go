@@ -20,7 +20,7 @@ type Network struct {
 	Reverse bool `yaml:"reverse" doc:"from the far machine to the target's own"`
 }
 
-func newNetwork() any { return &Network{Streams: 1} }
+func newNetwork() plan.Spec { return &Network{Streams: 1} }
 
 // Validate refuses what iperf3 would refuse.
 func (n *Network) Validate() error {
@@ -30,8 +30,7 @@ func (n *Network) Validate() error {
 	return nil
 }
 
-// Tools makes it a plan.Tooler.
-func (n *Network) Tools() []string { return []string{"iperf3"} }
+func (n *Network) Traits() plan.Traits { return plan.Traits{Tools: []string{"iperf3"}} }
 
 func openNetwork(w plan.Workload, s *Network, _ Env) (iotax.Workload, error) {
 	return &stream{name: w.Name, spec: *s}, nil

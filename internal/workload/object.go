@@ -33,9 +33,11 @@ type Object struct {
 	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of what comes back; its CPU time is counted by itself"`
 }
 
-func newObject() any {
+func newObject() plan.Spec {
 	return &Object{Size: 4 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8, Payload: "default", Timeout: plan.Duration(object.DefaultTimeout), Verify: true}
 }
+
+func (o *Object) Traits() plan.Traits { return plan.Traits{Scale: o.Scale} }
 
 // Scale makes the objects smaller or larger; how many there are stays.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }

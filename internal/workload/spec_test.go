@@ -423,13 +423,11 @@ func TestScaledSuites(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, w := range p.Workloads {
-				if s, ok := w.Spec.(plan.Scaler); ok && by != 1 {
-					s.Scale(by)
+				if scale := w.Traits().Scale; scale != nil && by != 1 {
+					scale(by)
 				}
-				if v, ok := w.Spec.(plan.Validator); ok {
-					if err := v.Validate(); err != nil {
-						t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
-					}
+				if err := w.Spec.Validate(); err != nil {
+					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
 				}
 				spec, ok := w.Spec.(*Fio)
 				if !ok {

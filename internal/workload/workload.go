@@ -69,7 +69,7 @@ func Kinds() []Kind {
 // kind is k, whose workloads open makes. Each is handed a spec of its kind.
 func kind[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.Workload, error)) Kind {
 	return Kind{k, func(w plan.Workload, e Env) (iotax.Workload, error) {
-		s, ok := w.Spec.(*S)
+		s, ok := any(w.Spec).(*S)
 		if !ok {
 			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
 		}

@@ -53,8 +53,9 @@ type Spec struct {
 	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
 }
 
-// Stays says that it is a container that iotax finds and leaves as it is, or may be.
-func (s *Spec) Stays() bool { return s.Container != "" || s.Ref != "" }
+func (s *Spec) Traits() plan.Traits {
+	return plan.Traits{Stays: s.Container != "" || s.Ref != ""}
+}
 
 // Validate finds what is wrong without asking the engine.
 func (s *Spec) Validate() error {

@@ -213,6 +213,8 @@ type Spec struct {
 	FailAfter int           `yaml:"fail_after" doc:"commands after so many fail with exit status 1; 0 is never"`
 }
 
+func (s *Spec) Traits() plan.Traits { return plan.Traits{} }
+
 // Validate refuses negative numbers.
 func (s *Spec) Validate() error {
 	for _, f := range []struct {

@@ -19,11 +19,12 @@ import (
 	"iotax/internal/machine/internal/proc"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/shell"
+	"iotax/internal/plan"
 	"iotax/internal/secret"
 )
 
 // Spec is that of kind host; there is nothing to choose.
-type Spec struct{}
+type Spec struct{ plan.Plain }
 
 // Kind is kind host.
 var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kind.Options) (iotax.Machine, error) {

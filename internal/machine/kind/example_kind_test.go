@@ -29,6 +29,9 @@ type Spec struct {
 	Level int `yaml:"level" doc:"niceness, from 0 to 19"`
 }
 
+// Traits returns what the spec can do beyond being read: nothing here. See plan.Traits.
+func (s *Spec) Traits() plan.Traits { return plan.Traits{} }
+
 // Validate finds what no type can tell. The plan points at the field it names.
 func (s *Spec) Validate() error {
 	if s.Level < 0 || s.Level > 19 {

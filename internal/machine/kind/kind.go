@@ -16,7 +16,7 @@ type Kind struct {
 
 	// Open opens the machine that spec, made by New and filled by the plan, describes. What it
 	// made, it removes again when it fails or ctx ends half way.
-	Open func(ctx context.Context, spec any, o Options) (iotax.Machine, error)
+	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 }
 
 // Options is what a machine is opened with besides its spec.
@@ -39,19 +39,20 @@ func (o Options) Logf(format string, args ...any) {
 }
 
 // Of is the kind of the machines that an S describes. A plan starts from defaults, of which every spec is a
-// copy; open is handed one in which its Validate, if it has that method, finds nothing wrong.
-func Of[S any](name, doc string, defaults S, open func(ctx context.Context, spec *S, o Options) (iotax.Machine, error)) Kind {
+// copy; open is handed one in which its Validate finds nothing wrong.
+func Of[S any, P interface {
+	*S
+	plan.Spec
+}](name, doc string, defaults S, open func(ctx context.Context, spec P, o Options) (iotax.Machine, error)) Kind {
 	return Kind{
-		Kind: plan.Kind{Name: name, Doc: doc, New: func() any { s := defaults; return &s }},
-		Open: func(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
-			s, ok := spec.(*S)
+		Kind: plan.Kind{Name: name, Doc: doc, New: func() plan.Spec { s := defaults; return P(&s) }},
+		Open: func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error) {
+			s, ok := spec.(P)
 			if !ok {
 				return nil, &iotax.Error{Op: "open machine", On: "of kind " + name, Err: fmt.Errorf("its spec is a %T", spec)}
 			}
-			if v, ok := any(s).(plan.Validator); ok {
-				if err := v.Validate(); err != nil {
-					return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: err}
-				}
+			if err := s.Validate(); err != nil {
+				return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: err}
 			}
 			return open(ctx, s, o)
 		},
@@ -61,7 +62,7 @@ func Of[S any](name, doc string, defaults S, open func(ctx context.Context, spec
 // WithoutDevices is k for machines that are not started for the run: they are given no disks and no shares.
 func (k Kind) WithoutDevices() Kind {
 	open := k.Open
-	k.Open = func(ctx context.Context, spec any, o Options) (iotax.Machine, error) {
+	k.Open = func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error) {
 		if len(o.Devices) > 0 {
 			return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: fmt.Errorf("kind %s cannot be given disks or shares", k.Name),
 				Hint: "put this target on a guest (kind qemu)"}

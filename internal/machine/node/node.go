@@ -28,8 +28,7 @@ type Spec struct {
 // SetScalar fills the spec from `node: node04`.
 func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
-// Tools makes it a plan.Tooler.
-func (s *Spec) Tools() []string { return []string{"ip", "tc", "nsenter"} }
+func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }
 
 // defaultRate is that of the published study: 43.8 MiB/s of payload.
 const defaultRate = 384e6

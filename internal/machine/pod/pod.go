@@ -49,11 +49,9 @@ type Spec struct {
 	Patience plan.Duration `yaml:"start_timeout" doc:"how long it may take until it runs"`
 }
 
-// Stays says that it is a pod that iotax finds and leaves as it is.
-func (s *Spec) Stays() bool { return s.Pod != "" }
-
-// HostFiles makes it a plan.Filer.
-func (s *Spec) HostFiles() []*string { return []*string{&s.File} }
+func (s *Spec) Traits() plan.Traits {
+	return plan.Traits{Stays: s.Pod != "", HostFiles: []*string{&s.File}}
+}
 
 // Validate finds what is wrong without asking the cluster.
 func (s *Spec) Validate() error {

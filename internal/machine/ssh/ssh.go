@@ -48,16 +48,12 @@ type Spec struct {
 // line, where other users and reports would see it.
 const passwordEnv = "IOTAX_SSH_PASSWORD"
 
-// Stays says that it was there before the run, as any host.
-func (s *Spec) Stays() bool { return true }
-
-// HostFiles makes it a plan.Filer.
-func (s *Spec) HostFiles() []*string {
+func (s *Spec) Traits() plan.Traits {
 	files := []*string{&s.Identity, &s.KnownHosts, &s.PasswordFile}
 	if s.Config != "none" {
 		files = append(files, &s.Config)
 	}
-	return files
+	return plan.Traits{Stays: true, HostFiles: files}
 }
 
 // Validate finds what is wrong without looking at the network.

@@ -39,15 +39,13 @@ var LimaKind = kind.Of("lima", "an instance of Lima (limactl), made for the run 
 // SetScalar takes the name of an instance: `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 
-// Stays says that it is an instance that iotax finds and leaves as it is.
-func (s *Lima) Stays() bool { return s.Instance != "" }
-
-// HostFiles makes it a plan.Filer: a template is a file unless it is a URL or a mere name, as limactl sees it.
-func (s *Lima) HostFiles() (files []*string) {
+// Traits name the template as a file unless it is a URL or a mere name, as limactl sees it.
+func (s *Lima) Traits() plan.Traits {
+	files := programFile(&s.Program)
 	if !strings.Contains(s.Template, ":") && (plan.IsPath(s.Template) || strings.HasSuffix(s.Template, ".yaml") || strings.HasSuffix(s.Template, ".yml")) {
 		files = append(files, &s.Template)
 	}
-	return append(files, programFile(&s.Program)...)
+	return plan.Traits{Stays: s.Instance != "", HostFiles: files}
 }
 
 // Validate finds what is wrong without asking Lima.

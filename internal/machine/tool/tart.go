@@ -40,12 +40,11 @@ var TartKind = kind.Of("tart", "a virtual machine of Tart on macOS, cloned for t
 // SetScalar takes the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
 func (s *Tart) SetScalar(v string) error { s.Image = v; return nil }
 
-// SetImage is what a plan.Imaged does.
-func (s *Tart) SetImage(image string) { s.Image = image }
-
-// HostFiles makes it a plan.Filer.
-func (s *Tart) HostFiles() []*string {
-	return append(programFile(&s.Program), &s.PasswordFile, &s.Identity)
+func (s *Tart) Traits() plan.Traits {
+	return plan.Traits{
+		HostFiles: append(programFile(&s.Program), &s.PasswordFile, &s.Identity),
+		SetImage:  func(image string) { s.Image = image },
+	}
 }
 
 // Validate finds what is wrong without asking Tart.

@@ -22,7 +22,7 @@ import (
 )
 
 // opened opens a machine of a kind through its stand-in.
-func opened(t *testing.T, k kind.Kind, spec any) (iotax.Machine, error) {
+func opened(t *testing.T, k kind.Kind, spec plan.Spec) (iotax.Machine, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
@@ -38,7 +38,7 @@ func opened(t *testing.T, k kind.Kind, spec any) (iotax.Machine, error) {
 	return m, err
 }
 
-func mustOpen(t *testing.T, k kind.Kind, spec any) iotax.Machine {
+func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	t.Helper()
 	m, err := opened(t, k, spec)
 	if err != nil {
@@ -242,7 +242,7 @@ func TestLeftInstances(t *testing.T) {
 func TestToolsMissing(t *testing.T) {
 	for _, c := range []struct {
 		kind kind.Kind
-		spec any
+		spec plan.Spec
 		hint string
 	}{
 		{LimaKind, LimaKind.New(), "lima-vm.io"}, {TartKind, &Tart{Image: "x", User: "admin"}, "brew install"}, {WSLKind, WSLKind.New(), "wsl --install"},
@@ -253,7 +253,7 @@ func TestToolsMissing(t *testing.T) {
 		_, err := opened(t, c.kind, c.spec)
 		machinetest.WantHint(t, err, "executable file not found", c.hint)
 	}
-	for field, spec := range map[string]plan.Validator{
+	for field, spec := range map[string]plan.Spec{
 		"instance":       &Lima{Instance: "a", VMType: "vz"},
 		"template":       &Lima{Template: "-x"},
 		"mounts":         &Lima{Template: "x", Mounts: []string{"relative"}},

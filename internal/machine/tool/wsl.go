@@ -27,11 +27,9 @@ var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux 
 // SetScalar takes the name of a distribution: `wsl: Debian`.
 func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
 
-// Stays says that it was there before the run, as any distribution.
-func (s *WSL) Stays() bool { return true }
-
-// HostFiles makes it a plan.Filer.
-func (s *WSL) HostFiles() []*string { return programFile(&s.Program) }
+func (s *WSL) Traits() plan.Traits {
+	return plan.Traits{Stays: true, HostFiles: programFile(&s.Program)}
+}
 
 // Validate finds names that wsl.exe would take for options.
 func (s *WSL) Validate() error {

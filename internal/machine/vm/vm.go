@@ -40,12 +40,17 @@ type Spec struct {
 	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
 }
 
-// Tools makes it a plan.Tooler.
-func (s *Spec) Tools() []string {
-	if s.Image != "" {
-		return []string{qemu.Binary(), "qemu-img"}
+func (s *Spec) Traits() plan.Traits {
+	can := plan.Traits{
+		Tools:     []string{qemu.Binary()},
+		HostFiles: []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd},
+		SetImage:  s.setImage,
+		EachTrial: s.Fresh,
 	}
-	return []string{qemu.Binary()}
+	if s.Image != "" {
+		can.Tools = append(can.Tools, "qemu-img")
+	}
+	return can
 }
 
 // Kind is kind qemu.
@@ -60,9 +65,6 @@ const (
 
 // minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
 const minMemory = 256 << 20
-
-// HostFiles makes it a plan.Filer.
-func (s *Spec) HostFiles() []*string { return []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd} }
 
 // Validate finds what is wrong without starting anything.
 func (s *Spec) Validate() error {
@@ -110,16 +112,13 @@ func extraDurability(args []string) iotax.Durability {
 	return iotax.Durable
 }
 
-// SetImage is what a plan.Imaged does: the command line names a file from the working directory, whatever folder the plan is in.
-func (s *Spec) SetImage(path string) {
+// setImage takes --image: the command line names a file from the working directory, whatever folder the plan is in.
+func (s *Spec) setImage(path string) {
 	s.Image = path
 	if abs, err := filepath.Abs(path); err == nil && path != "" {
 		s.Image = abs
 	}
 }
-
-// EachTrial is what a plan.Renewer tells.
-func (s *Spec) EachTrial() bool { return s.Fresh }
 
 func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	if s.Console.Command != "" {
