@@ -195,7 +195,7 @@ type Meter interface {
 
 // A Describer is a Machine with facts of its own (acceleration, version, device lines).
 type Describer interface {
-	Facts() map[string]string
+	Facts() map[FactKey]string
 }
 
 // A Device is virtual hardware that a guest must be started with, because a volume needs it there.
@@ -270,7 +270,7 @@ type Place struct {
 	// ranked beside each other.
 	Durability Durability
 
-	Facts map[string]string // file system, mount options, scheduler, device line…
+	Facts map[FactKey]string // file system, mount options, scheduler, device line…
 }
 
 // Durability is a class of promise about acknowledged flushes. Places of different classes are not ranked.
@@ -306,9 +306,9 @@ type Target struct {
 	Name    string
 	Machine Machine
 	Place   Place
-	Device  string            // what run --destroy calls the plan's block device, or ""
-	Labels  map[string]string // what the plan varied
-	Facts   map[string]string // what was found
+	Device  string             // what run --destroy calls the plan's block device, or ""
+	Labels  map[string]string  // what the plan varied
+	Facts   map[FactKey]string // what was found
 
 	// Together are the targets at which the work is done at the same moment, where this one stands for
 	// several; its Machine and Place are then the first's, and Noise what others do meanwhile. Nil is the
@@ -465,31 +465,22 @@ type Trial struct {
 	Cold     bool              `json:"cold"`   // caches were dropped first
 	Labels   map[string]string `json:"labels,omitempty"`
 
-	Start      time.Time         `json:"start"`
-	Took       time.Duration     `json:"took"` // wall time of the whole trial, set-up included
-	Facts      map[string]string `json:"facts,omitempty"`
-	Values     []Value           `json:"values,omitempty"`
-	Series     []Series          `json:"series,omitempty"`
-	Histograms []Histogram       `json:"histograms,omitempty"`
-	Findings   []Finding         `json:"findings,omitempty"`
-	Raw        []byte            `json:"-"` // the tool's own output, kept whole
-	Err        string            `json:"err,omitempty"`
-	Discarded  string            `json:"discarded,omitempty"` // why the trial, and so its block, does not count
+	Start      time.Time          `json:"start"`
+	Took       time.Duration      `json:"took"` // wall time of the whole trial, set-up included
+	Facts      map[FactKey]string `json:"facts,omitempty"`
+	Values     []Value            `json:"values,omitempty"`
+	Series     []Series           `json:"series,omitempty"`
+	Histograms []Histogram        `json:"histograms,omitempty"`
+	Findings   []Finding          `json:"findings,omitempty"`
+	Raw        []byte             `json:"-"` // the tool's own output, kept whole
+	Err        string             `json:"err,omitempty"`
+	Discarded  string             `json:"discarded,omitempty"` // why the trial, and so its block, does not count
 }
 
-// JobFact is the fact of a trial that holds its work as a JSON object: the options of the job without those that have their
-// default and those that iotax sets itself. Trials that do the same have the same. PartlyKnown is a key of it where results
-// of others do not show all options.
-const (
-	JobFact     = "job"
-	PartlyKnown = "partly known"
-)
+// PartlyKnown is a key of FactJob where results of others do not show all options.
+const PartlyKnown = "partly known"
 
-// GuestAccel is the fact of a trial that names the accelerator of the guest that the workload started. A target has it where
-// a guest of its trials was emulated, so that lists need no trials.
-const GuestAccel = "guest.accel"
-
-// JobText is the value of JobFact.
+// JobText is the value of FactJob.
 func JobText(job map[string]string) string {
 	text, _ := json.Marshal(job) // of strings: it cannot fail
 	return string(text)
@@ -499,7 +490,7 @@ func JobText(job map[string]string) string {
 func (t *Trial) Cell() string { return t.Target + " / " + t.Workload }
 
 // Value returns the value of that name, and whether the trial has it.
-func (t *Trial) Value(name string) (Value, bool) {
+func (t *Trial) Value(name ValueName) (Value, bool) {
 	for _, v := range t.Values {
 		if v.Name == name {
 			return v, true
@@ -529,10 +520,10 @@ const (
 
 // A Value is one measured number in a base unit.
 type Value struct {
-	Name   string  `json:"name"` // "read.iops", "write.latency.p99"
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Better Better  `json:"better,omitempty"`
+	Name   ValueName `json:"name"` // "read.iops", "write.latency.p99"
+	Value  float64   `json:"value"`
+	Unit   string    `json:"unit"`
+	Better Better    `json:"better,omitempty"`
 }
 
 // A Series is one value over time: V[i] was seen in the interval that ends T[i] seconds after the
@@ -555,7 +546,7 @@ type Histogram struct {
 type Seen struct {
 	Values []Value
 	Series []Series
-	Facts  map[string]string
+	Facts  map[FactKey]string
 }
 
 // A Bin is Count observations at about Value.
@@ -598,23 +589,23 @@ const (
 
 // A Run is one execution of a plan: everything but its trials.
 type Run struct {
-	ID          string            `json:"id"` // sortable by start
-	Name        string            `json:"name"`
-	Version     string            `json:"version"` // of iotax
-	Plan        []byte            `json:"-"`       // the resolved plan, YAML
-	Seed        uint64            `json:"seed"`
-	Start       time.Time         `json:"start"`
-	End         time.Time         `json:"end"`
-	Status      Status            `json:"status"`
-	Baseline    string            `json:"baseline"`  // name of a target
-	Precision   float64           `json:"precision"` // 0.05: stop at ± 5 %
-	Margin      float64           `json:"margin"`    // 0.05: the verdict's δ
-	Alpha       float64           `json:"alpha"`     // 1 − level of each interval, made smaller where the run looks several times
-	Environment map[string]string `json:"environment"`
-	Targets     []TargetInfo      `json:"targets"`
-	Workloads   []WorkloadInfo    `json:"workloads"`
-	Calibration *Calibration      `json:"calibration,omitempty"` // of the rig; nil when it is not known
-	Findings    []Finding         `json:"findings,omitempty"`    // about the run as a whole
+	ID          string             `json:"id"` // sortable by start
+	Name        string             `json:"name"`
+	Version     string             `json:"version"` // of iotax
+	Plan        []byte             `json:"-"`       // the resolved plan, YAML
+	Seed        uint64             `json:"seed"`
+	Start       time.Time          `json:"start"`
+	End         time.Time          `json:"end"`
+	Status      Status             `json:"status"`
+	Baseline    string             `json:"baseline"`  // name of a target
+	Precision   float64            `json:"precision"` // 0.05: stop at ± 5 %
+	Margin      float64            `json:"margin"`    // 0.05: the verdict's δ
+	Alpha       float64            `json:"alpha"`     // 1 − level of each interval, made smaller where the run looks several times
+	Environment map[FactKey]string `json:"environment"`
+	Targets     []TargetInfo       `json:"targets"`
+	Workloads   []WorkloadInfo     `json:"workloads"`
+	Calibration *Calibration       `json:"calibration,omitempty"` // of the rig; nil when it is not known
+	Findings    []Finding          `json:"findings,omitempty"`    // about the run as a whole
 
 	Presentation *Presentation `json:"presentation,omitempty"` // what its plan asks of the report; nil is nothing
 }
@@ -678,16 +669,12 @@ func (c *Calibration) Autocorrelation() float64 {
 	return c.Phi
 }
 
-// Origin is the key under which a run's Environment says that it was not measured by iotax, and
-// OriginImport its value.
-const (
-	Origin       = "origin"
-	OriginImport = "import"
-)
+// OriginImport is the FactOrigin of a run that iotax did not measure.
+const OriginImport = "import"
 
 // Imported reports whether r holds results that were measured elsewhere. They were not taken in turns, so
 // its blocks pair nothing.
-func (r *Run) Imported() bool { return r != nil && r.Environment[Origin] == OriginImport }
+func (r *Run) Imported() bool { return r != nil && r.Environment[FactOrigin] == OriginImport }
 
 // BaselineOf is the target that the others are held against under a workload: the run's baseline, or, where
 // that takes no part in it, the first that the plan lists. (A host is not booted; guests are held against the
@@ -703,14 +690,14 @@ func (r *Run) BaselineOf(workload string) string {
 
 // TargetInfo is what is kept of a Target.
 type TargetInfo struct {
-	Name       string            `json:"name"`
-	Machine    string            `json:"machine"`
-	Place      string            `json:"place"`
-	Durability Durability        `json:"durability"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Facts      map[string]string `json:"facts,omitempty"`
-	Findings   []Finding         `json:"findings,omitempty"`
-	Err        string            `json:"err,omitempty"` // why it could not be opened
+	Name       string             `json:"name"`
+	Machine    string             `json:"machine"`
+	Place      string             `json:"place"`
+	Durability Durability         `json:"durability"`
+	Labels     map[string]string  `json:"labels,omitempty"`
+	Facts      map[FactKey]string `json:"facts,omitempty"`
+	Findings   []Finding          `json:"findings,omitempty"`
+	Err        string             `json:"err,omitempty"` // why it could not be opened
 
 	// Against are the targets that this one is held against in place of the run's baseline. The ratio and
 	// the verdict are to the first; to the others, what share of them it reaches.
@@ -719,11 +706,11 @@ type TargetInfo struct {
 
 // Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG), or its workloads started such guests.
 func (t TargetInfo) Emulated() bool {
-	return emulated(t.Facts, "accel", "machine.cpu.model") || emulated(t.Facts, GuestAccel, "")
+	return emulated(t.Facts, FactAccel, FactMachineCPUModel) || emulated(t.Facts, FactGuestAccel, "")
 }
 
 // Emulated reports whether the trial's work was done in a guest of its own whose CPUs were emulated.
-func (t *Trial) Emulated() bool { return emulated(t.Facts, GuestAccel, "") }
+func (t *Trial) Emulated() bool { return emulated(t.Facts, FactGuestAccel, "") }
 
 // emulated looks at the accelerator that a machine reports, or else at its CPU as the guest sees it: QEMU names what it
 // emulates "QEMU TCG CPU version 2.5+".
@@ -759,9 +746,9 @@ type WorkloadInfo struct {
 	Metrics []string `json:"metrics"` // headline values, most important first
 	Cold    bool     `json:"cold"`
 
-	Facts   map[string]string `json:"facts,omitempty"`   // what its pilot found
-	At      []string          `json:"at,omitempty"`      // targets that it is done at; nil is all
-	Section string            `json:"section,omitempty"` // heading of the report under which it stands
+	Facts   map[FactKey]string `json:"facts,omitempty"`   // what its pilot found
+	At      []string           `json:"at,omitempty"`      // targets that it is done at; nil is all
+	Section string             `json:"section,omitempty"` // heading of the report under which it stands
 }
 
 // Error is an error a user reads: what was attempted, on what, why it failed, and what mends it.

@@ -5,7 +5,7 @@ import "strings"
 // Storage names the file system and the device of the target's place, as in "ext4 on vda", as its machine sees them. It is "" where they
 // are not known.
 func (t TargetInfo) Storage() string {
-	fs, source, device := t.Facts["filesystem"], t.Facts["filesystem.source"], t.Facts["device.name"]
+	fs, source, device := t.Facts["filesystem"], t.Facts[FactFilesystemSource], t.Facts[FactDeviceName]
 	if mapped := t.Facts["device.mapped"]; strings.HasPrefix(device, "dm-") && mapped != "" { // LVM, LUKS: a name that people gave
 		device = mapped
 	}
@@ -33,12 +33,12 @@ func remoteSource(source string) bool {
 // Device names what the target's place shares with others of its machine: a disk, what a mapped one is made of, a pool of ZFS, a server's
 // directory. It is "" where that is not known.
 func (t TargetInfo) Device() string {
-	source := t.Facts["filesystem.source"]
+	source := t.Facts[FactFilesystemSource]
 	switch on := t.Facts["device.on"]; {
 	case on != "" && !strings.HasPrefix(on, "/"): // the file of a loop device is another matter than its disk
 		return on
-	case t.Facts["device.disk"] != "":
-		return t.Facts["device.disk"]
+	case t.Facts[FactDeviceDisk] != "":
+		return t.Facts[FactDeviceDisk]
 	case t.Facts["filesystem"] == "zfs":
 		pool, _, _ := strings.Cut(source, "/")
 		return pool

@@ -382,7 +382,7 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 		values = append(values, iotax.Value{Name: name, Value: sum / float64(len(s.V)), Unit: s.Unit, Better: better})
 	}
 	if d := duration(logs); d > 0 {
-		values = append(values, iotax.Value{Name: "duration", Value: d, Unit: iotax.Seconds})
+		values = append(values, iotax.Value{Name: iotax.ValueDuration, Value: d, Unit: iotax.Seconds})
 	}
 
 	var merged [3]Latency

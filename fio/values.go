@@ -205,7 +205,7 @@ func (r *Result) Values() []iotax.Value {
 	}
 	add("bytes", float64(bytes), iotax.Bytes, iotax.Neither)
 	if cpu > 0 {
-		add("cpu.client", cpu, iotax.Seconds, iotax.Down)
+		add(iotax.ValueCPUClient, cpu, iotax.Seconds, iotax.Down)
 	}
 	return vs
 }

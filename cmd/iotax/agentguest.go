@@ -220,10 +220,10 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		at, rw, bs, depth string
 		value, name       string
 	}{
-		{dataAt, "write", "1M", "8", "write.bandwidth", "write.bandwidth"},
-		{dataAt, "read", "1M", "8", "read.bandwidth", "read.bandwidth"},
-		{dataAt, "randread", "4k", "1", "read.iops", "read.iops"},
-		{rootAt, "read", "1M", "8", "read.bandwidth", "root.read.bandwidth"},
+		{dataAt, "write", "1M", "8", iotax.ValueWriteBandwidth, iotax.ValueWriteBandwidth},
+		{dataAt, "read", "1M", "8", iotax.ValueReadBandwidth, iotax.ValueReadBandwidth},
+		{dataAt, "randread", "4k", "1", iotax.ValueReadIOPS, iotax.ValueReadIOPS},
+		{rootAt, "read", "1M", "8", iotax.ValueReadBandwidth, iotax.ValueRootReadBandwidth},
 	} {
 		dir := job.at + "/iotax-guest"
 		if _, err := iotax.Output(ctx, m, "mkdir", "-p", dir); err != nil {

@@ -309,7 +309,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	}
 	row("lag-1 φ", fmt.Sprintf("%.2f", c.Lag1), lag)
 	if c.NullIOPS > 0 {
-		row("null engine", scaled(iotax.Value{Name: "read.iops", Value: c.NullIOPS, Unit: iotax.PerSecond}), "one thread of fio without a disk")
+		row("null engine", scaled(iotax.Value{Name: iotax.ValueReadIOPS, Value: c.NullIOPS, Unit: iotax.PerSecond}), "one thread of fio without a disk")
 	}
 	if c.Trial > 0 {
 		row("best trial length", plan.Duration(c.Trial).String(), "by variance components")

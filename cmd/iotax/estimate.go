@@ -13,7 +13,6 @@ import (
 	"iotax"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/plan"
-	"iotax/internal/run"
 	"iotax/internal/store"
 	"iotax/internal/workload"
 )
@@ -94,7 +93,7 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 		var trials []*iotax.Trial
 		if err == nil {
 			var same bool
-			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) || cmp.Or(r.Environment["hostname"], here) != here {
+			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) || cmp.Or(r.Environment[iotax.FactHostname], here) != here {
 				continue
 			}
 			trials, err = measured(ctx, db, r.ID)
@@ -134,7 +133,7 @@ func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) b
 	around, whole := map[string]timing{}, map[string]timing{}
 	add := func(m map[string]timing, key string, d time.Duration) { m[key] = timing{m[key].n + 1, m[key].sum + d} }
 	for _, t := range trials {
-		opened, _ := time.ParseDuration(t.Facts[run.OpenedFact]) // 0 on a machine that was there before
+		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was there before
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
 		switch {
 		case t.Err != "" || i < 0:
@@ -147,7 +146,7 @@ func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) b
 	if len(around)+len(whole) == 0 {
 		return false
 	}
-	if setup, err := time.ParseDuration(r.Environment[run.SetupKey]); err == nil { // absent when the last process could not open the targets
+	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent when the last process could not open the targets
 		c.Open = setup
 	}
 	for name, t := range around {

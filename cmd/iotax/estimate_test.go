@@ -11,7 +11,6 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
-	"iotax/internal/run"
 	"iotax/internal/store"
 )
 
@@ -74,7 +73,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		}
 	}
 	r.End = at.Add(3 * time.Second)
-	r.Environment = map[string]string{run.SetupKey: "43s", "hostname": hostname()}
+	r.Environment = map[string]string{iotax.FactSetupTime: "43s", "hostname": hostname()}
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range trials {
-		x.Facts = map[string]string{run.OpenedFact: "10s"}
+		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
 	}
 	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around["dir:/var/tmp/a"] != c.Around["dir:/var/tmp/a"]+10*time.Second {
 		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)

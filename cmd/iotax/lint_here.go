@@ -73,7 +73,7 @@ func hereMemory(ctx context.Context) int64 {
 	if err != nil {
 		return 0
 	}
-	n, limit := atoi(env["memory.bytes"]), atoi(env["memory.limit"])
+	n, limit := atoi(env[iotax.FactMemoryBytes]), atoi(env[iotax.FactMemoryLimit])
 	if limit > 0 && limit < n {
 		return limit
 	}

@@ -23,9 +23,9 @@ type Rig struct {
 
 // rigFacts are the facts that make a rig: of the host, and of the place.
 var (
-	hostFacts  = []string{"hostname", "kernel", "arch", "cpu.model", "cpu.count", "cpu.limit", "cpu.governor", "hypervisor", "memory"}
-	placeFacts = []string{"device.name", "device.model", "filesystem", "filesystem.source", "filesystem.options", "queue.scheduler",
-		"fio", "accel", "qemu", "kernel", "machine.hostname", "machine.kernel", "machine.cpu.model", "machine.cpu.count"}
+	hostFacts  = []string{"hostname", "kernel", "arch", iotax.FactCPUModel, iotax.FactCPUCount, iotax.FactCPULimit, iotax.FactCPUGovernor, "hypervisor", "memory"}
+	placeFacts = []string{iotax.FactDeviceName, iotax.FactDeviceModel, "filesystem", iotax.FactFilesystemSource, iotax.FactFilesystemOptions, iotax.FactQueueScheduler,
+		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
 // RigOf names the rig of a run's baseline from what the run knows of its host and of that target, once

@@ -118,7 +118,7 @@ func phi(r float64, n int) float64 {
 func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	var xs []float64
 	for _, t := range trials {
-		if v, ok := t.Value("read.iops"); ok && t.Target == target && t.Err == "" && t.Discarded == "" {
+		if v, ok := t.Value(iotax.ValueReadIOPS); ok && t.Target == target && t.Err == "" && t.Discarded == "" {
 			xs = append(xs, v.Value)
 		}
 	}

@@ -45,7 +45,7 @@ func (r reading) impossible() string {
 		default:
 			continue
 		}
-		if most == 0 || strings.HasPrefix(what, "b") && slices.Contains(disklessEngines, r.fact(factEngine)) {
+		if most == 0 || strings.HasPrefix(what, "b") && slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
 			most = math.Inf(1)
 		}
 		if !(v.Value >= least && v.Value <= most) || math.IsInf(v.Value, 0) {

@@ -19,15 +19,15 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 	late := func(t *iotax.Trial) { set(t, "duration", 10.5) }
 	short := func(t *iotax.Trial) { set(t, "duration", 5) }
 	engine := func(name string) func(*iotax.Trial, *iotax.Target) {
-		return func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factEngine] = name }
+		return func(t *iotax.Trial, _ *iotax.Target) { t.Facts[iotax.FactIOEngine] = name }
 	}
 	cache := func(mode string) func(*iotax.Trial, *iotax.Target) {
 		return func(_ *iotax.Trial, tgt *iotax.Target) { tgt.Facts = map[string]string{"disk.cache": mode} }
 	}
 	command := func(text string) func(*iotax.Trial, *iotax.Target) {
-		return func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factCommand] = text }
+		return func(t *iotax.Trial, _ *iotax.Target) { t.Facts[iotax.FactCommand] = text }
 	}
-	over := func(t *iotax.Trial) { t.Facts[factLineRate] = "1000"; t.Cold = false }
+	over := func(t *iotax.Trial) { t.Facts[iotax.FactLineRate] = "1000"; t.Cold = false }
 	for _, c := range []struct {
 		rule, word string
 		fault      func(*iotax.Trial)
@@ -43,10 +43,10 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 			set(t, "machine.device.write.bytes", 1)
 		},
 			command("fio --end_fsync=1"), command("fio --rw=randwrite")},
-		{"line-rate-exceeded", "direct: 1", over, command(""), func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factDirect] = "0" }},
+		{"line-rate-exceeded", "direct: 1", over, command(""), func(t *iotax.Trial, _ *iotax.Target) { t.Facts[iotax.FactDirect] = "0" }},
 		{"short-window", "time_based", short, command("fio --time_based"), command("fio")},
 		{"drain-counted", "iodepth", late, func(t *iotax.Trial, _ *iotax.Target) {
-			t.Facts[factDepth] = "1"
+			t.Facts[iotax.FactIODepth] = "1"
 			set(t, "read.latency.mean", 1/get(t, "read.iops"))
 		}, command("fio")},
 	} {

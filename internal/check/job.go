@@ -8,29 +8,12 @@ import (
 	"iotax"
 )
 
-// The facts of a trial that say what job it ran, as the fio workload leaves them.
-const (
-	factVersion = "fio" // its version
-	factEngine  = "ioengine"
-	factDirect  = "direct"
-	factDepth   = "iodepth"
-	factJobs    = "numjobs"
-	factCommand = "command"
-
-	// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
-	factLineRate = "line.rate"
-
-	// Pauses of iotax itself, in a trial and since the one before, in words.
-	factPaused       = "paused"
-	factPausedBefore = "paused.before"
-)
-
 // comparedFacts must be the same on all targets, or be what the plan varies.
-var comparedFacts = []string{factVersion, factEngine, factDirect, factDepth, factJobs, "bs", "rw", "size"}
+var comparedFacts = []string{iotax.FactFio, iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "bs", "rw", "size"}
 
 // RunValues names the values of trials that Run reads besides the workload's metrics.
 func RunValues() []string {
-	names := []string{"duration", "mixed.iops", "mixed.latency.mean"}
+	names := []string{"duration", iotax.ValueMixedIOPS, "mixed.latency.mean"}
 	for _, d := range directions {
 		names = append(names, d+".bytes", d+".iops", d+".latency.mean", "device."+d+".bytes", "device."+d+".ios")
 	}
@@ -41,14 +24,14 @@ func RunValues() []string {
 // that limit the rate are left.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
-	for _, name := range append([]string{factClients, iotax.GuestAccel}, comparedFacts...) {
+	for _, name := range append([]string{iotax.FactClients, iotax.FactGuestAccel}, comparedFacts...) {
 		if v, ok := t.Facts[name]; ok {
 			out[name] = v
 		}
 	}
 	for _, l := range limits {
-		if strings.Contains(t.Facts[factCommand], l) {
-			out[factCommand] += l
+		if strings.Contains(t.Facts[iotax.FactCommand], l) {
+			out[iotax.FactCommand] += l
 		}
 	}
 	return out
@@ -73,16 +56,16 @@ func (r reading) number(fact string) (float64, bool) {
 
 // jobs is the number of the generator's threads; one if the job says nothing about it.
 func (r reading) jobs() (float64, bool) {
-	if r.fact(factJobs) == "" {
-		return 1, r.fact(factEngine) != ""
+	if r.fact(iotax.FactNumJobs) == "" {
+		return 1, r.fact(iotax.FactIOEngine) != ""
 	}
-	return r.number(factJobs)
+	return r.number(iotax.FactNumJobs)
 }
 
 // limited reports whether the job holds itself back.
 func (r reading) limited() bool {
 	for _, l := range limits {
-		if strings.Contains(r.fact(factCommand), l) {
+		if strings.Contains(r.fact(iotax.FactCommand), l) {
 			return true
 		}
 	}

@@ -169,10 +169,10 @@ func below(p, dir string) bool {
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {
-		container = cmp.Or(container, s.run.Environment["container"])
+		container = cmp.Or(container, s.run.Environment[iotax.FactContainer])
 	}
 	dir := named(t)
-	return container == "" && (dir == t.Facts["filesystem.mount"] || t.Facts["filesystem.unmounted"] != "" ||
+	return container == "" && (dir == t.Facts[iotax.FactFilesystemMount] || t.Facts[iotax.FactFilesystemUnmounted] != "" ||
 		slices.ContainsFunc(append([]string{"/srv"}, mountBases...), func(base string) bool { return below(dir, base) }))
 }
 
@@ -180,18 +180,18 @@ func (s *study) ownMount(t iotax.TargetInfo) bool {
 func (s *study) notMounted() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, t := range s.run.Targets {
-		dir, mount := named(t), t.Facts["filesystem.mount"]
+		dir, mount := named(t), t.Facts[iotax.FactFilesystemMount]
 		if mount == "" {
 			continue
 		}
 		why := ""
-		if point := t.Facts["filesystem.unmounted"]; point != "" {
+		if point := t.Facts[iotax.FactFilesystemUnmounted]; point != "" {
 			why = point + " is in /etc/fstab"
 		} else if i := slices.IndexFunc(mountBases, func(base string) bool { return below(dir, base) && !below(mount, base) }); i >= 0 {
 			why = "disks are mounted below " + mountBases[i]
 		}
 		if why != "" {
-			fs = append(fs, notMounted.finding("%s lies on %s, mounted on %s: %s, but nothing is mounted at %s", t.Name, t.Storage(), mount, why, cmp.Or(t.Facts["filesystem.unmounted"], dir)))
+			fs = append(fs, notMounted.finding("%s lies on %s, mounted on %s: %s, but nothing is mounted at %s", t.Name, t.Storage(), mount, why, cmp.Or(t.Facts[iotax.FactFilesystemUnmounted], dir)))
 		}
 	}
 	return fs
@@ -212,7 +212,7 @@ func (s *study) facts() []iotax.Finding {
 				for _, x := range s.good(t, w) {
 					_, named := x.Labels[key]
 					label = label || named
-					if v, ok := x.Facts[key]; ok && !slices.Contains(values, v) && !(key == factEngine && v == engineNBD) {
+					if v, ok := x.Facts[key]; ok && !slices.Contains(values, v) && !(key == iotax.FactIOEngine && v == engineNBD) {
 						values = append(values, v)
 						said = append(said, fmt.Sprintf("%s on %s", v, t))
 					}
@@ -233,7 +233,7 @@ func (s *study) facts() []iotax.Finding {
 const engineNBD = "nbd"
 
 // toldBefore are the findings of the fio workload, made before the first trial, about the same facts.
-var toldBefore = map[string]string{factVersion: "fio-version-differs", factEngine: "engine-differs"}
+var toldBefore = map[string]string{iotax.FactFio: "fio-version-differs", iotax.FactIOEngine: "engine-differs"}
 
 func (s *study) toldOfRun(rule string) bool {
 	return slices.ContainsFunc(s.run.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
@@ -345,7 +345,7 @@ func (s *study) plausible() []iotax.Finding {
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
 			}
-			fs = append(fs, guestBeatsHost.without("`cache: none`", noCache(s.info(t).Facts["disk.cache"])).finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
+			fs = append(fs, guestBeatsHost.without("`cache: none`", noCache(s.info(t).Facts[iotax.FactDiskCache])).finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
 				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
 		}
 	}
@@ -356,7 +356,7 @@ func (s *study) plausible() []iotax.Finding {
 // baseline's own directory.
 func (s *study) standsOnBaseline(target string) bool {
 	f := s.info(target).Facts
-	if f["disk.bus"] == "" && f["share.type"] == "" {
+	if f[iotax.FactDiskBus] == "" && f[iotax.FactShareType] == "" {
 		return false
 	}
 	return f["of"] == s.run.Baseline
@@ -366,12 +366,12 @@ func (s *study) hostCache() []iotax.Finding {
 	var names []string
 	for _, t := range s.targets {
 		f := s.info(t).Facts
-		switch f["disk.cache"] {
+		switch f[iotax.FactDiskCache] {
 		case "writeback", "writethrough", "unsafe":
-			names = append(names, fmt.Sprintf("%s (cache=%s)", t, f["disk.cache"]))
+			names = append(names, fmt.Sprintf("%s (cache=%s)", t, f[iotax.FactDiskCache]))
 		}
-		if f["share.type"] != "" && f["host.direct"] == "no" {
-			names = append(names, fmt.Sprintf("%s (%s)", t, f["share.type"]))
+		if f[iotax.FactShareType] != "" && f[iotax.FactHostDirect] == "no" {
+			names = append(names, fmt.Sprintf("%s (%s)", t, f[iotax.FactShareType]))
 		}
 	}
 	if len(names) == 0 {

@@ -61,27 +61,27 @@ var plantedRuns = []struct {
 }{
 	{"unlike-facts", "another fio in the guest", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factVersion] = "fio-3.28" })
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactFio] = "fio-3.28" })
 		},
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { t.Facts["machine.kernel"] = "6.12" })
 		}},
 	{"unlike-facts", "another engine in the guest", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factEngine] = "libaio" })
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactIOEngine] = "libaio" })
 		},
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) {
-				t.Facts[factEngine] = "libaio"
+				t.Facts[iotax.FactIOEngine] = "libaio"
 				t.Labels = map[string]string{"ioengine": "libaio"}
 			})
 		}},
 	{"unlike-facts", "as many jobs as the guest has CPUs", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factJobs] = "2" })
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactNumJobs] = "2" })
 		},
 		func(r *iotax.Run, ts []*iotax.Trial) { // told before the first trial
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts[factEngine] = "libaio" })
+			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactIOEngine] = "libaio" })
 			r.Findings = []iotax.Finding{{Rule: "engine-differs"}}
 		}},
 	{"unlike-depth", "the host ran at 898", iotax.Warning,
@@ -107,7 +107,7 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) { // the job says how fast it goes
 			each(ts, "host disk", func(t *iotax.Trial) {
 				set(t, "read.latency.mean", 898/get(t, "read.iops"))
-				t.Facts[factCommand] += " --rate_iops=1000"
+				t.Facts[iotax.FactCommand] += " --rate_iops=1000"
 			})
 		}},
 	{"unlike-merging", "the guest's scheduler joins two", iotax.Warning,

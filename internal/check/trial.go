@@ -23,11 +23,11 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 		return nil, ""
 	}
 	r := reading{t: t, tgt: tgt}
-	if said := r.t.Facts[factPausedBefore]; said != "" {
+	if said := r.t.Facts[iotax.FactPausedBefore]; said != "" {
 		findings = append(findings, hostPaused.as(iotax.Info).finding("between two trials %s", said))
 	}
-	if s, _ := r.value("paused"); s > 0 {
-		said := "in the trial " + r.t.Facts[factPaused]
+	if s, _ := r.value(iotax.ValuePaused); s > 0 {
+		said := "in the trial " + r.t.Facts[iotax.FactPaused]
 		if t.Err == "" {
 			return nil, hostPaused.ID + ": " + said
 		}
@@ -39,7 +39,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 	if what := r.impossible(); what != "" {
 		return nil, impossibleValue.ID + ": " + what
 	}
-	if sent, _ := r.value("bandwidth"); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
+	if sent, _ := r.value(iotax.ValueBandwidth); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
 		return nil, noIO.ID + ": no I/O was done"
 	}
 	if f := r.clock(); f != nil {
@@ -104,13 +104,13 @@ func (r reading) ios() float64 {
 	if n := r.sum("iops"); n > 0 {
 		return n
 	}
-	n, _ := r.value("operations")
+	n, _ := r.value(iotax.ValueOperations)
 	return n
 }
 
 // window is the measured time in seconds, 0 when unknown.
 func (r reading) seconds() float64 {
-	if d, ok := r.value("duration"); ok && d > 0 {
+	if d, ok := r.value(iotax.ValueDuration); ok && d > 0 {
 		return d
 	}
 	return r.t.Length.Seconds()
@@ -132,12 +132,12 @@ func (r reading) fact(name string) string {
 
 // clock compares the clock over there with this host's.
 func (r reading) clock() *iotax.Finding {
-	ratio, ok := r.value("clock.ratio")
+	ratio, ok := r.value(iotax.ValueClockRatio)
 	if !ok {
 		return nil
 	}
 	off := math.Abs(ratio - 1)
-	bound, _ := r.value("clock.error") // of the ratio, from the delay of the two readings
+	bound, _ := r.value(iotax.ValueClockError) // of the ratio, from the delay of the two readings
 	var f iotax.Finding
 	switch {
 	case off > clockWild+bound || ratio <= 0:
@@ -153,7 +153,7 @@ func (r reading) clock() *iotax.Finding {
 // device compares the bytes of the workload with those at the devices under the target, from the top: the
 // block device that the target's own machine sees, then the one of this host on which the bytes end.
 func (r reading) device() []iotax.Finding {
-	if slices.Contains(disklessEngines, r.fact(factEngine)) {
+	if slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
 		return nil
 	}
 	onHost := r.tgt == nil || r.tgt.Place.Backing != "" && r.tgt.Place.Durability != iotax.Volatile
@@ -180,8 +180,8 @@ func (r reading) device() []iotax.Finding {
 			asked = min(asked, own)
 		}
 		served := func(device, of float64, name string) {
-			rule := c.rule.without("`cache: none`", noCache(r.fact("disk.cache"))).without("--warm", r.warm()).
-				without("fsync", r.flushes() || strings.Contains(r.fact(factCommand), "--end_fsync=1"))
+			rule := c.rule.without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).without("--warm", r.warm()).
+				without("fsync", r.flushes() || strings.Contains(r.fact(iotax.FactCommand), "--end_fsync=1"))
 			if r.warm() || device >= servedBelow*done {
 				rule = rule.as(iotax.Warning)
 			}
@@ -196,7 +196,7 @@ func (r reading) device() []iotax.Finding {
 			served(outer, asked, "the device")
 		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
 			n, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, deviceDidLess.without("`cache: none`", noCache(r.fact("disk.cache"))).finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
+			fs = append(fs, deviceDidLess.without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
 		}
 	}
 	return fs
@@ -229,7 +229,7 @@ func (r reading) rampShare() float64 {
 
 // direct reports whether the job bypassed the page cache where it ran.
 func (r reading) direct() bool {
-	d, ok := r.t.Facts[factDirect]
+	d, ok := r.t.Facts[iotax.FactDirect]
 	return ok && d != "0" && d != "false" // a bare "direct" of a job file is on
 }
 
@@ -316,7 +316,7 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 // flushes reports whether the job asks for flushes before its end.
 func (r reading) flushes() bool {
 	return slices.ContainsFunc([]string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"}, func(o string) bool {
-		return strings.Contains(r.fact(factCommand), o)
+		return strings.Contains(r.fact(iotax.FactCommand), o)
 	})
 }
 
@@ -331,7 +331,7 @@ func (r reading) writesAlone() bool {
 	}
 	switch r.fact("filesystem") {
 	case "", "ext2", "ext3", "ext4", "xfs":
-		return r.fact(factCommand) != ""
+		return r.fact(iotax.FactCommand) != ""
 	}
 	return false
 }
@@ -339,7 +339,7 @@ func (r reading) writesAlone() bool {
 // lineRate compares the bandwidth with that of the line to a target's storage. Directions are compared
 // one by one, because a line carries both at once.
 func (r reading) lineRate() []iotax.Finding {
-	line, ok := r.number(factLineRate)
+	line, ok := r.number(iotax.FactLineRate)
 	if !ok {
 		return nil
 	}
@@ -368,10 +368,10 @@ func (r reading) window() []iotax.Finding {
 	s := r.seconds()
 	asked := r.t.Length.Seconds()
 	if s > 0 && asked > 0 && s < windowShort*asked {
-		fs = append(fs, shortWindow.without("time_based", strings.Contains(r.fact(factCommand), "--time_based")).finding("%s of %s", secondsText(s), secondsText(asked)))
+		fs = append(fs, shortWindow.without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).finding("%s of %s", secondsText(s), secondsText(asked)))
 	}
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
-	_, counted := r.value("operations") // requests in flight at the end are waited for, and counted
+	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
 		fs = append(fs, drainCounted.without("iodepth", known && depth <= 1).finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
@@ -379,7 +379,7 @@ func (r reading) window() []iotax.Finding {
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
 	}
-	if n, ok := r.value("operations"); ok && n > 0 && asked == 0 {
+	if n, ok := r.value(iotax.ValueOperations); ok && n > 0 && asked == 0 {
 		return fs // a piece of work that was done to its end, and has no window
 	}
 	if s > 0 && s < quickLook {
@@ -478,15 +478,15 @@ func (r reading) series(direction string) (iotax.Series, bool) {
 // cpu looks for a limit other than the target.
 func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
-	for _, c := range []struct{ name, whose string }{{"cpu.host.steal", "this host's"}, {"cpu.machine.steal", "the target machine's"}} {
+	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
 		if v, ok := r.value(c.name); ok && v > stealAbove {
 			fs = append(fs, steal.finding("%s of %s CPU time was stolen", percent(v), c.whose))
 		}
 	}
 	busy, ok := r.busy()
-	host, _ := r.value("cpu.host.busy")
+	host, _ := r.value(iotax.ValueCPUHostBusy)
 	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
-	rule := generatorBound.without("io_uring", r.fact(factEngine) == "io_uring")
+	rule := generatorBound.without("io_uring", r.fact(iotax.FactIOEngine) == "io_uring")
 	switch {
 	case ok && busy > busyThread:
 		fs = append(fs, rule.finding("its threads used %s of a CPU each", percent(busy)))
@@ -498,7 +498,7 @@ func (r reading) cpu() []iotax.Finding {
 
 // busy is the share of a CPU that each thread of the load generator used.
 func (r reading) busy() (float64, bool) {
-	used, ok := r.value("cpu.client")
+	used, ok := r.value(iotax.ValueCPUClient)
 	jobs, known := r.jobs()
 	s := r.seconds()
 	if !ok || !known || s <= 0 {
@@ -509,7 +509,7 @@ func (r reading) busy() (float64, bool) {
 
 // submission looks for an asynchronous engine that is none.
 func (r reading) submission() []iotax.Finding {
-	if depth, ok := r.number(factDepth); !ok || depth <= 1 || syncEngine(r.fact(factEngine)) {
+	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || syncEngine(r.fact(iotax.FactIOEngine)) {
 		return nil
 	}
 	var fs []iotax.Finding
@@ -528,7 +528,7 @@ func (r reading) submission() []iotax.Finding {
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
-			fs = append(fs, blockingSubmit.without("io_uring", r.fact(factEngine) != "libaio").finding("%s with %s: submission takes %s, completion %s", d, r.fact(factEngine), secondsText(slat), secondsText(clat)))
+			fs = append(fs, blockingSubmit.without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").finding("%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), secondsText(slat), secondsText(clat)))
 		}
 	}
 	return fs
@@ -548,8 +548,8 @@ func (r reading) depth() []iotax.Finding {
 // that hosts this one. A device that is passed through has a name of its own (nvme0n1), and may be that fast.
 func (r reading) memory() []iotax.Finding {
 	asked, ok := r.asked()
-	took, known := r.value("read.latency.mean")
-	disk := r.fact("device.disk")
+	took, known := r.value(iotax.ValueReadLatencyMean)
+	disk := r.fact(iotax.FactDeviceDisk)
 	virtual := strings.HasPrefix(disk, "vd") || strings.HasPrefix(disk, "xvd")
 	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil {
 		return nil
@@ -571,7 +571,7 @@ func (r reading) reached() float64 {
 		}
 	}
 	if len(flows) == 0 {
-		rate, ok1 := r.value("mixed.iops")
+		rate, ok1 := r.value(iotax.ValueMixedIOPS)
 		lat, ok2 := r.value("mixed.latency.mean")
 		if !ok1 || !ok2 {
 			return 0
@@ -579,7 +579,7 @@ func (r reading) reached() float64 {
 		flows = []stat.Flow{{Rate: rate, Latency: lat}}
 	}
 	d := stat.Little(flows...)
-	if n, err := strconv.Atoi(r.fact(factClients)); err == nil && n > 1 {
+	if n, err := strconv.Atoi(r.fact(iotax.FactClients)); err == nil && n > 1 {
 		d /= float64(n) // each client has a queue of its own
 	}
 	if !math.IsNaN(d) {
@@ -588,14 +588,11 @@ func (r reading) reached() float64 {
 	return 0
 }
 
-// factClients is how many did the work at the same moment.
-const factClients = "clients"
-
 // asked is iodepth × numjobs; a synchronous engine has a depth of 1 whatever the job says.
 func (r reading) asked() (float64, bool) {
-	depth, ok := r.number(factDepth)
+	depth, ok := r.number(iotax.FactIODepth)
 	jobs, known := r.jobs()
-	if syncEngine(r.fact(factEngine)) {
+	if syncEngine(r.fact(iotax.FactIOEngine)) {
 		depth, ok = 1, true
 	}
 	return depth * jobs, ok && known

@@ -16,7 +16,7 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	const iops, window, ramp = 20000.0, 10.0, 2.0
 	t := &iotax.Trial{
 		Target: "guest", Workload: "4k random read", Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
-		Facts: map[string]string{factEngine: "io_uring", factDirect: "1", factDepth: "32", factJobs: "1", factVersion: "fio-3.33"},
+		Facts: map[string]string{iotax.FactIOEngine: "io_uring", iotax.FactDirect: "1", iotax.FactIODepth: "32", iotax.FactNumJobs: "1", iotax.FactFio: "fio-3.33"},
 	}
 	set(t, "duration", window)
 	set(t, "read.iops", iops)
@@ -46,7 +46,7 @@ func clean() (*iotax.Trial, *iotax.Target) {
 
 // single turns a trial into one of single reads on a disk of the machine's own.
 func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
-	t.Facts[factDepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
+	t.Facts[iotax.FactIODepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
 	tgt.Facts, tgt.Place.Backing = map[string]string{"device.disk": disk}, ""
 	set(t, "read.latency.mean", took)
 	set(t, "read.latency.submission.mean", took/10)
@@ -123,7 +123,10 @@ var planted = []struct {
 			set(t, "read.bytes", 1.1e16)
 			set(t, "device.read.bytes", 1.1e16)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { set(t, "write.bytes", 9e15); t.Facts[factEngine] = "null" }},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			set(t, "write.bytes", 9e15)
+			t.Facts[iotax.FactIOEngine] = "null"
+		}},
 	{"impossible-value", "a bandwidth that is infinite", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.bandwidth", math.Inf(1)) },
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "sync.latency.mean", math.NaN()) }},
@@ -139,7 +142,7 @@ var planted = []struct {
 	{"host-paused", "iotax was stopped for 2 s", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "paused", 2)
-			t.Facts[factPaused] = "iotax did not run for 2s, from 12:00:00 UTC on"
+			t.Facts[iotax.FactPaused] = "iotax did not run for 2s, from 12:00:00 UTC on"
 		},
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "paused", 0) }},
 	{"clock-insane", "a time stamp counter calibrated 40 times wrong", iotax.Invalid,
@@ -156,7 +159,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "device.read.bytes", get(t, "read.bytes")/2)
 			set(t, "machine.device.read.bytes", get(t, "read.bytes")/2)
-			t.Facts[factDirect] = "0"
+			t.Facts[iotax.FactDirect] = "0"
 		}},
 	{"cache-served", "the host's page cache had half of it, and the guest's disk does not count", iotax.Invalid,
 		func(t *iotax.Trial, _ *iotax.Target) {
@@ -168,7 +171,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "machine.device.read.bytes", get(t, "read.bytes")/2) },
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "machine.device.read.bytes", get(t, "read.bytes")/2)
-			t.Facts[factDirect] = "0"
+			t.Facts[iotax.FactDirect] = "0"
 		}},
 	{"cache-served", "the cache of a machine elsewhere", iotax.Invalid,
 		func(t *iotax.Trial, tgt *iotax.Target) { elsewhere(t, tgt); set(t, "machine.device.read.bytes", 4096) },
@@ -182,8 +185,8 @@ var planted = []struct {
 			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		}},
 	{"cache-served", "by an engine that reads", iotax.Invalid,
-		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[factEngine] = "mmap" },
-		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[factEngine] = "null" }},
+		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[iotax.FactIOEngine] = "mmap" },
+		func(t *iotax.Trial, _ *iotax.Target) { untouched(t); t.Facts[iotax.FactIOEngine] = "null" }},
 	{"cache-served", "hidden by the ramp, of which nobody knows what it did", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
@@ -243,7 +246,7 @@ var planted = []struct {
 		func(t *iotax.Trial, tgt *iotax.Target) { tgt.Facts = map[string]string{"line.rate": "80e6"} }},
 	{"line-rate-exceeded", "buffered, so that the client's cache may answer", iotax.Warning,
 		func(t *iotax.Trial, tgt *iotax.Target) {
-			t.Facts[factDirect] = "0"
+			t.Facts[iotax.FactDirect] = "0"
 			tgt.Place.Facts = map[string]string{"line.rate": "40000000"}
 		},
 		func(t *iotax.Trial, tgt *iotax.Target) { tgt.Place.Facts = map[string]string{"line.rate": "fast"} }},
@@ -345,7 +348,7 @@ var planted = []struct {
 		func(t *iotax.Trial, tgt *iotax.Target) { single(t, tgt, "vda", 14e-6) },
 		func(t *iotax.Trial, tgt *iotax.Target) {
 			single(t, tgt, "vda", 14e-6)
-			t.Facts[factDepth] = "32"
+			t.Facts[iotax.FactIODepth] = "32"
 			set(t, "read.iops", 32/14e-6)
 			set(t, "read.latency.submission.mean", 1e-7)
 		}},
@@ -415,7 +418,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "cpu.client", 9.9) },
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "cpu.client", 9.9)
-			t.Facts[factJobs], t.Facts[factDepth] = "2", "16"
+			t.Facts[iotax.FactNumJobs], t.Facts[iotax.FactIODepth] = "2", "16"
 		}},
 	{"generator-bound", "others take the CPU that it would use", iotax.Warning,
 		func(t *iotax.Trial, tgt *iotax.Target) {
@@ -443,7 +446,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "read.latency.submission.mean", 1.4e-3)
 			set(t, "read.latency.completion.mean", 0.2e-3)
-			t.Facts[factEngine], t.Facts[factDepth], t.Facts[factJobs] = "psync", "32", "32"
+			t.Facts[iotax.FactIOEngine], t.Facts[iotax.FactIODepth], t.Facts[iotax.FactNumJobs] = "psync", "32", "32"
 		}},
 	{"blocking-submit", "a full queue of I/Os done one after the other", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
@@ -460,14 +463,16 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "read.latency.mean", 8/get(t, "read.iops")) },
 		func(t *iotax.Trial, _ *iotax.Target) {
 			set(t, "read.latency.mean", 8/get(t, "read.iops"))
-			t.Facts[factCommand] = "fio --rw=randread --rate_iops=20000"
+			t.Facts[iotax.FactCommand] = "fio --rw=randread --rate_iops=20000"
 		}},
 	{"depth-not-reached", "8 of 4 × 8", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) {
-			t.Facts[factJobs], t.Facts[factDepth] = "4", "8"
+			t.Facts[iotax.FactNumJobs], t.Facts[iotax.FactIODepth] = "4", "8"
 			set(t, "read.latency.mean", 8/get(t, "read.iops"))
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { t.Facts[factJobs], t.Facts[factDepth] = "4", "8" }},
+		func(t *iotax.Trial, _ *iotax.Target) {
+			t.Facts[iotax.FactNumJobs], t.Facts[iotax.FactIODepth] = "4", "8"
+		}},
 }
 
 // thisHost is a machine of which only its place is asked.
@@ -490,16 +495,16 @@ func untouched(t *iotax.Trial) {
 	}
 	set(t, "device.write.bytes", 0)
 	set(t, "device.write.ios", 0)
-	t.Facts[factDepth] = "1"
+	t.Facts[iotax.FactIODepth] = "1"
 }
 
 // buffered makes the job go through the guest's page cache.
-func buffered(t *iotax.Trial) { t.Facts[factDirect] = "0" }
+func buffered(t *iotax.Trial) { t.Facts[iotax.FactDirect] = "0" }
 
 // beside makes the device write a tenth more than the trial's own processes did.
 func beside(t *iotax.Trial, command string) {
 	written(t)
-	t.Facts[factCommand] = command
+	t.Facts[iotax.FactCommand] = command
 	set(t, "device.write.bytes", 1.1*get(t, "own.write.bytes"))
 }
 
@@ -624,7 +629,7 @@ func TestPoor(t *testing.T) {
 // A pause between trials discards nothing, and one in a trial that failed may be why.
 func TestPauseBesideATrial(t *testing.T) {
 	x, tgt := clean()
-	x.Facts[factPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"
+	x.Facts[iotax.FactPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"
 	found, discarded := Trial(x, tgt)
 	if discarded != "" || len(found) != 1 || found[0].Rule != "host-paused" || found[0].Severity != iotax.Info || !strings.Contains(found[0].Evidence, "for 2s") {
 		t.Errorf("before the trial: found %+v, discarded %q", found, discarded)
@@ -632,7 +637,7 @@ func TestPauseBesideATrial(t *testing.T) {
 	x, tgt = clean()
 	x.Err = "no end within 100s"
 	set(x, "paused", 200)
-	x.Facts[factPaused] = "this host was suspended for 3m20s, from 12:00:00 UTC on"
+	x.Facts[iotax.FactPaused] = "this host was suspended for 3m20s, from 12:00:00 UTC on"
 	found, discarded = Trial(x, tgt)
 	if discarded != "" || len(found) != 1 || found[0].Severity != iotax.Warning || !strings.Contains(found[0].Evidence, "suspended for 3m20s") {
 		t.Errorf("in a trial that failed: found %+v, discarded %q", found, discarded)

@@ -253,7 +253,7 @@ func judgeVirtualisation(facts map[string]string) Check {
 	default:
 		in = append(in, "a virtual machine ("+h+")")
 	}
-	if c := facts["container"]; c != "" {
+	if c := facts[iotax.FactContainer]; c != "" {
 		in = append(in, "a container ("+c+")")
 	}
 	switch {

@@ -96,7 +96,7 @@ func TestWorkOfSections(t *testing.T) {
 		add(t, &b, Source{Name: "x.json"}, strings.Replace(text, `"job_runtime" : 1000`, fmt.Sprintf(`"job_runtime" : %d`, ran), 1))
 		_, trials, _ := finish(t, &b)
 		var work map[string]string
-		if err := json.Unmarshal([]byte(trials[0].Facts[iotax.JobFact]), &work); err != nil {
+		if err := json.Unmarshal([]byte(trials[0].Facts[iotax.FactJob]), &work); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{"kind": "fio", "rw": "randwrite", "bs": "4096", "ioengine": "libaio", "iodepth": "1", "numjobs": "1", "direct": "0"}

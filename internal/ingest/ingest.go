@@ -197,7 +197,7 @@ var ErrNothing = errors.New("no result of fio was recognised")
 // is the latest; its trials began when fio says, or now where it does not. The error is ErrNothing when there is no trial.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
-		Environment: map[string]string{iotax.Origin: iotax.OriginImport}}
+		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
 	trials, rows, err := b.Extend(run, nil, now)
 	if err != nil {
 		return nil, nil, rows, err
@@ -489,7 +489,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 }
 
 func length(t *iotax.Trial) time.Duration {
-	v, _ := t.Value("duration")
+	v, _ := t.Value(iotax.ValueDuration)
 	return time.Duration(min(v.Value, 1e9) * float64(time.Second))
 }
 
@@ -530,10 +530,10 @@ func jobFacts(r *fio.Result) map[string]string {
 	for at, n := range rows {
 		sum += max(n, jobs[at], threads[at])
 	}
-	if facts["ioengine"] != "" && sum > 0 {
-		facts["numjobs"] = strconv.Itoa(sum)
-		if facts["iodepth"] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 || ofSections(r, &j) }) {
-			facts["iodepth"] = "1"
+	if facts[iotax.FactIOEngine] != "" && sum > 0 {
+		facts[iotax.FactNumJobs] = strconv.Itoa(sum)
+		if facts[iotax.FactIODepth] == "" && !slices.ContainsFunc(r.Jobs, func(j fio.Job) bool { return len(j.Unlike) > 0 || ofSections(r, &j) }) {
+			facts[iotax.FactIODepth] = "1"
 		}
 	}
 	all := maps.Clone(r.Options)
@@ -541,13 +541,13 @@ func jobFacts(r *fio.Result) map[string]string {
 		all = map[string]string{}
 	}
 	maps.Copy(all, r.Jobs[0].Options)
-	facts[iotax.JobFact] = iotax.JobText(normal(r))
+	facts[iotax.FactJob] = iotax.JobText(normal(r))
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		words = append(words, "--"+k+"="+all[k])
 	}
 	if len(words) > 0 {
-		facts["command"] = iotax.QuoteAll(append([]string{"fio"}, words...))
+		facts[iotax.FactCommand] = iotax.QuoteAll(append([]string{"fio"}, words...))
 	}
 	return facts
 }

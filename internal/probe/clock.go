@@ -74,7 +74,7 @@ func (a reading) compare(b reading) []iotax.Value {
 	shift := b.base.Sub(a.base).Seconds()
 	lo, hi := b.lo-shift-a.hi, b.hi-shift-a.lo
 	return []iotax.Value{
-		{Name: "clock.ratio", Value: 1 + (lo+hi)/2/passed, Unit: iotax.RatioUnit},
-		{Name: "clock.error", Value: (hi - lo) / 2 / passed, Unit: iotax.RatioUnit},
+		{Name: iotax.ValueClockRatio, Value: 1 + (lo+hi)/2/passed, Unit: iotax.RatioUnit},
+		{Name: iotax.ValueClockError, Value: (hi - lo) / 2 / passed, Unit: iotax.RatioUnit},
 	}
 }

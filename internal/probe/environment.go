@@ -125,8 +125,8 @@ func environment(g map[string]string) map[string]string {
 	if uname[0] == "Darwin" {
 		d := lines(g["darwin"], 5)
 		set(facts, "os", "macOS "+d[0])
-		set(facts, "cpu.model", d[1])
-		set(facts, "cpu.count", d[2])
+		set(facts, iotax.FactCPUModel, d[1])
+		set(facts, iotax.FactCPUCount, d[2])
 		if n, err := strconv.ParseUint(d[3], 10, 64); err == nil {
 			setBytes(facts, "memory", n)
 		}
@@ -144,13 +144,13 @@ func environment(g map[string]string) map[string]string {
 		set(facts, "os", uname[0])
 	}
 	cpu := fields(g["cpuinfo"])
-	set(facts, "cpu.model", cpuModel(cpu, g["devicetree"]))
+	set(facts, iotax.FactCPUModel, cpuModel(cpu, g["devicetree"]))
 	n := strings.TrimSpace(g["processors"])
 	if c := countList(g["online"]); c > 0 {
 		n = strconv.Itoa(c)
 	}
-	set(facts, "cpu.count", n)
-	set(facts, "cpu.governor", distinct(g["governor"]))
+	set(facts, iotax.FactCPUCount, n)
+	set(facts, iotax.FactCPUGovernor, distinct(g["governor"]))
 	switch on := strings.TrimSpace(g["boost"]); {
 	case strings.TrimSpace(g["no_turbo"]) == "1", on == "0":
 		facts["cpu.turbo"] = "off"
@@ -176,11 +176,11 @@ func environment(g map[string]string) map[string]string {
 		q, err1 := strconv.ParseFloat(quota, 64)
 		p, err2 := strconv.ParseFloat(period, 64)
 		if err1 == nil && err2 == nil && p > 0 {
-			facts["cpu.limit"] = strconv.FormatFloat(q/p, 'g', 4, 64)
+			facts[iotax.FactCPULimit] = strconv.FormatFloat(q/p, 'g', 4, 64)
 		}
 	}
 	if limit, err := strconv.ParseUint(strings.TrimSpace(g["memory.max"]), 10, 64); err == nil {
-		facts["memory.limit"] = humanize.IBytes(limit)
+		facts[iotax.FactMemoryLimit] = humanize.IBytes(limit)
 	}
 	return facts
 }

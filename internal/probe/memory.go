@@ -220,7 +220,7 @@ func (s *sampler) end(seen *iotax.Seen) {
 	}
 	labels := slices.Sorted(maps.Keys(s.rss))
 	for _, label := range labels {
-		name := "memory.host.peak"
+		name := iotax.ValueMemoryHostPeak
 		if label != "" {
 			name += "." + label
 		}
@@ -228,15 +228,15 @@ func (s *sampler) end(seen *iotax.Seen) {
 	}
 	how := fmt.Sprintf("resident memory every %v", rssPeriod)
 	if s.rolls > 0 {
-		add("memory.host.uss", s.uss)
-		add("memory.host.pss", s.pss)
+		add(iotax.ValueMemoryHostUSS, s.uss)
+		add(iotax.ValueMemoryHostPSS, s.pss)
 		how += fmt.Sprintf(", smaps_rollup every %v", s.period.Round(100*time.Millisecond))
 	}
 	seen.Facts["watch.memory"] = how
-	seen.Facts["watch.cost"] = fmt.Sprintf("%.2g %% of a core", 100*s.cost.Seconds()/took.Seconds())
-	seen.Values = append(seen.Values, iotax.Value{Name: "watch.cost", Value: s.cost.Seconds() / took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
+	seen.Facts[iotax.ValueWatchCost] = fmt.Sprintf("%.2g %% of a core", 100*s.cost.Seconds()/took.Seconds())
+	seen.Values = append(seen.Values, iotax.Value{Name: iotax.ValueWatchCost, Value: s.cost.Seconds() / took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
 	for _, label := range labels {
-		name := "memory.host.rss"
+		name := iotax.ValueMemoryHostRSS
 		if label != "" {
 			name += "." + label
 		}
@@ -247,7 +247,7 @@ func (s *sampler) end(seen *iotax.Seen) {
 	}
 	if len(s.at) > 1 {
 		t, v := thin(s.at[1:], s.cpu[1:], mean)
-		seen.Series = append(seen.Series, iotax.Series{Name: "cpu.host", Unit: iotax.RatioUnit, T: t, V: v})
+		seen.Series = append(seen.Series, iotax.Series{Name: iotax.ValueCPUHost, Unit: iotax.RatioUnit, T: t, V: v})
 	}
 }
 

@@ -193,10 +193,10 @@ func (fs system) place(p string) (map[string]string, error) {
 		return facts, nil // no Linux
 	}
 	set(facts, "filesystem", mount.Type)
-	set(facts, "filesystem.source", mount.Source)
-	set(facts, "filesystem.mount", mount.Point)
-	set(facts, "filesystem.options", strings.Join(mount.Options, ","))
-	set(facts, "filesystem.unmounted", unmounted(fs.read("/etc/fstab"), p, mount.Point))
+	set(facts, iotax.FactFilesystemSource, mount.Source)
+	set(facts, iotax.FactFilesystemMount, mount.Point)
+	set(facts, iotax.FactFilesystemOptions, strings.Join(mount.Options, ","))
+	set(facts, iotax.FactFilesystemUnmounted, unmounted(fs.read("/etc/fstab"), p, mount.Point))
 	if mount.Type == "overlay" {
 		mount, ok = upper(ms, mount)
 		if !ok {
@@ -277,25 +277,25 @@ func (fs system) device(facts map[string]string, name string) {
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
 		disk = filepath.Dir(dir)
 	}
-	set(facts, "device.name", filepath.Base(dir))
-	set(facts, "device.disk", filepath.Base(disk))
+	set(facts, iotax.FactDeviceName, filepath.Base(dir))
+	set(facts, iotax.FactDeviceDisk, filepath.Base(disk))
 	for _, k := range queueFacts {
 		set(facts, "queue."+k, fs.read(disk, "queue", k))
 	}
-	if s, ok := facts["queue.scheduler"]; ok { // "none [mq-deadline] kyber": the one in brackets is in use
+	if s, ok := facts[iotax.FactQueueScheduler]; ok { // "none [mq-deadline] kyber": the one in brackets is in use
 		if _, rest, ok := strings.Cut(s, "["); ok {
-			facts["queue.scheduler"], _, _ = strings.Cut(rest, "]")
+			facts[iotax.FactQueueScheduler], _, _ = strings.Cut(rest, "]")
 		}
 	}
 	// sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
 	if n, err := strconv.ParseUint(strings.TrimSpace(fs.read(dir, "size")), 10, 54); err == nil {
-		facts["device.size"] = strconv.FormatUint(n*512, 10)
+		facts[iotax.FactDeviceSize] = strconv.FormatUint(n*512, 10)
 	}
 	vendor := strings.TrimSpace(fs.read(disk, "device/vendor"))
 	if strings.HasPrefix(vendor, "0x") { // a number of PCI or virtio, not a name
 		vendor = ""
 	}
-	set(facts, "device.model", vendor+" "+fs.read(disk, "device/model"))
+	set(facts, iotax.FactDeviceModel, vendor+" "+fs.read(disk, "device/model"))
 	set(facts, "device.mapped", fs.read(disk, "dm/name"))
 	set(facts, "device.mapped", fs.read(disk, "md/level"))
 	slaves, _ := filepath.Glob(filepath.Join(disk, "slaves/*"))

@@ -48,8 +48,8 @@ func (fs system) counters(device string) (c counters) {
 // Linux, gone) yields an empty one.
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
-	device := t.Place.Facts["device.name"]
-	if t.Place.Facts["filesystem"] == "btrfs" { // it may be spread over more devices than this one
+	device := t.Place.Facts[iotax.FactDeviceName]
+	if t.Place.Facts[iotax.FactFilesystem] == "btrfs" { // it may be spread over more devices than this one
 		device = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -72,8 +72,8 @@ func insideValues(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	for _, v := range difference(a, b) {
 		switch {
-		case v.Name == "cpu.host.steal":
-			v.Name = "cpu.machine.steal"
+		case v.Name == iotax.ValueCPUHostSteal:
+			v.Name = iotax.ValueCPUMachineSteal
 		case strings.HasPrefix(v.Name, "device.") && v.Name != "device.busy":
 			v.Name = "machine." + v.Name
 		default:

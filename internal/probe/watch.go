@@ -137,7 +137,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if t.Place.Backing != "" && t.Place.Durability != iotax.Volatile {
 		w.devices = fs.devices(t.Place.Backing)
 		if len(w.devices) > 0 {
-			w.facts["watch.device"] = strings.Join(w.devices, " ")
+			w.facts[iotax.FactWatchDevice] = strings.Join(w.devices, " ")
 		}
 	}
 	_, accountant := t.Machine.(iotax.Accountant)
@@ -162,7 +162,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if accountant || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
-	w.paused("paused.before") // the last thing: nothing of the trial is under way yet
+	w.paused(iotax.FactPausedBefore) // the last thing: nothing of the trial is under way yet
 	return w, nil
 }
 
@@ -185,7 +185,7 @@ func (w *Watch) paused(fact string) (sum float64) {
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if s := w.paused("paused"); s > 0 {
-		seen.Values = append(seen.Values, iotax.Value{Name: "paused", Value: s, Unit: iotax.Seconds})
+		seen.Values = append(seen.Values, iotax.Value{Name: iotax.ValuePaused, Value: s, Unit: iotax.Seconds})
 	}
 	if w.memory != nil {
 		w.memory.end(&seen)
@@ -215,7 +215,7 @@ func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
 	add := func(name string, used float64) iotax.Value {
 		return iotax.Value{Name: name, Value: used / s, Unit: iotax.RatioUnit, Better: iotax.Down}
 	}
-	values := []iotax.Value{add("cpu.host", cpuSeconds(a.processes, b.processes))}
+	values := []iotax.Value{add(iotax.ValueCPUHost, cpuSeconds(a.processes, b.processes))}
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		x, y := map[int]usage{}, map[int]usage{}
 		for _, pid := range labels[label] {
@@ -334,10 +334,10 @@ func difference(a, b snapshot) []iotax.Value {
 		busy = max(busy, float64(y.IOsTotalTicks-x.IOsTotalTicks)/1e3)
 	}
 	if known {
-		add("device.read.bytes", read, iotax.Bytes, iotax.Neither)
-		add("device.write.bytes", written, iotax.Bytes, iotax.Neither)
-		add("device.read.ios", reads, iotax.Count, iotax.Neither)
-		add("device.write.ios", writes, iotax.Count, iotax.Neither)
+		add(iotax.ValueDeviceReadBytes, read, iotax.Bytes, iotax.Neither)
+		add(iotax.ValueDeviceWriteBytes, written, iotax.Bytes, iotax.Neither)
+		add(iotax.ValueDeviceReadIOs, reads, iotax.Count, iotax.Neither)
+		add(iotax.ValueDeviceWriteIOs, writes, iotax.Count, iotax.Neither)
 		if knowFlushes {
 			add("device.flushes", flushes, iotax.Count, iotax.Neither)
 		}
@@ -354,8 +354,8 @@ func difference(a, b snapshot) []iotax.Value {
 		values = append(values, cpuShares(a.cpu, b.cpu)...)
 	}
 	if len(a.processes) > 0 && len(b.processes) > 0 {
-		add("cpu.serving", cpuSeconds(a.processes, b.processes), iotax.Seconds, iotax.Down)
-		add("memory.serving", resident(b.processes), iotax.Bytes, iotax.Down)
+		add(iotax.ValueCPUServing, cpuSeconds(a.processes, b.processes), iotax.Seconds, iotax.Down)
+		add(iotax.ValueMemoryServing, resident(b.processes), iotax.Bytes, iotax.Down)
 	}
 	return values
 }
@@ -377,8 +377,8 @@ func cpuShares(a, b procfs.CPUStat) []iotax.Value {
 		name string
 		v    float64
 	}{
-		{"cpu.host.busy", user + system + steal}, {"cpu.host.user", user}, {"cpu.host.system", system},
-		{"cpu.host.iowait", iowait}, {"cpu.host.steal", steal},
+		{iotax.ValueCPUHostBusy, user + system + steal}, {"cpu.host.user", user}, {"cpu.host.system", system},
+		{"cpu.host.iowait", iowait}, {iotax.ValueCPUHostSteal, steal},
 	} {
 		values = append(values, iotax.Value{Name: x.name, Value: x.v / total, Unit: iotax.RatioUnit})
 	}

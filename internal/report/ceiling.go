@@ -16,7 +16,7 @@ import (
 // the note comes late there; a machine elsewhere has another.
 func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
-	elsewhere := target.Facts["machine.kernel"] != "" && target.Facts["accel"] == ""
+	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""
 	if c == nil || !(c.NullIOPS > 0) || elsewhere {
 		return
 	}
@@ -29,11 +29,11 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 		if rate := totalIOPS(t); rate > 0 {
 			rates = append(rates, rate)
 		}
-		if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil && n > threads {
+		if n, err := strconv.Atoi(t.Facts[iotax.FactNumJobs]); err == nil && n > threads {
 			threads = n
 		}
 	}
-	if n, err := strconv.Atoi(b.Run.Environment["cpu.count"]); err == nil && n > 0 {
+	if n, err := strconv.Atoi(b.Run.Environment[iotax.FactCPUCount]); err == nil && n > 0 {
 		threads = min(threads, n)
 	}
 	ceiling := c.NullIOPS * float64(threads)
@@ -58,7 +58,7 @@ func totalIOPS(t *Trial) float64 {
 			sum += v.Value
 		}
 	}
-	if v, ok := t.Value("mixed.iops"); ok && sum == 0 {
+	if v, ok := t.Value(iotax.ValueMixedIOPS); ok && sum == 0 {
 		return v.Value
 	}
 	return sum

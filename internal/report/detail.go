@@ -229,7 +229,7 @@ func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, erro
 
 func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) *Timeline {
 	direction, _, _ := strings.Cut(s.Metric, ".")
-	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", "mixed.iops"} {
+	for _, name := range []string{s.Metric, direction + ".iops", direction + ".bandwidth", iotax.ValueMixedIOPS} {
 		if tl := s.during(name, trials, series, all); tl != nil {
 			return tl
 		}
@@ -239,7 +239,7 @@ func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Seri
 
 // serving are the timelines of what serves the targets: a guest's QEMU, the servers of its shares.
 func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
-	for _, name := range []string{"memory.host.rss", "cpu.host"} {
+	for _, name := range []string{iotax.ValueMemoryHostRSS, iotax.ValueCPUHost} {
 		if tl := s.during(name, trials, series, all); tl != nil {
 			tl.Cost = true
 			out = append(out, tl)
@@ -286,7 +286,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 // Cost is the workload's, nil where neither CPU nor memory is known of any target.
 func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
-	cpus, err := strconv.ParseFloat(r.Run.Environment["cpu.count"], 64)
+	cpus, err := strconv.ParseFloat(r.Run.Environment[iotax.FactCPUCount], 64)
 	if err != nil || !(cpus > 0) {
 		cpus = math.NaN()
 	}
@@ -297,12 +297,12 @@ func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
 		}
 		var cpu, memory []float64
 		for _, t := range trials[Cell{row.Target, s.Workload}] {
-			if busy, ok := t.Value("cpu.host.busy"); ok {
+			if busy, ok := t.Value(iotax.ValueCPUHostBusy); ok {
 				if per := busy.Value * cpus / totalIOPS(t); per > 0 && !math.IsInf(per, 0) {
 					cpu = append(cpu, per)
 				}
 			}
-			if m, ok := t.Value("memory.serving"); ok && m.Value > 0 {
+			if m, ok := t.Value(iotax.ValueMemoryServing); ok && m.Value > 0 {
 				memory = append(memory, m.Value)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"iotax"
 	"iotax/internal/report/format"
 )
 
@@ -26,7 +27,7 @@ func (r *Report) Banner() string {
 		return ""
 	}
 	how := "QEMU TCG"
-	if why := r.Target(names[0]).Facts["accel.why"]; strings.HasPrefix(why, "no KVM") {
+	if why := r.Target(names[0]).Facts[iotax.FactAccelWhy]; strings.HasPrefix(why, "no KVM") {
 		how += ": no KVM on this host"
 	}
 	return fmt.Sprintf("Guests were EMULATED (%s): %d of %s. With KVM these losses are usually far smaller. Do not publish these numbers. → iotax doctor",

@@ -37,12 +37,6 @@ type CurveCell struct {
 	Late            float64 // share of the arrivals that found their source busy
 }
 
-// The facts that a trial of an open loop has.
-const (
-	factLoad    = "load"
-	factLoadJob = "load.job"
-)
-
 // curves gathers the workloads of open loops.
 func (b *builder) curves() {
 	for i := range b.Sections {
@@ -64,7 +58,7 @@ func (b *builder) curves() {
 		for _, r := range s.Rows {
 			c := CurveCell{Target: r.Target, Latency: r.Value.Estimate}
 			for name, to := range map[string]*float64{direction + ".iops": &c.Done, direction + ".latency.p50": &c.P50,
-				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, "load.late": &c.Late} {
+				direction + ".latency.p99": &c.P99, direction + ".latency.p99.9": &c.P99d9, iotax.ValueLoadLate: &c.Late} {
 				*to = math.NaN()
 				for _, f := range r.Secondary {
 					if f.Name == name {
@@ -100,16 +94,16 @@ func (b *builder) load(workload string) openLoad {
 	}
 	var l openLoad
 	for _, t := range b.byWorkload[workload] {
-		if t.Facts[factLoadJob] != "" {
-			v, _ := t.Value("load.offered")
-			l = openLoad{job: t.Facts[factLoadJob], load: t.Facts[factLoad], offered: v.Value}
+		if t.Facts[iotax.FactLoadJob] != "" {
+			v, _ := t.Value(iotax.ValueLoadOffered)
+			l = openLoad{job: t.Facts[iotax.FactLoadJob], load: t.Facts[iotax.FactLoad], offered: v.Value}
 			break
 		}
 		if l.depth > 0 {
 			continue
 		}
-		if depth, err := strconv.Atoi(t.Facts["iodepth"]); err == nil {
-			if n, err := strconv.Atoi(t.Facts["numjobs"]); err == nil {
+		if depth, err := strconv.Atoi(t.Facts[iotax.FactIODepth]); err == nil {
+			if n, err := strconv.Atoi(t.Facts[iotax.FactNumJobs]); err == nil {
 				depth *= n
 			}
 			l.depth = depth

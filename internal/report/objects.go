@@ -1,14 +1,12 @@
 package report
 
-import "slices"
+import (
+	"slices"
 
-// The facts of trials with objects that say how their bytes were kept from harm on the way.
-const (
-	FactPayload  = "payload"  // of what was sent: "signed chunk by chunk"
-	FactVerified = "verified" // what came was compared: by which checksum, or "no"
+	"iotax"
 )
 
-// An ObjectFact is a value of such a fact, and where it held.
+// An ObjectFact is a value of a fact that reports how the bytes of objects were protected on the way, and where it held.
 type ObjectFact struct {
 	Fact    string   `json:"fact"`
 	Value   string   `json:"value"`
@@ -18,7 +16,7 @@ type ObjectFact struct {
 // ObjectFacts are the values in the order of the trials, those of one fact together.
 func (r *Report) ObjectFacts() []ObjectFact {
 	var out []ObjectFact
-	for _, fact := range []string{FactPayload, FactVerified} {
+	for _, fact := range []string{iotax.FactPayload, iotax.FactVerified} {
 		begin := len(out)
 		for _, t := range r.Trials {
 			value := t.Facts[fact]

@@ -30,9 +30,6 @@ type ScalingPoint struct {
 	Jain    stat.Interval // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
 }
 
-// The label and fact of a target that stands for several clients.
-const factClients = "clients"
-
 // scalings gathers the targets that differ in their number of clients alone.
 func (b *builder) scalings() {
 	for i := range b.Sections {
@@ -46,17 +43,17 @@ func (b *builder) scalings() {
 		for j := range s.Rows {
 			r := &s.Rows[j]
 			info := b.Target(r.Target)
-			n, err := strconv.Atoi(info.Facts[factClients])
-			if err != nil || info.Labels[factClients] == "" || len(r.Values()) == 0 || b.Condemned(r) {
+			n, err := strconv.Atoi(info.Facts[iotax.FactClients])
+			if err != nil || info.Labels[iotax.FactClients] == "" || len(r.Values()) == 0 || b.Condemned(r) {
 				continue
 			}
-			name := strings.Replace(r.Target, " "+factClients+"="+info.Labels[factClients], "", 1)
+			name := strings.Replace(r.Target, " "+iotax.FactClients+"="+info.Labels[iotax.FactClients], "", 1)
 			if by[name] == nil {
 				order = append(order, name)
 			}
 			rows[r.Target] = r
 			by[name] = append(by[name], ScalingPoint{Target: r.Target, Clients: n, Value: r.Value,
-				MinMax: b.Figure(s.Workload, r, "fairness.min-max"), Jain: b.Figure(s.Workload, r, "fairness.jain")})
+				MinMax: b.Figure(s.Workload, r, "fairness.min-max"), Jain: b.Figure(s.Workload, r, iotax.ValueFairnessJain)})
 		}
 		for _, name := range order {
 			points := by[name]

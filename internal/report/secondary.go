@@ -46,7 +46,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	var values [][]float64
 	column := func(v iotax.Value) int {
 		// The totals over the directions are those of the one direction, or stand under mixed.
-		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == "watch.cost" {
+		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}
 		i := slices.IndexFunc(order, func(o iotax.Value) bool { return o.Name == v.Name })
@@ -86,7 +86,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 // layer costs beside what it loses. The watch covers ramp and window, so the I/Os of both count, at the
 // rate of the window.
 func servingPerIO(t *Trial) (iotax.Value, bool) {
-	cpu, ok := t.Value("cpu.serving")
+	cpu, ok := t.Value(iotax.ValueCPUServing)
 	if !ok {
 		return iotax.Value{}, false
 	}
@@ -94,14 +94,14 @@ func servingPerIO(t *Trial) (iotax.Value, bool) {
 	if cpu.Unit == iotax.Seconds {
 		watched := (t.Ramp + t.Length).Seconds()
 		if watched == 0 { // a piece of work that was done to its end
-			v, _ := t.Value("duration")
+			v, _ := t.Value(iotax.ValueDuration)
 			watched = v.Value
 		}
 		busy /= watched
 	}
 	rate := totalIOPS(t)
-	if n, ok := t.Value("operations"); ok && rate == 0 {
-		d, _ := t.Value("duration")
+	if n, ok := t.Value(iotax.ValueOperations); ok && rate == 0 {
+		d, _ := t.Value(iotax.ValueDuration)
 		rate = n.Value / d.Value
 	}
 	per := busy / rate

@@ -248,13 +248,13 @@ func TestTargetOfEmulatedWorkload(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {
 		if x.Target == "disk" {
-			x.Facts[iotax.GuestAccel] = "tcg"
+			x.Facts[iotax.FactGuestAccel] = "tcg"
 		}
 		return 1000 + float64(x.Seq), nil
 	}
 	d := w.deps()
 	d.ReviewFacts = func(x *iotax.Trial) map[string]string {
-		return map[string]string{iotax.GuestAccel: x.Facts[iotax.GuestAccel]}
+		return map[string]string{iotax.FactGuestAccel: x.Facts[iotax.FactGuestAccel]}
 	}
 	r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
 	if err != nil {

@@ -245,7 +245,7 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	begun := e.d.Now()
 	part, fresh, err := e.rig.renew(ctx, ln.load, target)
 	if err == nil {
-		t.Facts[OpenedFact] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
+		t.Facts[iotax.FactMachineOpened] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
 		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)
 		t.Facts["machine.fresh"] = "yes"
 	} else {
@@ -259,7 +259,7 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
 		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
-	t.Facts[iotax.JobFact] = ln.job
+	t.Facts[iotax.FactJob] = ln.job
 	if ln.w.Caps().Limit > 0 {
 		t.Ramp, t.Length = 0, 0
 	}

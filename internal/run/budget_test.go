@@ -73,7 +73,7 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 	w.now = w.now.Add(time.Hour)
 	r, err = Run(context.Background(), p, w.slow(10*time.Second, nil), Options{Resume: r, Trials: w.saved})
-	if got := r.Environment[SetupKey]; got != "10s" {
+	if got := r.Environment[iotax.FactSetupTime]; got != "10s" {
 		t.Errorf("opening took 10 s, the run has %q", got)
 	}
 	if err != nil || r.Status != iotax.Done || len(w.saved) != 18 || len(r.Findings) > 0 {

@@ -19,7 +19,7 @@ type load struct {
 	wanted  int             // how many the plan says
 	space   int64           // bytes that it puts at a place
 	files   []iotax.File    // that it reads, where it can name them beforehand
-	job     string          // iotax.JobFact, where a trial has none of its own
+	job     string          // iotax.FactJob, where a trial has none of its own
 }
 
 // check asks the workload, and before that whether it can be done at several targets at once.

@@ -196,10 +196,10 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 		}
 		target.Facts[fmt.Sprintf("client.%d", i+1)] = name
 		if (iotax.TargetInfo{Facts: m.Facts}).Emulated() {
-			target.Facts["accel"] = "tcg"
+			target.Facts[iotax.FactAccel] = "tcg"
 		}
 	}
-	target.Facts["clients"] = fmt.Sprint(len(target.Together))
+	target.Facts[iotax.FactClients] = fmt.Sprint(len(target.Together))
 	if work := g.Doing; work != "" {
 		i := slices.IndexFunc(r.loads, func(l *load) bool { return l.plan.Name == work })
 		if i < 0 {

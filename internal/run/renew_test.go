@@ -63,7 +63,7 @@ func TestRenew(t *testing.T) {
 	}
 	for _, tr := range w.saved {
 		on := tr.Target != "host"
-		if (tr.Facts["machine.fresh"] == "yes") != on || (tr.Facts[OpenedFact] == "3s") != on || tr.Err != "" {
+		if (tr.Facts["machine.fresh"] == "yes") != on || (tr.Facts[iotax.FactMachineOpened] == "3s") != on || tr.Err != "" {
 			t.Errorf("trial of %s: %v %s", tr.Target, tr.Facts, tr.Err)
 		}
 	}

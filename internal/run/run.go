@@ -156,7 +156,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		}
 		run.End = d.Now()
 		if setup > 0 {
-			run.Environment[SetupKey] = (setup + run.End.Sub(closing)).Round(time.Millisecond).String()
+			run.Environment[iotax.FactSetupTime] = (setup + run.End.Sub(closing)).Round(time.Millisecond).String()
 		}
 		err = errors.Join(err, d.Update(clean, run))
 	}()
@@ -228,7 +228,7 @@ func (r *rig) noteEmulated(trials []*iotax.Trial) {
 			if t.Facts == nil {
 				t.Facts = map[string]string{}
 			}
-			t.Facts[iotax.GuestAccel] = "tcg"
+			t.Facts[iotax.FactGuestAccel] = "tcg"
 		}
 	}
 }

@@ -19,14 +19,7 @@ const (
 	ShardKey  = "shard"  // of that process, where it is one of several; a fact of its trials, too
 	FolderKey = "folder" // which such a process counts the relative paths of the plan from
 	ShardsKey = "shards" // into how many shards it is divided, where it is
-
-	// SetupKey is how long the last process took to open, prepare and close, as in 12.5s: without a calibration, and without the pause
-	// before a resume.
-	SetupKey = "setup.time"
 )
-
-// OpenedFact of a trial is how long opening the trial's own machine took, as in 3.2s.
-const OpenedFact = "machine.opened"
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
 // under all workloads, and of each workload its share of the blocks: they are dealt two by two, because the targets of
@@ -146,7 +139,7 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 		return map[string]string{}
 	}
 	facts := map[string]string{ShardKey: s.String()}
-	if host := r.Environment["hostname"]; host != "" {
+	if host := r.Environment[iotax.FactHostname]; host != "" {
 		facts["shard.host"] = host
 	}
 	return facts
@@ -194,7 +187,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	delete(out.Environment, RunnerKey)
 	delete(out.Environment, ShardKey)
 	delete(out.Environment, FolderKey)
-	delete(out.Environment, SetupKey)
+	delete(out.Environment, iotax.FactSetupTime)
 	out.Environment[ShardsKey] = strconv.Itoa(count)
 	out.Targets = mergeTargets(parts)
 	return &out

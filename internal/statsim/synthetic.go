@@ -16,7 +16,7 @@ const (
 	baseline = "baseline"
 	target   = "target"
 	workload = "4k random read"
-	metric   = "read.iops"
+	metric   = iotax.ValueReadIOPS
 	rate     = 20000.0 // IOPS of the undisturbed baseline
 	depth    = 32.0
 )
@@ -41,11 +41,11 @@ func synthetic(r *rand.Rand, arm, block int, v float64, t Timing, series []float
 			{Name: metric, Value: iops, Unit: iotax.PerSecond, Better: iotax.Up},
 			{Name: "read.ios", Value: ios}, {Name: "read.bytes", Value: ios * 4096},
 			{Name: "duration", Value: t.Length},
-			{Name: "read.latency.mean", Value: depth / iops},
-			{Name: "cpu.client", Value: .4 * t.Length}, {Name: "cpu.host.steal", Value: .001},
-			{Name: "clock.ratio", Value: 1 + 2e-4*r.NormFloat64()}, {Name: "clock.error", Value: 5e-4},
-			{Name: "device.read.bytes", Value: ios * 4096 * ramp}, {Name: "device.read.ios", Value: ios * ramp},
-			{Name: "device.write.bytes", Value: 1 << 20 * r.ExpFloat64()}, {Name: "device.write.ios", Value: 60 * r.ExpFloat64()},
+			{Name: iotax.ValueReadLatencyMean, Value: depth / iops},
+			{Name: iotax.ValueCPUClient, Value: .4 * t.Length}, {Name: iotax.ValueCPUHostSteal, Value: .001},
+			{Name: iotax.ValueClockRatio, Value: 1 + 2e-4*r.NormFloat64()}, {Name: iotax.ValueClockError, Value: 5e-4},
+			{Name: iotax.ValueDeviceReadBytes, Value: ios * 4096 * ramp}, {Name: iotax.ValueDeviceReadIOs, Value: ios * ramp},
+			{Name: iotax.ValueDeviceWriteBytes, Value: 1 << 20 * r.ExpFloat64()}, {Name: iotax.ValueDeviceWriteIOs, Value: 60 * r.ExpFloat64()},
 		},
 	}
 	if series != nil {
@@ -85,11 +85,11 @@ var corruptions = []corruption{
 	}},
 	{name: "served by a cache, ten times as fast", shift: math.Log(10), rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .1) }},
 	{name: "half served by a cache, twice as fast", shift: math.Ln2, rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .5) }},
-	{name: "clock 2 % fast", shift: -math.Log(1.02), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", 1.02) }},
-	{name: "clock 2 % slow", shift: -math.Log(.98), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", .98) }},
-	{name: "clock 0.5 % fast", shift: -math.Log(1.005), rules: []string{"clock-drift", "clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, "clock.ratio", 1.005) }},
+	{name: "clock 2 % fast", shift: -math.Log(1.02), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.02) }},
+	{name: "clock 2 % slow", shift: -math.Log(.98), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, .98) }},
+	{name: "clock 0.5 % fast", shift: -math.Log(1.005), rules: []string{"clock-drift", "clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.005) }},
 	{name: "ended after 40 % of its window", rules: []string{"short-window"}, spoil: func(t *iotax.Trial) {
-		for _, name := range []string{"duration", "read.ios", "read.bytes", "device.read.", "cpu.client"} {
+		for _, name := range []string{"duration", "read.ios", "read.bytes", "device.read.", iotax.ValueCPUClient} {
 			scale(t, name, .4)
 		}
 		cut(t, .4)
@@ -161,7 +161,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 			if !c.mild && !math.IsInf(c.shift, -1) {
 				scale(t, "read.", math.Exp(c.shift))
 				scale(t, "device.read.", math.Exp(c.shift))
-				scale(t, "read.latency", math.Exp(-2*c.shift))
+				scale(t, iotax.ValueReadLatency, math.Exp(-2*c.shift))
 			}
 			c.spoil(t)
 			rules, discarded := said(t)

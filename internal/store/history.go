@@ -64,7 +64,7 @@ func (s *Summary) Took() time.Duration {
 
 // words is what a search looks in.
 func words(r *iotax.Run) string {
-	all := []string{r.ID, r.Name, r.Baseline, r.Environment["hostname"]}
+	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
 		all = append(all, t.Name, t.Machine, t.Place)
 	}

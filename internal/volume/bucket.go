@@ -185,7 +185,7 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	p.Path = (&url.URL{Scheme: "s3", Host: net.JoinHostPort(address, strconv.Itoa(own.port)), Path: "/" + ownBucket, RawQuery: q.Encode()}).String()
 	p.Facts["s3.server"], p.Facts["s3.style"] = s.Server, "path"
 	if n := 1 + len(s.Replicas); n > 1 {
-		p.Facts["s3.copies"] = fmt.Sprintf("%d, of which %d must have a write (quorum of QEMU over NBD), by %s", n, majority(n), strings.Join(s.Replicas, ", "))
+		p.Facts[iotax.FactS3Copies] = fmt.Sprintf("%d, of which %d must have a write (quorum of QEMU over NBD), by %s", n, majority(n), strings.Join(s.Replicas, ", "))
 	}
 	linkFacts(p.Facts, b.env.Server, m, address)
 	return p, nil

@@ -99,7 +99,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 		return none, err
 	}
 	p := iotax.Place{Kind: iotax.PlaceDevice, Path: found.Path, ReadOnly: true, Facts: facts(ctx, m, found.Path)}
-	p.Facts["device.size"] = strconv.FormatInt(found.Size, 10)
+	p.Facts[iotax.FactDeviceSize] = strconv.FormatInt(found.Size, 10)
 	if found.MountedOn != "" {
 		p.Facts["device.mounted"] = found.MountedOn
 	}

@@ -397,8 +397,8 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 	p.Backing = d.image
 	p.Durability = d.durability(p.Durability)
 	maps.Copy(p.Facts, map[string]string{
-		"of": d.spec.OfTarget, "disk.serial": d.id, "disk.bus": d.spec.Bus, "disk.format": d.spec.Format, "disk.cache": d.spec.Cache, "disk.aio": d.spec.AIO,
-		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), "disk.size": strconv.FormatInt(d.size, 10),
+		"of": d.spec.OfTarget, iotax.FactDiskSerial: d.id, iotax.FactDiskBus: d.spec.Bus, "disk.format": d.spec.Format, iotax.FactDiskCache: d.spec.Cache, "disk.aio": d.spec.AIO,
+		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), iotax.FactDiskSize: strconv.FormatInt(d.size, 10),
 		"disk.preallocation": d.spec.Preallocation,
 	})
 	return p, nil

@@ -63,7 +63,7 @@ func linkFacts(facts map[string]string, server, m iotax.Machine, address string)
 	}
 	for _, x := range []iotax.Machine{server, m} {
 		if l, ok := x.(linked); ok && l.Link() > 0 {
-			facts["line.rate"] = strconv.FormatFloat(l.Link(), 'f', -1, 64)
+			facts[iotax.FactLineRate] = strconv.FormatFloat(l.Link(), 'f', -1, 64)
 		}
 	}
 }

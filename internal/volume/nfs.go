@@ -328,10 +328,10 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	p.Backing = n.path
 	p.Durability = iotax.Weakest(p.Durability, n.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
-		"of": n.spec.OfTarget, "share.type": "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
+		"of": n.spec.OfTarget, iotax.FactShareType: "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
 		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),
 		// The server reads and writes through its host's page cache, whatever the client asked for.
-		"host.direct": "no",
+		iotax.FactHostDirect: "no",
 	})
 	return p, nil
 }

@@ -174,14 +174,14 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	}
 	p.Backing = s.path
 	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
-	maps.Copy(p.Facts, map[string]string{"of": s.spec.OfTarget, "share.type": s.spec.Type, "share.cache": s.spec.Cache})
+	maps.Copy(p.Facts, map[string]string{"of": s.spec.OfTarget, iotax.FactShareType: s.spec.Type, "share.cache": s.spec.Cache})
 	if s.spec.Type == "9p" {
 		p.Facts["share.security"] = s.spec.Security
-		p.Facts["share.msize"] = seenMSize(p.Facts["filesystem.options"], strconv.FormatInt(int64(s.spec.MSize), 10))
+		p.Facts["share.msize"] = seenMSize(p.Facts[iotax.FactFilesystemOptions], strconv.FormatInt(int64(s.spec.MSize), 10))
 	}
 	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server passes O_DIRECT on: a direct
 	// read of the guest may come from the host's page cache.
-	p.Facts["host.direct"] = "no"
+	p.Facts[iotax.FactHostDirect] = "no"
 	return p, nil
 }
 

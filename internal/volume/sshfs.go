@@ -183,10 +183,10 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	p.Backing = s.path
 	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
-		"of": s.spec.OfTarget, "share.type": "sshfs", "sshfs.server": s.program, "sshfs.options": join("passive", s.spec.Options),
+		"of": s.spec.OfTarget, iotax.FactShareType: "sshfs", "sshfs.server": s.program, "sshfs.options": join("passive", s.spec.Options),
 		// What ssh would cost as a process of its own is the work of this process here.
-		"sshfs.transport": "the SSH connection of iotax; its CPU is not in cpu.serving",
-		"host.direct":     "no",
+		"sshfs.transport":    "the SSH connection of iotax; its CPU is not in cpu.serving",
+		iotax.FactHostDirect: "no",
 	})
 	return p, nil
 }

@@ -117,7 +117,7 @@ func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 				}
 				ops := w.iops * f * mood * math.Exp(.015*r.NormFloat64())
 				out = append(out, &iotax.Trial{Run: run.ID, Target: target.name, Workload: w.name, Block: block, Seq: len(out), Seed: uint64(block), Ramp: 2 * time.Second, Length: 10 * time.Second,
-					Cold: true, Start: at, Took: 12300 * time.Millisecond, Facts: map[string]string{"fio": "fio-3.33", iotax.JobFact: `{"bs":"4096","iodepth":"32","kind":"fio","rw":"randread"}`},
+					Cold: true, Start: at, Took: 12300 * time.Millisecond, Facts: map[string]string{"fio": "fio-3.33", iotax.FactJob: `{"bs":"4096","iodepth":"32","kind":"fio","rw":"randread"}`},
 					Values: []iotax.Value{{Name: "read.iops", Value: ops, Unit: iotax.PerSecond, Better: iotax.Up}, {Name: "read.bandwidth", Value: ops * w.bytes, Unit: iotax.BytesPerSecond, Better: iotax.Up},
 						{Name: "read.latency.mean", Value: 32 / ops, Unit: iotax.Seconds, Better: iotax.Down}}})
 				at = at.Add(13 * time.Second)

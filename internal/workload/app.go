@@ -83,7 +83,7 @@ func openApp(w plan.Workload, s *App, e Env) (iotax.Workload, error) {
 	return a, nil
 }
 
-func (a *app) Metrics() []string { return []string{"duration"} }
+func (a *app) Metrics() []string { return []string{iotax.ValueDuration} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	if _, ok := t.Machine.(iotax.Forwarder); !ok && a.ready == nil && !iotax.IsLocal(t.Machine) {
@@ -124,7 +124,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
-	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	said := &saying{pattern: a.ready, found: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -153,7 +153,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if errors.Is(err, errEnded) {
 		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), lastLine(said.text()))
 	}
-	return failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts["command"])
+	return failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }
 
 var errEnded = errors.New("it ended before it was of use")

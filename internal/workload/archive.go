@@ -88,7 +88,7 @@ func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
 	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
 }
 
-func (a *archive) Metrics() []string { return []string{"duration", "sync.duration"} }
+func (a *archive) Metrics() []string { return []string{iotax.ValueDuration, iotax.ValueSyncDuration} }
 
 func (a *archive) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
@@ -225,7 +225,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
-	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["archive"] = fmt.Sprintf("%d files, %d directories, %v", a.content.files, a.content.dirs, plan.Size(a.content.bytes))
 	raw := &head{limit: rawLimit}
 	fail := func(what string, err error) error {
@@ -250,9 +250,9 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	add := func(name string, v float64, unit string, better iotax.Better) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
 	}
-	add("sync.duration", synced.Seconds(), iotax.Seconds, iotax.Down)
+	add(iotax.ValueSyncDuration, synced.Seconds(), iotax.Seconds, iotax.Down)
 	add("synced.duration", (took + synced).Seconds(), iotax.Seconds, iotax.Down)
-	add("archive.files", float64(a.content.files)/took.Seconds(), iotax.PerSecond, iotax.Up)
+	add(iotax.ValueArchiveFiles, float64(a.content.files)/took.Seconds(), iotax.PerSecond, iotax.Up)
 	add("archive.bandwidth", float64(a.content.bytes)/took.Seconds(), iotax.BytesPerSecond, iotax.Up)
 	return nil
 }

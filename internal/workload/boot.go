@@ -130,7 +130,7 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 			return on(err, "root: is for shares, disks and NFS")
 		}
 	}
-	if fs := t.Place.Facts["filesystem"]; b.spec.Mount && !slices.Contains(shareTypes, fs) {
+	if fs := t.Place.Facts[iotax.FactFilesystem]; b.spec.Mount && !slices.Contains(shareTypes, fs) {
 		return on(fmt.Errorf("the place is on %s, which cannot be mounted a second time", fs), "mount: true is for shares")
 	}
 	return nil
@@ -171,7 +171,7 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 			return err
 		}
 		out.Facts["root"] = strings.Join([]string{root.Type, root.Source, root.Path, root.Options}, " ")
-		out.Facts["command"] = iotax.QuoteAll(root.Run)
+		out.Facts[iotax.FactCommand] = iotax.QuoteAll(root.Run)
 	}
 	m, err := r.Restart(ctx, root)
 	if err != nil {
@@ -195,7 +195,7 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 			add("boot."+p.Name, p.At)
 		}
 	}
-	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count})
 	if d, ok := m.(iotax.Describer); ok {
 		for _, k := range []string{"accel", "kernel", "cmdline"} {
 			if v := d.Facts()[k]; v != "" {
@@ -235,7 +235,7 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 	if o := mountOptions(f); o != "" {
 		args = append(args, "-o", o)
 	}
-	args = append(args, f["filesystem.source"], at)
+	args = append(args, f[iotax.FactFilesystemSource], at)
 	start, err := emptyCommand(ctx, m)
 	if err != nil {
 		return 0, err
@@ -251,9 +251,9 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 // kernel tells and does not take back.
 func mountOptions(facts map[string]string) string {
 	var out []string
-	for o := range strings.SplitSeq(facts["filesystem.options"], ",") {
+	for o := range strings.SplitSeq(facts[iotax.FactFilesystemOptions], ",") {
 		key, _, _ := strings.Cut(o, "=")
-		switch fs := facts["filesystem"]; {
+		switch fs := facts[iotax.FactFilesystem]; {
 		case fs == "9p" && slices.Contains([]string{"version", "msize", "cache", "access"}, key):
 		case strings.HasPrefix(fs, "nfs") && !slices.Contains([]string{"rw", "ro", "relatime", "noatime", "namlen", "softreval"}, key):
 		default:
@@ -261,7 +261,7 @@ func mountOptions(facts map[string]string) string {
 		}
 		out = append(out, o)
 	}
-	if facts["filesystem"] == "9p" {
+	if facts[iotax.FactFilesystem] == "9p" {
 		out = append([]string{"trans=virtio"}, out...)
 	}
 	return strings.Join(out, ",")

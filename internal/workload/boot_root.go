@@ -71,7 +71,7 @@ func (r *rootTree) file() (iotax.File, error) {
 // on says how a second guest finds the tree that lies at t's place.
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
-	root := &iotax.Root{Type: f["filesystem"], Source: f["filesystem.source"], Options: mountOptions(f), Port: rootPort}
+	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}
 	words, err := splitWords(r.run)
 	if err != nil {
 		return nil, err
@@ -82,12 +82,12 @@ func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	switch {
 	case t.Place.Kind != iotax.PlaceDir:
 		return nil, fmt.Errorf("the place is a %s, not a directory", t.Place.Kind)
-	case f["disk.serial"] != "":
-		root.Source = "serial:" + f["disk.serial"]
+	case f[iotax.FactDiskSerial] != "":
+		root.Source = "serial:" + f[iotax.FactDiskSerial]
 	case !slices.Contains(shareTypes, root.Type):
 		return nil, fmt.Errorf("the place is on %s, which cannot be mounted by a second guest", root.Type)
 	}
-	inside, err := filepath.Rel(f["filesystem.mount"], path.Join(t.Place.Path, r.known.Name))
+	inside, err := filepath.Rel(f[iotax.FactFilesystemMount], path.Join(t.Place.Path, r.known.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 
 // freeze makes the file system of a disk stand still, clean as if unmounted: a second guest is to mount it.
 func (r *rootTree) freeze(ctx context.Context, t *iotax.Target) error {
-	if t.Place.Facts["disk.serial"] == "" || t.Place.ReadOnly {
+	if t.Place.Facts[iotax.FactDiskSerial] == "" || t.Place.ReadOnly {
 		return nil
 	}
 	r.frozen[t] = true
-	if _, err := iotax.Output(ctx, t.Machine, "fsfreeze", "-f", t.Place.Facts["filesystem.mount"]); err != nil {
+	if _, err := iotax.Output(ctx, t.Machine, "fsfreeze", "-f", t.Place.Facts[iotax.FactFilesystemMount]); err != nil {
 		return fmt.Errorf("freeze its file system: %w", err)
 	}
 	return nil
@@ -133,7 +133,7 @@ func (r *rootTree) thaw(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	delete(r.frozen, t)
-	_, err := iotax.Output(ctx, t.Machine, "fsfreeze", "-u", t.Place.Facts["filesystem.mount"])
+	_, err := iotax.Output(ctx, t.Machine, "fsfreeze", "-u", t.Place.Facts[iotax.FactFilesystemMount])
 	return err
 }
 

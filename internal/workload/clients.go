@@ -338,9 +338,9 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	}
 	first := j.states[t.Together[0]]
 	j.facts(out.Facts, first, out)
-	out.Facts["command"] = iotax.QuoteAll(append([]string{"fio"}, args...))
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(append([]string{"fio"}, args...))
 	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
-	out.Facts["clients"] = fmt.Sprint(len(t.Together))
+	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
 	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
@@ -410,7 +410,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 	out.Values = append(out.Values, measured.Values()...)
 	out.Histograms = append(out.Histograms, measured.Histograms()...)
 	out.Findings = append(out.Findings, measured.Findings()...)
-	out.Facts["fio"], out.Facts["latency"] = r.Version, measured.Latencies
+	out.Facts[iotax.FactFio], out.Facts["latency"] = r.Version, measured.Latencies
 	l := logs{}
 	var rates []float64
 	for i := range all {
@@ -453,7 +453,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 		least, jain := Fairness(rates)
 		out.Values = append(out.Values,
 			iotax.Value{Name: "fairness.min-max", Value: least, Unit: iotax.RatioUnit, Better: iotax.Up},
-			iotax.Value{Name: "fairness.jain", Value: jain, Unit: iotax.RatioUnit, Better: iotax.Up})
+			iotax.Value{Name: iotax.ValueFairnessJain, Value: jain, Unit: iotax.RatioUnit, Better: iotax.Up})
 	}
 	if len(all) > n {
 		for _, v := range of(func(i int) bool { return i >= n }).Values() {

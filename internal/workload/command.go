@@ -384,7 +384,7 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
-	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
 	if console {
 		return c.onConsole(ctx, m, args, t, out)
@@ -403,7 +403,7 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts["command"])
+		return failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 	}
 	if n := stdout.more + stderr.more; n > 0 {
 		out.Facts["output.dropped"] = plan.Size(n).String()
@@ -422,9 +422,9 @@ func (c *command) onConsole(ctx context.Context, m iotax.Console, args []string,
 		}
 		return failed("run "+c.name+" on", t.Name, err, "")
 	}
-	out.Values = append(out.Values, iotax.Value{Name: "duration", Value: r.Took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count},
-		iotax.Value{Name: "cpu.host", Value: r.CPU.Seconds() / r.Took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueDuration, Value: r.Took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count},
+		iotax.Value{Name: iotax.ValueCPUHost, Value: r.CPU.Seconds() / r.Took.Seconds(), Unit: iotax.RatioUnit, Better: iotax.Down})
 	if r.Boot > 0 {
 		out.Values = append(out.Values, iotax.Value{Name: "boot.duration", Value: r.Boot.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
 	}

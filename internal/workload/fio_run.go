@@ -425,7 +425,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	if t.Facts == nil {
 		t.Facts = map[string]string{}
 	}
-	t.Facts["fio"] = st.tool.version
+	t.Facts[iotax.FactFio] = st.tool.version
 	if st.tool.pushed != "" {
 		t.Facts["fio.pushed"] = st.tool.pushed
 	}
@@ -647,14 +647,14 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 // writes there: many times as fast as through the share. It is "" where there is none.
 func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	f := t.Place.Facts
-	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f["share.type"]) {
+	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {
 		return "", ""
 	}
 	// Another system's root could put links into the share, which fio would follow here. iotax's own guest does not.
-	if m, ok := t.Machine.(iotax.Describer); os.Geteuid() == 0 && (!ok || m.Facts()["kernel.file"] == "") {
+	if m, ok := t.Machine.(iotax.Describer); os.Geteuid() == 0 && (!ok || m.Facts()[iotax.FactKernelFile] == "") {
 		return "", ""
 	}
-	inside, err := filepath.Rel(f["filesystem.mount"], t.Place.Path)
+	inside, err := filepath.Rel(f[iotax.FactFilesystemMount], t.Place.Path)
 	if err != nil || !filepath.IsLocal(inside) {
 		return "", ""
 	}
@@ -795,7 +795,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		out.Facts = map[string]string{}
 	}
 	j.facts(out.Facts, st, out)
-	out.Facts["command"] = typed(t, args)
+	out.Facts[iotax.FactCommand] = typed(t, args)
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
 	step := l.logStep()
@@ -841,7 +841,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	if err != nil {
 		return fail(err)
 	}
-	out.Facts["fio"] = r.Version
+	out.Facts[iotax.FactFio] = r.Version
 	out.Facts["latency"] = r.Latencies
 	var ios uint64
 	for i := range r.Jobs {
@@ -864,10 +864,10 @@ func typed(t *iotax.Target, args []string) string {
 
 // facts are what a reader wants to know of the job without its command line.
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
-	facts["fio"] = st.tool.version
-	facts["ioengine"] = st.engine
+	facts[iotax.FactFio] = st.tool.version
+	facts[iotax.FactIOEngine] = st.engine
 	j.loadFacts(facts, st)
-	facts[iotax.JobFact] = iotax.JobText(j.normal(st))
+	facts[iotax.FactJob] = iotax.JobText(j.normal(st))
 	facts["ramp"] = out.Ramp.String()
 	for key, value := range st.job.facts() {
 		facts[key] = value
@@ -879,7 +879,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 		}
 		facts["overridden"] = strings.Join(said, ", ")
 	}
-	if n, _ := strconv.Atoi(facts["iodepth"]); n > 1 && slices.Contains(waiting, st.engine) {
+	if n, _ := strconv.Atoi(facts[iotax.FactIODepth]); n > 1 && slices.Contains(waiting, st.engine) {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Hint: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
 	}

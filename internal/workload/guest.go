@@ -141,7 +141,7 @@ type guestOnTop struct {
 }
 
 func (w *guestOnTop) Metrics() []string {
-	return []string{PhaseDisk, PhaseUp, PhaseResult, "write.bandwidth", "read.bandwidth", "read.iops", "root.read.bandwidth"}
+	return []string{PhaseDisk, PhaseUp, PhaseResult, iotax.ValueWriteBandwidth, iotax.ValueReadBandwidth, iotax.ValueReadIOPS, iotax.ValueRootReadBandwidth}
 }
 
 // data is the size of the data disk: the file, and room for the file system around it.
@@ -281,7 +281,7 @@ func (w *guestOnTop) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial)
 	if err != nil {
 		return err
 	}
-	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count})
 	for _, p := range r.Phases {
 		out.Values = append(out.Values, iotax.Value{Name: p.Name, Value: p.At.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
 	}

@@ -94,7 +94,7 @@ func (h *httpLoad) Metrics() []string {
 	if h.spec.Rate > 0 {
 		return []string{"http.latency.mean"}
 	}
-	return []string{"http.requests", "http.bandwidth"}
+	return []string{iotax.ValueHTTPRequests, "http.bandwidth"}
 }
 
 func (h *httpLoad) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{Space: h.Space} }

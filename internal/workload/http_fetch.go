@@ -162,7 +162,7 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
 	}
 	done := float64(good) / r.seconds
-	add("http.requests", done, iotax.PerSecond, iotax.Up)
+	add(iotax.ValueHTTPRequests, done, iotax.PerSecond, iotax.Up)
 	add("http.bandwidth", float64(r.bytes)/r.seconds, iotax.BytesPerSecond, iotax.Up)
 	add("http.latency.mean", r.sum/float64(good), iotax.Seconds, iotax.Down)
 	add("http.errors", float64(bad)/float64(max(r.requests, 1)), iotax.RatioUnit, iotax.Down)

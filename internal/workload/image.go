@@ -75,7 +75,7 @@ type imagePath struct {
 }
 
 func (w *imagePath) Metrics() []string {
-	return []string{"import.duration", "first.duration", "second.duration"}
+	return []string{"import.duration", iotax.ValueFirstDuration, iotax.ValueSecondDuration}
 }
 
 func (w *imagePath) Caps() iotax.WorkloadCaps {
@@ -141,7 +141,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
 	}
-	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count})
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count})
 	out.Facts["size"], out.Facts["data"] = w.spec.Size.String(), w.spec.Data.String()
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
@@ -198,13 +198,13 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	}
 	add("first.download", fetched)
 	add("first.convert", written)
-	add("first.duration", fetched+written)
+	add(iotax.ValueFirstDuration, fetched+written)
 	rate("first.bandwidth", fetched+written)
 	cloned, err := s.timed(ctx, time.Minute, `umask 077; qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 volume-2.qcow2`)
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	add("second.duration", cloned)
+	add(iotax.ValueSecondDuration, cloned)
 	if !w.verified[t] { // once, and timed nowhere: both volumes are the image
 		if _, err := s.sh(ctx, 2*longest(size), `qemu-img compare -q -f raw -F raw source.raw volume-1.raw && qemu-img compare -q -f raw -F qcow2 source.raw volume-2.qcow2`); err != nil {
 			return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
@@ -230,7 +230,7 @@ func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 // runCommands goes the way of a VM manager of the plan.
 func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch, out *iotax.Trial, add func(string, time.Duration)) error {
 	took := map[string]time.Duration{}
-	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {"first.duration", w.spec.First}, {"second.duration", w.spec.Second}} {
+	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {iotax.ValueFirstDuration, w.spec.First}, {iotax.ValueSecondDuration, w.spec.Second}} {
 		d, err := s.timed(ctx, longest(int64(w.spec.Size)), manager, step.command)
 		if err != nil {
 			return w.fail(t, fmt.Errorf("%s: %w", step.command, err), "")
@@ -238,7 +238,7 @@ func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch
 		add(step.value, d)
 		took[step.value] = d
 	}
-	w.judge(out, took["second.duration"], took["first.duration"])
+	w.judge(out, took[iotax.ValueSecondDuration], took[iotax.ValueFirstDuration])
 	return nil
 }
 

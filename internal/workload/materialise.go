@@ -75,7 +75,7 @@ type materialise struct {
 }
 
 func (w *materialise) Metrics() []string {
-	return []string{"duration", "first.io", "steady.read.bandwidth"}
+	return []string{"duration", iotax.ValueFirstIO, "steady.read.bandwidth"}
 }
 
 // assumed is the size of an export that nobody told, for the time limit.
@@ -211,7 +211,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if w.spec.Lazy {
 		script, tool = lazy, "qemu-nbd, copy-on-read"
 	}
-	out.Facts["lazy"] = map[bool]string{true: "yes", false: "no"}[w.spec.Lazy]
+	out.Facts[iotax.FactLazy] = map[bool]string{true: "yes", false: "no"}[w.spec.Lazy]
 	out.Facts["tool"], out.Facts["size"] = tool, strconv.FormatInt(size, 10)
 	text, err := s.sh(ctx, 2*longest(size), script, t.Place.Path, w.spec.Tool, strconv.Itoa(int(time.Duration(w.spec.Stall)/time.Second)))
 	out.Raw = []byte(text)
@@ -240,10 +240,10 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 		return w.fail(t, errors.New("the node's clock stood still"), "")
 	}
 	out.Values = append(out.Values,
-		iotax.Value{Name: "operations", Value: 1, Unit: iotax.Count},
-		iotax.Value{Name: "duration", Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: "first.io", Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: "bandwidth", Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count},
+		iotax.Value{Name: iotax.ValueDuration, Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueFirstIO, Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueBandwidth, Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
 		iotax.Value{Name: "steady.read.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
 	)
 	return nil

@@ -43,7 +43,7 @@ type stream struct {
 
 func (s *stream) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{} }
 
-func (s *stream) Metrics() []string { return []string{"bandwidth", "rtt.mean", "retransmits"} }
+func (s *stream) Metrics() []string { return []string{iotax.ValueBandwidth, "rtt.mean", "retransmits"} }
 
 // Check finds iperf3.
 func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
@@ -86,7 +86,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	if s.spec.Reverse {
 		args = append(args, "--reverse")
 	}
-	out.Facts["command"] = iotax.QuoteAll(args)
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["streams"] = strconv.Itoa(s.spec.Streams)
 	stdout, stderr := iotax.Capture{}, head{limit: messageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr})
@@ -179,7 +179,7 @@ func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 		}
 	}
 	values = append(values,
-		iotax.Value{Name: "cpu.client", Value: r.End.CPU.Local / 100, Unit: "s/s"},
+		iotax.Value{Name: iotax.ValueCPUClient, Value: r.End.CPU.Local / 100, Unit: "s/s"},
 		iotax.Value{Name: "cpu.server", Value: r.End.CPU.Remote / 100, Unit: "s/s"})
 	s := iotax.Series{Name: "bandwidth", Unit: iotax.BytesPerSecond}
 	from := -1.0

@@ -73,9 +73,9 @@ type objects struct {
 
 func (o *objects) Metrics() []string {
 	if o.spec.Count > 1 {
-		return []string{"upload.bandwidth", "download.bandwidth", "put.rate", "get.rate"}
+		return []string{iotax.ValueUploadBandwidth, "download.bandwidth", iotax.ValuePutRate, iotax.ValueGetRate}
 	}
-	return []string{"upload.bandwidth", "download.bandwidth"}
+	return []string{iotax.ValueUploadBandwidth, "download.bandwidth"}
 }
 
 // Space is what the store must hold.
@@ -160,10 +160,10 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 	}
 	switch {
 	case err != nil || op != object.OpLook || s.versioned:
-	case r.Facts["versioning"] == object.Unknown && r.Facts["object lock"] == "":
+	case r.Facts[iotax.FactVersioning] == object.Unknown && r.Facts["object lock"] == "":
 		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not say, or not to this key, whether it keeps versions of objects, so that what is removed may stay"),
 			Hint: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
-	case r.Facts["versioning"] != "" || r.Facts["object lock"] != "":
+	case r.Facts[iotax.FactVersioning] != "" || r.Facts["object lock"] != "":
 		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Hint: "use another bucket, or say versioned: true"}
 	}
 	return r, raw, err
@@ -210,11 +210,11 @@ func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
-	out.Facts["size"], out.Facts["count"], out.Facts["clients"] = s.Size.String(), strconv.Itoa(s.Count), strconv.Itoa(s.Clients)
+	out.Facts["size"], out.Facts["count"], out.Facts[iotax.FactClients] = s.Size.String(), strconv.Itoa(s.Count), strconv.Itoa(s.Clients)
 	if s.Size > s.Part {
-		out.Facts["part"], out.Facts["concurrency"] = s.Part.String(), strconv.Itoa(s.Concurrency)
+		out.Facts[iotax.FactPart], out.Facts[iotax.FactConcurrency] = s.Part.String(), strconv.Itoa(s.Concurrency)
 	}
-	out.Facts["verified"] = map[bool]string{true: object.Checksum, false: "no"}[s.Verify]
+	out.Facts[iotax.FactVerified] = map[bool]string{true: object.Checksum, false: "no"}[s.Verify]
 	if r != nil {
 		for k, v := range r.Facts {
 			out.Facts[k] = v
@@ -223,7 +223,7 @@ func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if err != nil {
 		return err
 	}
-	out.Values = append(out.Values, iotax.Value{Name: "operations", Value: float64(2 * s.Count), Unit: iotax.Count})
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: float64(2 * s.Count), Unit: iotax.Count})
 	phase(out, "upload", "put", &r.Upload)
 	phase(out, "download", "get", &r.Download)
 	return nil

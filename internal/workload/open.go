@@ -128,9 +128,9 @@ func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[s
 				Err:  fmt.Errorf("%s does %.0f I/Os a second, too few to be shared among %d sources", who, slowest, jobs),
 				Hint: fmt.Sprintf("numjobs: %d", max(1, int(j.share*slowest/10)))}
 		}
-		facts["load"] = j.spec.Load
+		facts[iotax.FactLoad] = j.spec.Load
 		facts["load.rate"] = strconv.FormatInt(rate, 10)
-		facts["load.offered"] = strconv.FormatInt(rate*int64(jobs), 10)
+		facts[iotax.ValueLoadOffered] = strconv.FormatInt(rate*int64(jobs), 10)
 	}
 	for _, t := range targets {
 		j.states[t].rate = rate
@@ -176,10 +176,10 @@ func (l line) anonymous() []string {
 func (j *fioJob) rateMetric() string {
 	for _, s := range j.settings {
 		if s.Key == "rw" && writes(s.Value) {
-			return "write.iops"
+			return iotax.ValueWriteIOPS
 		}
 	}
-	return "read.iops"
+	return iotax.ValueReadIOPS
 }
 
 // loadFacts say which load was offered. load.job is the same for workloads that differ in their load
@@ -192,8 +192,8 @@ func (j *fioJob) loadFacts(facts map[string]string, st *fioState) {
 	for _, s := range j.settings {
 		job = append(job, strings.TrimPrefix((fio.Setting{Key: s.Key, Value: s.Value}).String(), "--"))
 	}
-	facts["load"] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
-	facts["load.job"] = strings.Join(job, " ")
+	facts[iotax.FactLoad] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
+	facts[iotax.FactLoadJob] = strings.Join(job, " ")
 }
 
 // judgeLoad adds to a trial of an open loop what was offered and how many arrivals were late, and says
@@ -209,8 +209,8 @@ func (j *fioJob) judgeLoad(st *fioState, out *iotax.Trial) {
 	latency, _ := out.Value(direction + ".latency.mean")
 	late := done.Value * latency.Value / float64(st.job.layout.jobs)
 	out.Values = append(out.Values,
-		iotax.Value{Name: "load.offered", Value: offered, Unit: iotax.PerSecond},
-		iotax.Value{Name: "load.late", Value: late, Unit: iotax.RatioUnit, Better: iotax.Down})
+		iotax.Value{Name: iotax.ValueLoadOffered, Value: offered, Unit: iotax.PerSecond},
+		iotax.Value{Name: iotax.ValueLoadLate, Value: late, Unit: iotax.RatioUnit, Better: iotax.Down})
 	if done.Value < offeredBelow*offered {
 		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
 			Evidence: fmt.Sprintf("%.0f I/Os a second were offered and %.0f done", offered, done.Value),

@@ -36,8 +36,8 @@ func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (ope
 		return took, err
 	}
 	out.Values = append(out.Values,
-		iotax.Value{Name: "duration", Value: took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: "operations", Value: float64(n), Unit: iotax.Count})
+		iotax.Value{Name: iotax.ValueDuration, Value: took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueOperations, Value: float64(n), Unit: iotax.Count})
 	if start > 0 {
 		out.Values = append(out.Values, iotax.Value{Name: "start", Value: start.Seconds(), Unit: iotax.Seconds})
 	}

@@ -94,7 +94,7 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 		r.read(key, rest)
 		var blocks, unit int64
 		if _, err := fmt.Sscanf(line, "blocks %d %d", &blocks, &unit); err == nil { // an image grows up to its size
-			if size, err := strconv.ParseInt(t.Place.Facts["disk.size"], 10, 64); err == nil {
+			if size, err := strconv.ParseInt(t.Place.Facts[iotax.FactDiskSize], 10, 64); err == nil {
 				bytes = min(bytes, max(0, size-blocks*unit))
 			}
 		}

@@ -305,7 +305,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 	if err != nil {
 		return &iotax.Error{Op: "ask engine", On: engine, Err: err}
 	}
-	f := map[string]string{"engine": engine, "engine.version": version.Version, "engine.storage": info.Info.Driver, "image": c.Config.Image, "image.id": made.ShortID(c.Image)}
+	f := map[string]string{"engine": engine, "engine.version": version.Version, "engine.storage": info.Info.Driver, "image": c.Config.Image, iotax.FactImageID: made.ShortID(c.Image)}
 	set := func(k, v string) {
 		if v != "" {
 			f[k] = v
@@ -332,10 +332,10 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 			f["seccomp"] = "unconfined"
 		}
 		if h.NanoCPUs > 0 {
-			f["limit.cpus"] = fmt.Sprintf("%g", float64(h.NanoCPUs)/1e9)
+			f[iotax.FactLimitCPUs] = fmt.Sprintf("%g", float64(h.NanoCPUs)/1e9)
 		}
 		if h.Memory > 0 {
-			f["limit.memory"] = fmt.Sprint(h.Memory)
+			f[iotax.FactLimitMemory] = fmt.Sprint(h.Memory)
 		}
 		for name, l := range map[string][]*blkiodev.ThrottleDevice{"limit.read.iops": h.BlkioDeviceReadIOps, "limit.write.iops": h.BlkioDeviceWriteIOps,
 			"limit.read.bandwidth": h.BlkioDeviceReadBps, "limit.write.bandwidth": h.BlkioDeviceWriteBps} {

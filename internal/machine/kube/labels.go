@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"iotax"
 	"iotax/internal/leftover"
 )
 
@@ -149,23 +150,23 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	}
 	v, err := c.Core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
-		f["claim.type"] = untold(err)
+		f[iotax.FactClaimType] = untold(err)
 		return f
 	}
 	switch s := v.Spec.PersistentVolumeSource; {
 	case s.CSI != nil:
-		f["claim.type"], f["claim.provisioner"] = "csi", s.CSI.Driver
+		f[iotax.FactClaimType], f["claim.provisioner"] = "csi", s.CSI.Driver
 		if a := s.CSI.VolumeAttributes; a["server"] != "" { // csi-driver-nfs, and others of its kind
-			f["claim.server"] = a["server"] + ":" + a["share"]
+			f[iotax.FactClaimServer] = a["server"] + ":" + a["share"]
 		}
 	case s.NFS != nil:
-		f["claim.type"], f["claim.server"] = "nfs", s.NFS.Server+":"+s.NFS.Path
+		f[iotax.FactClaimType], f[iotax.FactClaimServer] = "nfs", s.NFS.Server+":"+s.NFS.Path
 	case s.Local != nil:
-		f["claim.type"], f["claim.path"] = "local", s.Local.Path
+		f[iotax.FactClaimType], f["claim.path"] = "local", s.Local.Path
 	case s.HostPath != nil:
-		f["claim.type"], f["claim.path"] = "hostPath", s.HostPath.Path
+		f[iotax.FactClaimType], f["claim.path"] = "hostPath", s.HostPath.Path
 	default:
-		f["claim.type"] = "another"
+		f[iotax.FactClaimType] = "another"
 	}
 	if len(v.Spec.MountOptions) > 0 {
 		f["claim.options"] = strings.Join(v.Spec.MountOptions, ",")

@@ -356,15 +356,15 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 			p.began = kube.Began(st)
 			runtime, _, _ := strings.Cut(st.ContainerID, "://")
 			set("runtime", runtime)
-			set("image.id", made.ShortID(st.ImageID[strings.LastIndexAny(st.ImageID, ":@")+1:]))
+			set(iotax.FactImageID, made.ShortID(st.ImageID[strings.LastIndexAny(st.ImageID, ":@")+1:]))
 		}
 	}
 	for name, q := range c.Resources.Limits {
 		switch name {
 		case corev1.ResourceCPU:
-			f["limit.cpus"] = q.String()
+			f[iotax.FactLimitCPUs] = q.String()
 		case corev1.ResourceMemory:
-			f["limit.memory"] = fmt.Sprint(q.Value())
+			f[iotax.FactLimitMemory] = fmt.Sprint(q.Value())
 		}
 	}
 	f["seccomp"] = "the node's default"
@@ -387,7 +387,7 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 	for _, d := range o.Devices {
 		switch {
 		case d.Claim != nil && d.Claim.NFS != "":
-			p.volumes[d.ID] = map[string]string{"claim.type": "nfs", "claim.server": d.Claim.NFS}
+			p.volumes[d.ID] = map[string]string{iotax.FactClaimType: "nfs", iotax.FactClaimServer: d.Claim.NFS}
 		case d.Claim != nil:
 			p.volumes[d.ID] = p.api.ClaimFacts(ctx, p.ns, p.name+"-"+d.ID)
 		}

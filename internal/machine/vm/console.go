@@ -150,7 +150,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 	} else if !slices.ContainsFunc(s.Args, disks.MatchString) {
 		g.storage = iotax.Volatile // all it has is its initial RAM disk
 	}
-	g.config.Accel, g.facts["accel.why"] = s.Accel, "asked for"
+	g.config.Accel, g.facts[iotax.FactAccelWhy] = s.Accel, "asked for"
 	if s.Accel == "auto" {
 		// Whether an accelerator works is found with Linux: what a unikernel says on its console is its own matter.
 		if o.CacheDir == "" {
@@ -169,9 +169,9 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		if err != nil {
 			return nil, err
 		}
-		g.config.Accel, g.facts["accel.why"] = a.Name, a.Why
+		g.config.Accel, g.facts[iotax.FactAccelWhy] = a.Name, a.Why
 	}
-	g.facts["accel"] = g.config.Accel
+	g.facts[iotax.FactAccel] = g.config.Accel
 	// The control socket's path must be short.
 	sockets, err := leftover.MkdirTemp("/tmp")
 	if err != nil {

@@ -73,16 +73,16 @@ func (b *booting) image(ctx context.Context) error {
 		b.facts["cmdline"] = b.config.Append
 	}
 	b.config.Accel = s.Accel
-	b.facts["accel.why"] = "asked for"
+	b.facts[iotax.FactAccelWhy] = "asked for"
 	if s.Accel == "auto" {
 		// The image itself cannot tell quickly whether an accelerator works; the micro-guest can.
 		a, err := b.probeForImage(ctx)
 		if err != nil {
 			return err
 		}
-		b.config.Accel, b.facts["accel.why"] = a.Name, a.Why
+		b.config.Accel, b.facts[iotax.FactAccelWhy] = a.Name, a.Why
 	}
-	b.facts["accel"] = b.config.Accel
+	b.facts[iotax.FactAccel] = b.config.Accel
 	return nil
 }
 

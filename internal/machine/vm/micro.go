@@ -43,8 +43,8 @@ func (b *booting) micro(ctx context.Context) error {
 		return err
 	}
 	b.config.Kernel, b.config.Initrd = kernel.Image, initrd
-	b.facts["kernel"] = kernel.Release
-	b.facts["kernel.file"] = kernel.Source
+	b.facts[iotax.FactKernel] = kernel.Release
+	b.facts[iotax.FactKernelFile] = kernel.Source
 	why := "asked for"
 	b.config.Accel = b.spec.Accel
 	if b.spec.Accel == "auto" {
@@ -56,7 +56,7 @@ func (b *booting) micro(ctx context.Context) error {
 		}
 		b.config.Accel, why = a.Name, a.Why
 	}
-	b.facts["accel"], b.facts["accel.why"] = b.config.Accel, why
+	b.facts[iotax.FactAccel], b.facts[iotax.FactAccelWhy] = b.config.Accel, why
 	modules := b.config.Modules()
 	if r := b.beside.root; r != nil { // that a module is loaded first is not the mount's time
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))

@@ -407,7 +407,7 @@ func sentenceCases() map[string]assessCase {
 		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "Not decided, more blocks would tell: too noisy to tell: b / 4k read."},
 		"imported is not fair": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "Whether it was fair cannot be told: it was measured elsewhere, and not in turns.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
-				r.Environment = map[string]string{iotax.Origin: iotax.OriginImport}
+				r.Environment = map[string]string{iotax.FactOrigin: iotax.OriginImport}
 			}},
 	}
 }

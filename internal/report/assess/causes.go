@@ -151,7 +151,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	}
 	// A share of the time explains a loss that is not many times as large.
 	lost := 1 - c.r.Ratio.Estimate
-	if stolen := max(a.median(c, "cpu.host.steal"), a.median(c, "cpu.machine.steal")); here("steal") && !there("steal") && stolen >= lost/2 {
+	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here("steal") && !there("steal") && stolen >= lost/2 {
 		add("steal", stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
 	}
 	if here("throttle-step") && !there("throttle-step") {
@@ -214,15 +214,15 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 			}
 		}
 		d := stat.Little(flows...)
-		if n, err := strconv.Atoi(t.Facts["clients"]); err == nil && n > 1 {
+		if n, err := strconv.Atoi(t.Facts[iotax.FactClients]); err == nil && n > 1 {
 			d /= float64(n) // each has a queue of its own
 		}
 		if d > 0 {
 			depths = append(depths, d)
 		}
-		if d, err := strconv.ParseFloat(t.Facts["iodepth"], 64); err == nil && d > 0 {
+		if d, err := strconv.ParseFloat(t.Facts[iotax.FactIODepth], 64); err == nil && d > 0 {
 			asked = d
-			if n, err := strconv.ParseFloat(t.Facts["numjobs"], 64); err == nil && n > 0 {
+			if n, err := strconv.ParseFloat(t.Facts[iotax.FactNumJobs], 64); err == nil && n > 0 {
 				asked *= n
 			}
 		}
@@ -244,7 +244,7 @@ func (a *assessing) median(c assessed, name string) float64 {
 // overrun is the share of a trial's time that passed after its window.
 func (a *assessing) overrun(c assessed) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
-		v, ok := t.Value("duration")
+		v, ok := t.Value(iotax.ValueDuration)
 		return 1 - t.Length.Seconds()/v.Value, ok && v.Value > 0 && t.Length > 0
 	})
 }
@@ -262,9 +262,6 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// factLineRate is of a target whose storage is behind a network: what that carries, in B/s.
-const factLineRate = "line.rate"
-
 // lineShare is what a cell reaches of the network to its storage: by a target that the plan holds it
 // against and that measured a network, else by the line rate that its trials or its target know.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
@@ -274,9 +271,9 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 		}
 	}
 	var xs []float64
-	of, bandwidth := a.Target(c.r.Target).Facts[factLineRate], report.BandwidthOf(c.s.Metric)
+	of, bandwidth := a.Target(c.r.Target).Facts[iotax.FactLineRate], report.BandwidthOf(c.s.Metric)
 	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
-		text := cmp.Or(t.Facts[factLineRate], of)
+		text := cmp.Or(t.Facts[iotax.FactLineRate], of)
 		if text == "" {
 			continue
 		}
@@ -294,13 +291,10 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
-// factCopies is of a store that keeps each block on several machines: how many, and which.
-const factCopies = "s3.copies"
-
 // withCopies is the share of its line that a server needs for what is written to it, when it sends every byte on to others that
 // keep a copy: the line carries them the other way, each anew. What it is given comes in once.
 func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
-	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[factCopies], ",")
+	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[iotax.FactS3Copies], ",")
 	n, err := strconv.Atoi(kept)
 	of, _, _ := strings.Cut(c.s.Metric, ".")
 	if err != nil || n < 2 || !slices.Contains([]string{"upload", "put", "write"}, of) {
@@ -416,13 +410,8 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 	return "whether the network is the limit is not decided", false
 }
 
-// The values of a trial that did the same thing twice, the second time with what the first one left:
-// a volume made from an image, and another one.
-const (
-	valueFirst  = "first.duration"
-	valueSecond = "second.duration"
-	fastPath    = 10 // times faster at least
-)
+// fastPath is how many times faster the second of two like steps is at least, where it used what the first one left.
+const fastPath = 10
 
 // paths tells whether the second of two like things took a fast path.
 func (a *assessing) paths() {
@@ -433,8 +422,8 @@ func (a *assessing) paths() {
 				if !a.Counts(x) {
 					continue
 				}
-				f, ok := pathValue(x, valueFirst)
-				s, both := pathValue(x, valueSecond)
+				f, ok := pathValue(x, iotax.ValueFirstDuration)
+				s, both := pathValue(x, iotax.ValueSecondDuration)
 				if !ok || !both {
 					break // the trials of a cell have the same values
 				}
@@ -447,7 +436,7 @@ func (a *assessing) paths() {
 			if err != nil {
 				continue
 			}
-			s := Sentence{Kind: SaysPath, Figures: []Figure{{t.Name, w.Name, valueSecond, "", &i}}}
+			s := Sentence{Kind: SaysPath, Figures: []Figure{{t.Name, w.Name, iotax.ValueSecondDuration, "", &i}}}
 			s.Text = fmt.Sprintf("%s / %s: the second is %s as fast as the first", t.Name, w.Name, format.Times(i))
 			switch sure := i.Bounded(); {
 			case sure && i.Lo >= fastPath:

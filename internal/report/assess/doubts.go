@@ -139,7 +139,7 @@ func (a *assessing) memory(cells []assessed) {
 		told = append(told, base.Target)
 		var took []float64
 		for _, t := range a.TrialsOf(report.Cell{Target: base.Target, Workload: c.s.Workload}) {
-			if v, ok := t.Value("read.latency.mean"); ok && a.Counts(t) {
+			if v, ok := t.Value(iotax.ValueReadLatencyMean); ok && a.Counts(t) {
 				took = append(took, v.Value)
 			}
 		}

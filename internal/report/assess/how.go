@@ -31,8 +31,8 @@ func Environment(r *report.Report) string {
 	}
 	env := r.Run.Environment
 	add("Linux", env, "kernel", "kernel.release", "os.kernel", "uname")
-	if cpu := cmpOr(env, "cpu", "cpu.model", "processor"); cpu != "" {
-		if n := cmpOr(env, "cpus", "cpu.count", "cpu.cores"); n != "" {
+	if cpu := cmpOr(env, "cpu", iotax.FactCPUModel, "processor"); cpu != "" {
+		if n := cmpOr(env, "cpus", iotax.FactCPUCount, "cpu.cores"); n != "" {
 			cpu += " × " + n
 		}
 		parts = append(parts, cpu)
@@ -212,7 +212,7 @@ func Objects(r *report.Report) string {
 	facts := r.ObjectFacts()
 	for _, f := range facts {
 		words := format.Clean(f.Value)
-		if f.Fact == report.FactVerified {
+		if f.Fact == iotax.FactVerified {
 			words = "compared by " + words
 			if f.Value == "no" {
 				words = "not compared"
@@ -228,10 +228,10 @@ func Objects(r *report.Report) string {
 		said[f.Fact] = append(said[f.Fact], words)
 	}
 	var parts []string
-	if s := said[report.FactPayload]; s != nil {
+	if s := said[iotax.FactPayload]; s != nil {
 		parts = append(parts, "Payloads of objects: "+strings.Join(s, "; ")+".")
 	}
-	if s := said[report.FactVerified]; s != nil {
+	if s := said[iotax.FactVerified]; s != nil {
 		parts = append(parts, "What was downloaded: "+strings.Join(s, "; ")+".")
 	}
 	return strings.Join(parts, " ")

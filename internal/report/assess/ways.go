@@ -12,12 +12,6 @@ import (
 	"iotax/stat"
 )
 
-// The facts of a trial that tell one way of doing the same work from another.
-const (
-	factPart, factConcurrency = "part", "concurrency" // of a multipart upload
-	factLazy                  = "lazy"                // of a volume: yes where it is used before all of it is there
-)
-
 // A way is a cell that does what other cells of its target do, in another way.
 type way struct {
 	assessed
@@ -55,12 +49,12 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 // others may be as fast. Each is held against the fastest, so that the intervals allow for their number
 // (Bonferroni): all of them hold at once with 1-α.
 func (a *assessing) fastestParts() {
-	all := a.ways("object", "upload.bandwidth", factPart)
+	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
 		groups := map[string][]way{} // of objects of the same size and number
 		var order []string
 		for _, w := range all[t.Name] {
-			key := w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts["clients"] + w.facts["payload"]
+			key := w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts[iotax.FactClients] + w.facts[iotax.FactPayload]
 			if groups[key] == nil {
 				order = append(order, key)
 			}
@@ -77,7 +71,7 @@ func (a *assessing) fastest(ways []way) {
 		return
 	}
 	pair := func(w way) string {
-		return format.Clean(w.facts[factPart]) + " × " + format.Clean(w.facts[factConcurrency])
+		return format.Clean(w.facts[iotax.FactPart]) + " × " + format.Clean(w.facts[iotax.FactConcurrency])
 	}
 	best := slices.MaxFunc(ways, func(x, y way) int { return cmp.Compare(x.r.Value.Estimate, y.r.Value.Estimate) })
 	s := Sentence{Kind: SaysBest, Figures: []Figure{best.figure()}}
@@ -119,8 +113,8 @@ func (a *assessing) materialised() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {
 			var eager *way
-			for _, w := range a.ways("materialise", metric, factLazy)[t.Name] {
-				if w.facts[factLazy] == "yes" {
+			for _, w := range a.ways("materialise", metric, iotax.FactLazy)[t.Name] {
+				if w.facts[iotax.FactLazy] == "yes" {
 					lazy, ok = w, true
 				} else {
 					eager = &w
@@ -132,13 +126,13 @@ func (a *assessing) materialised() {
 			i, ok = a.of(lazy, *eager, a.Alpha)
 			return i, lazy, ok
 		}
-		first, w, ok := pair("first.io")
+		first, w, ok := pair(iotax.ValueFirstIO)
 		if !ok {
 			continue
 		}
-		s := Sentence{Kind: SaysLazy, Figures: []Figure{{t.Name, w.s.Workload, "first.io", t.Name, &first}}}
+		s := Sentence{Kind: SaysLazy, Figures: []Figure{{t.Name, w.s.Workload, iotax.ValueFirstIO, t.Name, &first}}}
 		parts := []string{fmt.Sprintf("its first I/O comes in %s of the time that a copy takes", format.Share(format.Inverse(first)))}
-		for _, x := range []struct{ metric, text string }{{"duration", "all of it is there in %s of that time"}, {report.SteadyReads + "read.bandwidth", "reads then reach %s of a copy's"}} {
+		for _, x := range []struct{ metric, text string }{{"duration", "all of it is there in %s of that time"}, {report.SteadyReads + iotax.ValueReadBandwidth, "reads then reach %s of a copy's"}} {
 			if i, w, ok := pair(x.metric); ok {
 				s.Figures = append(s.Figures, Figure{t.Name, w.s.Workload, x.metric, t.Name, &i})
 				if w.s.Better == iotax.Down {

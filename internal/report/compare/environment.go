@@ -21,10 +21,10 @@ type Difference struct {
 }
 
 // passing are facts that differ between any two runs, or repeat another fact.
-var passing = []string{"runner", "runners", "setup.time", "memory.bytes", "machine.memory.bytes", "machine.hostname", "accel.why", "watch.device", "kernel.file", "disk.size", "device.size",
-	"filesystem.mount"}
+var passing = []string{"runner", "runners", iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
+	iotax.FactFilesystemMount}
 
-// told are the facts of trials that are the target's surroundings; what was done there is iotax.JobFact.
+// told are the facts of trials that are the target's surroundings; what was done there is iotax.FactJob.
 var told = []string{"fio", "latency"}
 
 // random is what iotax makes up for each run: names of directories, keys, measured clock rates.

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A work is what was done in a cell: the options of its job without those that have their default, as iotax.JobFact has them,
+// A work is what was done in a cell: the options of its job without those that have their default, as iotax.FactJob has them,
 // and its caches. A verdict across unlike work would be about the job, and not about what it ran on.
 type work struct {
 	options map[string]string // several values, of trials that did not do the same, are joined
@@ -32,11 +32,11 @@ func works(trials []*report.Trial) map[report.Cell]work {
 		if t.Err != "" {
 			continue
 		}
-		text := cmp.Or(t.Facts[iotax.JobFact], factsJob(t.Facts))
+		text := cmp.Or(t.Facts[iotax.FactJob], factsJob(t.Facts))
 		job := jobs[text]
 		if job == nil {
 			if err := json.Unmarshal([]byte(text), &job); err != nil {
-				job = map[string]string{iotax.JobFact: text} // not iotax's own: the same only where the text is
+				job = map[string]string{iotax.FactJob: text} // not iotax's own: the same only where the text is
 			}
 			jobs[text] = job
 		}
@@ -79,7 +79,7 @@ func works(trials []*report.Trial) map[report.Cell]work {
 	return out
 }
 
-// factsJob is the job of a trial that has no iotax.JobFact, as far as its other facts have it.
+// factsJob is the job of a trial that has no iotax.FactJob, as far as its other facts have it.
 func factsJob(facts map[string]string) string {
 	job := map[string]string{iotax.PartlyKnown: "yes"}
 	for _, k := range []string{"bs", "direct", "iodepth", "ioengine", "numjobs", "rate", "rw", "size"} {

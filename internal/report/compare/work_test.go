@@ -17,7 +17,7 @@ func jobRun(workload string, values []float64, jobs ...string) *report.Report {
 	run.Workloads[0].Name = workload
 	for i, t := range trials {
 		t.Workload = workload
-		t.Facts = map[string]string{iotax.JobFact: jobs[i%len(jobs)]}
+		t.Facts = map[string]string{iotax.FactJob: jobs[i%len(jobs)]}
 		if facts, ok := strings.CutPrefix(jobs[i%len(jobs)], "facts:"); ok { // a trial without the fact
 			t.Facts = map[string]string{}
 			for _, f := range strings.Fields(facts) {

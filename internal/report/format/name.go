@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"iotax"
 )
 
 // Subject joins a workload and a metric without saying "read" twice.
@@ -34,27 +36,27 @@ func Fold(s string) string {
 // Label is a metric's name for people: "read IOPS", "read latency p99".
 func Label(metric string) string {
 	switch metric {
-	case "put.rate":
+	case iotax.ValuePutRate:
 		return "PUTs/s"
-	case "get.rate":
+	case iotax.ValueGetRate:
 		return "GETs/s"
-	case "http.requests":
+	case iotax.ValueHTTPRequests:
 		return "HTTP requests/s"
-	case "archive.files":
+	case iotax.ValueArchiveFiles:
 		return "archive files/s"
 	case "cpu.serving.per-io":
 		return "serving CPU per I/O"
-	case "cpu.serving":
+	case iotax.ValueCPUServing:
 		return "serving CPU"
-	case "cpu.host":
+	case iotax.ValueCPUHost:
 		return "host CPU"
-	case "memory.host.rss":
+	case iotax.ValueMemoryHostRSS:
 		return "host memory"
-	case "memory.host.peak":
+	case iotax.ValueMemoryHostPeak:
 		return "host memory peak"
-	case "memory.host.uss":
+	case iotax.ValueMemoryHostUSS:
 		return "host memory, unique"
-	case "memory.host.pss":
+	case iotax.ValueMemoryHostPSS:
 		return "host memory, proportional"
 	}
 	words := strings.Split(Clean(metric), ".")

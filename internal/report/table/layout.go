@@ -67,8 +67,8 @@ func tartTables(r *report.Report) []Table {
 				return meanSD(mean.Estimate, sd.Estimate, iotax.Seconds)
 			}
 			t.Rows = append(t.Rows, []string{format.Clean(s.Workload), format.Clean(row.Target),
-				value("read.bandwidth", iotax.BytesPerSecond, ""), value("write.bandwidth", iotax.BytesPerSecond, ""),
-				value("read.iops", iotax.PerSecond, " IOPS"), value("write.iops", iotax.PerSecond, " IOPS"),
+				value(iotax.ValueReadBandwidth, iotax.BytesPerSecond, ""), value(iotax.ValueWriteBandwidth, iotax.BytesPerSecond, ""),
+				value(iotax.ValueReadIOPS, iotax.PerSecond, " IOPS"), value(iotax.ValueWriteIOPS, iotax.PerSecond, " IOPS"),
 				latency("read"), latency("write"), latency("sync"), remark(row)})
 		}
 	}

@@ -51,7 +51,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(5, 6))
 	trials = slices.DeleteFunc(trials, func(t *iotax.Trial) bool { return t.Target == Ninep })
 	for _, t := range trials {
-		t.Run, t.Facts = run.ID, map[string]string{"fio": "fio-3.36", iotax.JobFact: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
+		t.Run, t.Facts = run.ID, map[string]string{"fio": "fio-3.36", iotax.FactJob: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
 		host := .8 // the whole host is slower now
 		if t.Workload == "1M sequential read" {
 			host = 1
@@ -72,9 +72,9 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	for _, t := range trials {
-		t.Facts = map[string]string{"fio": "fio-3.33", iotax.JobFact: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
+		t.Facts = map[string]string{"fio": "fio-3.33", iotax.FactJob: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
 		if t.Target == VirtioFS && t.Workload == "4k random write" {
-			t.Facts[iotax.JobFact] = `{"bs":"8192","kind":"fio","rw":"randwrite"}`
+			t.Facts[iotax.FactJob] = `{"bs":"8192","kind":"fio","rw":"randwrite"}`
 		}
 	}
 	return run, trials
