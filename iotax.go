@@ -564,16 +564,62 @@ const (
 	Invalid Severity = "error" // the number it is attached to must not be quoted
 )
 
-// A Finding is a warning as data: what was seen, why it matters is the rule's page, and what to do.
+// A Finding is a warning as data: what was seen and what to do. Why it matters is on the rule's page.
+// Package rules builds findings.
 type Finding struct {
 	Rule     string   `json:"rule"` // stable id: "cache-served"
 	Severity Severity `json:"severity"`
+	Subject  Subject  `json:"subject"`
 	Evidence string   `json:"evidence"`
 	Hint     string   `json:"hint,omitempty"`
-	Workload string   `json:"workload,omitempty"` // of a target's finding: the only workload that it is about; "" is all
 	File     string   `json:"file,omitempty"`
 	Line     int      `json:"line,omitempty"`
 	Column   int      `json:"column,omitempty"`
+}
+
+// A Subject is what a finding is about.
+type Subject struct {
+	Kind     SubjectKind `json:"kind"`
+	Target   string      `json:"target,omitempty"`
+	Workload string      `json:"workload,omitempty"`
+}
+
+// A SubjectKind says which fields of a Subject are set.
+type SubjectKind string
+
+const (
+	SubjectText     SubjectKind = "text"     // a job file, a command line or a plan: the finding's File, Line and Column
+	SubjectRun      SubjectKind = "run"      // the run as a whole
+	SubjectTarget   SubjectKind = "target"   // a target, whatever is done there
+	SubjectWorkload SubjectKind = "workload" // a workload, wherever it is done
+	SubjectCell     SubjectKind = "cell"     // one workload at one target
+	SubjectTrial    SubjectKind = "trial"    // the trial of that cell that holds the finding
+)
+
+// AboutRun is the run as the subject of a finding.
+func AboutRun() Subject { return Subject{Kind: SubjectRun} }
+
+// AboutTarget is a target as the subject of a finding.
+func AboutTarget(target string) Subject { return Subject{Kind: SubjectTarget, Target: target} }
+
+// AboutWorkload is a workload as the subject of a finding.
+func AboutWorkload(workload string) Subject {
+	return Subject{Kind: SubjectWorkload, Workload: workload}
+}
+
+// AboutCell is a workload at a target as the subject of a finding.
+func AboutCell(target, workload string) Subject {
+	return Subject{Kind: SubjectCell, Target: target, Workload: workload}
+}
+
+// AboutTrial is a trial as the subject of a finding that the trial holds.
+func AboutTrial(t *Trial) Subject {
+	return Subject{Kind: SubjectTrial, Target: t.Target, Workload: t.Workload}
+}
+
+// Concerns reports whether a finding about s applies to a cell: s names no other target and no other workload.
+func (s Subject) Concerns(target, workload string) bool {
+	return (s.Target == "" || s.Target == target) && (s.Workload == "" || s.Workload == workload)
 }
 
 // Status is how far a run came.

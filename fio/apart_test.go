@@ -190,7 +190,7 @@ func TestGarbageHistogram(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"18446744073709551000", "1216"}, {"9223372036854775808", "9223372036854776308"}, {"500", "500000"}} {
 		r := one(t, doc(c[0], c[1]), "").Result
-		if h, f := r.Histograms(), r.Findings(); len(h) != 0 || len(f) != 1 || !strings.Contains(f[0].Evidence, "histogram") {
+		if h, f := r.Histograms(), r.Damaged(); len(h) != 0 || len(f) != 1 || !strings.Contains(f[0], "histogram") {
 			t.Errorf("%v: %v %v", c, h, f)
 		}
 		absent(t, r, "read.latency.p50")

@@ -242,17 +242,8 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 	return h
 }
 
-// Findings returns what fio itself reported as wrong, and what of its output cannot be right.
-func (r *Result) Findings() []iotax.Finding {
-	var fs []iotax.Finding
-	if err := r.Err(); err != nil {
-		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "read the error: it names the job and the cause"})
-	}
-	for _, d := range r.damaged {
-		fs = append(fs, iotax.Finding{Rule: "fio-error", Severity: iotax.Warning, Evidence: d, Hint: "use the other values of the result; run fio again for quantiles"})
-	}
-	return fs
-}
+// Damaged returns what was left out of the result because it cannot be right, a sentence each.
+func (r *Result) Damaged() []string { return r.damaged }
 
 // add merges o into l: the moments by the parallel algorithm of Chan, Golub and LeVeque (1979), with
 // fio's SD being that of a sample; bins by count. Percentiles can't be merged and are dropped once

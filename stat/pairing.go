@@ -19,9 +19,9 @@ type Pairing struct {
 
 // A row is a block.
 type row struct {
-	block int
-	at    int  // the place of its values in each side
-	discarded  bool // a trial of it is
+	block     int
+	at        int  // the place of its values in each side
+	discarded bool // a trial of it is
 }
 
 // A side is what one target measured; the slices are as long as the last block that it was tried in.

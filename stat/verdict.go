@@ -12,12 +12,12 @@ const (
 
 	// The verdicts below are not drawn from an interval; they say why none was.
 
-	TooFew        Verdict = "too few trials" // fewer than LeastTrials count, so that there is no interval
-	NotRanked     Verdict = "not ranked"     // unlike durability, or a metric with no good direction
-	NotComparable Verdict = "not comparable" // a check found that the number must not be quoted
-	TooManyDiscarded   Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
-	NoResult      Verdict = "no result"      // the target could not be opened, or every trial failed
-	NoVerdict     Verdict = ""               // the baseline itself
+	TooFew           Verdict = "too few trials" // fewer than LeastTrials count, so that there is no interval
+	NotRanked        Verdict = "not ranked"     // unlike durability, or a metric with no good direction
+	NotComparable    Verdict = "not comparable" // a check found that the number must not be quoted
+	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
+	NoResult         Verdict = "no result"      // the target could not be opened, or every trial failed
+	NoVerdict        Verdict = ""               // the baseline itself
 )
 
 // MaxDiscarded is the share of discarded trials above which a cell is invalid.

@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/calibrate"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 	"iotax/internal/run"
 	"iotax/internal/secret"
 	"iotax/internal/store"
@@ -118,12 +119,7 @@ func calibrateBeside(ctx context.Context, mode calibrating, p *plan.Plan, rig ca
 }
 
 func notCalibrated(err error) iotax.Finding {
-	f := iotax.Finding{Rule: "not-calibrated", Severity: iotax.Info, Evidence: err.Error(), Hint: "see what `iotax calibrate` says"}
-	if e := (*iotax.Error)(nil); errors.As(err, &e) && e.Hint != "" {
-		f.Evidence, _, _ = strings.Cut(f.Evidence, "\n  hint: ")
-		f.Hint = e.Hint
-	}
-	return f
+	return rules.NotCalibrated.FoundError(iotax.AboutRun(), err.Error())
 }
 
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.

@@ -17,11 +17,11 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/internal/check"
 	"iotax/internal/ingest"
-	"iotax/internal/lint"
 	"iotax/internal/plan"
 	"iotax/internal/report/export"
+	"iotax/internal/rules"
+	"iotax/internal/rules/lint"
 	"iotax/internal/suite"
 )
 
@@ -322,11 +322,11 @@ func (l *linter) results(name, text string) error {
 			at = rows[i].Line
 		}
 		if t.Err != "" && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "fio-error" }) {
-			add(at, iotax.Finding{Rule: "fio-error", Severity: iotax.Invalid, Evidence: t.Err, Hint: "read the error: it names the job and the cause"})
+			add(at, rules.FioErrors(iotax.AboutTrial(t), errors.New(t.Err), nil)[0])
 		}
 		if id, why, ok := strings.Cut(t.Discarded, ": "); ok {
-			r, _ := explainRule(id)
-			add(at, iotax.Finding{Rule: id, Severity: iotax.Invalid, Evidence: why, Hint: r.Hint})
+			r, _ := rules.Explain(id)
+			add(at, r.Found(iotax.AboutTrial(t), "%s", why))
 		}
 		for _, f := range t.Findings {
 			add(at, f)
@@ -347,55 +347,36 @@ func (l *linter) add(found []lint.Finding) {
 	l.found = append(l.found, found...)
 }
 
-// explainRule finds a rule of lint or of check.
-func explainRule(id string) (lint.Rule, bool) {
-	if r, ok := lint.Explain(id); ok {
-		return r, true
-	}
-	r, ok := check.Explain(id)
-	return lint.Rule{ID: r.ID, Severity: r.Severity, Title: r.Title, Why: r.Why, Hint: r.Hint}, ok
-}
-
-// ruleNames are all ids, those of lint first.
+// ruleNames are all ids, in the order of the docs.
 func ruleNames() []string {
 	var names []string
-	for _, r := range lint.Rules() {
+	for _, r := range rules.All() {
 		names = append(names, r.ID)
-	}
-	for _, r := range check.Rules() {
-		if !slices.Contains(names, r.ID) {
-			names = append(names, r.ID)
-		}
 	}
 	return names
 }
 
 func (a *app) listRules() error {
-	var all []lint.Rule
-	for _, n := range ruleNames() {
-		r, _ := explainRule(n)
-		all = append(all, r)
-	}
 	if a.json {
 		list := []map[string]any{}
-		for _, r := range all {
+		for _, r := range rules.All() {
 			list = append(list, ruleJSON(r))
 		}
 		return writeJSON(a.out, map[string]any{"version": export.Version, "rules": list})
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	for _, r := range all {
+	for _, r := range rules.All() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Severity, r.Title)
 	}
 	return w.Flush()
 }
 
-func ruleJSON(r lint.Rule) map[string]any {
+func ruleJSON(r rules.Rule) map[string]any {
 	return map[string]any{"rule": r.ID, "severity": r.Severity, "title": r.Title, "why": r.Why, "hint": r.Hint, "wrong": r.Bad, "right": r.Good}
 }
 
 func (a *app) explain(id string) error {
-	r, ok := explainRule(id)
+	r, ok := rules.Explain(id)
 	if !ok {
 		hint := "iotax lint --rules lists them"
 		like := slices.DeleteFunc(ruleNames(), func(n string) bool { return len(id) < 3 || !strings.Contains(n, id) })

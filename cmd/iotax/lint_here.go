@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/lint"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
+	"iotax/internal/rules/lint"
 )
 
 // lintFacts are what the linter may know: of this machine, or of the one that the flags describe.

@@ -7,17 +7,18 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/internal/lint"
 	"iotax/internal/plan"
 	"iotax/internal/report/export"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
+	"iotax/internal/rules/lint"
 )
 
 // printFindings prints what a linter found: as text, as JSON or as SARIF.
 func (a *app) printFindings(l *linter, sarif bool) error {
 	switch {
 	case sarif:
-		return lint.SARIF(a.out, version(), l.found, explainRule, func(f string) bool { return slices.Contains(l.files, f) })
+		return lint.SARIF(a.out, version(), l.found, func(f string) bool { return slices.Contains(l.files, f) })
 	case a.json:
 		return writeJSON(a.out, map[string]any{"version": export.Version, "findings": plain(l.found)})
 	}
@@ -107,7 +108,7 @@ func (w *findingWriter) finding(f lint.Finding) {
 		}
 	}
 	w.para(f.Evidence, "  ", "  ", "")
-	if r, ok := explainRule(f.Rule); ok && !w.brief && !w.told[f.Rule] {
+	if r, ok := rules.Explain(f.Rule); ok && !w.brief && !w.told[f.Rule] {
 		w.told[f.Rule] = true
 		w.para(r.Why, "  why: ", "       ", dim)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/internal/lint"
 	"iotax/internal/plan"
+	"iotax/internal/rules/lint"
 	"iotax/stat"
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/rules"
 	"iotax/internal/run"
 	"iotax/internal/secret"
 	"iotax/internal/store"
@@ -93,9 +94,8 @@ func settle(r *iotax.Run, heard store.Pulse) {
 		return
 	}
 	r.Status = iotax.Interrupted
-	r.Findings = append(r.Findings, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
-		Evidence: fmt.Sprintf("process %d on %s, which measured, %s; the trials that had finished are saved", who.PID, who.Host, how),
-		Hint:     "resume the run with `iotax run --resume=" + r.ID + "`; remove its leftovers with `iotax clean --yes`"})
+	r.Findings = append(r.Findings, rules.RunnerDied.Without("--shard", true).With("RUN", r.ID).Found(iotax.AboutRun(),
+		"process %d on %s, which measured, %s; the trials that had finished are saved", who.PID, who.Host, how))
 }
 
 // settleShards is settle for a run of several processes: it is interrupted once all that still were at it have died.
@@ -104,9 +104,8 @@ func settleShards(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	for shard, who := range openShards(r, heard) {
 		if how := died(who, heard.Silent); how != "" {
-			dead = append(dead, iotax.Finding{Rule: "runner-died", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how),
-				Hint:     fmt.Sprintf("start that shard again with the same flags (`--shard %s --id %s`); remove its leftovers with `iotax clean --yes`", shard, r.ID)})
+			dead = append(dead, rules.RunnerDied.Without("--resume", true).With("I/N", shard.String()).With("RUN", r.ID).Found(iotax.AboutRun(),
+				"process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how))
 		}
 	}
 	if len(dead) > 0 && len(dead) >= len(heard.Open) {

@@ -20,10 +20,10 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/internal/check"
 	"iotax/internal/plan"
 	"iotax/internal/report/chart"
 	"iotax/internal/report/html"
+	"iotax/internal/rules/check"
 	"iotax/internal/run"
 	"iotax/internal/store"
 )

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -131,7 +132,5 @@ func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	if c == nil || c.Floor() == 0 || c.Lo <= 1 && 1 <= c.Hi {
 		return iotax.Finding{}, false
 	}
-	return iotax.Finding{Rule: "aa-not-one", Severity: iotax.Warning,
-		Evidence: fmt.Sprintf("the baseline against itself came out at %.3g× [%.3g, %.3g] in %d blocks of %s", c.Ratio, c.Lo, c.Hi, c.Blocks, c.Length),
-		Hint:     "trust no difference of that size; calibrate again on a quieter machine or with longer trials (`iotax calibrate --trial 10s`)"}, true
+	return rules.AANotOne.Found(iotax.AboutRun(), "the baseline against itself came out at %.3g× [%.3g, %.3g] in %d blocks of %s", c.Ratio, c.Lo, c.Hi, c.Blocks, c.Length), true
 }

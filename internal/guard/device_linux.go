@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -420,16 +419,21 @@ type result struct {
 	err    error
 }
 
+// toolTime bounds wipefs and blkid: they read a few sectors.
+const toolTime = 30 * time.Second
+
 func run(ctx context.Context, args ...string) result {
-	var out, errs bytes.Buffer
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
+	var errs iotax.Capture
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	c.Env = append(os.Environ(), "LC_ALL=C")
-	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
+	c.Stderr = &errs
+	out, err := iotax.ExecOutput(c)
 	if text := strings.TrimSpace(errs.String()); err != nil && text != "" {
 		err = fmt.Errorf("%s: %s", filepath.Base(args[0]), text)
 	}
-	return result{out.String(), c.ProcessState.ExitCode(), err}
+	return result{string(out), c.ProcessState.ExitCode(), err}
 }
 
 // mounts lists the mounts that any process sees.

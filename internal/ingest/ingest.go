@@ -18,8 +18,9 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/internal/check"
-	"iotax/internal/lint"
+	"iotax/internal/rules"
+	"iotax/internal/rules/check"
+	"iotax/internal/rules/lint"
 )
 
 // A Source is an input and what its user calls it. Where Target or Workload is empty, names are found:
@@ -237,9 +238,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	}
 	run.Findings = nil
 	if len(run.Targets) > 1 {
-		run.Findings = append(run.Findings, iotax.Finding{Rule: "imported", Severity: iotax.Warning,
-			Evidence: "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it",
-			Hint:     "measure both sides in turns: `iotax run`"})
+		run.Findings = append(run.Findings, rules.Imported.Found(iotax.AboutRun(), "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it"))
 	}
 	run.Findings = append(run.Findings, check.Run(run, all)...)
 	return all[len(have):], b.rows, nil
@@ -477,11 +476,12 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 	if asked, err := fio.ParseTime(option(r, "runtime"), time.Second); err == nil && asked > 0 {
 		t.Length = asked
 	}
-	t.Findings = r.Findings()
+	t.Findings = rules.FioErrors(iotax.AboutTrial(t), r.Err(), r.Damaged())
 	more, discarded := check.Trial(t, nil)
 	t.Findings, t.Discarded = append(t.Findings, more...), discarded
 	if discarded == "" {
 		for _, f := range lint.Result(it.src.Name, 0, r) {
+			f.Subject = iotax.AboutTrial(t)
 			t.Findings = append(t.Findings, f.Finding)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // SetGovernor sets the frequency governor of all CPUs of this host. undo restores those that were changed;
@@ -21,7 +22,7 @@ func SetGovernor(want string) (undo func() error, found []iotax.Finding, err err
 
 func (fs system) setGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	missing := func(why string) []iotax.Finding {
-		return []iotax.Finding{{Rule: "no-governor", Severity: iotax.Info, Evidence: why, Hint: "nothing in a virtual machine; set it on its host"}}
+		return []iotax.Finding{rules.NoGovernor.Found(iotax.AboutRun(), "%s", why)}
 	}
 	policies, _ := filepath.Glob(filepath.Join(fs.sys, "devices/system/cpu/cpufreq/policy*"))
 	if len(policies) == 0 {

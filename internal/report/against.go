@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -33,7 +34,7 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	if base == nil {
 		r.Against = ""
 	} else if r.Against != b.Baseline {
-		b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info},
+		b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutTarget(r.Target), ""),
 			Item{Lead: "as the plan says, not compared with the baseline", Detail: "but with " + r.Against, Cells: []Cell{{Target: r.Target}}})
 	}
 	return base
@@ -68,8 +69,7 @@ func (b *builder) shares() {
 				}
 			}
 			if len(b.Target(r.Target).Against) > 0 && r.Against == "" && len(r.Shares) == 0 && len(r.Values()) > 0 {
-				b.note(r, iotax.Finding{Rule: "compared-with-another", Severity: iotax.Info,
-					Evidence: "no verdict, for what the plan holds it against does other work"},
+				b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), "no verdict, for what the plan holds it against does other work"),
 					Item{Cells: []Cell{{r.Target, s.Workload}}})
 			}
 		}

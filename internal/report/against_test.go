@@ -23,8 +23,8 @@ func TestAgainst(t *testing.T) {
 	r := New(run, trials)
 
 	share := row(t, r, "read", "read.bandwidth", "share")
-	if share.Against != "export" || !share.Ratio.Contains(.5) || share.Verdict != stat.Worse || !slices.Contains(rules(r, share), "compared-with-another") {
-		t.Errorf("share: %+v, notes %q", share, rules(r, share))
+	if share.Against != "export" || !share.Ratio.Contains(.5) || share.Verdict != stat.Worse || !slices.Contains(ruleIDs(r, share), "compared-with-another") {
+		t.Errorf("share: %+v, notes %q", share, ruleIDs(r, share))
 	}
 	if len(share.Shares) != 2 || share.Shares[0].Against != "disk" || !share.Shares[0].Ratio.Contains(.03) ||
 		share.Shares[1].Against != "tcp" || share.Shares[1].Workload != "network" || !share.Shares[1].Ratio.Contains(30.0/64) {

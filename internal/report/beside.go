@@ -96,7 +96,7 @@ type besider struct {
 	order     []besideKey             // as published
 	cells     []Cell                  // published, in order
 	ours      map[Cell][]*Trial
-	discarded      map[string]map[int]bool
+	discarded map[string]map[int]bool
 	pair      []besidePair
 	single    map[Cell]bool // published cells of which single figures were named
 	unmatched []string

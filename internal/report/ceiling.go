@@ -7,6 +7,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -44,8 +45,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	exact := func(x float64) string {
 		return format.Number(stat.Interval{Estimate: x, Lo: x, Hi: x}, iotax.PerSecond)
 	}
-	b.note(r, iotax.Finding{Rule: "cpu-bound", Severity: iotax.Warning,
-		Hint: "use larger blocks or more `numjobs`, and read the number as one of this host's CPU"},
+	b.note(r, rules.CPUBound.Found(iotax.AboutCell(r.Target, s.Workload), ""),
 		Item{Lead: fmt.Sprintf("more than half of the %s IOPS that the load generator reaches here with an engine that does nothing:", exact(ceiling)),
 			Detail: exact(got), Cells: []Cell{{r.Target, s.Workload}}})
 }

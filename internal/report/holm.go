@@ -5,6 +5,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -57,7 +58,7 @@ func (b *builder) holm() {
 			continue
 		}
 		r.Verdict = stat.Inconclusive
-		b.note(r, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info, Hint: "measure that cell again, alone or more often"},
+		b.note(r, rules.OneOfMany.Found(iotax.AboutCell(r.Target, family[i].s.Workload), ""),
 			Item{Lead: fmt.Sprintf("alone it would be %s, but one such is no wonder among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
 				Detail: format.P(q),
 				Cells:  []Cell{{r.Target, family[i].s.Workload}}})

@@ -43,7 +43,7 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 						t.Fatalf("%+v, alone %s", row.Holm, alone)
 					}
 				}
-				noted := slices.Contains(rules(rep, row), "one-of-many")
+				noted := slices.Contains(ruleIDs(rep, row), "one-of-many")
 				switch {
 				case row.Verdict == alone:
 					if noted {

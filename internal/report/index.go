@@ -11,7 +11,7 @@ type index struct {
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
 	byCell    map[Cell][]*Trial
-	discarded      map[string]map[int]bool // discarded blocks by workload
+	discarded map[string]map[int]bool // discarded blocks by workload
 	found     []*Note                 // in the order in which they were found
 	refs      map[*Note]map[*Row]bool
 }

@@ -12,8 +12,8 @@ import (
 // findings notes what the checks said about a cell and about its target.
 func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	for _, f := range target.Findings {
-		if f.Workload == "" || f.Workload == s.Workload {
-			b.note(r, f, Item{Cells: []Cell{{r.Target, f.Workload}}})
+		if f.Subject.Concerns(r.Target, s.Workload) {
+			b.note(r, f, Item{Cells: []Cell{{r.Target, f.Subject.Workload}}})
 		}
 	}
 	for _, t := range trials {
@@ -29,7 +29,7 @@ func (b *builder) general(findings []iotax.Finding) {
 		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Hint, n.Severity} == noteKey{f.Rule, f.Hint, f.Severity} })
 		if i < 0 {
 			i = len(b.General)
-			b.General = append(b.General, Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint})
+			b.General = append(b.General, Note{Finding: f})
 		}
 		if n := &b.General[i]; !slices.ContainsFunc(n.Items, func(it Item) bool { return it.Evidence == f.Evidence }) {
 			n.Items = append(n.Items, Item{Evidence: f.Evidence})
@@ -44,7 +44,7 @@ func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
 	if n == nil {
-		n = &Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint}
+		n = &Note{Finding: f}
 		b.notes[key] = n
 		b.found = append(b.found, n)
 	}
@@ -193,19 +193,42 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 		notes = append(notes, r.Notes[k-1])
 	}
 	for _, n := range notes {
-		f := iotax.Finding{Rule: n.Rule, Severity: n.Severity, Hint: n.Hint}
-		for _, it := range n.Items {
-			if it.About(row.Target, s.Workload) {
-				f.Evidence = it.Evidence
-				break
-			}
+		target := row.Target
+		i := n.about(target, s.Workload)
+		if i < 0 { // the note is about the row that this one is compared with
+			target = row.Against
+			i = n.about(target, s.Workload)
 		}
-		if f.Evidence == "" && len(n.Items) > 0 { // the baseline's
-			f.Evidence = n.Items[0].Evidence
+		if i < 0 {
+			continue
 		}
-		fs = append(fs, f)
+		fs = append(fs, n.finding(n.Items[i], target, s.Workload))
 	}
 	return fs
+}
+
+// about is the index of the first item about a cell, -1 where there is none.
+func (n Note) about(target, workload string) int {
+	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
+}
+
+// finding is the note as a finding about a cell, or about its target as such, with the evidence of an item.
+func (n Note) finding(it Item, target, workload string) iotax.Finding {
+	f := n.Finding
+	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), it.Evidence, "", 0, 0
+	if slices.Contains(it.Cells, Cell{Target: target}) {
+		f.Subject = iotax.AboutTarget(target)
+	}
+	return f
+}
+
+// FindingAbout is the note as a finding about a cell; ok is false where it is not about that.
+func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
+	i := n.about(target, workload)
+	if i < 0 {
+		return f, false
+	}
+	return n.finding(n.Items[i], target, workload), true
 }
 
 // About reports whether the item was seen in a cell, or at its target as such.

@@ -15,6 +15,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -79,16 +80,16 @@ type Row struct {
 
 	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded blocks
 	WithDiscarded          *stat.Interval // the ratio with discarded blocks included; nil where none is discarded
-	Holm                *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
-	Dots                []Dot
-	Secondary           []Figure // what else was measured, the same in each section of a workload
+	Holm                   *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
+	Dots                   []Dot
+	Secondary              []Figure // what else was measured, the same in each section of a workload
 }
 
 // A Dot is one trial's value.
 type Dot struct {
 	Block, Seq int
 	Value      float64
-	Discarded       bool
+	Discarded  bool
 	Tag        stat.Tag
 }
 
@@ -106,11 +107,9 @@ type Figure struct {
 
 // A Note is a finding with where it was made. Findings of one rule share a note.
 type Note struct {
-	Number   int // 0 for a note about the run, or about every row
-	Rule     string
-	Severity iotax.Severity
-	Hint     string
-	Items    []Item
+	iotax.Finding     // the first of them
+	Number        int // 0 for a note about the run, or about every row
+	Items         []Item
 
 	raw []rawItem
 }
@@ -133,7 +132,7 @@ type Cell struct{ Target, Workload string }
 type Protocol struct {
 	Fixed                   bool           // the number of blocks was fixed before the run
 	Blocks                  map[string]int // valid blocks by workload
-	Discarded                    map[string]int // discarded blocks by workload
+	Discarded               map[string]int // discarded blocks by workload
 	Trial, Ramp             time.Duration  // zero when trials differ
 	Seed                    uint64
 	Cold, Warm              bool // both, when cells differ
@@ -317,7 +316,7 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 // failures counts what went wrong in a cell, by reason.
 type failures struct {
 	errs, discards map[string]int
-	ownDiscarded     int // trials that are discarded themselves, rather than by their block
+	ownDiscarded   int // trials that are discarded themselves, rather than by their block
 }
 
 // values fills in what r's own trials say.
@@ -361,28 +360,25 @@ func (b *builder) values(s *Section, r *Row) failures {
 // spreadBaseline).
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
+	about := iotax.AboutCell(r.Target, s.Workload)
 	trials := b.byCell[cell]
 	b.findings(r, s, trials, target)
 	b.cpuBound(r, s, trials, target)
 	if r.Err != "" {
 		r.Verdict = stat.NoResult
-		why, hint, _ := strings.Cut(r.Err, "\n  hint: ")
-		b.note(r, iotax.Finding{Rule: "target-not-opened", Severity: iotax.Warning, Evidence: why, Hint: hint}, Item{Cells: []Cell{{Target: r.Target}}})
+		b.note(r, rules.TargetNotOpened.Hinting("").FoundError(iotax.AboutTarget(r.Target), r.Err), Item{Cells: []Cell{{Target: r.Target}}})
 	}
 	for _, why := range slices.Sorted(maps.Keys(f.errs)) {
-		cause, hint, _ := strings.Cut(why, "\n  hint: ")
-		b.note(r, iotax.Finding{Rule: "trial-failed", Severity: iotax.Warning, Evidence: cause, Hint: hint}, Item{Cells: []Cell{cell}, Trials: f.errs[why]})
+		b.note(r, rules.TrialFailed.Hinting("").FoundError(about, why), Item{Cells: []Cell{cell}, Trials: f.errs[why]})
 	}
 	if !r.Baseline {
 		b.compare(s, r)
 	}
 	for _, why := range slices.Sorted(maps.Keys(f.discards)) {
-		b.note(r, iotax.Finding{Rule: "trial-discarded", Severity: iotax.Warning, Evidence: why}, Item{Cells: []Cell{cell}, Trials: f.discards[why]})
+		b.note(r, rules.TrialDiscarded.Hinting("").Found(about, "%s", why), Item{Cells: []Cell{cell}, Trials: f.discards[why]})
 	}
 	if b.tooManyDiscarded(cell) {
-		b.note(r, iotax.Finding{Rule: "too-many-discarded", Severity: iotax.Invalid,
-			Evidence: fmt.Sprintf("%d of %d trials are discarded, more than %.0f %%", f.ownDiscarded, r.Ran, 100*stat.MaxDiscarded),
-			Hint:     "find out why before quoting any of it"}, Item{Cells: []Cell{cell}})
+		b.note(r, rules.TooManyDiscarded.Found(about, "%d of %d trials are discarded, more than %.0f %%", f.ownDiscarded, r.Ran, 100*stat.MaxDiscarded), Item{Cells: []Cell{cell}})
 	}
 	n := r.Value.N
 	if r.Ratio != nil {
@@ -393,7 +389,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of blocks
 			flags += " --protocol adaptive"
 		}
-		b.note(r, iotax.Finding{Rule: "few-trials", Severity: iotax.Info, Hint: b.moreTrials(s.Workload, fmt.Sprintf("measure at least %d blocks (`%s`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials, flags))},
+		b.note(r, b.moreTrials(s.Workload, rules.FewTrials.With(fmt.Sprintf("--blocks %d", stat.LeastTrials), flags)).Found(about, ""),
 			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
 	}
 }
@@ -401,19 +397,18 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 // fixedProtocol matches the protocol of a resolved plan that fixes the number of blocks.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials is what to do where a workload has too few trials: what the run said when it stopped, else the part of hint
-// that is about measuring, or about importing.
-func (b *builder) moreTrials(workload, hint string) string {
+// moreTrials is a rule about too few trials of a workload with the hint that the run gave when it stopped, else with the
+// part of its own hint that is about measuring, or about importing.
+func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
-		if f.Rule == "stopped-early" && f.Workload == workload {
-			return f.Hint
+		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {
+			return r.Hinting(f.Hint)
 		}
 	}
-	measure, imported, _ := strings.Cut(hint, "; ")
 	if b.Run.Imported() {
-		return imported
+		return r.Only("import")
 	}
-	return measure
+	return r.Without("import", true)
 }
 
 func (b *builder) tooManyDiscarded(c Cell) bool {
@@ -467,7 +462,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:
-		b.note(r, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "look at the trials (`iotax show`)"}, Item{Cells: []Cell{cell}})
+		b.note(r, rules.NoRatio.Found(iotax.AboutCell(r.Target, s.Workload), "%s", err), Item{Cells: []Cell{cell}})
 		e = nil
 	}
 	r.Ratio = e
@@ -485,8 +480,7 @@ func (b *builder) compare(s *Section, r *Row) {
 			r.Holm = &Adjustment{P: MarginP(e.Estimate, b.Margin, p)}
 		}
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
-			b.note(r, iotax.Finding{Rule: "precision-not-reached", Severity: iotax.Info,
-				Hint: b.moreTrials(s.Workload, "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine")},
+			b.note(r, b.moreTrials(s.Workload, rules.PrecisionNotReached).Found(iotax.AboutCell(r.Target, s.Workload), ""),
 				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
 					Detail: format.PlusMinus(e.HalfWidth()), Cells: []Cell{cell}})
 		}
@@ -495,7 +489,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		with, _, err := ratio(true)
 		if err == nil && with != nil {
 			r.WithDiscarded = &with.Interval
-			b.note(r, iotax.Finding{Rule: "rounds-discarded", Severity: iotax.Info},
+			b.note(r, rules.RoundsDiscarded.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), ""),
 				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
 					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
 		}
@@ -548,9 +542,7 @@ func (b *builder) spreadBaseline(s *Section) {
 		baseBad, baseDiscarded := b.Condemned(base), b.tooManyDiscarded(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
-			b.note(r, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd),
-				Hint:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"}, Item{Cells: []Cell{{Target: r.Target}}})
+			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
 		}
 		if baseBad || b.Condemned(r) {
 			r.Verdict = stat.NotComparable

@@ -27,7 +27,7 @@ func row(t *testing.T, r *Report, workload, metric, target string) Row {
 	return Row{}
 }
 
-func rules(r *Report, row Row) []string {
+func ruleIDs(r *Report, row Row) []string {
 	var out []string
 	for _, n := range row.Notes {
 		out = append(out, r.Notes[n-1].Rule)
@@ -58,8 +58,8 @@ func TestVerdictsOfFixture(t *testing.T) {
 		if got.Verdict != c.want || got.Value.N != c.n {
 			t.Errorf("%s / %s / %s: %q from %d trials, want %q from %d", c.workload, c.metric, c.target, got.Verdict, got.Value.N, c.want, c.n)
 		}
-		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) {
-			t.Errorf("%s / %s: notes %q, want %s among them", c.workload, c.target, rules(r, got), c.rule)
+		if c.rule != "" && !slices.Contains(ruleIDs(r, got), c.rule) {
+			t.Errorf("%s / %s: notes %q, want %s among them", c.workload, c.target, ruleIDs(r, got), c.rule)
 		}
 	}
 	// The fixture was made with these ratios; the intervals know.
@@ -173,8 +173,8 @@ func TestVerdictRules(t *testing.T) {
 		if got.Verdict != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got.Verdict, c.want)
 		}
-		if c.rule != "" && !slices.Contains(rules(r, got), c.rule) || c.rule != "no-ratio" && slices.Contains(rules(r, got), "no-ratio") {
-			t.Errorf("%s: notes %q, want %s", c.name, rules(r, got), c.rule)
+		if c.rule != "" && !slices.Contains(ruleIDs(r, got), c.rule) || c.rule != "no-ratio" && slices.Contains(ruleIDs(r, got), "no-ratio") {
+			t.Errorf("%s: notes %q, want %s", c.name, ruleIDs(r, got), c.rule)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestFindingOfOneCell(t *testing.T) {
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}},
 		reporttest.CellSpec{Target: "a", Workload: "copy", Values: map[string]float64{"duration": 1}})
 	run.Workloads[0].Metrics = []string{"read.iops"}
-	run.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Invalid, Workload: "copy", Evidence: "nbdcopy is missing"}}
+	run.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Invalid, Subject: iotax.AboutCell(run.Targets[1].Name, "copy"), Evidence: "nbdcopy is missing"}}
 	r := New(run, trials)
 	got := map[string]stat.Verdict{}
 	for _, s := range r.Sections {
@@ -255,10 +255,10 @@ func TestCPUBound(t *testing.T) {
 			x.Values = append(x.Values, iotax.Value{Name: "read.iops", Value: rate, Unit: iotax.PerSecond})
 		}
 		r := New(run, trials)
-		if got := slices.Contains(rules(r, row(t, r, "w", "m", "b")), "cpu-bound"); got != c.want {
+		if got := slices.Contains(ruleIDs(r, row(t, r, "w", "m", "b")), "cpu-bound"); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		if slices.Contains(rules(r, row(t, r, "w", "m", "a")), "cpu-bound") {
+		if slices.Contains(ruleIDs(r, row(t, r, "w", "m", "a")), "cpu-bound") {
 			t.Errorf("%s: the baseline with 1000 IOPS", c.name)
 		}
 	}
@@ -301,8 +301,8 @@ func TestAlphaOfRun(t *testing.T) {
 		}
 		b := row(t, r, "w", "m", "b")
 		width[alpha] = b.Ratio.T.HalfWidth()
-		if fixed := alpha == .05; slices.Contains(rules(r, b), "precision-not-reached") == fixed {
-			t.Errorf("alpha %v: notes %q", alpha, rules(r, b))
+		if fixed := alpha == .05; slices.Contains(ruleIDs(r, b), "precision-not-reached") == fixed {
+			t.Errorf("alpha %v: notes %q", alpha, ruleIDs(r, b))
 		}
 	}
 	if width[.05] >= width[.032] {

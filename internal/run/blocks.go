@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -399,8 +400,8 @@ func (e *engine) cutShort() {
 	}
 	for _, ln := range e.lanes {
 		if ln.state == laneShort {
-			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{{Rule: "stopped-early", Severity: iotax.Warning, Workload: ln.plan.Name,
-				Evidence: ln.plan.Name + ": " + ln.why, Hint: cmp.Or(ln.hint, hint)}})
+			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{rules.StoppedEarly.Hinting(cmp.Or(ln.hint, hint)).
+				Found(iotax.AboutWorkload(ln.plan.Name), "%s: %s", ln.plan.Name, ln.why)})
 		}
 	}
 }

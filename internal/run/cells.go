@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // A load is a workload of the plan and the targets it is prepared on.
@@ -244,7 +244,5 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 func (r *rig) cellFailed(l *load, t *iotax.Target, err error) {
 	r.d.Progress(Event{Kind: Missing, Target: t.Name, Workload: l.plan.Name, Err: err})
 	info := r.infos[t.Name]
-	why, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-	info.Findings = append(info.Findings, iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: l.plan.Name,
-		Evidence: why, Hint: hint})
+	info.Findings = append(info.Findings, rules.CellNotMeasured.Hinting("").FoundError(iotax.AboutCell(t.Name, l.plan.Name), err.Error()))
 }

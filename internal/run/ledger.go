@@ -45,7 +45,8 @@ func (l *ledger) add(t *iotax.Trial, metrics []string) {
 		}
 	}
 	for _, f := range t.Findings {
-		shared.Findings = append(shared.Findings, iotax.Finding{Rule: f.Rule, Severity: f.Severity})
+		f.Evidence, f.Hint, f.File, f.Line, f.Column = "", "", "", 0, 0
+		shared.Findings = append(shared.Findings, f)
 	}
 	shared.Facts = map[string]string{}
 	if l.reviewFacts != nil {

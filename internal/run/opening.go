@@ -56,7 +56,11 @@ func (r *rig) tell() {
 			continue
 		}
 		if findings := v.vol.Caps().Findings; findings != nil {
-			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, findings())
+			found := slices.Clone(findings())
+			for i := range found {
+				found[i].Subject = iotax.AboutTarget(name)
+			}
+			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, found)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 	"iotax/internal/volume"
 	"iotax/stat"
 )
@@ -150,8 +151,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		cerr := rig.close(clean)
 		rig.describe(run)
 		if cerr != nil {
-			run.Findings = append(run.Findings, iotax.Finding{Rule: "left-behind", Severity: iotax.Warning,
-				Evidence: cerr.Error(), Hint: "`iotax clean --remote` lists what is left, and removes it with `--yes`"})
+			run.Findings = append(run.Findings, rules.LeftBehind.Found(iotax.AboutRun(), "%s", cerr))
 			err = errors.Join(err, cerr)
 		}
 		run.End = d.Now()
@@ -238,8 +238,7 @@ func explainFailure(run *iotax.Run, err error) {
 	if slices.ContainsFunc(run.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" && strings.Contains(err.Error(), t.Err) }) {
 		return
 	}
-	why, hint, _ := strings.Cut(err.Error(), "\n  hint: ")
-	run.Findings = mergeFindings(run.Findings, []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: why, Hint: hint}})
+	run.Findings = mergeFindings(run.Findings, []iotax.Finding{rules.RunFailed.Hinting("").FoundError(iotax.AboutRun(), err.Error())})
 }
 
 // begin makes the record of the run, or takes up the one that is resumed.
@@ -258,7 +257,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
 		// What was found is found again if it still holds; only what lies about is not.
-		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != "left-behind" })
+		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
 	}

@@ -353,7 +353,7 @@ func TestHintOfShortRun(t *testing.T) {
 		}
 		return r.Findings[0]
 	}
-	if f := run(5 * time.Minute); f.Workload != "w" || f.Hint != "`iotax run --resume=r` continues for another 5m" {
+	if f := run(5 * time.Minute); f.Subject != iotax.AboutWorkload("w") || f.Hint != "`iotax run --resume=r` continues for another 5m" {
 		t.Errorf("%+v", f)
 	}
 	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Hint, "use more blocks (`--blocks 12..60") {
@@ -548,7 +548,7 @@ func TestOpenFailure(t *testing.T) {
 		}
 		for _, info := range r.Targets {
 			for _, f := range info.Findings {
-				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "w", Evidence: "no space", Hint: "free some"}); f != want || info.Name != "disk" {
+				if want := (iotax.Finding{Rule: "cell-not-measured", Severity: iotax.Warning, Subject: iotax.AboutCell("disk", "w"), Evidence: "no space", Hint: "free some"}); f != want || info.Name != "disk" {
 					t.Errorf("%s: %s: %+v, want %+v", c.name, info.Name, f, want)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // Facts of a run's environment about who measures it.
@@ -222,16 +223,16 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 				t.Place, t.Durability = one.Place, one.Durability
 			}
 			if one.Durability != t.Durability {
-				t.Findings = mergeFindings(t.Findings, []iotax.Finding{{Rule: "shards-differ", Severity: iotax.Warning,
-					Evidence: fmt.Sprintf("a flush promises %s in one shard and %s in another", t.Durability, one.Durability), Hint: "run the shards on hosts that are alike"}})
+				t.Findings = mergeFindings(t.Findings, []iotax.Finding{rules.ShardsDiffer.Only("on hosts").
+					Found(iotax.AboutTarget(t.Name), "a flush promises %s in one shard and %s in another", t.Durability, one.Durability)})
 			}
 		}
 		switch {
 		case len(errs) == len(all):
 			t.Err = errs[0]
 		case len(errs) > 0:
-			t.Findings = append(t.Findings, iotax.Finding{Rule: "shards-differ", Severity: iotax.Warning,
-				Evidence: fmt.Sprintf("it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]), Hint: "run the shards that failed again (`--shard I/N --id ID`)"})
+			t.Findings = append(t.Findings, rules.ShardsDiffer.Only("--shard").
+				Found(iotax.AboutTarget(t.Name), "it could not be opened in %d of %d shards: %s", len(errs), len(all), errs[0]))
 		}
 		t.Facts = joined(facts)
 		out = append(out, t)

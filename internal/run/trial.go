@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // runTrial runs w once on target and fills t. What goes wrong is written into t.
@@ -78,7 +79,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	if err != nil {
 		t.Err = err.Error()
 	}
-	t.Findings = append(t.Findings, reconnected(target)...)
+	t.Findings = append(t.Findings, reconnected(target, iotax.AboutTrial(t))...)
 	found, discarded := d.Check(t, target)
 	t.Findings = append(t.Findings, found...)
 	if t.Discarded == "" {
@@ -114,12 +115,11 @@ func machinesOf(target *iotax.Target) []iotax.Machine {
 }
 
 // reconnected tells of connections that broke and were made again, in the trial that met it.
-func reconnected(target *iotax.Target) (found []iotax.Finding) {
+func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Finding) {
 	for _, m := range machinesOf(target) {
 		if r, ok := m.(iotax.Reconnecter); ok {
 			for _, said := range r.Reconnected() {
-				found = append(found, iotax.Finding{Rule: "connection-remade", Severity: iotax.Warning, Evidence: said,
-					Hint: "look at the network to that host, and at its SSH server's log"})
+				found = append(found, rules.ConnectionRemade.Only("SSH server").Found(about, "%s", said))
 			}
 		}
 	}
@@ -196,8 +196,7 @@ func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, 
 	}
 	if err != nil {
 		t.Cold = false
-		t.Findings = append(t.Findings, iotax.Finding{Rule: "caches-not-dropped", Severity: iotax.Warning,
-			Evidence: err.Error(), Hint: "run as root, or measure warm (`--warm`) on all targets"})
+		t.Findings = append(t.Findings, rules.CachesNotDropped.Found(iotax.AboutTrial(t), "%s", err))
 	}
 	return nil
 }

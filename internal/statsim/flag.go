@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"iotax"
-	"iotax/internal/check"
+	"iotax/internal/rules/check"
 )
 
 // Flagged says what the checks say of studies by iotax's policies, which are simulated second by second

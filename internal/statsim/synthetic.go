@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/check"
+	"iotax/internal/rules/check"
 )
 
 // The cell of the simulated studies.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // What a machine may tell of itself as one in a network. A machine that tells nothing is this host, or a guest.
@@ -112,7 +113,7 @@ func (s *server) death(what string) []iotax.Finding {
 	if s == nil || s.alive() || s.stopped {
 		return nil
 	}
-	return []iotax.Finding{{Rule: "server-died", Severity: iotax.Invalid, Evidence: fmt.Sprintf("%s on %v: %v", what, s.host, s.ended()), Hint: "look at what ended it, and measure again"}}
+	return []iotax.Finding{rules.ServerDied.Found(iotax.Subject{}, "%s on %v: %v", what, s.host, s.ended())}
 }
 
 // has reports whether program is on m, and refuses with how to get it.

@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/rules"
 )
 
 // doMount mounts $2 of type $1 at $3, which is made, with the options $4.
@@ -84,9 +85,7 @@ func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, point, sourc
 		on := fmt.Sprintf("%s on %v", point, m)
 		if exit(err) == 41 {
 			if _, lazy := root(ctx, m, slow, unmount, point, source, "-l"); lazy == nil {
-				*found = append(*found, iotax.Finding{Rule: "lazy-unmount", Severity: iotax.Warning,
-					Evidence: fmt.Sprintf("%s could only be unmounted lazily: %v", on, said(err)),
-					Hint:     "find what still uses it: `fuser -vm " + iotax.Quote(point) + "`"})
+				*found = append(*found, rules.LazyUnmount.With("PATH", iotax.Quote(point)).Found(iotax.Subject{}, "%s could only be unmounted lazily: %v", on, said(err)))
 				return nil
 			}
 		}

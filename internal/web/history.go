@@ -45,7 +45,7 @@ type runView struct {
 	ID, Name, Href, Status, Class, Started, Iso, Took, Host, Baseline string
 	Targets, Workloads                                                []string
 	Trials                                                            string
-	Failed, Discarded, Emulated                                            int
+	Failed, Discarded, Emulated                                       int
 	Running                                                           bool
 }
 

@@ -19,6 +19,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/leftover"
+	"iotax/internal/rules"
 )
 
 // A job at several targets at the same moment is done by fio's own means: a server of fio on each machine, and one
@@ -409,7 +410,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 	measured := of(func(i int) bool { return i < n })
 	out.Values = append(out.Values, measured.Values()...)
 	out.Histograms = append(out.Histograms, measured.Histograms()...)
-	out.Findings = append(out.Findings, measured.Findings()...)
+	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), measured.Err(), measured.Damaged())...)
 	out.Facts[iotax.FactFio], out.Facts["latency"] = r.Version, measured.Latencies
 	l := logs{}
 	var rates []float64

@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // Where the jobs of a workload come from when they are not plan keys: a job file or a command line.
@@ -260,9 +261,9 @@ func (j *fioJob) findings() []iotax.Finding {
 		where = path.Base(filepath.ToSlash(src.file))
 	}
 	for _, g := range src.together {
-		out = append(out, iotax.Finding{Rule: "jobs-run-alone", Severity: iotax.Info, File: src.file,
-			Evidence: fmt.Sprintf("%s: without a stonewall between them, fio would run %s at the same time; here each is a workload of its own, and runs alone", where, g),
-			Hint:     "nothing, if they were meant to be compared; `stonewall` in the file says so, and `jointly: true` in a plan runs them as fio would"})
+		f := rules.JobsRunAlone.Found(iotax.AboutRun(), "%s: without a stonewall between them, fio would run %s at the same time; here each is a workload of its own, and runs alone", where, g)
+		f.File = src.file
+		out = append(out, f)
 	}
 	var said []string
 	for _, s := range j.overridden {
@@ -282,9 +283,8 @@ func (j *fioJob) findings() []iotax.Finding {
 		src.said[""] = true
 	}
 	if len(said) > 0 {
-		f := iotax.Finding{Rule: "set-by-iotax", Severity: iotax.Info, File: src.file,
-			Evidence: fmt.Sprintf("%s: iotax decides these itself: %s", where, strings.Join(said, ", ")),
-			Hint:     "nothing, or say it in the plan (`measure: {trial: 60s}`)"}
+		f := rules.SetByIotax.Found(iotax.AboutRun(), "%s: iotax decides these itself: %s", where, strings.Join(said, ", "))
+		f.File = src.file
 		if len(j.overridden) > 0 && j.overridden[0].File == "" {
 			f.Line, f.Column = j.overridden[0].Line, j.overridden[0].Column
 		}

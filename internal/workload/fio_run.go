@@ -24,6 +24,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // fioJob is the workload: one fio job on any number of targets.
@@ -298,8 +299,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 			parts = append(parts, v+" on "+strings.Join(names, ", "))
 		}
 		slices.Sort(parts)
-		found = append(found, iotax.Finding{Rule: "fio-version-differs", Severity: iotax.Warning, Evidence: strings.Join(parts, "; "),
-			Hint: "install the same version everywhere, or let iotax push this host's"})
+		found = append(found, rules.FioVersionDiffers.Found(iotax.AboutRun(), "%s", strings.Join(parts, "; ")))
 	}
 	if len(open) < 2 {
 		return found, nil
@@ -324,16 +324,14 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 			for _, c := range open {
 				c.st.engine = engine
 			}
-			return append(found, iotax.Finding{Rule: "engine-common", Severity: iotax.Info,
-				Evidence: fmt.Sprintf("%s: every target uses %s, because not all can do better (%s)", j.name, engine, why), Hint: hint}), nil
+			return append(found, rules.EngineCommon.Hinting(hint).Found(iotax.AboutWorkload(j.name), "%s: every target uses %s, because not all can do better (%s)", j.name, engine, why)), nil
 		}
 	}
 	var parts []string
 	for _, c := range open {
 		parts = append(parts, c.st.engine+" on "+c.t.Name)
 	}
-	return append(found, iotax.Finding{Rule: "engine-differs", Severity: iotax.Warning,
-		Evidence: fmt.Sprintf("%s: %s (%s)", j.name, strings.Join(parts, ", "), why), Hint: "give `ioengine:` one that works on all of them"}), nil
+	return append(found, rules.EngineDiffers.Found(iotax.AboutWorkload(j.name), "%s: %s (%s)", j.name, strings.Join(parts, ", "), why)), nil
 }
 
 // unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
@@ -835,7 +833,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	out.Values = append(out.Values, r.Values()...)
 	j.judgeLoad(st, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
-	out.Findings = append(out.Findings, r.Findings()...)
+	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), r.Err(), r.Damaged())...)
 	series, err := logs.series(step)
 	out.Series = append(out.Series, series...)
 	if err != nil {
@@ -880,8 +878,7 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 		facts["overridden"] = strings.Join(said, ", ")
 	}
 	if n, _ := strconv.Atoi(facts[iotax.FactIODepth]); n > 1 && slices.Contains(waiting, st.engine) {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "depth-of-sync-engine", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine), Hint: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`"})
+		out.Findings = append(out.Findings, rules.DepthOfSyncEngine.Found(iotax.AboutTrial(out), "iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine))
 	}
 }
 

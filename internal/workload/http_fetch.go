@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/internal/object"
+	"iotax/internal/rules"
 )
 
 // A page is what is fetched; size is what it must have, -1 when that is not known.
@@ -173,19 +174,13 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
 	}
 	if bad > 0 {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "http-errors", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("%d of %d requests failed", bad, r.requests),
-			Hint:     "see the facts of the trial (`iotax show`) for their kinds"})
+		out.Findings = append(out.Findings, rules.HTTPErrors.Found(iotax.AboutTrial(out), "%d of %d requests failed", bad, r.requests))
 	}
 	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "generator-bound", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("the load generator used %.2g of its %.0f CPUs", own, n),
-			Hint:     "use a host with more CPUs"})
+		out.Findings = append(out.Findings, rules.GeneratorBound.Only("more CPUs").Found(iotax.AboutTrial(out), "the load generator used %.2g of its %.0f CPUs", own, n))
 	}
 	// The time runs on until the last answer, so that the number of requests says more than their rate.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("%d of %.0f requests were answered in time", good, asked),
-			Hint:     "offer less (`rate:`), or use more workers; read the latency as that of an overloaded target"})
+		out.Findings = append(out.Findings, rules.LoadNotReached.Without("load:", true).Found(iotax.AboutTrial(out), "%d of %.0f requests were answered in time", good, asked))
 	}
 }

@@ -43,7 +43,7 @@ func windowed(t *testing.T, w iotax.Workload, tgt *iotax.Target, length time.Dur
 	return out, w.Run(ctx, tgt, out)
 }
 
-func rules(out *iotax.Trial) (ids []string) {
+func foundRules(out *iotax.Trial) (ids []string) {
 	for _, f := range out.Findings {
 		ids = append(ids, f.Rule)
 	}
@@ -64,7 +64,7 @@ func TestHTTP(t *testing.T) {
 	want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
 	want(t, out, "http.errors", 0, 0)
 	// On few CPUs the generator may be the limit, which is then said.
-	if n.Value < 20 || slices.ContainsFunc(rules(out), func(id string) bool { return id != "generator-bound" }) {
+	if n.Value < 20 || slices.ContainsFunc(foundRules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
 	}
 	if cpu, _ := out.Value("cpu.generator"); !(cpu.Value > 0) || cpu.Unit != iotax.RatioUnit {
@@ -113,7 +113,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		for _, id := range rules(out) {
+		for _, id := range foundRules(out) {
 			if id == "load-not-reached" {
 				n++
 			}
@@ -145,7 +145,7 @@ func TestHTTPErrors(t *testing.T) {
 		} else {
 			want(t, out, "http.errors", 0.15, 0.35)
 		}
-		if got := slices.Contains(rules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
+		if got := slices.Contains(foundRules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
 			t.Errorf("every %d: %v, %v", every, out.Findings, out.Facts)
 		}
 	}

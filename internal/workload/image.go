@@ -13,6 +13,7 @@ import (
 	"iotax"
 	"iotax/internal/object"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // Image is `image: {…}`: the way of a disk image through an object store. A raw image becomes qcow2 and goes up; the first
@@ -221,9 +222,7 @@ const fastClone = 10
 // judge says so when the second volume was made the slow way.
 func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 	if second*fastClone > first {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "clone-not-fast", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("the second volume took %v, the first %v", second.Round(time.Millisecond), first.Round(time.Millisecond)),
-			Hint:     "see that images are cached on the node, and volumes are overlays or reflinks of the cached one"})
+		out.Findings = append(out.Findings, rules.CloneNotFast.Found(iotax.AboutTrial(out), "the second volume took %v, the first %v", second.Round(time.Millisecond), first.Round(time.Millisecond)))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // An open loop offers I/Os at times that do not depend on when others are done, as users do. fio's own
@@ -212,13 +213,11 @@ func (j *fioJob) judgeLoad(st *fioState, out *iotax.Trial) {
 		iotax.Value{Name: iotax.ValueLoadOffered, Value: offered, Unit: iotax.PerSecond},
 		iotax.Value{Name: iotax.ValueLoadLate, Value: late, Unit: iotax.RatioUnit, Better: iotax.Down})
 	if done.Value < offeredBelow*offered {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "load-not-reached", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("%.0f I/Os a second were offered and %.0f done", offered, done.Value),
-			Hint:     fmt.Sprintf("offer less (`load: %.0f%%`); read the latency as that of an overloaded target", max(1, 50*j.share))})
+		out.Findings = append(out.Findings, rules.LoadNotReached.Without("rate:", true).With("50%", fmt.Sprintf("%.0f%%", max(1, 50*j.share))).
+			Found(iotax.AboutTrial(out), "%.0f I/Os a second were offered and %.0f done", offered, done.Value))
 	}
 	if late > lateAbove {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "arrivals-late", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("%.1f %% of the I/Os found their source busy", 100*late),
-			Hint:     fmt.Sprintf("use more sources (`numjobs: %d`), or a lower load", 2*st.job.layout.jobs)})
+		out.Findings = append(out.Findings, rules.ArrivalsLate.With("N", strconv.Itoa(2*st.job.layout.jobs)).
+			Found(iotax.AboutTrial(out), "%.1f %% of the I/Os found their source busy", 100*late))
 	}
 }

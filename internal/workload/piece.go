@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // What the workloads share that do a piece of work to its end.
@@ -56,9 +57,7 @@ func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 
 func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	if share := start.Seconds() / took.Seconds(); share > startShare {
-		out.Findings = append(out.Findings, iotax.Finding{Rule: "start-dominates", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)),
-			Hint:     "give it more to do, as in `for i in $(seq 100)` with `shell: true`, or compare targets on one machine"})
+		out.Findings = append(out.Findings, rules.StartDominates.Found(iotax.AboutTrial(out), "an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)))
 	}
 }
 

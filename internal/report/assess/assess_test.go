@@ -239,7 +239,7 @@ func sentenceCases() map[string]assessCase {
 	}
 	notMeasured := func(workload string) func(*iotax.Run, []*iotax.Trial) {
 		return func(r *iotax.Run, _ []*iotax.Trial) {
-			r.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: workload, Evidence: "nbdcopy is missing", Hint: "install it"}}
+			r.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Subject: iotax.AboutCell(r.Targets[1].Name, workload), Evidence: "nbdcopy is missing", Hint: "install it"}}
 		}
 	}
 	both := func(target string, read, write float64) []reporttest.CellSpec {

@@ -190,7 +190,7 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 		return true
 	}
 	if slices.ContainsFunc(a.Target(r.Target).Findings, func(f iotax.Finding) bool {
-		return f.Rule == rule && (f.Workload == "" || f.Workload == s.Workload)
+		return f.Rule == rule && f.Subject.Concerns(r.Target, s.Workload)
 	}) {
 		return true
 	}

@@ -236,7 +236,7 @@ var conditions = map[string]string{
 	"cache-served":       "a cache answered, not the device",
 	"write-absorbed":     "a cache took the writes, not the device",
 	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
-	"too-many-discarded":      "more than 20 % of the trials are discarded",
+	"too-many-discarded": "more than 20 % of the trials are discarded",
 	"no-ratio":           "a value has no logarithm",
 }
 

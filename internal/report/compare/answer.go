@@ -185,7 +185,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 			}
 			if i < 0 {
 				i = len(notes)
-				notes = append(notes, report.Note{Number: i + 1, Rule: f.Rule, Severity: f.Severity, Hint: f.Hint, Items: []report.Item{{Evidence: f.Evidence}}})
+				notes = append(notes, report.Note{Finding: f, Number: i + 1, Items: []report.Item{{Evidence: f.Evidence}}})
 			}
 			it := &notes[i].Items[0]
 			cell := report.Cell{Target: r.Target, Workload: r.Workload}

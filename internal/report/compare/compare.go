@@ -11,6 +11,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -195,33 +196,29 @@ func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i]
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
-		f := iotax.Finding{Rule: "no-values", Severity: iotax.Warning, Evidence: "no trial that counts has this number", Hint: "look at the run (`iotax report`)"}
+		f := rules.NoValues.Found(iotax.AboutCell(k.Target, k.Workload), "no trial that counts has this number")
 		if row.Err != "" {
 			why, hint, _ := strings.Cut(report.Brief(row.Err), "\n  hint: ")
 			f.Evidence, f.Hint = why, cmp.Or(hint, f.Hint)
 		}
 		for _, n := range row.Notes {
-			if note := s.Notes[n-1]; note.Rule == "cell-not-measured" {
-				i := slices.IndexFunc(note.Items, func(it report.Item) bool { return it.About(k.Target, k.Workload) })
-				f.Evidence, f.Hint = note.Items[max(i, 0)].Evidence, cmp.Or(note.Hint, f.Hint)
+			if why, ok := s.Notes[n-1].FindingAbout(k.Target, k.Workload); ok && why.Rule == rules.CellNotMeasured.ID {
+				f.Evidence, f.Hint = why.Evidence, cmp.Or(why.Hint, f.Hint)
 			}
 		}
 		return stat.NoResult, f
 	}
 	for _, n := range row.Notes {
 		note := s.Notes[n-1]
-		if note.Severity != iotax.Invalid || note.Rule == "no-ratio" {
+		if note.Severity != iotax.Invalid || note.Rule == rules.NoRatio.ID {
 			continue
 		}
-		for _, it := range note.Items {
-			if !it.About(k.Target, k.Workload) {
-				continue
-			}
+		if f, ok := note.FindingAbout(k.Target, k.Workload); ok {
 			v := stat.NotComparable
-			if note.Rule == "too-many-discarded" {
+			if note.Rule == rules.TooManyDiscarded.ID {
 				v = stat.TooManyDiscarded
 			}
-			return v, iotax.Finding{Rule: note.Rule, Severity: note.Severity, Evidence: it.Evidence, Hint: note.Hint}
+			return v, f
 		}
 	}
 	return stat.NoVerdict, iotax.Finding{}
@@ -241,6 +238,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	a, b := sides[0].rows[k], sides[1].rows[keys[1]]
 	ch := Change{CellMetric: k, Label: b.Label, Unit: cmp.Or(b.Unit, a.Unit), Better: cmp.Or(b.Better, a.Better),
 		Baseline: c.A.Baseline == k.Target && c.B.Baseline == k.Target, A: a.Value, B: b.Value, P: math.NaN(), Adjusted: math.NaN()}
+	about := iotax.AboutCell(k.Target, k.Workload)
 	refuse := func(v stat.Verdict, f iotax.Finding) {
 		ch.Verdict = cmp.Or(ch.Verdict, v)
 		ch.Findings = append(ch.Findings, f)
@@ -255,18 +253,14 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		}
 	}
 	if da, db := sides[0].durability(k.Target), sides[1].durability(k.Target); da != db && da != "" && db != "" {
-		refuse(stat.NotRanked, iotax.Finding{Rule: "durability-differs", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da),
-			Hint:     "compare targets or runs whose flushes promise the same (`cache: none` or `writeback` in a guest), or read the numbers without the verdict"})
+		refuse(stat.NotRanked, rules.DurabilityDiffers.Found(iotax.AboutTarget(k.Target), "what a flush promises in %s (%s) is not what it promised in A (%s)", c.Letter, db, da))
 	}
 	if ea, eb := sides[0].emulated[k.Target], sides[1].emulated[k.Target]; ea != eb {
 		name := map[bool]string{true: "emulated (QEMU TCG)", false: "not emulated"}
-		refuse(stat.NotRanked, iotax.Finding{Rule: "emulated", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter), Hint: "compare runs whose guests both had an accelerator"})
+		refuse(stat.NotRanked, rules.Emulated.Only("both had").Found(iotax.AboutTarget(k.Target), "the guest was %s in A and %s in %s", name[ea], name[eb], c.Letter))
 	}
 	if why := unlike(sides[0].work(k), sides[1].work(keys[1]), c.Letter); why != "" {
-		refuse(stat.NotRanked, iotax.Finding{Rule: "work-differs", Severity: iotax.Warning, Evidence: "not the same work in both: " + why,
-			Hint: "compare runs that did the same"})
+		refuse(stat.NotRanked, rules.WorkDiffers.Found(about, "not the same work in both: %s", why))
 	}
 	if ch.Better == iotax.Neither && ch.Verdict == "" {
 		ch.Verdict = stat.NotRanked
@@ -277,7 +271,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		if r, err := stat.Unpaired(a.Values(), b.Values(), ch.Better, stat.Options{Alpha: c.Alpha}); err == nil {
 			ch.Ratio = &r
 		} else {
-			refuse(stat.NotComparable, iotax.Finding{Rule: "no-ratio", Severity: iotax.Invalid, Evidence: err.Error(), Hint: "look at the trials (`iotax show`)"})
+			refuse(stat.NotComparable, rules.NoRatio.Found(about, "%s", err))
 		}
 	}
 	x, y := c.losses(k, ch.Better, sides)
@@ -295,8 +289,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		case ch.Baseline: // what the others are held against
 			return ch
 		case ch.Loss == nil:
-			refuse(stat.NotRanked, iotax.Finding{Rule: "no-common-baseline", Severity: iotax.Warning,
-				Evidence: "the runs share no baseline that this could be held against", Hint: "compare by value, or measure both with the same baseline"})
+			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs share no baseline that this could be held against"))
 			ch.Lost = true
 			return ch
 		}
@@ -315,9 +308,8 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 // side where the estimate lies.
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
-		ch.Findings = append(ch.Findings, iotax.Finding{Rule: "few-trials", Severity: iotax.Info,
-			Evidence: fmt.Sprintf("an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter),
-			Hint:     fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`)", stat.LeastTrials)})
+		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),
+			"an interval and a verdict need %d trials on either side; there are %d in A and %d in %s", stat.LeastTrials, ch.A.N, ch.B.N, c.Letter))
 		ch.Lost = ch.A.N >= stat.LeastTrials && ch.B.N < stat.LeastTrials
 	}
 	if !r.Bounded() {
@@ -393,13 +385,7 @@ func (c *Comparison) tell() {
 		if len(keys) > 6 {
 			keys = append(keys[:5], fmt.Sprintf("%d more", len(keys)-5))
 		}
-		f := iotax.Finding{Rule: "environment-differs", Severity: iotax.Warning,
-			Evidence: "the runs differ in " + strings.Join(keys, ", "),
-			Hint:     "change one thing at a time; compare the ratios to the same baseline (`--by loss`)"}
-		if c.By == ByLoss {
-			f.Hint, _, _ = strings.Cut(f.Hint, "; ")
-		}
-		c.Findings = append(c.Findings, f)
+		c.Findings = append(c.Findings, rules.EnvironmentDiffers.Without("--by loss", c.By == ByLoss).Found(iotax.AboutRun(), "the runs differ in %s", strings.Join(keys, ", ")))
 	}
 	var moved []string
 	var by *Change
@@ -411,9 +397,7 @@ func (c *Comparison) tell() {
 		}
 	}
 	if by != nil && slices.ContainsFunc(c.Rows, func(r Change) bool { return r.Loss != nil }) {
-		c.Findings = append(c.Findings, iotax.Finding{Rule: "baseline-changed", Severity: iotax.Warning,
-			Evidence: fmt.Sprintf("%s itself changed (%s): the host is in every value", by.Target, strings.Join(moved, ", ")),
-			Hint:     "read the ratios against the baseline, or judge by them (`--by loss`)"})
+		c.Findings = append(c.Findings, rules.BaselineChanged.Found(iotax.AboutTarget(by.Target), "%s itself changed (%s): the host is in every value", by.Target, strings.Join(moved, ", ")))
 	}
 	var undone int
 	for _, r := range c.Rows {
@@ -426,9 +410,7 @@ func (c *Comparison) tell() {
 		if undone == 1 {
 			are = "is"
 		}
-		c.Findings = append(c.Findings, iotax.Finding{Rule: "one-of-many", Severity: iotax.Info,
-			Evidence: fmt.Sprintf("%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are),
-			Hint:     "measure that cell again, alone or more often"})
+		c.Findings = append(c.Findings, rules.OneOfMany.Found(iotax.AboutRun(), "%d of the %s would be worse or better alone, and %s not after Holm's adjustment", undone, format.Plural(c.Family, "comparison"), are))
 	}
 }
 

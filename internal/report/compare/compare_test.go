@@ -75,7 +75,7 @@ func TestCompareCellNotMeasured(t *testing.T) {
 	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}})
 	run.Workloads[0].Metrics = []string{"read.iops"}
-	run.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Workload: "copy", Evidence: "nbdcopy is missing", Hint: "install it"}}
+	run.Targets[1].Findings = []iotax.Finding{{Rule: "cell-not-measured", Severity: iotax.Warning, Subject: iotax.AboutCell(run.Targets[1].Name, "copy"), Evidence: "nbdcopy is missing", Hint: "install it"}}
 	c := Of(report.New(run, trials), report.New(run, trials), Options{Margin: .05})
 	if r := c.row(t, "a", "copy"); r.Verdict != stat.NoResult || r.Findings[0].Evidence != "in A: nbdcopy is missing" || r.Findings[0].Hint != "install it" {
 		t.Errorf("a / copy: %q %+v", r.Verdict, r.Findings)

@@ -167,7 +167,7 @@ type jsonRatio struct {
 	P             number64    `json:"p"`
 	PMargin       *number64   `json:"p_margin,omitempty"` // that the ratio is within the margin; where a verdict was drawn
 	PHolm         *number64   `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
-	WithDiscarded    *jsonBounds `json:"with_discarded,omitempty"`
+	WithDiscarded *jsonBounds `json:"with_discarded,omitempty"`
 }
 
 type jsonBounds struct {
@@ -178,8 +178,8 @@ type jsonBounds struct {
 }
 
 type jsonTrials struct {
-	Ran    int `json:"ran"`
-	Failed int `json:"failed"`
+	Ran       int `json:"ran"`
+	Failed    int `json:"failed"`
 	Discarded int `json:"discarded"`
 }
 

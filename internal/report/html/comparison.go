@@ -195,7 +195,7 @@ func (p ComparisonPage) side(letter string, r *report.Report, c *compare.Compari
 	}
 	s.Answer, s.Gate, s.Failed = format.Unbroken(format.Clean(c.Answer)), format.Clean(c.Gate()), c.Failed
 	for _, f := range c.Findings {
-		s.General = append(s.General, viewNote(report.Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint, Items: []report.Item{{Evidence: f.Evidence}}}))
+		s.General = append(s.General, viewNote(report.Note{Finding: f, Items: []report.Item{{Evidence: f.Evidence}}}))
 	}
 	for k, only := range [][]compare.CellMetric{c.OnlyA, c.OnlyB} {
 		if len(only) == 0 {

@@ -121,8 +121,10 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 				t.Err, t.Values = "boom", nil
 			}
 		},
-		"a zero":     func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 },
-		"all discarded":   func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Discarded, ts[8].Discarded, ts[9].Discarded = "clock", "clock", "clock" },
+		"a zero": func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 },
+		"all discarded": func(_ *iotax.Run, ts []*iotax.Trial) {
+			ts[7].Discarded, ts[8].Discarded, ts[9].Discarded = "clock", "clock", "clock"
+		},
 		"not opened": func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" },
 		"one block": func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {

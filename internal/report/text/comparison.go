@@ -40,7 +40,7 @@ func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
 		t.line("")
 	}
 	for _, f := range c.Findings {
-		t.note("•", report.Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint, Items: []report.Item{{Evidence: f.Evidence}}})
+		t.note("•", report.Note{Finding: f, Items: []report.Item{{Evidence: f.Evidence}}})
 	}
 	for _, n := range notes {
 		t.note(format.Mark(n.Number), n)

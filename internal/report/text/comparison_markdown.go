@@ -35,7 +35,7 @@ func MarkdownComparison(w io.Writer, c *compare.Comparison) error {
 			b.WriteByte('\n')
 		}
 		b.WriteString("- ")
-		markdownNote(&b, report.Note{Rule: f.Rule, Severity: f.Severity, Hint: f.Hint, Items: []report.Item{{Evidence: f.Evidence}}})
+		markdownNote(&b, report.Note{Finding: f, Items: []report.Item{{Evidence: f.Evidence}}})
 	}
 	fold := func(summary string, body func()) {
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", summary)

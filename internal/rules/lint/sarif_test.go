@@ -14,7 +14,7 @@ func TestSARIF(t *testing.T) {
 	fs := lintText(t, "[a]\nioengine=libaio\niodepth=32\nfilename=nas:/x\nrw=randread\n", here)
 	fs = append(fs, Finding{Finding: iotax.Finding{Rule: "of-another", Severity: iotax.Info, Evidence: "x", File: "command", Line: 3}})
 	var b strings.Builder
-	if err := SARIF(&b, "1.2.3", fs, Explain, func(f string) bool { return f != "command" }); err != nil {
+	if err := SARIF(&b, "1.2.3", fs, func(f string) bool { return f != "command" }); err != nil {
 		t.Fatal(err)
 	}
 	var log struct {
@@ -86,7 +86,7 @@ func TestSARIF(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := SARIF(&b, "1", nil, Explain, nil); err != nil || !strings.Contains(b.String(), `"results": []`) {
+	if err := SARIF(&b, "1", nil, nil); err != nil || !strings.Contains(b.String(), `"results": []`) {
 		t.Errorf("no findings: %s, %v", b.String(), err)
 	}
 	for path, want := range map[string]string{"a b/c.fio": "a%20b/c.fio", "/x/y.fio": "file:///x/y.fio", "./z:1.fio": "./z:1.fio"} {

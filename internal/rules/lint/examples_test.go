@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write docs/fio-examples.md")
 
 // exampleDirs are where the example jobs of fio are: Debian's place for them, and where scripts/need
 // puts them on machines that leave out documentation.
-var exampleDirs = []string{"/usr/share/doc/fio/examples", "../../bin/fio-examples"}
+var exampleDirs = []string{"/usr/share/doc/fio/examples", "../../../bin/fio-examples"}
 
 const argued = "testdata/fio-examples.tsv"
 
@@ -108,14 +108,14 @@ func TestFioExamples(t *testing.T) {
 		}
 	}
 	page := fmt.Sprintf(examplesHead, jobs, rows, jobs-clean, clean) + b.String()
-	const file = "../../docs/fio-examples.md"
+	const file = "../../../docs/fio-examples.md"
 	if *update && !t.Failed() {
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != page {
-		t.Errorf("%s is not what is found; run go test ./internal/lint -update (%v)", file, err)
+		t.Errorf("%s is not what is found; run go test ./internal/rules/lint -update (%v)", file, err)
 	}
 }
 
@@ -130,7 +130,7 @@ that they would run on, and why each of its %d findings is no false alarm. %d fi
 - **true**: anyone who takes the numbers of this job for those of the storage is misled.
 - **meant**: the job does so on purpose; who copies it should know.
 
-This page is made by ` + "`go test ./internal/lint -update`" + ` from what is found and from the arguments in ` + "`lint/" + argued + "`" + `.
+This page is made by ` + "`go test ./internal/rules/lint -update`" + ` from what is found and from the arguments in ` + "`internal/rules/lint/" + argued + "`" + `.
 
 | file | rule | severity | what was found | argument |
 |---|---|---|---|---|

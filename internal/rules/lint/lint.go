@@ -11,70 +11,26 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/rules"
 )
 
-// A Rule is one mistake that can be seen before a run.
-type Rule struct {
-	ID       string // stable; findings carry it
-	Severity iotax.Severity
-	Title    string // what is wrong, in a few words
-	Why      string // why it matters, and how it is seen
-	Hint     string // what to do
-	Bad      string // a job file or plan that breaks it
-	Good     string // one much like it that does not
+// A rule is one of the registry, with the functions that look for it.
+type rule struct {
+	rules.Rule
 
-	job  func(*job, *report)   // looks at one job
+	job  func(*job, *report)   // looks at one job; plan and result replace it where there are both
 	file func([]*job, *report) // looks at the jobs of a file together
 	sect func(*job, *report)   // looks at the options of one section as fio reads it, [global] included
 	plan func(*planView, *report)
-	in   where
 	// absent is set where the rule takes an option that is not there for its default.
 	absent bool
 
 	result func(*fio.Job, *job, *report) // looks at what a job of a result has done
 }
 
-// where says on what a rule's job function is used.
-type where int
-
-const (
-	inFile   where = 1 << iota // a job file or a command line, as fio itself would run it
-	inPlan                     // a workload of a plan, as iotax would run it
-	inResult                   // the options that a result says it was made with
-)
-
-// Rules lists every rule, in the order of the docs.
-func Rules() []Rule {
-	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, planRules, resultRules, []Rule{unreadable, badPlan})
-}
-
-// Explain finds a rule by its id.
-func Explain(id string) (Rule, bool) {
-	for _, r := range Rules() {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return Rule{}, false
-}
-
-// Page is the rule's page in Markdown.
-func (r Rule) Page() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Hint:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Hint)
-	for _, x := range []struct{ head, text string }{{"Wrong", r.Bad}, {"Right", r.Good}} {
-		if x.text != "" {
-			fmt.Fprintf(&b, "\n%s:\n\n```%s\n%s\n```\n", x.head, syntax(x.text), strings.TrimSpace(x.text))
-		}
-	}
-	return b.String()
-}
-
-func syntax(text string) string {
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		return "ini"
-	}
-	return "yaml"
+// checks are the rules that have functions, in the order of the docs.
+func checks() []rule {
+	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, planRules, resultRules)
 }
 
 // Facts are what is known about the machine that the jobs will run on. The zero Facts know nothing:
@@ -109,7 +65,7 @@ type position struct {
 
 // report gathers the findings of one rule.
 type report struct {
-	rule  Rule
+	rule  rule
 	facts Facts
 	hits  []hit
 }
@@ -182,20 +138,19 @@ func (r *report) findings(jobs int) []Finding {
 		default:
 			evidence += " (" + strings.Join(names, ", ") + ")"
 		}
-		out = append(out, Finding{
-			Finding: iotax.Finding{Rule: r.rule.ID, Severity: k.severity, Evidence: evidence, Hint: hits[0].hint,
-				File: k.at.file, Line: k.at.line, Column: k.at.column},
-			Source: k.at.source, Width: k.at.width,
-		})
+		f := Finding{Finding: r.rule.As(k.severity).Hinting(hits[0].hint).Found(iotax.Subject{Kind: iotax.SubjectText}, "%s", evidence),
+			Source: k.at.source, Width: k.at.width}
+		f.File, f.Line, f.Column = k.at.file, k.at.line, k.at.column
+		out = append(out, f)
 	}
 	return out
 }
 
 // lint runs the rules that are for jobs of this sort.
-func lint(jobs, sections []*job, on where, facts Facts) []Finding {
+func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	var out []Finding
-	for _, rule := range Rules() {
-		if rule.in&on == 0 {
+	for _, rule := range checks() {
+		if rule.In&on == 0 || on == rules.Plan && rule.plan != nil || on == rules.Result && rule.result != nil {
 			continue
 		}
 		r := &report{rule: rule, facts: facts}

@@ -9,23 +9,13 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // planRules are about the targets of a plan beside each other.
-var planRules = []Rule{
-	{ID: "guest-disk-cache", Severity: iotax.Warning, Title: "a guest's disk uses the host's cache, and the baseline does not",
-		Why: "With `cache=writeback` and `writethrough` the guest's disk is read from the page cache of the host, while direct I/O on the host goes to the device: the guest looks faster than it is. " +
-			"With `unsafe` flushes are acknowledged and not done, so that nothing written is safe; the report does not rank that. In a run `cache-served` and `durability-differs` say whether it happened.",
-		Hint: "use `cache: none` (or directsync), or make both sides buffered (`direct: 0`) and say so",
-		Bad:  "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: unsafe}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
-		Good: "machines: {guest: {qemu: {}}}\ntargets:\n  host: {dir: /var/tmp}\n  disk: {on: guest, disk: {cache: none}}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
-		plan: guestDiskCache},
-	{ID: "memory-target", Severity: iotax.Warning, Title: "a target that is memory",
-		Why:  "What is below /dev/shm or /run is memory: a flush does nothing there, and no storage is measured. It is a fine upper bound, and no rival: the report shows it and does not rank it.",
-		Hint: "use a directory on a disk, such as /var/tmp, or read the row as the ceiling that it is",
-		Bad:  "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /dev/shm/x}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
-		Good: "targets:\n  disk: {dir: /var/tmp}\n  other: {dir: /srv}\nworkloads:\n  4k: {fio: {rw: randwrite, bs: 4k}}",
-		in:   inFile, job: memoryJob, plan: memoryTarget},
+var planRules = []rule{
+	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
+	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},
 }
 
 // A planView is a plan with the jobs of its workloads.
@@ -137,8 +127,8 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 			v.jobs = append(v.jobs, planJobs(w)...)
 		}
 	}
-	out := lint(v.jobs, nil, inPlan, facts)
-	for _, rule := range Rules() {
+	out := lint(v.jobs, nil, rules.Plan, facts)
+	for _, rule := range checks() {
 		if rule.plan != nil {
 			r := &report{rule: rule, facts: facts}
 			rule.plan(v, r)
@@ -147,13 +137,6 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	}
 	return sorted(out)
 }
-
-// badPlan is about plans that cannot be carried out.
-var badPlan = Rule{ID: "not-a-plan", Severity: iotax.Invalid, Title: "the plan cannot be read",
-	Why:  "Nothing is measured from a plan with a mistake in it: an unknown key, a unit that does not exist, a target that is not there.",
-	Hint: "see docs/plan.md, or let an editor check the file by `iotax schema`",
-	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
-	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"}
 
 // toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
 // words of check: short-trial, depth-of-sync-engine, durability-differs.
@@ -164,6 +147,7 @@ func ForRun(findings []Finding) []iotax.Finding {
 	var out []iotax.Finding
 	for _, f := range findings {
 		if !slices.Contains(toldByRuns, f.Rule) {
+			f.Subject = iotax.AboutRun()
 			out = append(out, f.Finding)
 		}
 	}
@@ -174,13 +158,13 @@ func ForRun(findings []Finding) []iotax.Finding {
 func BadPlan(errs plan.Errors) []Finding {
 	var out []Finding
 	for _, e := range errs {
-		r := &report{rule: badPlan}
+		r := &report{rule: rule{Rule: rules.NotAPlan}}
 		file := e.Pos.File
 		if e.Word != "" {
 			file = e.Word
 		}
 		r.hits = append(r.hits, hit{at: position{file: file, source: e.Source, line: e.Pos.Line, column: e.Column, width: e.Width},
-			severity: badPlan.Severity, evidence: e.Msg, hint: orWord(e.Hint, badPlan.Hint)})
+			severity: rules.NotAPlan.Severity, evidence: e.Msg, hint: orWord(e.Hint, rules.NotAPlan.Hint)})
 		out = append(out, r.findings(0)...)
 	}
 	return out

@@ -9,15 +9,8 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/rules"
 )
-
-// unreadable is about texts that fio would stop at.
-var unreadable = Rule{ID: "not-a-job", Severity: iotax.Invalid, Title: "a line that is no part of a job",
-	Why:  "fio stops at a line that is no section, no option and no comment, at a file that it cannot include, and at a command line without a job.",
-	Hint: "write [name] for a section, option=value below it, and ; or # before a comment",
-	Bad:  "rw=randread\n[read]\ndirect=1\nsize=64g",
-	Good: "[read]\nrw=randread\ndirect=1\nsize=64g",
-	in:   inFile}
 
 // JobFile finds the mistakes of a job file that reads as fio itself would read it. name is its name in
 // the findings; read gives the text of that file and of those that it includes.
@@ -45,12 +38,12 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	} else if len(jobs) == 0 && len(out) == 0 {
 		out = append(out, t.empty(1, "the file has no job: fio runs nothing", "add a section with the name of a job, as in [randread]")...)
 	}
-	return sorted(append(out, lint(jobs, t.sections(f.Sections), inFile, facts)...)), nil
+	return sorted(append(out, lint(jobs, t.sections(f.Sections), rules.JobFile, facts)...)), nil
 }
 
 // empty is a finding about a text that has no job.
 func (t *texted) empty(line int, evidence, hint string) []Finding {
-	r := &report{rule: unreadable}
+	r := &report{rule: rule{Rule: rules.NotAJob}}
 	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, hint: hint}}
 	return r.findings(0)
 }
@@ -136,7 +129,7 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 			j.readonly = true
 		}
 	}
-	return append(out, lint(jobs, t.sections(sections), inFile, facts)...), nil
+	return append(out, lint(jobs, t.sections(sections), rules.JobFile, facts)...), nil
 }
 
 // Result finds the mistakes in the options that a result says it was made with, and what does not fit
@@ -162,8 +155,8 @@ func Result(name string, line int, res *fio.Result) []Finding {
 		}
 		jobs = append(jobs, j)
 	}
-	out := lint(jobs, nil, inResult, Facts{})
-	for _, rule := range Rules() {
+	out := lint(jobs, nil, rules.Result, Facts{})
+	for _, rule := range checks() {
 		if rule.result != nil {
 			r := &report{rule: rule}
 			for i, j := range jobs {
@@ -216,13 +209,13 @@ func (t *texted) unreadable(err error) ([]Finding, error) {
 		if !errors.As(e, &je) {
 			return nil, err
 		}
-		r := &report{rule: unreadable}
+		r := &report{rule: rule{Rule: rules.NotAJob}}
 		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, hint: je.Hint}
 		if je.Accepted {
 			h.severity = iotax.Warning
 		}
 		if h.hint == "" {
-			h.hint = unreadable.Hint
+			h.hint = rules.NotAJob.Hint
 		}
 		r.hits = append(r.hits, h)
 		out = append(out, r.findings(0)...)

@@ -7,20 +7,13 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/rules"
 )
 
 // resultRules are about numbers of a result that do not fit together, whatever was measured.
-var resultRules = []Rule{
-	{ID: "rate-mismatch", Severity: iotax.Invalid, Title: "bandwidth is not IOPS times block size",
-		Why: "Bandwidth is the number of I/Os in a second times their size. Where the two differ by more than 5 %, one of them was mistyped, rounded away or taken in another unit (KiB for KB, MiB/s for MB/s, k for nothing): " +
-			"a published line has 2.4k IOPS of 4 KiB beside 0.99 MB/s. Seen from the printed rates, the totals and the block size of the job where it has only one, less what fio rounds away: below 20 IOPS it cuts up to 5 %, and until 3.25 it printed 11.96 MiB/s as 11.0MiB/s. " +
-			"Where no block size is known, I/Os of less than 512 bytes give it away.",
-		Hint:   "take both from the same raw output; compute IOPS and bandwidth from the totals and the run time",
-		result: rateMismatch},
-	{ID: "no-latency", Severity: iotax.Info, Title: "a result without latencies",
-		Why:    "The job did I/O and no latency was recorded: `gtod_reduce`, `disable_lat` and their kin leave them out, and some outputs print 0 in their place.",
-		Hint:   "do not quote a latency from it; run again without `gtod_reduce` and `disable_…` where one is needed",
-		result: noLatency},
+var resultRules = []rule{
+	{Rule: rules.RateMismatch, result: rateMismatch},
+	{Rule: rules.NoLatency, result: noLatency},
 }
 
 // mismatch is how far a rate may be from what it should be: text is rounded to three digits.

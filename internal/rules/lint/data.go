@@ -6,37 +6,15 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/rules"
 )
 
 // dataRules are about what is read and written, and in which units it is said.
-var dataRules = []Rule{
-	{ID: "zero-buffers", Severity: iotax.Warning, Title: "the data is too easy to store",
-		Why: "Zeroes, a repeated pattern and data that compresses or repeats itself flatter storage that is thin, compresses or deduplicates: it stores little of what was written, and a file of zeroes is read from metadata. " +
-			"A share of compressible or repeated data that the job asks for in per cent is told as a note: it may be the point of the job.",
-		Hint: "leave the option out (fio writes random data), or add `refill_buffers`, and say so beside the number when it is meant",
-		Bad:  "[write]\nrw=write\nbs=1m\ndirect=1\nsize=16g\nzero_buffers",
-		Good: "[write]\nrw=write\nbs=1m\ndirect=1\nsize=16g\nrefill_buffers",
-		in:   inFile | inPlan | inResult, job: zeroBuffers},
-	{ID: "unwritten-file", Severity: iotax.Warning, Title: "reads of blocks that nobody wrote",
-		Why: "Blocks that were never written are not on the storage: a sparse file, a thin volume or a new or trimmed SSD answers with zeroes from its metadata, faster than it ever could. " +
-			"fio writes a file that does not exist before it reads it, but not a device, and not a file that is there and long enough. Told where the file here has holes; of devices with an \"if\".",
-		Hint: "write all of it once with incompressible data before reading (rw=write, bs=1m, refill_buffers)",
-		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\nfilename=/dev/nvme0n1",
-		Good: "[fill]\nrw=write\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1\n[read]\nstonewall\nrw=randread\ndirect=1\nsize=64g\nfilename=/dev/nvme0n1",
-		in:   inFile, file: unwritten},
-	{ID: "size-units", Severity: iotax.Warning, Title: "the unit is not the size it says",
-		Why: "In fio's default mode (`kb_base=1024`) the units are the wrong way round: `4k`, `4KB` and `4Ki` are 4096 bytes, and `4KiB` is 4000. With `kb_base=1000` they are as the standard has them: `4KiB` is 4096 and `4k` is 4000. " +
-			"Sizes are then off by 2.4 % (k), 4.9 % (m) or 7.4 % (g), and a block of 4000 bytes cannot be used with O_DIRECT at all.",
-		Hint: "write k, m, g without kb_base: all versions of fio take them as powers of 1024",
-		Bad:  "[read]\nrw=randread\nbs=4KiB\nsize=64g\ndirect=1",
-		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
-		in:   inFile | inResult, job: sizeUnits},
-	{ID: "gtod-reduce", Severity: iotax.Warning, Title: "latencies that are not measured",
-		Why:  "`gtod_reduce=1` saves the clock readings that latencies are made of: all latencies are then 0 or missing. A note where the job does not ask for latencies; a warning where it does, or where a report would show them.",
-		Hint: "leave out `gtod_reduce` where latencies are wanted, or quote nothing but IOPS and bandwidth",
-		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\ngtod_reduce=1\nwrite_lat_log=read",
-		Good: "[read]\nrw=randread\ndirect=1\nsize=64g\nwrite_lat_log=read",
-		in:   inFile | inPlan | inResult, job: gtodReduce},
+var dataRules = []rule{
+	{Rule: rules.ZeroBuffers, job: zeroBuffers},
+	{Rule: rules.UnwrittenFile, file: unwritten},
+	{Rule: rules.SizeUnits, job: sizeUnits},
+	{Rule: rules.GtodReduce, job: gtodReduce},
 }
 
 func zeroBuffers(j *job, r *report) {

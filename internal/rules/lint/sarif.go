@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // The part of SARIF 2.1.0 (OASIS) that findings need. Its libraries in Go write every field of the
@@ -76,18 +77,18 @@ type (
 
 var sarifLevels = map[iotax.Severity]string{iotax.Invalid: "error", iotax.Warning: "warning", iotax.Info: "note"}
 
-// SARIF writes findings as SARIF 2.1.0, for code hosts. explain finds the rule of an id; isFile says
-// whether the File of a finding is one, for only files have locations. version is that of iotax.
-func SARIF(w io.Writer, version string, findings []Finding, explain func(id string) (Rule, bool), isFile func(string) bool) error {
+// SARIF writes findings as SARIF 2.1.0, for code hosts. isFile reports whether
+// the File of a finding is one, for only files have locations. version is that of iotax.
+func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) bool) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "iotax", Version: version, Rules: []sarifRule{}}
 	for _, f := range findings {
 		i := slices.IndexFunc(run.Tool.Driver.Rules, func(r sarifRule) bool { return r.ID == f.Rule })
 		if i < 0 {
 			i = len(run.Tool.Driver.Rules)
-			r, ok := explain(f.Rule)
+			r, ok := rules.Explain(f.Rule)
 			if !ok {
-				r = Rule{ID: f.Rule, Severity: f.Severity, Title: f.Rule}
+				r = rules.Rule{ID: f.Rule, Severity: f.Severity, Title: f.Rule}
 			}
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 				ID: r.ID, ShortDescription: sarifMessage{r.Title}, FullDescription: sarifMessage{orWord(r.Why, r.Title)},

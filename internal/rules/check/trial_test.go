@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // clean is a trial that breaks no rule: 10 s of 4 KiB random reads at a depth of 32 on a disk of a
@@ -559,7 +560,7 @@ func wave(t *iotax.Trial, by float64) {
 func TestPlanted(t *testing.T) {
 	for _, c := range planted {
 		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
-			rule, ok := Explain(c.rule)
+			rule, ok := rules.Explain(c.rule)
 			if !ok {
 				t.Fatalf("no rule %s", c.rule)
 			}
@@ -567,7 +568,7 @@ func TestPlanted(t *testing.T) {
 			c.fault(x, tgt)
 			found, discarded := Trial(x, tgt)
 			switch {
-			case rule.Discarded:
+			case rule.Discards:
 				if !strings.HasPrefix(discarded, c.rule+": ") || len(found) > 0 {
 					t.Errorf("discarded %q, found %+v", discarded, found)
 				}

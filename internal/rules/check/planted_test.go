@@ -1,12 +1,17 @@
 package check
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"iotax/internal/rules"
 )
+
+var update = flag.Bool("update", false, "write docs/planted.md")
 
 // plantedElsewhere are faults that tests of other packages plant; those of the command in real parts (fio,
 // loop devices, guests), the others in what they are given.
@@ -50,7 +55,7 @@ func plantedPage() string {
 	b.WriteString(`# Planted faults
 
 A check that was never seen to find anything is worth nothing, and so is one that always does. Each fault below is planted
-by a test, beside a clean twin in which the rule must keep silent. This page is made by ` + "`go test ./internal/check -update`" + `.
+by a test, beside a clean twin in which the rule must keep silent. This page is made by ` + "`go test ./internal/rules/check -update`" + `.
 
 ## In real parts
 
@@ -89,20 +94,20 @@ drifts by half a percent); of the others the edges are tried here.
 }
 
 func TestPlantedPage(t *testing.T) {
-	const file = "../../docs/planted.md"
+	const file = "../../../docs/planted.md"
 	if *update {
 		if err := os.WriteFile(file, []byte(plantedPage()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != plantedPage() {
-		t.Errorf("docs/planted.md is not what the tests do; run go test ./internal/check -update (%v)", err)
+		t.Errorf("docs/planted.md is not what the tests do; run go test ./internal/rules/check -update (%v)", err)
 	}
 	for _, p := range plantedElsewhere {
-		if _, ok := Explain(p.rule); !ok {
+		if _, ok := rules.Explain(p.rule); !ok {
 			t.Errorf("no rule %s", p.rule)
 		}
-		files, _ := filepath.Glob("../../" + p.dir + "/*_test.go")
+		files, _ := filepath.Glob("../../../" + p.dir + "/*_test.go")
 		found := false
 		for _, f := range files {
 			text, err := os.ReadFile(f)
@@ -114,13 +119,13 @@ func TestPlantedPage(t *testing.T) {
 	}
 }
 
-// No check is without a planted fault. What other packages tell (Scope OfRunning and OfReport) is not a check of a
+// No check is without a planted fault. What other packages tell (rules.Work and rules.Report) is not a check of a
 // measurement, and is tested where it is told.
 func TestEveryCheckIsPlanted(t *testing.T) {
 	page := plantedPage()
 	checks := 0
-	for _, r := range Rules() {
-		if r.Scope != OfTrial && r.Scope != OfRun {
+	for _, r := range rules.All() {
+		if r.In&(rules.Trial|rules.Run) == 0 {
 			continue
 		}
 		checks++

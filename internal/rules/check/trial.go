@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -24,26 +25,26 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 	}
 	r := reading{t: t, tgt: tgt}
 	if said := r.t.Facts[iotax.FactPausedBefore]; said != "" {
-		findings = append(findings, hostPaused.as(iotax.Info).finding("between two trials %s", said))
+		findings = append(findings, rules.HostPaused.As(iotax.Info).Found(iotax.AboutTrial(r.t), "between two trials %s", said))
 	}
 	if s, _ := r.value(iotax.ValuePaused); s > 0 {
 		said := "in the trial " + r.t.Facts[iotax.FactPaused]
 		if t.Err == "" {
-			return nil, hostPaused.ID + ": " + said
+			return nil, rules.HostPaused.ID + ": " + said
 		}
-		findings = append(findings, hostPaused.as(iotax.Warning).finding("%s", said))
+		findings = append(findings, rules.HostPaused.As(iotax.Warning).Found(iotax.AboutTrial(r.t), "%s", said))
 	}
 	if t.Err != "" {
 		return findings, ""
 	}
 	if what := r.impossible(); what != "" {
-		return nil, impossibleValue.ID + ": " + what
+		return nil, rules.ImpossibleValue.ID + ": " + what
 	}
-	if sent, _ := r.value(iotax.ValueBandwidth); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
-		return nil, noIO.ID + ": no I/O was done"
+	if sent, _ := r.value("bandwidth"); t.Length > 0 && r.bytes() == 0 && r.ios() == 0 && sent <= 0 {
+		return nil, rules.NoIO.ID + ": no I/O was done"
 	}
 	if f := r.clock(); f != nil {
-		if f.Rule == clockInsane.ID {
+		if f.Rule == rules.ClockInsane.ID {
 			return nil, f.Rule + ": " + f.Evidence
 		}
 		findings = append(findings, *f)
@@ -141,9 +142,9 @@ func (r reading) clock() *iotax.Finding {
 	var f iotax.Finding
 	switch {
 	case off > clockWild+bound || ratio <= 0:
-		f = clockInsane.finding("the target's clock ran at %.4g times the host's", ratio)
+		f = rules.ClockInsane.Found(iotax.AboutTrial(r.t), "the target's clock ran at %.4g times the host's", ratio)
 	case off > clockNote+bound:
-		f = clockDrift.finding("the target's clock ran at %.5g times the host's", ratio)
+		f = rules.ClockDrift.Found(iotax.AboutTrial(r.t), "the target's clock ran at %.5g times the host's", ratio)
 	default:
 		return nil
 	}
@@ -160,8 +161,8 @@ func (r reading) device() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct {
 		direction, verb string
-		rule            Rule
-	}{{"read", "were read from", cacheServed}, {"write", "reached", writeAbsorbed}} {
+		rule            rules.Rule
+	}{{"read", "were read from", rules.CacheServed}, {"write", "reached", rules.WriteAbsorbed}} {
 		done, ok := r.value(c.direction + ".bytes")
 		if !ok || done <= 0 {
 			continue
@@ -180,12 +181,12 @@ func (r reading) device() []iotax.Finding {
 			asked = min(asked, own)
 		}
 		served := func(device, of float64, name string) {
-			rule := c.rule.without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).without("--warm", r.warm()).
-				without("fsync", r.flushes() || strings.Contains(r.fact(iotax.FactCommand), "--end_fsync=1"))
+			rule := c.rule.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Without("--warm", r.warm()).
+				Without("fsync", r.flushes() || strings.Contains(r.fact(iotax.FactCommand), "--end_fsync=1"))
 			if r.warm() || device >= servedBelow*done {
-				rule = rule.as(iotax.Warning)
+				rule = rule.As(iotax.Warning)
 			}
-			fs = append(fs, rule.finding("%s of the bytes %s %s (%s of %s)", percent(device/of), c.verb, name, bytesText(device), bytesText(of)))
+			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s of the bytes %s %s (%s of %s)", percent(device/of), c.verb, name, bytesText(device), bytesText(of)))
 		}
 		ios, _ := r.value("machine.device." + c.direction + ".ios")
 		switch {
@@ -196,7 +197,7 @@ func (r reading) device() []iotax.Finding {
 			served(outer, asked, "the device")
 		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
 			n, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, deviceDidLess.without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).finding("%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
+			fs = append(fs, rules.DeviceDidLess.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
 		}
 	}
 	return fs
@@ -291,7 +292,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
 	}
-	return []iotax.Finding{foreignIO.finding("%s of the device's operations were %ss, which the workload does not do", percent(share("ios")), other)}
+	return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the device's operations were %ss, which the workload does not do", percent(share("ios")), other)}
 }
 
 // foreignSame compares what the device did in the workload's own direction with what the trial's own
@@ -307,7 +308,7 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 		return nil
 	}
 	if strange := dev - own; strange > foreignAbove*dev {
-		return []iotax.Finding{foreignIO.finding("%s of the bytes that the device %s were others' (%s of %s)",
+		return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the bytes that the device %s were others' (%s of %s)",
 			percent(strange/dev), map[string]string{"read": "read", "write": "wrote"}[d], bytesText(strange), bytesText(dev))}
 	}
 	return nil
@@ -343,14 +344,14 @@ func (r reading) lineRate() []iotax.Finding {
 	if !ok {
 		return nil
 	}
-	rule := lineRateExceeded.without("`direct: 1`", r.direct())
+	rule := rules.LineRateExceeded.Without("`direct: 1`", r.direct())
 	if !r.direct() || r.warm() {
-		rule = rule.as(iotax.Warning)
+		rule = rule.As(iotax.Warning)
 	}
 	var fs []iotax.Finding
 	for _, d := range []string{"read", "write"} {
 		if v, ok := r.value(d + ".bandwidth"); ok && v > lineSlack*line {
-			fs = append(fs, rule.finding("%s: %s/s over a line that carries %s/s", d, bytesText(v), bytesText(line)))
+			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s: %s/s over a line that carries %s/s", d, bytesText(v), bytesText(line)))
 		}
 	}
 	return fs
@@ -368,13 +369,13 @@ func (r reading) window() []iotax.Finding {
 	s := r.seconds()
 	asked := r.t.Length.Seconds()
 	if s > 0 && asked > 0 && s < windowShort*asked {
-		fs = append(fs, shortWindow.without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).finding("%s of %s", secondsText(s), secondsText(asked)))
+		fs = append(fs, rules.ShortWindow.Without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).Found(iotax.AboutTrial(r.t), "%s of %s", secondsText(s), secondsText(asked)))
 	}
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
-		fs = append(fs, drainCounted.without("iodepth", known && depth <= 1).finding("the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
@@ -383,7 +384,7 @@ func (r reading) window() []iotax.Finding {
 		return fs // a piece of work that was done to its end, and has no window
 	}
 	if s > 0 && s < quickLook {
-		fs = append(fs, shortTrial.finding("a window of %s", secondsText(s)))
+		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", secondsText(s)))
 	}
 	return fs
 }
@@ -402,13 +403,13 @@ func (r reading) shape() []iotax.Finding {
 		w := stat.MSER5(s)
 		warming := w.Enough && !w.Over
 		if st := stat.ThrottleStep(s); st.Found && !(warming && gradual(s, st)) {
-			return []iotax.Finding{throttleStep.finding("%s: %+.0f %% after %s", s.Name, 100*st.Size, secondsText(st.At))}
+			return []iotax.Finding{rules.ThrottleStep.Found(iotax.AboutTrial(r.t), "%s: %+.0f %% after %s", s.Name, 100*st.Size, secondsText(st.At))}
 		}
 		if warming {
-			return []iotax.Finding{warmUp.finding("%s: unlike the rest until second %.3g", s.Name, w.Cut)}
+			return []iotax.Finding{rules.WarmUp.Found(iotax.AboutTrial(r.t), "%s: unlike the rest until second %.3g", s.Name, w.Cut)}
 		}
 		if st := stat.SteadyState(s); st.Enough && !st.Reached {
-			return []iotax.Finding{notSteady.finding("%s: the means of five parts range over %s, their trend over %s", s.Name, percent(st.Range), percent(st.Slope))}
+			return []iotax.Finding{rules.NotSteady.Found(iotax.AboutTrial(r.t), "%s: the means of five parts range over %s, their trend over %s", s.Name, percent(st.Range), percent(st.Slope))}
 		}
 	}
 	return nil
@@ -430,7 +431,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		}
 	}
 	if st := stat.FindStalls(bare); st.Count > 0 {
-		f := stall.finding("%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)
+		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)
 		return &f
 	}
 	n := len(s.T)
@@ -439,7 +440,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		step = max(step, math.Round(last-s.T[n-2]))
 	}
 	if r.seconds()-last >= stallAtEnd*step {
-		f := stall.finding("%s: no I/O in the last %s", s.Name, secondsText(r.seconds()-last))
+		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O in the last %s", s.Name, secondsText(r.seconds()-last))
 		return &f
 	}
 	return nil
@@ -480,18 +481,18 @@ func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
 		if v, ok := r.value(c.name); ok && v > stealAbove {
-			fs = append(fs, steal.finding("%s of %s CPU time was stolen", percent(v), c.whose))
+			fs = append(fs, rules.Steal.Found(iotax.AboutTrial(r.t), "%s of %s CPU time was stolen", percent(v), c.whose))
 		}
 	}
 	busy, ok := r.busy()
 	host, _ := r.value(iotax.ValueCPUHostBusy)
 	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
-	rule := generatorBound.without("io_uring", r.fact(iotax.FactIOEngine) == "io_uring")
+	rule := rules.GeneratorBound.Without("io_uring", r.fact(iotax.FactIOEngine) == "io_uring")
 	switch {
 	case ok && busy > busyThread:
-		fs = append(fs, rule.finding("its threads used %s of a CPU each", percent(busy)))
+		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", percent(busy)))
 	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
-		fs = append(fs, rule.without("numjobs", true).finding("its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
+		fs = append(fs, rule.Without("numjobs", true).Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
 	}
 	return fs
 }
@@ -528,7 +529,7 @@ func (r reading) submission() []iotax.Finding {
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
-			fs = append(fs, blockingSubmit.without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").finding("%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), secondsText(slat), secondsText(clat)))
+			fs = append(fs, rules.BlockingSubmit.Without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").Found(iotax.AboutTrial(r.t), "%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), secondsText(slat), secondsText(clat)))
 		}
 	}
 	return fs
@@ -541,7 +542,7 @@ func (r reading) depth() []iotax.Finding {
 	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= depthShort*asked {
 		return nil
 	}
-	return []iotax.Finding{depthNotReached.finding("%.3g in flight of %.4g", got, asked)}
+	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
 }
 
 // memory tells a virtual disk that answers single random reads faster than flash can be read: then it is the memory of the machine
@@ -557,7 +558,7 @@ func (r reading) memory() []iotax.Finding {
 	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // a disk that this host's file system serves to a guest
 		return nil
 	}
-	return []iotax.Finding{hostMemory.finding("a random read of %s took %s", r.fact("bs"), secondsText(took))}
+	return []iotax.Finding{rules.HostMemory.Found(iotax.AboutTrial(r.t), "a random read of %s took %s", r.fact("bs"), secondsText(took))}
 }
 
 // reached is the mean number of I/Os in flight, 0 when unknown.

@@ -4,31 +4,14 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // depthRules are about queue depths that are asked for and not reached.
-var depthRules = []Rule{
-	{ID: "libaio-buffered", Severity: iotax.Warning, Title: "libaio on buffered files",
-		Why: "libaio is asynchronous only with O_DIRECT. On buffered files the submission itself waits for the I/O, so that they go out one after the other, and `iodepth` is only a number in the output. " +
-			"After a run the same is seen as `blocking-submit`. A note where no depth is asked for.",
-		Hint: "add `direct=1`; for buffered I/O at a depth use `ioengine=io_uring`, or psync with `numjobs`",
-		Bad:  "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g",
-		Good: "[read]\nioengine=libaio\niodepth=32\nrw=randread\nsize=64g\ndirect=1",
-		in:   inFile | inPlan | inResult, absent: true, job: libaioBuffered},
-	{ID: "depth-of-sync-engine", Severity: iotax.Warning, Title: "a queue depth given to a synchronous engine",
-		Why: "sync, psync, vsync, mmap and their kin finish each I/O before the next: fio only prints a note, and the depth stays 1. psync is also the engine of a job that names none, except on Windows, where it is windowsaio. " +
-			"`io_submit_mode=offload` keeps the depth, with threads.",
-		Hint: "use an asynchronous engine (io_uring, libaio with `direct=1`), or `numjobs`",
-		Bad:  "[read]\nioengine=psync\niodepth=32\nrw=randread\ndirect=1\nsize=64g",
-		Good: "[read]\nioengine=psync\niodepth=1\nnumjobs=32\nrw=randread\ndirect=1\nsize=64g",
-		in:   inFile | inPlan | inResult, job: depthOfSync},
-	{ID: "posixaio-depth", Severity: iotax.Warning, Title: "posixaio does not reach the depth",
-		Why: "macOS lets a process have 16 asynchronous I/Os (kern.aiomax, kern.aioprocmax): a deeper queue is cut there without a word, and host and guest run at different depths. " +
-			"On Linux, glibc plays posixaio with threads and works off the I/Os of a file one after the other. Where the system is not known this is told with an \"if\".",
-		Hint: "on Linux use io_uring or libaio; on macOS use an iodepth of at most 16, or more `numjobs`, and the same on all sides",
-		Bad:  "[read]\nioengine=posixaio\niodepth=32\nrw=randread\ndirect=1\nsize=64g",
-		Good: "[read]\nioengine=posixaio\niodepth=1\nnumjobs=16\nrw=randread\ndirect=1\nsize=64g",
-		in:   inFile | inPlan | inResult, job: posixaioDepth},
+var depthRules = []rule{
+	{Rule: rules.LibaioBuffered, absent: true, job: libaioBuffered},
+	{Rule: rules.DepthOfSyncEngine, job: depthOfSync},
+	{Rule: rules.PosixaioDepth, job: posixaioDepth},
 }
 
 func libaioBuffered(j *job, r *report) {

@@ -4,37 +4,15 @@ import (
 	"fmt"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // cacheRules are about memory that answers in place of the storage.
-var cacheRules = []Rule{
-	{ID: "file-fits-memory", Severity: iotax.Warning, Title: "buffered reads of a file that fits into memory",
-		Why: "What was read once stays in the page cache. When a buffered job comes back to the same blocks (a run by time, several loops or clones, random reads without a map) and the file is smaller than the memory, " +
-			"it measures the memory of the machine, or of the host below it. One single pass is only noted: fio drops the file from the cache of its own machine first (`invalidate=1`), but a host or a server below still has what fio has just laid out.",
-		Hint: "use `direct=1`, or a file of at least twice the memory",
-		Bad:  "[read]\nrw=randread\nbs=4k\nsize=1g\ntime_based\nruntime=60",
-		Good: "[read]\nrw=randread\nbs=4k\nsize=1g\ntime_based\nruntime=60\ndirect=1",
-		in:   inFile | inPlan, job: fitsMemory},
-	{ID: "buffered-write-unsynced", Severity: iotax.Warning, Title: "buffered writes that nothing waits for",
-		Why:  "A buffered write is done when the page cache has the data. Without a flush at the end (or every so often) the time until it is on the storage is not measured: the number is that of memory, for as long as memory lasts.",
-		Hint: "add `end_fsync=1` (or `fsync`, `fdatasync`, `sync`), or use `direct=1`",
-		Bad:  "[write]\nrw=write\nbs=1m\nsize=8g",
-		Good: "[write]\nrw=write\nbs=1m\nsize=8g\nend_fsync=1",
-		in:   inFile | inPlan | inResult, absent: true, job: unsynced},
-	{ID: "overwritten-in-cache", Severity: iotax.Warning, Title: "buffered writes to the same blocks again and again",
-		Why: "A trial by time that writes a file through the page cache comes back to blocks that still wait there to be written. What is overwritten in memory never reaches the storage, which gets the last version of each block, by the flush at the end: " +
-			"that flush is in the rate, but it is a flush of the file's size at most, however much was written. The number is that of memory, and so is the ratio of two of them.",
-		Hint: "use `direct: 1`, a flush every so often (`fsync: 32`), or a file of several times the memory",
-		Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 0, end_fsync: 1}}",
-		Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randwrite, bs: 4k, size: 1GiB, direct: 1, end_fsync: 1}}",
-		in:   inFile | inPlan, job: overwritten},
-	{ID: "randrepeat", Severity: iotax.Info, Title: "every run reads the same offsets",
-		Why: "`randrepeat` is on by default: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
-			"A job that sets it explicitly (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
-		Hint: "add `randrepeat=0`, or a `randseed` that is the same for all targets and new for each repetition",
-		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=1",
-		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=0",
-		in:   inFile | inResult, absent: true, job: randrepeat},
+var cacheRules = []rule{
+	{Rule: rules.FileFitsMemory, job: fitsMemory},
+	{Rule: rules.BufferedWriteUnsynced, absent: true, job: unsynced},
+	{Rule: rules.OverwrittenInCache, job: overwritten},
+	{Rule: rules.Randrepeat, absent: true, job: randrepeat},
 }
 
 // returns reports whether the job comes back to blocks that it has read.

@@ -4,30 +4,14 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // lengthRules are about runs too short to say anything.
-var lengthRules = []Rule{
-	{ID: "short-run", Severity: iotax.Warning, Title: "a run of less than five seconds",
-		Why:  "In a few seconds nothing is steady: caches fill, burst credit is spent, drives wake up. After a run the same is seen as `short-trial`.",
-		Hint: "use 10 s or more, after a ramp (`ramp_time`)",
-		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=2",
-		Good: "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=20",
-		in:   inFile, job: shortRun, plan: shortTrials},
-	{ID: "ends-by-size", Severity: iotax.Warning, Title: "the job ends before its time",
-		Why: "`runtime` is only an upper bound: without `time_based` a job ends when its `size` is through, and a result such as \"512MiB/1963msec\" is a run of two seconds. " +
-			"Told where one pass takes less than ten seconds of a longer `runtime` on a drive of 500 MB/s and 100,000 IOPS; as a note where no run time is given and it takes less than five.",
-		Hint: "add `time_based` with a `runtime` of 10 s or more, or a larger `size`",
-		Bad:  "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60",
-		Good: "[read]\nrw=read\nbs=1m\ndirect=1\nsize=512m\nruntime=60\ntime_based",
-		in:   inFile, job: endsBySize, plan: sizedTrials},
-	{ID: "ramp-not-shorter", Severity: iotax.Warning, Title: "the ramp is as long as the run",
-		Why: "`ramp_time` is not measured. Longer than what is, it is usually a slip in a unit. A job without `time_based` is worse off: when its size is through inside the ramp, the result is that of the ramp, " +
-			"or nothing; where that is to be expected this is an error.",
-		Hint: "use a `ramp_time` well below `runtime`, and `time_based`",
-		Bad:  "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=10\nramp_time=10",
-		Good: "[read]\nrw=randread\ndirect=1\nsize=64g\ntime_based\nruntime=10\nramp_time=2",
-		in:   inFile | inResult, job: rampNotShorter},
+var lengthRules = []rule{
+	{Rule: rules.ShortRun, job: shortRun, plan: shortTrials},
+	{Rule: rules.EndsBySize, job: endsBySize, plan: sizedTrials},
+	{Rule: rules.RampNotShorter, job: rampNotShorter},
 }
 
 const (

@@ -2,11 +2,10 @@ package check
 
 import (
 	"fmt"
+	"iotax"
 	"math"
 	"slices"
 	"strings"
-
-	"iotax"
 )
 
 // What no machine does, with room for a decade or two of faster ones: the sum of all clients of a trial.
@@ -15,11 +14,6 @@ const (
 	mostBytes = 1e15 // B/s; the memory of a large server has some 1e12
 	leastTime = 1e-9 // s; fio's clocks count nanoseconds
 )
-
-var impossibleValue = Rule{ID: "impossible-value", Severity: iotax.Invalid, Scope: OfTrial, Discarded: true, Title: "a value that no machine can reach",
-	Why: "A rate, a count or a latency of the tool is negative, is not a number, or is beyond what any machine can do: more than 10 billion I/Os or 1 PB a second, or a mean latency of less than a nanosecond, which no clock shows. " +
-		"The tool is broken, or is another program, and no other value of this trial can be trusted either. Bytes of an engine that moves none (`null`) have no bound.",
-	Hint: "look at the tool's own output (`iotax show --raw --trial N`), and at which program it is"}
 
 // impossible names the first value of the tool's own account that cannot be; "" is none.
 func (r reading) impossible() string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -131,18 +132,18 @@ func (s *study) sameDevice() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, d := range order {
 		var names []string
-		rule := sameDevice
+		rule := rules.SameDevice
 		if !slices.ContainsFunc(all[d], s.ownMount) {
-			rule = sameDevice.as(iotax.Info)
+			rule = rules.SameDevice.As(iotax.Info)
 		}
 		for _, t := range all[d] {
 			names = append(names, fmt.Sprintf("%s (%s)", t.Name, t.Storage()))
 			if t.Storage() != all[d][0].Storage() {
-				rule = sameDevice.as(iotax.Info)
+				rule = rules.SameDevice.As(iotax.Info)
 			}
 		}
 		if len(names) > 1 {
-			fs = append(fs, rule.finding("%s lie on %s of %s", strings.Join(names, ", "), d.name, d.machine))
+			fs = append(fs, rule.Found(iotax.AboutRun(), "%s lie on %s of %s", strings.Join(names, ", "), d.name, d.machine))
 		}
 	}
 	return fs
@@ -191,7 +192,7 @@ func (s *study) notMounted() []iotax.Finding {
 			why = "disks are mounted below " + mountBases[i]
 		}
 		if why != "" {
-			fs = append(fs, notMounted.finding("%s lies on %s, mounted on %s: %s, but nothing is mounted at %s", t.Name, t.Storage(), mount, why, cmp.Or(t.Facts[iotax.FactFilesystemUnmounted], dir)))
+			fs = append(fs, rules.NotMounted.Found(iotax.AboutTarget(t.Name), "%s lies on %s, mounted on %s: %s, but nothing is mounted at %s", t.Name, t.Storage(), mount, why, cmp.Or(t.Facts[iotax.FactFilesystemUnmounted], dir)))
 		}
 	}
 	return fs
@@ -221,7 +222,7 @@ func (s *study) facts() []iotax.Finding {
 			text := key + " is " + strings.Join(said, ", ")
 			if len(values) > 1 && !label && !seen[text] {
 				seen[text] = true
-				fs = append(fs, unlikeFacts.finding("%s", text))
+				fs = append(fs, rules.UnlikeFacts.Found(iotax.AboutRun(), "%s", text))
 			}
 		}
 	}
@@ -249,7 +250,7 @@ func (s *study) noisy() []iotax.Finding {
 			continue
 		}
 		if sd := deviation(logs); sd > noisySpread {
-			fs = append(fs, noisyBaseline.finding("%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
+			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
 		}
 	}
 	return fs
@@ -285,7 +286,7 @@ func (s *study) depth() []iotax.Finding {
 			of := s.reference(t, w)
 			base := reached(of, w)
 			if d := reached(t, w); d > base*depthUnlike || d < base/depthUnlike { // false with a NaN
-				fs = append(fs, unlikeDepth.finding("%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, of))
+				fs = append(fs, rules.UnlikeDepth.Found(iotax.AboutCell(t, w), "%s: %.3g in flight on %s, %.3g on %s", w, d, t, base, of))
 			}
 		}
 	}
@@ -322,7 +323,7 @@ func (s *study) merging() []iotax.Finding {
 				of := s.reference(t, w)
 				base := size(of, w, d)
 				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
-					fs = append(fs, unlikeMerging.finding("%s: a %s at the device has %s under %s, %s under %s",
+					fs = append(fs, rules.UnlikeMerging.Found(iotax.AboutCell(t, w), "%s: a %s at the device has %s under %s, %s under %s",
 						w, d, bytesText(x), t, bytesText(base), of))
 				}
 			}
@@ -337,7 +338,7 @@ func (s *study) plausible() []iotax.Finding {
 	for _, w := range s.workloads {
 		metric := s.metric(w)
 		for _, t := range s.others() {
-			if !s.standsOnBaseline(t) || s.told(t, w, cacheServed.ID) || s.told(t, w, writeAbsorbed.ID) {
+			if !s.standsOnBaseline(t) || s.told(t, w, rules.CacheServed.ID) || s.told(t, w, rules.WriteAbsorbed.ID) {
 				continue
 			}
 			base, other, better := stat.Pairs(s.trials, w, metric, s.run.Baseline, t)
@@ -345,7 +346,7 @@ func (s *study) plausible() []iotax.Finding {
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
 			}
-			fs = append(fs, guestBeatsHost.without("`cache: none`", noCache(s.info(t).Facts[iotax.FactDiskCache])).finding("%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
+			fs = append(fs, rules.GuestBeatsHost.Without("`cache: none`", noCache(s.info(t).Facts[iotax.FactDiskCache])).Found(iotax.AboutCell(t, w), "%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
 				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
 		}
 	}
@@ -377,7 +378,7 @@ func (s *study) hostCache() []iotax.Finding {
 	if len(names) == 0 {
 		return nil
 	}
-	return []iotax.Finding{hostCache.finding("%s", strings.Join(names, ", "))}
+	return []iotax.Finding{rules.HostCache.Found(iotax.AboutRun(), "%s", strings.Join(names, ", "))}
 }
 
 func (s *study) emulated() []iotax.Finding {
@@ -390,5 +391,5 @@ func (s *study) emulated() []iotax.Finding {
 	if len(names) == 0 {
 		return nil
 	}
-	return []iotax.Finding{emulated.finding("%s", strings.Join(names, ", "))}
+	return []iotax.Finding{rules.Emulated.Found(iotax.AboutRun(), "%s", strings.Join(names, ", "))}
 }

@@ -13,37 +13,15 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/rules"
 )
 
 // optionRules are about options that fio refuses or misreads.
-var optionRules = []Rule{
-	{ID: "unknown-option", Severity: iotax.Invalid, Title: "fio has no such option",
-		Why: "fio stops at an option that it does not know, and at one of another engine than the section has: [global] needs the engine as well, and a command line needs --ioengine before its options. " +
-			"Where the fio that will run is known, an option that came with a later version is found as well. Where it is not, a name that no version up to 3.42 has is only noted, unless it looks like a slip. " +
-			"Options of engines that are not fio's own are left alone. " +
-			"A few names are taken in every job and do nothing (`threads`: it belongs to a built-in profile); they are warned of.",
-		Hint: "see `fio --cmdhelp` for the options of your version",
-		Bad:  "[read]\nrw=randread\niodpeth=32\nsize=64g\ndirect=1",
-		Good: "[read]\nrw=randread\niodepth=32\nioengine=io_uring\nsize=64g\ndirect=1",
-		in:   inFile, sect: unknownOption},
-	{ID: "bad-value", Severity: iotax.Invalid, Title: "a value that fio does not take",
-		Why:  "fio stops at it: a direction or an engine that does not exist, a depth of 0, a share of 150 %, `direct=yes`. The types, ranges and words are those of fio 3.33, from its own tables; a word that a later version has is left alone unless the fio that will run is known not to have it.",
-		Hint: "write the value as fio's HOWTO has it",
-		Bad:  "[read]\nrw=randraed\nbs=4k\nsize=64g\ndirect=1",
-		Good: "[read]\nrw=randread\nbs=4k\nsize=64g\ndirect=1",
-		in:   inFile, sect: badValue},
-	{ID: "options-refused", Severity: iotax.Invalid, Title: "options that fio refuses together",
-		Why:  "Each of the options is right, and fio stops at the job all the same: `rate` with `rate_iops`, a `size` below one block, zones without a `zonesize`, writes under `--readonly`, and on Windows `direct` with a synchronous engine.",
-		Hint: "change or leave out one of them",
-		Bad:  "[read]\nrw=read\ndirect=1\nbs=4m\nsize=1m",
-		Good: "[read]\nrw=read\ndirect=1\nbs=4m\nsize=64g",
-		in:   inFile, job: refusedTogether},
-	{ID: "misread-value", Severity: iotax.Warning, Title: "fio takes a value for something else",
-		Why:  "fio reads numbers up to the first letter that it does not understand and says nothing: `runtime=0.5` is 0 and so no limit at all, `size=1.5g` is a single byte, `runtime=10sec` is 10 µs.",
-		Hint: "use whole numbers with a unit that fio knows: `runtime=500ms`, `size=1536m`",
-		Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7.5",
-		Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\ntime_based\nruntime=7500ms",
-		in:   inFile, sect: misread},
+var optionRules = []rule{
+	{Rule: rules.UnknownOption, sect: unknownOption},
+	{Rule: rules.BadValue, sect: badValue},
+	{Rule: rules.OptionsRefused, job: refusedTogether},
+	{Rule: rules.MisreadValue, sect: misread},
 }
 
 // profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them

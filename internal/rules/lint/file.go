@@ -8,37 +8,15 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // fileRules are about where the I/O of jobs goes, and what else goes there.
-var fileRules = []Rule{
-	{ID: "filename-colon", Severity: iotax.Invalid, Title: "a colon splits the file name",
-		Why: "`filename` and `directory` are lists, separated by colons. `192.168.11.100:/srv/nfs/x` is not a file on an NFS server: it is two local files, " +
-			"`192.168.11.100` and `/srv/nfs/x`. A URL, a drive letter and a port are split in the same way. Seen where one of the parts looks like a host, a scheme, a drive or a port.",
-		Hint: `write \: for a colon that belongs to the name; mount an NFS export and name a file under the mount point`,
-		Bad:  "[read]\nrw=randread\nfilename=192.168.11.100:/srv/nfs/x\nsize=8g",
-		Good: "[read]\nrw=randread\nfilename=/srv/a/x:/srv/b/x\nsize=8g",
-		in:   inFile | inResult, job: filenameColon},
-	{ID: "device-overwritten", Severity: iotax.Warning, Title: "the job writes to a block device",
-		Why:  "Writing to a device destroys what is on it: files, partition tables, LVM and RAID members, swap. Without knowing the device this is a warning; where it is mounted, or holds any of these, it is an error.",
-		Hint: "write to a file instead, or make sure that the device is the one you mean and that nobody needs what it holds",
-		Bad:  "[fill]\nrw=write\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
-		Good: "[scan]\nrw=read\nbs=1m\ndirect=1\nfilename=/dev/nvme0n1",
-		in:   inFile, job: deviceOverwritten},
-	{ID: "jobs-compete", Severity: iotax.Warning, Title: "sections run at the same time",
-		Why: "fio starts all sections of a job file together, unless `stonewall` or `wait_for` says otherwise. Sections that do different things then share the device, and none of their numbers is its own. " +
-			"Where they differ only in depth, number, engine or direct it is a note. Sections that differ in nothing but their place, and those that hold back (`rate`, `flow`, `thinktime`), start one after the other (`startdelay`) or end each other (`exitall`) are assumed to be intended. With `group_reporting` the sections are one row of the output as well.",
-		Hint: "add `stonewall` to every section that has to wait for those before it, or run one with --section=NAME",
-		Bad:  "[global]\ndirect=1\nsize=8g\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
-		Good: "[global]\ndirect=1\nsize=8g\nstonewall\n[seq-read]\nrw=read\nbs=1m\n[rand-read]\nrw=randread\nbs=4k",
-		in:   inFile, file: jobsCompete, result: jointly},
-	{ID: "jobs-overwrite", Severity: iotax.Warning, Title: "the clones of a job write to the same blocks",
-		Why: "With `filename` all `numjobs` clones use one file. Sequential writers then write the same blocks at the same time: one copy is merged or overwritten in a cache, and with `verify` the check fails. " +
-			"Random writers meet less often, so for them this is only told.",
-		Hint: "leave out `filename` (each clone gets a file of its own), or share the file out: `size` of one part and `offset_increment` of as much",
-		Bad:  "[log]\nrw=write\nbs=64k\ndirect=1\nnumjobs=4\nfilename=/srv/x\nsize=16g",
-		Good: "[log]\nrw=write\nbs=64k\ndirect=1\nnumjobs=4\nfilename=/srv/x\nsize=4g\noffset_increment=4g",
-		in:   inFile | inResult, job: jobsOverwrite},
+var fileRules = []rule{
+	{Rule: rules.FilenameColon, job: filenameColon},
+	{Rule: rules.DeviceOverwritten, job: deviceOverwritten},
+	{Rule: rules.JobsCompete, file: jobsCompete, result: jointly},
+	{Rule: rules.JobsOverwrite, job: jobsOverwrite},
 }
 
 var (

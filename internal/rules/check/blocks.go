@@ -1,0 +1,53 @@
+package check
+
+import (
+	"math"
+
+	"iotax"
+	"iotax/internal/rules"
+	"iotax/stat"
+)
+
+// groups looks at what differs from block to block, in each cell.
+func (s *study) groups() []iotax.Finding {
+	var fs []iotax.Finding
+	for _, w := range s.workloads {
+		metric := s.metric(w)
+		s.levels(&fs, s.run.Baseline, w, s.run.Baseline, s.logs(s.run.Baseline, w))
+		for _, t := range s.others() {
+			base, other, better := stat.Pairs(s.trials, w, metric, s.reference(t, w), t)
+			d, err := stat.Pair(base, other, better)
+			if err != nil {
+				continue // the report says why there is no ratio
+			}
+			if c := stat.Serial(d); c.Found() {
+				fs = append(fs, rules.BlocksCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the block before: correlation %.2f over %d blocks", w, t, c.Lag1, len(d)))
+			}
+			// The ratio shows what both sides share a noise with; where a side shows it, that says more.
+			if !s.levels(&fs, t, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {
+				s.levels(&fs, t, w, "the ratio of "+t, d)
+			}
+		}
+	}
+	return fs
+}
+
+func (s *study) levels(fs *[]iotax.Finding, target, workload, of string, logs []float64) bool {
+	l := stat.FindLevels(logs)
+	if l.Found {
+		slow := int(math.Round(l.Share * float64(len(logs))))
+		*fs = append(*fs, rules.TwoLevels.Found(iotax.AboutCell(target, workload), "%s: %s: %d of %d are %s lower than the others", workload, of, slow, len(logs), percent(-math.Expm1(l.Low-l.High))))
+	}
+	return l.Found
+}
+
+// logs are the logarithms of the headline metric of a cell's good trials.
+func (s *study) logs(target, workload string) []float64 {
+	var logs []float64
+	for _, t := range s.good(target, workload) {
+		if v, ok := t.Value(s.metric(workload)); ok && v.Value > 0 && !math.IsInf(v.Value, 1) {
+			logs = append(logs, math.Log(v.Value))
+		}
+	}
+	return logs
+}

@@ -1,0 +1,127 @@
+// Package rules is the registry of everything that iotax checks: what is wrong, why it matters, what to
+// do, and where a rule applies. Only a Rule builds an iotax.Finding. The functions that look for a mistake
+// are in the packages lint and check, and in those that meet it while they work.
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax"
+)
+
+// A Rule is one mistake or mishap that a program can detect.
+type Rule struct {
+	ID       string // stable; findings carry it
+	Severity iotax.Severity
+	In       Where
+	Discards bool   // a trial that breaks the rule does not count, and neither does its block
+	Title    string // what is wrong, in a few words
+	Why      string // why it matters, and how it is detected
+	Hint     string // what to do; parts that apply in different cases are separated by semicolons
+	Bad      string // a job file or plan that breaks the rule
+	Good     string // one much like it that does not
+}
+
+// Where is a set of the things that a rule looks at.
+type Where int
+
+const (
+	JobFile Where = 1 << iota // a job file or a command line, as fio itself would run it
+	Plan                      // a plan and its workloads, as iotax would run them
+	Result                    // a result of fio: the options that it was made with, and its numbers
+	Trial                     // one trial, as soon as it is over
+	Run                       // all trials together, at the end
+	Work                      // reported by the package that meets it while it works
+	Report                    // reported beside a verdict
+
+	BeforeRun = JobFile | Plan | Result
+	DuringRun = Trial | Run | Work | Report
+)
+
+var all []Rule
+
+// add registers a rule. All lists the rules in the order of their declarations.
+func add(r Rule) Rule {
+	all = append(all, r)
+	return r
+}
+
+// All lists every rule, in the order of docs/rules.md.
+func All() []Rule { return slices.Clone(all) }
+
+// Explain returns the rule of that id.
+func Explain(id string) (Rule, bool) {
+	i := slices.IndexFunc(all, func(r Rule) bool { return r.ID == id })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return all[i], true
+}
+
+// Found returns the finding that about breaks the rule. The format and its arguments are the evidence.
+func (r Rule) Found(about iotax.Subject, format string, args ...any) iotax.Finding {
+	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Subject: about, Evidence: fmt.Sprintf(format, args...), Hint: r.Hint}
+}
+
+// FoundError returns the finding that an error reports. Where text ends with the hint of an iotax.Error,
+// that replaces the rule's.
+func (r Rule) FoundError(about iotax.Subject, text string) iotax.Finding {
+	why, hint, ok := strings.Cut(text, "\n  hint: ")
+	if ok {
+		r.Hint = hint
+	}
+	return r.Found(about, "%s", why)
+}
+
+// As is r with another severity.
+func (r Rule) As(s iotax.Severity) Rule { r.Severity = s; return r }
+
+// Hinting is r with another hint: one that names the fix in this case.
+func (r Rule) Hinting(hint string) Rule { r.Hint = hint; return r }
+
+// With is r with a fact of the case in place of the example in its hint: the id of the run for RUN.
+func (r Rule) With(example, fact string) Rule {
+	r.Hint = strings.ReplaceAll(r.Hint, example, fact)
+	return r
+}
+
+// Only is r with those parts of its hint that contain one of words.
+func (r Rule) Only(words ...string) Rule {
+	return r.parts(func(part string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(part, word) })
+	})
+}
+
+// Without is r without those parts of its hint that contain word, if followed: the job does that already.
+func (r Rule) Without(word string, followed bool) Rule {
+	if !followed {
+		return r
+	}
+	return r.parts(func(part string) bool { return !strings.Contains(part, word) })
+}
+
+func (r Rule) parts(keep func(string) bool) Rule {
+	r.Hint = strings.Join(slices.DeleteFunc(strings.Split(r.Hint, "; "), func(part string) bool { return !keep(part) }), "; ")
+	return r
+}
+
+// Page is the rule's page in Markdown.
+func (r Rule) Page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Hint:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Hint)
+	for _, x := range []struct{ head, text string }{{"Wrong", r.Bad}, {"Right", r.Good}} {
+		if x.text != "" {
+			fmt.Fprintf(&b, "\n%s:\n\n```%s\n%s\n```\n", x.head, syntax(x.text), strings.TrimSpace(x.text))
+		}
+	}
+	return b.String()
+}
+
+func syntax(text string) string {
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return "ini"
+	}
+	return "yaml"
+}

@@ -1,0 +1,305 @@
+package rules
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"iotax"
+)
+
+var update = flag.Bool("update", false, "write docs/rules.md and docs/rules")
+
+// index is docs/rules.md.
+func index() string {
+	var b strings.Builder
+	b.WriteString(`# Rules
+
+What iotax checks by itself. A finding stands beside the number it is about, as a footnote in the report and under ` + "`findings`" + ` in JSON;
+it has the rule's id, its severity, its subject (the run, a target, a workload, a cell or a trial), what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well. A finding gives the advice of its page, without the parts that the job already follows. Where a plan
+has a budget, ` + "`--trial` and `--blocks`" + ` come with the ` + "`--budget`" + ` that they need.
+
+These pages are made from the registry in ` + "`internal/rules`" + ` by ` + "`go test ./internal/rules -update`" + `.
+
+## Before a run
+
+Mistakes in plans, job files and command lines, which ` + "`iotax lint`" + ` and every run look for. *error* means that fio would stop, or that
+data would be lost or nothing measured; *info* is a note that may well be meant so.
+
+| rule | severity | what is wrong |
+|---|---|---|
+`)
+	for _, r := range All() {
+		if r.In&BeforeRun != 0 {
+			fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s |\n", r.ID, r.ID, r.Severity, r.Title)
+		}
+	}
+	b.WriteString(`
+## In and after a run
+
+*error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *discards* takes the
+trial, and so its block, out of the result; the block is run again. Such a rule never looks at the ratio of target to baseline.
+
+| rule | severity | looks at | discards | what is wrong |
+|---|---|---|---|---|
+`)
+	for _, r := range All() {
+		discards := ""
+		if r.Discards {
+			discards = "yes"
+		}
+		if at := map[Where]string{Trial: "a trial", Run: "the run", Work: "the work itself", Report: "the verdict"}[r.In&DuringRun]; at != "" {
+			fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | %s | %s | %s |\n", r.ID, r.ID, r.Severity, at, discards, r.Title)
+		}
+	}
+	return b.String()
+}
+
+// pages are docs/rules.md and the page of every rule, by their path below docs.
+func pages() map[string]string {
+	all := map[string]string{"rules.md": index()}
+	for _, r := range All() {
+		all["rules/"+r.ID+".md"] = r.Page()
+	}
+	return all
+}
+
+func TestPages(t *testing.T) {
+	const docs = "../../docs/"
+	all := pages()
+	if *update {
+		if err := errors.Join(os.RemoveAll(docs+"rules"), os.MkdirAll(docs+"rules", 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range all {
+			if err := os.WriteFile(docs+name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range all {
+		if got, err := os.ReadFile(docs + name); err != nil || string(got) != text {
+			t.Errorf("docs/%s is not what the rules say; run go test ./internal/rules -update (%v)", name, err)
+		}
+	}
+	there, err := os.ReadDir(docs + "rules")
+	if err != nil || len(there) != len(all)-1 {
+		t.Errorf("docs/rules has %d pages for %d rules; run go test ./internal/rules -update (%v)", len(there), len(all)-1, err)
+	}
+}
+
+func TestRules(t *testing.T) {
+	id := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	seen := map[string]bool{}
+	for _, r := range All() {
+		if !id.MatchString(r.ID) || seen[r.ID] {
+			t.Errorf("id %q is not an id, or not the only one", r.ID)
+		}
+		seen[r.ID] = true
+		if r.Severity == "" || r.In == 0 || r.Title == "" || !strings.HasSuffix(r.Why, ".") || r.Hint == "" || strings.HasSuffix(r.Hint, ".") {
+			t.Errorf("%s: a field is missing: %+v", r.ID, r)
+		}
+		if during := r.In & DuringRun; during&(during-1) != 0 {
+			t.Errorf("%s: docs/rules.md has one column for what a rule looks at during a run", r.ID)
+		}
+		if got, ok := Explain(r.ID); !ok || !reflect.DeepEqual(got, r) {
+			t.Errorf("Explain(%q) = %+v, %v", r.ID, got, ok)
+		}
+	}
+	if _, ok := Explain("no-such-rule"); ok {
+		t.Error("Explain found a rule that does not exist")
+	}
+	if !strings.Contains(LibaioBuffered.Page(), "```ini\n[read]\nioengine=libaio") {
+		t.Error(LibaioBuffered.Page())
+	}
+}
+
+func TestHints(t *testing.T) {
+	r := Rule{ID: "x", Severity: iotax.Info, Hint: "resume RUN; use `--warm`; measure again"}
+	for _, c := range []struct {
+		name, want string
+		rule       Rule
+	}{
+		{"page", "resume RUN; use `--warm`; measure again", r},
+		{"fact", "resume r1; use `--warm`; measure again", r.With("RUN", "r1")},
+		{"without a part", "resume RUN; measure again", r.Without("--warm", true)},
+		{"a part that is not followed", "resume RUN; use `--warm`; measure again", r.Without("--warm", false)},
+		{"only some parts", "resume RUN; measure again", r.Only("RUN", "again")},
+		{"another hint", "free some space", r.Hinting("free some space")},
+	} {
+		if got := c.rule.Found(iotax.AboutRun(), "100 %% full").Hint; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if got, want := r.FoundError(iotax.AboutTarget("disk"), "100 % full\n  hint: free some"), (iotax.Finding{Rule: "x", Severity: iotax.Info,
+		Subject: iotax.Subject{Kind: iotax.SubjectTarget, Target: "disk"}, Evidence: "100 % full", Hint: "free some"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.FoundError(iotax.AboutRun(), "full"); got.Evidence != "full" || got.Hint != r.Hint {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	for _, c := range []struct {
+		s      iotax.Subject
+		target string
+		work   string
+		want   bool
+	}{
+		{iotax.AboutRun(), "a", "w", true},
+		{iotax.AboutTarget("a"), "a", "w", true},
+		{iotax.AboutTarget("a"), "b", "w", false},
+		{iotax.AboutWorkload("w"), "b", "w", true},
+		{iotax.AboutWorkload("w"), "b", "v", false},
+		{iotax.AboutCell("a", "w"), "a", "w", true},
+		{iotax.AboutCell("a", "w"), "a", "v", false},
+		{iotax.AboutCell("a", "w"), "b", "w", false},
+		{iotax.AboutTrial(&iotax.Trial{Target: "a", Workload: "w"}), "b", "w", false},
+	} {
+		if got := c.s.Concerns(c.target, c.work); got != c.want {
+			t.Errorf("%+v concerns %s / %s: %v", c.s, c.target, c.work, got)
+		}
+	}
+}
+
+// finding reports whether a type is iotax.Finding, or a list of them.
+func finding(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.SelectorExpr:
+		p, ok := e.X.(*ast.Ident)
+		return ok && p.Name == "iotax" && e.Sel.Name == "Finding"
+	case *ast.ArrayType:
+		return finding(e.Elt)
+	case *ast.MapType:
+		return finding(e.Value)
+	}
+	return false
+}
+
+// built returns where a file builds a finding itself: a literal with fields, or a field Rule that is set.
+func built(fset *token.FileSet, file *ast.File) (at []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			_, one := n.Type.(*ast.SelectorExpr)
+			for _, e := range n.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok && !one {
+					e = kv.Value
+				}
+				if _, literal := e.(*ast.CompositeLit); finding(n.Type) && (one || literal) {
+					at = append(at, fset.Position(e.Pos()).String())
+				}
+			}
+		case *ast.AssignStmt:
+			for _, l := range n.Lhs {
+				if s, ok := l.(*ast.SelectorExpr); ok && s.Sel.Name == "Rule" {
+					at = append(at, fset.Position(n.Pos()).String())
+				}
+			}
+		}
+		return true
+	})
+	return at
+}
+
+// selected is the rule of a call such as rules.CacheServed.Without(word, true), or of a chain of them.
+func selected(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		return selected(e.Fun)
+	case *ast.SelectorExpr:
+		if p, ok := e.X.(*ast.Ident); ok && p.Name == "rules" {
+			return e.Sel.Name
+		}
+		return selected(e.X)
+	}
+	return ""
+}
+
+// Only rules build findings. What their callers leave out of a hint, or fill in, is in the hint.
+func TestOnlyRulesBuildFindings(t *testing.T) {
+	byName := map[string]Rule{}
+	for _, r := range All() {
+		byName[strings.ReplaceAll(r.ID, "-", "")] = r
+	}
+	fset := token.NewFileSet()
+	files, calls := 0, 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if rel := filepath.ToSlash(path); rel == "../../internal/testenv" || rel == "../../internal/rules" {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, at := range built(fset, file) {
+			t.Errorf("%s: this builds a finding: add the rule to internal/rules and call its Found", at)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			s, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || s.Sel.Name != "Only" && s.Sel.Name != "Without" && s.Sel.Name != "With" {
+				return true
+			}
+			r, known := byName[strings.ToLower(selected(s.X))]
+			word, literal := call.Args[0].(*ast.BasicLit)
+			if !known || !literal {
+				return true
+			}
+			calls++
+			if text, err := strconv.Unquote(word.Value); err != nil || !strings.Contains(r.Hint, text) {
+				t.Errorf("%s: the hint of %s does not contain %s: %s", fset.Position(word.Pos()), r.ID, word.Value, r.Hint)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || files < 300 || calls < 15 {
+		t.Errorf("%d files, %d calls that change a hint, %v", files, calls, err)
+	}
+}
+
+// The test above finds what it looks for.
+func TestBuiltFindingsAreSeen(t *testing.T) {
+	for code, want := range map[string]int{
+		`iotax.Finding{Rule: "x"}`:                                       1,
+		`&iotax.Finding{Rule: "x"}`:                                      1,
+		`[]iotax.Finding{{Rule: "x"}, {Rule: "y"}}`:                      2,
+		`map[string]iotax.Finding{"a": {Rule: "x"}}`:                     1,
+		`func() (f iotax.Finding) { f.Rule = "x"; return f }`:            1,
+		`iotax.Finding{}`:                                                0,
+		`[]iotax.Finding{rules.CacheServed.Found(iotax.AboutRun(), "")}`: 0,
+		`[]Alarm{{Rule: "x"}}`:                                           0,
+	} {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "x.go", "package x\nvar _ = "+code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := built(fset, file); len(got) != want {
+			t.Errorf("%s: %q, want %d", code, got, want)
+		}
+	}
+}
