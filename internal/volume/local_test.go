@@ -272,6 +272,9 @@ type elsewhere struct {
 }
 
 func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
+	if c.Stdin != nil { // the session with the agent
+		return e.Machine.Run(ctx, c)
+	}
 	var out bytes.Buffer
 	d := *c
 	d.Stdout = &out
