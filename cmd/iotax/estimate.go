@@ -15,6 +15,7 @@ import (
 	"iotax/internal/plan"
 	"iotax/internal/store"
 	"iotax/internal/workload"
+	"iotax/stat"
 )
 
 // What a kind of machine is assumed to need, until a run of the same plan has been measured: to come up, to make a place ready
@@ -126,21 +127,16 @@ func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
 
 // took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
 func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
-	type timing struct {
-		n   int
-		sum time.Duration
-	}
-	around, whole := map[string]timing{}, map[string]timing{}
-	add := func(m map[string]timing, key string, d time.Duration) { m[key] = timing{m[key].n + 1, m[key].sum + d} }
+	around, whole := map[string]stat.Timing{}, map[string]stat.Timing{}
 	for _, t := range trials {
 		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was there before
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
 		switch {
 		case t.Err != "" || i < 0:
 		case t.Length > 0:
-			add(around, t.Target, opened+t.Took-time.Duration(q.Measure.Settle)-t.Ramp-t.Length)
+			around[t.Target] = around[t.Target].Add(opened + t.Took - time.Duration(q.Measure.Settle) - t.Ramp - t.Length)
 		default:
-			add(whole, t.Workload, opened+t.Took-time.Duration(q.Measure.Settle))
+			whole[t.Workload] = whole[t.Workload].Add(opened + t.Took - time.Duration(q.Measure.Settle))
 		}
 	}
 	if len(around)+len(whole) == 0 {
@@ -150,11 +146,11 @@ func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) b
 		c.Open = setup
 	}
 	for name, t := range around {
-		c.Around[name] = max(0, t.sum/time.Duration(t.n))
+		c.Around[name] = max(0, t.Mean())
 	}
 	for i := range p.Workloads {
-		if t := whole[p.Workloads[i].Name]; t.n > 0 {
-			p.Workloads[i].Assumed = t.sum / time.Duration(t.n)
+		if t := whole[p.Workloads[i].Name]; t.N > 0 {
+			p.Workloads[i].Assumed = t.Mean()
 		}
 	}
 	return true

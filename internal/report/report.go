@@ -482,7 +482,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, b.moreTrials(s.Workload, rules.PrecisionNotReached).Found(iotax.AboutCell(r.Target, s.Workload), ""),
 				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
-					Detail: format.PlusMinus(e.HalfWidth()), Cells: []Cell{cell}})
+					Detail: stat.PlusMinus(e.HalfWidth(), 1), Cells: []Cell{cell}})
 		}
 	}
 	if n := len(b.discarded[s.Workload]); n > 0 {

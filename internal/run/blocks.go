@@ -38,32 +38,23 @@ type engine struct {
 	from   time.Time                // when this process began the run: the budget counts from there
 	begun  time.Time                // of the first trial
 	around map[string]time.Duration // assumed time around a trial, by target
-	extra  map[string]timing        // measured time around a trial, by target
+	extra  map[string]stat.Timing   // measured time around a trial, by target
 }
-
-// A timing is how long some trials took, set-up and reading of counters included.
-type timing struct {
-	n   int
-	sum time.Duration
-}
-
-func (t timing) add(d time.Duration) timing { return timing{t.n + 1, t.sum + d} }
-func (t timing) mean() time.Duration        { return t.sum / time.Duration(t.n) }
 
 // A lane is the progress of one workload: its blocks, and whether it needs more.
 type lane struct {
 	*load
 	index    int
-	pairing  stat.Pairing      // of the first metric
-	block    int               // index of the next block, as the shard counts
-	inBlock  map[string]bool   // targets of which the block at hand has its trial
-	measured bool              // this process has measured a trial
-	times    map[string]timing // of the trials of this process that did not fail, by target; those before a resume are left out
-	ran      int               // whole blocks, those that do not count included
-	valid    int               // blocks that count: the pairs of the target that has fewest
-	widest   stat.Interval     // of the ratios; without bounds where one cannot be had yet
-	failed   map[string]int    // by target, in a row
-	good     map[string]int    // by target: trials that did not fail
+	pairing  stat.Pairing           // of the first metric
+	block    int                    // index of the next block, as the shard counts
+	inBlock  map[string]bool        // targets of which the block at hand has its trial
+	measured bool                   // this process has measured a trial
+	times    map[string]stat.Timing // of the trials of this process that did not fail, by target; those before a resume are left out
+	ran      int                    // whole blocks, those that do not count included
+	valid    int                    // blocks that count: the pairs of the target that has fewest
+	widest   stat.Interval          // of the ratios; without bounds where one cannot be had yet
+	failed   map[string]int         // by target, in a row
+	good     map[string]int         // by target: trials that did not fail
 	state    laneState
 	why      string
 	hint     string // of laneShort; "" where the budget ended it
@@ -79,7 +70,7 @@ const (
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
 	shard, earlier := o.Shard, o.Trials
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]timing{}}
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]stat.Timing{}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -94,7 +85,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		if l.plan.Aside {
 			continue
 		}
-		ln := &lane{load: l, index: i, times: map[string]timing{}, failed: map[string]int{}, good: map[string]int{},
+		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{},
 			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
 		e.lanes = append(e.lanes, ln)
 		byBlock := map[int][]*iotax.Trial{}
@@ -225,10 +216,10 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
 		ln.measured = true
 		if t.Err == "" {
-			ln.times[target.Name] = ln.times[target.Name].add(took)
+			ln.times[target.Name] = ln.times[target.Name].Add(took)
 		}
 		if ln.w.Caps().Limit == 0 && t.Err == "" {
-			e.extra[target.Name] = e.extra[target.Name].add(took - e.p.TrialTime(&ln.plan))
+			e.extra[target.Name] = e.extra[target.Name].Add(took - e.p.TrialTime(&ln.plan))
 		}
 		e.d.Progress(e.event(Finished, ln, t))
 	}
@@ -313,11 +304,11 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneDone, "with nothing to compare", "")
 	case !done:
 	case stat.Precise(ln.widest, e.run.Precision):
-		e.stop(ln, laneDone, "precise to "+plusMinus(width), "")
+		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, plusMinus(width), "") // a number of blocks was asked for, and no precision
+		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of blocks was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached: "+plusMinus(width), e.p.Workable("use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
+		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), e.p.Workable("use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
 	}
 }
 
@@ -435,25 +426,17 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 // each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan
 // says or the kind of work is assumed to take, and what comes on top at that target: in other workloads, or by assumption.
 func (e *engine) each(l *lane, target string) time.Duration {
-	if t := l.times[target]; t.n > 0 {
-		return t.mean()
+	if t := l.times[target]; t.N > 0 {
+		return t.Mean()
 	}
 	planned := e.p.TrialTime(&l.plan)
 	if l.w.Caps().Limit > 0 {
 		return planned
 	}
-	if t := e.extra[target]; t.n > 0 {
-		return planned + t.mean()
+	if t := e.extra[target]; t.N > 0 {
+		return planned + t.Mean()
 	}
 	return planned + e.around[target]
-}
-
-// plusMinus prints the half width of an interval, unless that is no information.
-func plusMinus(x float64) string {
-	if !(x <= 1) {
-		return "too noisy (wider than ± 100 %)"
-	}
-	return fmt.Sprintf("± %.2g %%", 100*x)
 }
 
 var errNothing = errors.New("the workload did nothing")

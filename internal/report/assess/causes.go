@@ -22,10 +22,6 @@ const (
 	lineAtMost    = 1.05
 )
 
-// depthShort is the share of the depth asked for from which on a queue is as deep as asked, as check's depth-not-reached
-// has it.
-const depthShort = 0.80
-
 // A reason is a cause with its figure in one cell; those of several cells are told as a range.
 type reason struct {
 	rule   string
@@ -122,7 +118,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		depth, asked = a.depth(c)
 	}
 	switch {
-	case depth >= depthShort*asked && asked > 1: // whatever blocked, the queue was as deep as asked
+	case depth >= stat.DepthReached*asked && asked > 1: // whatever blocked, the queue was as deep as asked
 	case blocking && depth > 0 && asked > 1:
 		add("blocking-submit", depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))

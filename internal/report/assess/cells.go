@@ -311,7 +311,7 @@ func (a *assessing) unsure(cells []assessed) {
 	}
 	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
-		said = append(said, format.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
+		said = append(said, stat.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	if len(few) > 0 {
 		said = append(said, fmt.Sprintf("too few %ss: ", a.Counted())+format.Enumerate(few, format.Listed, "cell"))

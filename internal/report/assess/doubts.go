@@ -3,7 +3,6 @@ package assess
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -12,10 +11,6 @@ import (
 	"iotax/internal/report/format"
 	"iotax/stat"
 )
-
-// noisySpread is the standard deviation of the logarithm above which a figure is called noisy, as check's
-// noisy-baseline does; below four trials it says too little.
-const noisySpread = 0.10
 
 // noise tells which figures vary from trial to trial.
 func (a *assessing) noise() {
@@ -27,7 +22,7 @@ func (a *assessing) noise() {
 	for i := range a.Sections {
 		s := &a.Sections[i]
 		for j := range s.Rows {
-			if sd := spreadOf(s.Rows[j].Values()); s.First && sd > noisySpread {
+			if sd := stat.Spread(report.Logs(s.Rows[j].Values())); s.First && sd > stat.NoisySpread {
 				all = append(all, noisy{assessed{s, &s.Rows[j]}, sd})
 			}
 		}
@@ -47,23 +42,8 @@ func (a *assessing) noise() {
 		}
 		parts = append(parts, fmt.Sprintf("%s (%s)", name, format.Percent(n.sd)))
 	}
-	s.Text = fmt.Sprintf("Noisy, trials vary by %s or more: %s.", format.Percent(noisySpread), format.Enumerate(parts, format.Listed, "cell"))
+	s.Text = fmt.Sprintf("Noisy, trials vary by %s or more: %s.", format.Percent(stat.NoisySpread), format.Enumerate(parts, format.Listed, "cell"))
 	a.say(s)
-}
-
-// spreadOf is the standard deviation of the logarithms; NaN for fewer than four positive values.
-func spreadOf(xs []float64) float64 {
-	if len(xs) < 4 {
-		return math.NaN()
-	}
-	var m, ss float64
-	for _, x := range xs {
-		m += math.Log(x) / float64(len(xs))
-	}
-	for _, x := range xs {
-		ss += (math.Log(x) - m) * (math.Log(x) - m)
-	}
-	return math.Sqrt(ss / float64(len(xs)-1))
 }
 
 // sum tells in one sentence how the comparisons ended, and in another whether it was fair: what a reader

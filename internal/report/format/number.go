@@ -135,7 +135,7 @@ func Spread(i stat.Interval, unit string) string {
 	}
 	half := math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo) / math.Abs(i.Estimate)
 	if half > 1 {
-		return s + " (" + TooNoisy + ")"
+		return s + " (" + stat.TooNoisy + ")"
 	}
 	return s + " ±" + Percent(half)
 }

@@ -8,9 +8,6 @@ import (
 	"iotax/stat"
 )
 
-// TooNoisy is printed instead of an interval that decides nothing and whose numbers are no information.
-const TooNoisy = "too noisy"
-
 // Noisy reports whether the interval of a ratio is wide and contains 1. A wide one without 1 can have a verdict.
 func Noisy(i stat.Interval) bool { return wide(i) && !(i.Lo > 1) && !(i.Hi < 1) }
 
@@ -100,7 +97,7 @@ func Ratio(i stat.Interval) string {
 	case math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0):
 		return Dash
 	case Noisy(i):
-		return TooNoisy
+		return stat.TooNoisy
 	}
 	p := places(i)
 	s := Fixed(i.Estimate, p) + "×"
@@ -108,14 +105,6 @@ func Ratio(i stat.Interval) string {
 		s += fmt.Sprintf(" [%s, %s]", bound(i.Lo, p), bound(i.Hi, p))
 	}
 	return s
-}
-
-// PlusMinus prints a half width: "± 3 %", or that it is too noisy.
-func PlusMinus(half float64) string {
-	if !(half <= 1) {
-		return TooNoisy + " (wider than ± 100 %)"
-	}
-	return "± " + Percent(half)
 }
 
 // bound prints an end of a ratio's interval. A ratio of thousands needs no exact end.

@@ -23,8 +23,6 @@ const (
 	busyHost        = 0.90  // share of the host's CPU time: it was watched for longer than the window
 	submitShare     = 0.80  // time of a thread spent in submission
 	submitBusy      = 0.75  // CPU share of a thread that really waits, at most
-	depthShort      = 0.80  // depth reached ÷ depth asked for
 	depthUnlike     = 1.5   // depth on one side ÷ depth on the other
 	mergeUnlike     = 1.25  // size of an I/O at the device, one side ÷ the other
-	noisySpread     = 0.10  // standard deviation of the logarithm over the baseline's trials
 )

@@ -244,28 +244,11 @@ func (s *study) noisy() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
 		logs := s.logs(s.run.Baseline, w)
-		// Of fewer than four values the deviation says too little: at three, noise of 5 % would show
-		// as 10 % or more once in fifty.
-		if len(logs) < 4 {
-			continue
-		}
-		if sd := deviation(logs); sd > noisySpread {
+		if sd := stat.Spread(logs); sd > stat.NoisySpread {
 			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
 		}
 	}
 	return fs
-}
-
-// deviation is the sample standard deviation.
-func deviation(xs []float64) float64 {
-	var m, ss float64
-	for _, x := range xs {
-		m += x / float64(len(xs))
-	}
-	for _, x := range xs {
-		ss += (x - m) * (x - m)
-	}
-	return math.Sqrt(ss / float64(len(xs)-1))
 }
 
 func (s *study) depth() []iotax.Finding {

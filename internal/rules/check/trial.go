@@ -539,7 +539,7 @@ func (r reading) submission() []iotax.Finding {
 func (r reading) depth() []iotax.Finding {
 	asked, ok := r.asked()
 	got := r.reached()
-	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= depthShort*asked {
+	if !ok || asked <= 1 || !(got > 0) || r.limited() || got >= stat.DepthReached*asked {
 		return nil
 	}
 	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
