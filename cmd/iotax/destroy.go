@@ -26,16 +26,12 @@ func devicesToDestroy(words []string, p *plan.Plan) (givenUp, error) {
 		var devices []string
 		found := false
 		for _, t := range p.Targets {
-			d, ok := t.Spec.(interface{ Device() string })
-			if !ok || d.Device() == "" {
+			device := t.Traits().Device
+			if device == "" {
 				continue
 			}
-			name := d.Device()
-			if t.On != plan.Host {
-				name = t.On + ":" + name
-			}
-			devices = append(devices, name)
-			found = found || t.On == on && d.Device() == path
+			devices = append(devices, t.Device())
+			found = found || t.On == on && device == path
 		}
 		if !found {
 			e := &iotax.Error{Op: "read --destroy", On: w, Err: errors.New("no target of the plan is this block device"), Hint: "name one exactly as the plan does: " + strings.Join(devices, ", ")}
