@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
-	"strings"
 
 	"iotax"
 )
@@ -49,46 +47,25 @@ func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 		if p.depth != Full {
 			return
 		}
-		for part := range slices.Chunk(slices.Sorted(slices.Values(seqs)), 200) {
-			var page []*iotax.Trial
-			err := p.s.read(p.ctx, "read run "+p.run, func(ctx context.Context, tx *sql.Tx) (err error) {
-				page, err = p.s.seriesOf(ctx, tx, p.run, part)
-				return err
+		for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(seqs))), 200) {
+			trials := map[int]*iotax.Trial{}
+			for _, seq := range part {
+				trials[seq] = &iotax.Trial{Run: p.run, Seq: seq}
+			}
+			err := p.s.read(p.ctx, "read run "+p.run, func(ctx context.Context, tx *sql.Tx) error {
+				return p.s.readSeries(ctx, tx, p.run, trials)
 			})
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, t := range page {
-				if len(t.Series) > 0 && !yield(t, nil) {
+			for _, seq := range part {
+				if t := trials[seq]; len(t.Series) > 0 && !yield(t, nil) {
 					return
 				}
 			}
 		}
 	}
-}
-
-func (s *Store) seriesOf(ctx context.Context, tx *sql.Tx, run string, seqs []int) ([]*iotax.Trial, error) {
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(seqs), " ", ","), "[]")
-	rows, err := tx.QueryContext(ctx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = 'series'
-		WHERE t.run = $1 AND t.seq IN (`+list+`) ORDER BY t.seq`, run)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var page []*iotax.Trial
-	for rows.Next() {
-		t := &iotax.Trial{Run: run}
-		var data sql.RawBytes
-		if err := rows.Scan(&t.Seq, &data); err != nil {
-			return nil, spot{run, t.Seq}.scanned(err)
-		}
-		if t.Series, err = s.codec.unpackSeries(data); err != nil {
-			return nil, spot{run, t.Seq}.damaged(kindSeries, err)
-		}
-		page = append(page, t)
-	}
-	return page, rows.Err()
 }
 
 // shared decodes equal facts, findings and words once, because 100,000 copies would fill the memory.

@@ -684,7 +684,7 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 
 // page reads the first trials of a selection. It uses the memory of the values and histograms of spare.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
-	columns, from := "t.id, t.seq", "trials t"
+	columns, from := "t.seq", "trials t"
 	if sel.head {
 		columns += ", t.block, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold, t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded"
 	}
@@ -700,8 +700,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		return nil, err
 	}
 	defer rows.Close()
-	page, byID := make([]*iotax.Trial, 0, size), make(map[int64]*iotax.Trial, size)
-	var id int64
+	page, bySeq := make([]*iotax.Trial, 0, size), make(map[int]*iotax.Trial, size)
 	var seed string
 	var start sql.NullString
 	var labels, facts, findings, vals, packed sql.RawBytes
@@ -710,7 +709,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		if n := len(page); n < len(spare) {
 			t.Values, t.Histograms = spare[n].Values[:0], spare[n].Histograms[:0]
 		}
-		into := []any{&id, &t.Seq}
+		into := []any{&t.Seq}
 		if sel.head {
 			into = append(into, &t.Block, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &labels, &facts, &findings, &t.Err, &t.Discarded)
 		}
@@ -750,13 +749,13 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 				return nil, at.damaged("histograms", err)
 			}
 		}
-		page, byID[id] = append(page, t), t
+		page, bySeq[t.Seq] = append(page, t), t
 	}
 	if err := rows.Err(); err != nil || len(page) == 0 || !sel.series {
 		return page, err
 	}
 	rows.Close()
-	return page, s.readSeries(ctx, tx, byID)
+	return page, s.readSeries(ctx, tx, run, bySeq)
 }
 
 // errUnknownMetric says that another process added a metric since this one looked.
@@ -809,29 +808,23 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 	return f()
 }
 
-// readSeries fills in the series of these trials.
-func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, byID map[int64]*iotax.Trial) error {
-	least, most := int64(math.MaxInt64), int64(math.MinInt64)
-	for id := range byID {
-		least, most = min(least, id), max(most, id)
-	}
-	rows, err := tx.QueryContext(ctx, `SELECT trial, data FROM blobs WHERE trial >= $1 AND trial <= $2 AND kind = $3`, least, most, kindSeries)
+// readSeries fills in the series of trials of a run, by their Seq.
+func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials map[int]*iotax.Trial) error {
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Collect(maps.Keys(trials))), " ", ","), "[]")
+	rows, err := tx.QueryContext(ctx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
+		WHERE t.run = $1 AND t.seq IN (`+list+`)`, run, kindSeries)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id int64
+		var seq int
 		var data sql.RawBytes
-		if err := rows.Scan(&id, &data); err != nil {
-			return err
+		if err := rows.Scan(&seq, &data); err != nil {
+			return spot{run, seq}.scanned(err)
 		}
-		t := byID[id]
-		if t == nil { // of another run, which was measured at the same time
-			continue
-		}
-		if t.Series, err = s.codec.unpackSeries(data); err != nil {
-			return spot{t.Run, t.Seq}.damaged(kindSeries, err)
+		if trials[seq].Series, err = s.codec.unpackSeries(data); err != nil {
+			return spot{run, seq}.damaged(kindSeries, err)
 		}
 	}
 	return rows.Err()
