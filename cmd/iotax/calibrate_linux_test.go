@@ -50,7 +50,7 @@ func TestCalibratesByItself(t *testing.T) {
 	}
 
 	// What is kept is used, and costs nothing.
-	short := s.iotax(tiny("run", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
+	short := s.iotax(tiny("run", "--details", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
 	short.works(t, exitOK, "Noise floor: A/A ± ", "6 blocks of 500ms")
 	if strings.Contains(short.stderr, "calibrating") {
 		t.Error(short)

@@ -94,7 +94,7 @@ func TestRunnerKilled(t *testing.T) {
 	if run.Status != iotax.Interrupted || len(had) < 3 {
 		t.Errorf("%d trials are saved, the run is %s", len(had), run.Status)
 	}
-	s.iotax("report").works(t, 0, "runner-died", "iotax run --resume="+run.ID)
+	s.iotax("report", "--details").works(t, 0, "runner-died", "iotax run --resume="+run.ID)
 	s.ages()
 	s.iotax("run", "--resume").works(t, 0)
 	after, trials := s.trials()

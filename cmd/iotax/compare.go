@@ -119,7 +119,7 @@ func compareFormats() map[string]func(io.Writer, *compare.Comparison) error {
 	}
 	for _, format := range []string{"", "text", "txt"} {
 		out[format] = func(w io.Writer, c *compare.Comparison) error {
-			return text.Comparison(w, c, text.Options{Width: width(w, 100), Color: color(w)})
+			return output.ComparisonText(w, c, text.Options{Width: width(w, 100), Color: color(w)})
 		}
 	}
 	return out

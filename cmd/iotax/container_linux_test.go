@@ -74,7 +74,7 @@ targets:
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 `)
-			r := s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0, "overlay", "volume", "memory", "durability-differs", "copying fio")
+			r := s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "volume", "memory", "durability-differs", "copying fio")
 			run, trials := s.trials()
 			if blocked := strings.Contains(r.stdout, "blocked by the container's seccomp profile"); blocked != (name == "podman") {
 				// Podman's profile blocks io_uring; that of Docker does from 25 on.

@@ -788,7 +788,7 @@ func TestKeepGoing(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(localPlan, "other: {dir: b}", "other: {dir: b}\n  bad: {dir: /proc/nothing}", 1))
 	s.iotax("run", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "hint: ")
-	s.iotax("run", "--keep-going", "plan.yaml").works(t, 0, "bad ", "other ", "target-not-opened: use directory /proc/nothing")
+	s.iotax("run", "--keep-going", "--details", "plan.yaml").works(t, 0, "bad ", "other ", "target-not-opened: use directory /proc/nothing")
 	run, trials := s.trials()
 	if len(trials) != 2 || len(run.Targets) != 3 || !strings.Contains(run.Targets[2].Err, "/proc/nothing") {
 		t.Errorf("%d trials of %+v", len(trials), run.Targets)

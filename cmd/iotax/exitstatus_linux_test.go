@@ -48,7 +48,7 @@ targets: {one: {dir: a}, two: {dir: b}}
 workloads: {work: {command: {shell: true, run: sleep 1}}}
 measure: {trial: 1s, ramp: 0s, blocks: 2, budget: 3s}
 `)
-	r := s.iotax("run", "plan.yaml", "--strict")
+	r := s.iotax("run", "plan.yaml", "--strict", "--details")
 	run, trials := s.trials()
 	r.works(t, exitIncomplete, "stopped-early: work: the budget of 3s was spent after 1 of 2 blocks", "`iotax run --resume="+run.ID+"` ")
 	if run.Status != iotax.Incomplete || len(trials) != 2 {

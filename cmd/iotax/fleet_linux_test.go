@@ -179,7 +179,7 @@ targets:
 workloads: {4k random read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 4MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 `)
-	s.iotax("run", "contention.yaml", "--calibrate=no").works(t, exitOK, "Clients · store")
+	s.iotax("run", "contention.yaml", "--calibrate=no", "--details").works(t, exitOK, "Clients · store")
 	_, trials := s.trials()
 	four := 0
 	for _, tr := range trials {

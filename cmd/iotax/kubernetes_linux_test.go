@@ -172,7 +172,7 @@ targets:
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 `)
-		s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0, "overlay", "empty", "memory", "claim", "block", "mine")
+		s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "empty", "memory", "claim", "block", "mine")
 		r, trials := s.trials()
 		seen := map[string]int{}
 		for _, tr := range trials {

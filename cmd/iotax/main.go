@@ -150,6 +150,7 @@ type app struct {
 	out, err io.Writer
 	store    string
 	json     bool
+	details  bool // of printed reports
 	quiet    bool
 	debug    bool
 	strict   bool

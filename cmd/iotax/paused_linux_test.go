@@ -45,7 +45,7 @@ func TestPausedInATrial(t *testing.T) {
 					discarded = append(discarded, x)
 				}
 			}
-			report := s.iotax("report").stdout
+			report := s.iotax("report", "--details").stdout
 			if !c.iotax {
 				if len(trials) != 2 || len(discarded) > 0 || strings.Contains(report, "host-paused") {
 					t.Errorf("%d trials, %d discarded\n%s", len(trials), len(discarded), report)

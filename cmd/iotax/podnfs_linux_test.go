@@ -107,7 +107,7 @@ layers: [[server disk, pod NFS]]
 workloads: {4k random read/write: {fio: {rw: randrw, bs: 4k, iodepth: 4, size: 4MiB}}}
 measure: {protocol: "fixed:2x500ms", ramp: 100ms}
 `)
-	s.iotax("run", "nfs.yaml", "--calibrate=no").works(t, 0, "pod NFS", "Layers")
+	s.iotax("run", "nfs.yaml", "--calibrate=no", "--details").works(t, 0, "pod NFS", "Layers")
 	run, trials := s.trials()
 	for _, tr := range trials {
 		read, _ := tr.Value("read.iops")

@@ -61,13 +61,13 @@ func (a *app) reportCommand() *cobra.Command {
 				return err
 			}
 			for _, o := range outputs {
-				if err := writeReport(o, rep, r, trials); err != nil {
+				if err := a.writeReport(o, rep, r, trials); err != nil {
 					return err
 				}
 			}
 			switch {
 			case format != "" && format != "txt":
-				return writeFormat(a.out, format, rep, r, trials)
+				return a.writeFormat(a.out, format, rep, r, trials)
 			case len(outputs) > 0:
 				return nil
 			}
@@ -76,8 +76,14 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&format, "format", "", strings.Join(formatNames(), ", "))
 	c.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write the report to this file, in the format of its ending: "+endings(formatNames()))
+	a.detailsFlag(c)
 	rd.add(c)
 	return c
+}
+
+// detailsFlag adds --details to a command that prints a report.
+func (a *app) detailsFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.details, "details", false, "print the whole report: every table, interval and note")
 }
 
 // fitForTerminal refuses to send a binary format to one.
@@ -130,8 +136,8 @@ func reportOf(ctx context.Context, db *store.Store, r *iotax.Run) (*report.Repor
 	return report.From(r, db.Parts(ctx, r.ID, "", store.Full))
 }
 
-func writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-	return writeWhole(path, func(w io.Writer) error { return writeFormat(w, formatOf(path), rep, r, trials) })
+func (a *app) writeReport(path string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+	return writeWhole(path, func(w io.Writer) error { return a.writeFormat(w, formatOf(path), rep, r, trials) })
 }
 
 // writeWhole writes path whole or not at all.

@@ -102,6 +102,7 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	pf.add(c)
 	f := c.Flags()
 	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file, in the format of its ending: "+endings(formatNames()))
+	a.detailsFlag(c)
 	f.StringVar(&resume, "resume", "", "continue a run that was cut short (default: the latest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
 	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
@@ -258,7 +259,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 		return err
 	}
 	for _, o := range outputs {
-		if err := writeReport(o, rep, r, db.Each(ctx, r.ID, store.Brief)); err != nil {
+		if err := a.writeReport(o, rep, r, db.Each(ctx, r.ID, store.Brief)); err != nil {
 			return err
 		}
 		if !a.quiet {
@@ -513,18 +514,18 @@ func cacheDir() string {
 // print writes the report to standard output as text or JSON.
 func (a *app) print(rep *report.Report) error {
 	if a.json {
-		return output.Write(a.out, rep, "json")
+		return output.Write(a.out, rep, "json", true)
 	}
-	return text.Write(a.out, rep, text.Options{Width: width(a.out, 100), Color: color(a.out)})
+	return output.Text(a.out, rep, a.details, text.Options{Width: width(a.out, 100), Color: color(a.out)})
 }
 
 // rawFormats are those that hold the trials themselves rather than their report, by name and file ending.
 var rawFormats = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error{"csv": store.WriteCSV, "parquet": store.WriteParquet}
 
 // writeFormat writes a run as a report, or its trials.
-func writeFormat(w io.Writer, format string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
+func (a *app) writeFormat(w io.Writer, format string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	if raw, ok := rawFormats[format]; ok {
 		return raw(w, r, trials)
 	}
-	return output.Write(w, rep, format)
+	return output.Write(w, rep, format, a.details)
 }

@@ -140,7 +140,7 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 	r.send(syscall.SIGKILL)
 	r.wait()
 	s.iotax(part("1/2")...).works(t, exitOK)
-	s.iotax("report", "killed").works(t, exitOK, "runner-died", "shard 0/2, was killed", "--shard 0/2 --id killed")
+	s.iotax("report", "killed", "--details").works(t, exitOK, "runner-died", "shard 0/2, was killed", "--shard 0/2 --id killed")
 	s.iotax("list", "--status", "interrupted").works(t, exitOK, "killed")
 	s.iotax("run", "--resume=killed").refuses(t, exitUsage, "several processes measure it")
 	s.iotax(part("0/2")...).works(t, exitOK)
@@ -192,7 +192,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 		}
 		s.iotax("list", "--status", "interrupted").works(t, exitOK, id)
 	}
-	s.iotax("report", "far-shard").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not been heard of for", "--shard 0/2 --id far-shard")
+	s.iotax("report", "far-shard", "--details").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not been heard of for", "--shard 0/2 --id far-shard")
 	s.iotax("run", "--resume=far-alone").works(t, exitOK)
 	s.iotax("rm", "far-shard", "--yes").works(t, exitOK)
 	s.iotax("rm", "far-alone", "--yes").works(t, exitOK)

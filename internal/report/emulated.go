@@ -1,12 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"iotax"
-	"iotax/internal/report/format"
 )
 
 // Emulated are the targets whose work was done in an emulated guest, in the run's order.
@@ -30,6 +28,5 @@ func (r *Report) Banner() string {
 	if why := r.Target(names[0]).Facts[iotax.FactAccelWhy]; strings.HasPrefix(why, "no KVM") {
 		how += ": no KVM on this host"
 	}
-	return fmt.Sprintf("Guests were EMULATED (%s): %d of %s. With KVM these losses are usually far smaller. Do not publish these numbers. → iotax doctor",
-		how, len(names), format.Plural(len(r.Run.Targets), "target"))
+	return "Guests were EMULATED (" + how + "). With KVM these losses are usually far smaller. Do not publish these numbers. → iotax doctor"
 }

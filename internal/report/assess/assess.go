@@ -4,10 +4,8 @@ package assess
 
 import (
 	"slices"
-	"strings"
 
 	"iotax/internal/report"
-	"iotax/internal/report/format"
 	"iotax/stat"
 )
 
@@ -66,24 +64,6 @@ type Cause struct {
 	Text string // as the sentence has it
 }
 
-// Fit is how many of the sentences fit into so many lines of that width when each begins a line; at
-// least the first.
-func (a Assessment) Fit(width, lines int) int {
-	for i, s := range a.Sentences {
-		text := s.Text
-		if i > 0 {
-			text = s.Marked()
-		}
-		if lines -= len(format.Wrap(text, width)); lines < 0 {
-			return max(1, i)
-		}
-	}
-	return len(a.Sentences)
-}
-
-// Marked is the sentence with the numbers of its notes, as the table has them.
-func (s Sentence) Marked() string { return strings.TrimSpace(s.Text + " " + format.Marks(s.Notes)) }
-
 // assessing is the state of making an Assessment.
 type assessing struct {
 	*report.Report
@@ -113,10 +93,10 @@ func (c assessed) name() string { return c.r.Target + " / " + c.s.Workload }
 func Of(r *report.Report) Assessment {
 	a := &assessing{Report: r, told: map[*report.Note]bool{}, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()
-	head, first := a.answer(cells)
+	first := a.answer(cells)
 	a.sum(cells)
 	a.memory(cells)
-	a.compared(cells, head)
+	a.compared(cells)
 	a.invalid(cells)
 	a.failed(cells)
 	a.unsure(cells)

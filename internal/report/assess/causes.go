@@ -123,8 +123,6 @@ func (a *assessing) findReasons(c assessed) []reason {
 		add("blocking-submit", depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
 		})
-	case blocking:
-		plain("blocking-submit", "submission blocks there, whatever the queue depth")
 	case short && depth > 0 && asked > 1:
 		add("depth-not-reached", depth, depthText, func(f string) string {
 			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
@@ -133,7 +131,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.
 	for _, x := range []struct{ rule, text string }{
 		{"generator-bound", "its load generator had no more CPU, so the CPU is the limit"},
-		{"cpu-bound", "it is near to what the CPU can do at all"},
+		{"cpu-bound", "it is near the limit of the CPU"},
 	} {
 		if here(x.rule) == there(x.rule) {
 			continue
@@ -141,7 +139,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		if here(x.rule) {
 			plain(x.rule, x.text)
 		} else {
-			plain(x.rule, c.r.Against+" was itself limited by its CPU, so that the loss may be larger")
+			plain(x.rule, c.r.Against+" was itself limited by its CPU, so the loss may be larger")
 		}
 		break
 	}
@@ -151,12 +149,12 @@ func (a *assessing) findReasons(c assessed) []reason {
 		add("steal", stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
 	}
 	if here("throttle-step") && !there("throttle-step") {
-		plain("throttle-step", "a limit set in during its trials")
+		plain("throttle-step", "a rate limit began during its trials")
 	}
 	// The bytes of those I/Os are counted, and only their number is not.
 	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") && over >= lost/2 {
 		add("drain-counted", over, share, func(f string) string {
-			return "the end of its queue was counted as time, so that it looks " + f + " slower than it is"
+			return "the end of its queue was counted as time, so it looks " + f + " slower than it is"
 		})
 	}
 	return out
@@ -384,7 +382,7 @@ func (a *assessing) lines(cells []assessed) {
 		a.say(s)
 	}
 	if len(parts) > 0 {
-		open.Text = fmt.Sprintf("Not decided, what share is reached, more %ss would tell: %s.", a.Counted(), format.Enumerate(parts, format.Listed, "share"))
+		open.Text = fmt.Sprintf("More %ss would decide what share is reached: %s.", a.Counted(), format.Enumerate(parts, format.Listed, "share"))
 		a.say(open)
 	}
 }

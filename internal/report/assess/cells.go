@@ -13,22 +13,22 @@ import (
 	"iotax/stat"
 )
 
-// answer is the report in a sentence: the largest loss that is sure, else the largest gain, else that
-// nothing differs, else that nothing can be said; and how many comparisons could not be judged. head is
-// the cell that it tells, if it tells one.
-func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
+// answer is the report in a sentence: the largest loss that is sure, else the largest gain, else that no difference was found,
+// else that nothing can be said.
+func (a *assessing) answer(cells []assessed) (out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
-	judged, unsure := 0, 0
+	targets := map[string]bool{}
+	judged := 0
 	lone := len(cells) > 0
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c assessed) bool { return c.r.Verdict == stat.NoVerdict })
 	for _, c := range cells {
-		counts[c.r.Verdict]++
-		if report.Conclusive(c.r.Verdict) {
+		if report.Conclusive(c.r.Verdict) || report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
 			judged++
-		} else if report.Unsure(c.r.Verdict) && c.r.Ratio != nil {
-			judged++
-			unsure++
+			counts[c.r.Verdict]++
+			targets[c.r.Target] = true
+		} else if c.r.Verdict == stat.NotRanked {
+			counts[c.r.Verdict]++
 		}
 		switch c.r.Verdict {
 		case stat.Worse:
@@ -41,86 +41,77 @@ func (a *assessing) answer(cells []assessed) (head *assessed, out Sentence) {
 			}
 		}
 	}
-	base, why := a.Baseline, ""
+	base := a.Baseline
 	out.Kind = SaysNothing
-	tell := func(c *assessed, kind SentenceKind) string {
-		head, out.Kind, out.Figures = c, kind, []Figure{c.figure()}
-		out.Causes, out.Notes = a.causes([]assessed{*c})
-		for _, cause := range out.Causes {
-			why += "; " + cause.Text
-		}
-		return sentence(*c.s, *c.r, c.r.Against)
+	tell := func(c *assessed, kind SentenceKind) {
+		out.Kind, out.Figures = kind, []Figure{c.figure()}
 	}
-	var s string
+	noisy, few := counts[stat.Inconclusive], counts[stat.TooFew]
 	switch {
 	case len(a.Trials) == 0:
-		s = "Nothing was measured"
+		out.Text = "Nothing was measured"
 		if i := slices.IndexFunc(a.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
-			s += ": " + a.Targets()[i].Name + " could not be opened"
+			out.Text += ": " + a.Targets()[i].Name + " could not be opened"
 		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" }); i >= 0 {
 			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
-			s += ": " + why
+			out.Text += ": " + why
 		}
-		out.Text = s + "."
-		return nil, out
 	case len(cells) == 0 && lone:
-		out.Text = "No workload was done at two targets that are compared: values stand alone."
-		return nil, out
+		out.Text = "No two targets did the same work: each value stands alone"
 	case len(cells) == 0:
-		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with.", base)
-		return nil, out
+		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with", base)
 	case worst != nil:
-		s = tell(worst, SaysLoss)
-		if judged > 1 {
-			s += fmt.Sprintf(", the largest loss of %d comparisons", judged)
+		tell(worst, SaysLoss)
+		if c := format.ContrastOf(worst.s.Better, worst.s.Unit); c.Worse == "slower" && len(targets) > 1 {
+			out.Text = worst.r.Target + " is the slowest: "
+		} else if judged > 1 {
+			out.Text = "Largest loss: "
 		}
+		out.Text += than(*worst, format.Contrast.Estimate, len(targets) == 1)
 	case best != nil:
-		s = tell(best, SaysGain)
+		tell(best, SaysGain)
+		out.Text = "No loss found. "
 		if judged > 1 {
-			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+			out.Text = fmt.Sprintf("No loss found in %d comparisons. Largest gain: ", judged)
 		}
-	case judged > 0 && unsure == 0:
+		out.Text += than(*best, format.Contrast.Estimate, true)
+	case judged > 0 && noisy+few == 0:
 		out.Kind = SaysSame
-		s = fmt.Sprintf("Nothing is lost: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
+		out.Text = fmt.Sprintf("No difference found: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
 		if judged == 1 {
-			s = fmt.Sprintf("Nothing is lost: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
+			out.Text = fmt.Sprintf("No difference found: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
 		}
 	case judged > 0:
 		out.Kind = SaysUnsure
-		s = fmt.Sprintf("No loss is sure: %d of %d comparisons with %s need more %ss", unsure, judged, base, a.Counted())
-		if judged == 1 {
-			s = fmt.Sprintf("No loss is sure: the one comparison with %s needs more %ss", base, a.Counted())
+		out.Text = fmt.Sprintf("No difference found yet against %s. ", base)
+		switch {
+		case few == 0:
+			out.Text += fmt.Sprintf("Too noisy to call: %d of %d", noisy, judged)
+		case noisy == 0:
+			out.Text += fmt.Sprintf("Too few %ss for a verdict: %d of %d", a.Counted(), few, judged)
+		default:
+			out.Text += fmt.Sprintf("Of %d comparisons %d are too noisy to call, and %d have too few %ss", judged, noisy, few, a.Counted())
 		}
 	case counts[stat.NotRanked] > 0:
-		s = fmt.Sprintf("No target can be ranked against %s", base)
+		out.Text = fmt.Sprintf("No target can be ranked against %s: see the notes", base)
 	default:
-		s = fmt.Sprintf("No target could be compared with %s", base)
+		out.Text = fmt.Sprintf("No target could be compared with %s: see the notes", base)
 	}
-	s += why
-	if n := len(cells) - judged; n > 0 && judged > 0 {
-		s += fmt.Sprintf(" (%d more cannot be judged, see the notes)", n)
-	} else if n > 0 {
-		s += ": see the notes"
-	}
-	out.Text = s + "."
-	return head, out
+	out.Text += "."
+	return out
 }
 
-// sentence says what one row came to: "guest keeps 31 % [29–33] of host disk's 4k random read IOPS".
-func sentence(s report.Section, r report.Row, base string) string {
-	what, i := format.Subject(s.Workload, s.Label), r.Ratio.Interval
-	switch {
-	case s.Better == iotax.Down:
-		// A time: said as how many times as long it takes, not as what share of a speed is kept.
-		return fmt.Sprintf("%s: %s is %s that of %s", r.Target, what, format.Times(format.Inverse(i)), base)
-	case i.Estimate >= 1:
-		return fmt.Sprintf("%s reaches %s %s's %s", r.Target, format.Times(i), base, what)
+// than says what one cell came to: "4k random read is 33× slower than on host disk", where named is set with the target.
+func than(c assessed, number func(format.Contrast, stat.Interval) string, named bool) string {
+	s := format.Work(c.s.Workload, c.s.Label)
+	if named {
+		s += " on " + c.r.Target
 	}
-	return fmt.Sprintf("%s keeps %s of %s's %s", r.Target, format.Share(i), base, what)
+	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
 
 // compared tells losses and gains. The cells of one target that have the same causes share a sentence.
-func (a *assessing) compared(cells []assessed, head *assessed) {
+func (a *assessing) compared(cells []assessed) {
 	type group struct {
 		kind  SentenceKind
 		cells []assessed
@@ -131,15 +122,14 @@ func (a *assessing) compared(cells []assessed, head *assessed) {
 	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
 	for _, c := range pick {
 		kind := SaysLoss
-		switch {
-		case head != nil && c == *head:
-			continue
-		case c.r.Verdict == stat.Better:
+		switch c.r.Verdict {
+		case stat.Better:
 			kind = SaysGain
-		case c.r.Verdict != stat.Worse:
+		case stat.Worse:
+		default:
 			continue
 		}
-		key := fmt.Sprintf("%s\x00%s\x00%s\x00%v", kind, c.r.Target, c.r.Against, c.s.Better)
+		key := fmt.Sprintf("%s\x00%s\x00%s", kind, c.r.Target, c.r.Against)
 		for _, w := range a.why(c) {
 			key += "\x00" + w.rule
 		}
@@ -158,23 +148,12 @@ func (a *assessing) compared(cells []assessed, head *assessed) {
 		for i, x := range g.cells {
 			s.Figures = append(s.Figures, x.figure())
 			if i == 0 {
-				parts = append(parts, sentence(*x.s, *x.r, x.r.Against))
+				parts = append(parts, than(x, format.Contrast.Interval, false))
 				continue
 			}
-			what, ratio := format.Subject(x.s.Workload, x.s.Label), x.r.Ratio.Interval
-			switch {
-			case x.s.Better == iotax.Down:
-				parts = append(parts, fmt.Sprintf("%s is %s", what, format.Times(format.Inverse(ratio))))
-			case ratio.Estimate >= 1:
-				parts = append(parts, fmt.Sprintf("%s its %s", format.Times(ratio), what))
-			default:
-				parts = append(parts, fmt.Sprintf("%s of its %s", format.Share(ratio), what))
-			}
+			parts = append(parts, format.Work(x.s.Workload, x.s.Label)+" "+format.ContrastOf(x.s.Better, x.s.Unit).Interval(x.r.Ratio.Interval))
 		}
-		s.Text = format.Enumerate(parts, format.Listed, "workload")
-		if head != nil && head.r.Target == c.r.Target {
-			s.Text = strings.Replace(s.Text, c.r.Target+" keeps ", c.r.Target+" also keeps ", 1)
-		}
+		s.Text = c.r.Target + ": " + format.Enumerate(parts, format.Listed, "workload")
 		s.Causes, s.Notes = a.causes(g.cells)
 		for _, cause := range s.Causes {
 			s.Text += "; " + cause.Text
@@ -226,7 +205,7 @@ func (a *assessing) invalid(cells []assessed) {
 			evidence = cause
 		}
 		s.Causes[0].Text = evidence
-		s.Text = fmt.Sprintf("Not to be quoted: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
+		s.Text = fmt.Sprintf("Invalid: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
 		a.say(s)
 	}
 }
@@ -306,17 +285,17 @@ func (a *assessing) unsure(cells []assessed) {
 		} else if format.Vague(c.r.Ratio.Interval) {
 			dark = append(dark, c.name())
 		} else {
-			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.Extent(c.r.Ratio.Interval)))
+			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.ContrastOf(c.s.Better, c.s.Unit).Interval(c.r.Ratio.Interval)))
 		}
 	}
 	said := format.Cut(parts, format.Listed, "cell")
 	if len(dark) > 0 {
-		said = append(said, stat.TooNoisy+" to tell: "+format.Enumerate(dark, format.Listed, "cell"))
+		said = append(said, format.TooNoisyToCall+": "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	if len(few) > 0 {
 		said = append(said, fmt.Sprintf("too few %ss: ", a.Counted())+format.Enumerate(few, format.Listed, "cell"))
 	}
-	s.Text = fmt.Sprintf("Not decided, more %ss would tell: %s.", a.Counted(), strings.Join(said, "; "))
+	s.Text = fmt.Sprintf("More %ss would decide: %s.", a.Counted(), strings.Join(said, "; "))
 	a.say(s)
 }
 
@@ -384,6 +363,6 @@ func (a *assessing) same(cells []assessed) {
 	if len(names) == 0 || len(names) == len(cells) { // the answer says so of all
 		return
 	}
-	s.Text = fmt.Sprintf("Nothing lost, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))
+	s.Text = fmt.Sprintf("No difference, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))
 	a.say(s)
 }

@@ -53,10 +53,10 @@ func (a *assessing) sum(cells []assessed) {
 		return
 	}
 	counts := map[string]int{}
-	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "not decided", "without a verdict"}
+	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "too noisy to call", "too few " + a.Counted() + "s", "without a verdict"}
 	n := 0
 	for _, c := range cells {
-		i := 4
+		i := 5
 		switch c.r.Verdict {
 		case stat.NoVerdict:
 			continue
@@ -66,8 +66,10 @@ func (a *assessing) sum(cells []assessed) {
 			i = 1
 		case stat.Equivalent, stat.BelowMargin:
 			i = 2
-		case stat.Inconclusive, stat.TooFew:
+		case stat.Inconclusive:
 			i = 3
+		case stat.TooFew:
+			i = 4
 		}
 		counts[order[i]]++
 		n++
@@ -95,15 +97,15 @@ func (a *assessing) sum(cells []assessed) {
 	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
 	switch {
 	case a.Run.Imported():
-		text += "Whether it was fair cannot be told: it was measured elsewhere, and not in turns."
+		text += "The trials were imported and not measured in turns: nothing shows whether the comparison is fair."
 	case len(errors)+len(warnings) == 0:
-		text += "Fair, as far as checks can tell: none has a word against these figures."
+		text += "No check found a problem."
 	case len(errors) == 0:
-		text += "Checks warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
+		text += "Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
 	case len(warnings) == 0:
-		text += "Checks condemn some figures: " + format.Enumerate(errors, format.Listed, "rule") + "."
+		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + "."
 	default:
-		text += "Checks condemn some figures (" + format.Enumerate(errors, format.Listed, "rule") + ") and warn of " + format.Enumerate(warnings, format.Listed, "rule") + "."
+		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + ". Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
 	}
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
@@ -173,7 +175,7 @@ func (a *assessing) doubts() {
 		}
 	}
 	if len(parts) > 0 {
-		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("Checks that warn, see the notes: %s.", strings.Join(uniq(parts), ", "))})
+		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("More warnings, see the notes: %s.", strings.Join(uniq(parts), ", "))})
 	}
 }
 

@@ -30,32 +30,41 @@ func answerCases() map[string]assessCase {
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
 	return map[string]assessCase{
-		"loss":       {cells: []reporttest.CellSpec{disk, loss}, want: "a keeps 50.1 % [49.8–50.4] of disk's 4k read IOPS."},
-		"time lost":  {cells: []reporttest.CellSpec{took("disk", 1), took("a", 2)}, want: "a: clone first duration is 2.002× [1.991–2.016] that of disk."},
-		"losses":     {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, want: "b keeps 20.0 % [19.7–20.3] of disk's 4k read IOPS, the largest loss of 2 comparisons."},
-		"gain":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil)}, want: "a reaches 2.002× [1.991–2.016] disk's 4k read IOPS."},
-		"gains":      {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: ", the largest gain of 2 comparisons, and nothing is lost for sure."},
-		"same":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "Nothing is lost: the comparison with disk is within ± 5 %."},
-		"all same":   {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "Nothing is lost: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No loss is sure: the one comparison with disk needs more blocks."},
-		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No loss is sure: 2 of 2 comparisons with disk need more blocks."},
+		"loss":       {cells: []reporttest.CellSpec{disk, loss}, want: "4k read on a is 2.0× slower than on disk."},
+		"time lost":  {cells: []reporttest.CellSpec{took("disk", 1), took("a", 2)}, want: "clone first duration on a is 2.0× slower than on disk."},
+		"losses":     {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, want: "b is the slowest: 4k read is 5.0× slower than on disk."},
+		"gain":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil)}, want: "No loss found. 4k read on a is 2.0× faster than on disk."},
+		"gains":      {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
+		"same":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
+		"all same":   {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
+		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
+		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Block > 0 || t.Target == "disk" && t.Block == 0 {
 					t.Err = "gone"
 				}
 			}
-		}, want: "No loss is sure: the one comparison with disk needs more blocks (1 more cannot be judged, see the notes)."},
+		}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
 		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: see the notes."},
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
 		}), want: "No target could be compared with disk: see the notes."},
-		"one of two":  {cells: []reporttest.CellSpec{disk, loss, condemned}, want: "(1 more cannot be judged, see the notes)"},
-		"alone":       {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
-		"other work":  {cells: []reporttest.CellSpec{disk, {Target: "a", Workload: "put", Values: map[string]float64{"upload.bandwidth": 1}}}, change: func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "a", "nobody") }, want: "No workload was done at two targets that are compared: values stand alone."},
-		"never ran":   {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
-		"no trials":   {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
-		"loss of all": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, nil), took("disk", 1), took("a", 3)}, want: "a: clone first duration is 2.99×"},
+		"one of two":    {cells: []reporttest.CellSpec{disk, loss, condemned}, want: "4k read on a is 2.0× slower than on disk."},
+		"alone":         {cells: []reporttest.CellSpec{disk}, want: "Only disk was measured: there is nothing to compare it with."},
+		"other work":    {cells: []reporttest.CellSpec{disk, {Target: "a", Workload: "put", Values: map[string]float64{"upload.bandwidth": 1}}}, change: func(r *iotax.Run, _ []*iotax.Trial) { reporttest.Against(r, "a", "nobody") }, want: "No two targets did the same work: each value stands alone."},
+		"never ran":     {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
+		"no trials":     {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
+		"losses of one": {cells: []reporttest.CellSpec{disk, loss, took("disk", 1), took("a", 3)}, want: "Largest loss: "},
+		"few":           {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, want: "No difference found yet against disk. Too few blocks for a verdict: 1 of 1."},
+		"unsure and few": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				if t.Target == "b" && t.Block > 3 {
+					t.Err = "gone"
+				}
+			}
+		}, want: "Of 2 comparisons 1 are too noisy to call, and 1 have too few blocks."},
+		"loss of all": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, nil), took("disk", 1), took("a", 3)}, want: "Largest loss: clone first duration on a is 3.0× slower than on disk."},
 	}
 }
 
@@ -72,24 +81,24 @@ func TestEveryAnswer(t *testing.T) {
 var everySentence = []struct{ says, stands, silent string }{
 	{"Nothing was measured", "answer/no trials", "answer/alone"},
 	{" could not be opened", "answer/never ran", "answer/no trials"},
-	{"No workload was done at two targets that are compared: values stand alone.", "answer/other work", "answer/loss"},
-	{"Only %s was measured: there is nothing to compare it with.", "answer/alone", "answer/not opened"},
-	{", the largest loss of %d comparisons", "answer/losses", "answer/loss"},
-	{", the largest gain of %d comparisons, and nothing is lost for sure", "answer/gains", "answer/gain"},
-	{"Nothing is lost: all %d comparisons with %s are within ± %s", "answer/all same", "answer/same"},
-	{"Nothing is lost: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
-	{"No loss is sure: %d of %d comparisons with %s need more %ss", "answer/all unsure", "answer/unsure"},
-	{"No loss is sure: the one comparison with %s needs more %ss", "answer/unsure", "answer/all unsure"},
-	{"No target can be ranked against %s", "answer/not ranked", "answer/loss"},
-	{"No target could be compared with %s", "answer/not opened", "answer/alone"},
-	{" (%d more cannot be judged, see the notes)", "answer/one of two", "answer/losses"},
-	{": see the notes", "answer/not opened", "answer/loss"},
-	{"%s: %s is %s that of %s", "answer/time lost", "answer/loss"},
-	{"%s reaches %s %s's %s", "answer/gain", "answer/loss"},
-	{"%s keeps %s of %s's %s", "answer/loss", "answer/gain"},
-	{" also keeps ", "sentence/the answer's target", "sentence/loss beside the answer"},
+	{"No two targets did the same work: each value stands alone", "answer/other work", "answer/loss"},
+	{"Only %s was measured: there is nothing to compare it with", "answer/alone", "answer/not opened"},
+	{" is the slowest: ", "answer/losses", "answer/loss"},
+	{"Largest loss: ", "answer/losses of one", "answer/losses"},
+	{"No loss found. ", "answer/gain", "answer/loss"},
+	{"No loss found in %d comparisons. Largest gain: ", "answer/gains", "answer/gain"},
+	{"%s is %s than on %s", "answer/loss", "answer/same"},
+	{" on ", "answer/loss", "answer/no trials"},
+	{"No difference found: all %d comparisons with %s are within ± %s", "answer/all same", "answer/same"},
+	{"No difference found: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
+	{"No difference found yet against %s. ", "answer/unsure", "answer/same"},
+	{"Too noisy to call: %d of %d", "answer/unsure", "answer/few"},
+	{"Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
+	{"Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
+	{"No target can be ranked against %s: see the notes", "answer/not ranked", "answer/loss"},
+	{"No target could be compared with %s: see the notes", "answer/not opened", "answer/alone"},
 
-	{"Not to be quoted: %s: %s.", "sentence/invalid", "sentence/only a warning"},
+	{"Invalid: %s: %s.", "sentence/invalid", "sentence/only a warning"},
 	{"a cache answered, not the device", "sentence/invalid", "sentence/only a warning"},
 	{"a cache took the writes, not the device", "sentence/writes absorbed", "sentence/invalid"},
 	{"it is faster than the line to the storage, so a cache answered", "sentence/above the line", "sentence/invalid"},
@@ -98,11 +107,9 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s could not be opened: %s.", "sentence/not opened", "sentence/takes no part"},
 	{"%s could not be measured: %s.", "sentence/never measured", "sentence/failed"},
 	{"%s has no result: none of its %s counts.", "sentence/failed", "sentence/nothing failed"},
-	{" to tell: ", "sentence/nothing known", "sentence/unsure"},
 	{"too few %ss: ", "sentence/too few", "sentence/unsure"},
 	{"%s (%d of %d)", "sentence/too few", "sentence/unsure"},
-	{"Not decided, more %ss would tell: %s.", "sentence/unsure", "sentence/sure"},
-	{"between %s× and %s×", "sentence/unsure", "sentence/nothing known"},
+	{"More %ss would decide: %s.", "sentence/unsure", "sentence/sure"},
 	{"its flushes are acknowledged and not done", "sentence/unlike", "sentence/memory"},
 	{"its flushes may end in the cache of the drive", "sentence/drive cache", "sentence/unlike"},
 	{"it is memory", "sentence/memory", "sentence/unlike"},
@@ -110,7 +117,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"a flush promises something else there", "sentence/another promise", "sentence/alike"},
 	{"Not ranked against %s, since %s: %s.", "sentence/unlike", "sentence/alike"},
 	{"The %d clients of %s / %s do not share alike: the slowest reaches %s of the fastest.", "clients/uneven", "clients/even"},
-	{"Nothing lost, within ± %s: %s.", "sentence/same", "sentence/not the same"},
+	{"No difference, within ± %s: %s.", "sentence/same", "sentence/not the same"},
 
 	{" that the server sends on ", "cause/copies on the line", "cause/reads are not sent on"},
 	{"it is at ", "cause/line rate", "cause/no line"},
@@ -119,14 +126,13 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"the host's cache did a part of it", "cause/host, gain", "cause/cache, gain"},
 	{" was limited by the CPU of its load generator", "cause/baseline held", "cause/both held"},
 	{"submission blocks there, with %s in flight where %s were asked for", "cause/blocking", "cause/blocking, depth unknown"},
-	{"submission blocks there, whatever the queue depth", "cause/blocking, depth unknown", "cause/blocking on both"},
 	{"by Little's law %s were in flight where %s were asked for", "cause/depth", "cause/depth, no finding"},
-	{" was itself limited by its CPU, so that the loss may be larger", "cause/generator of the baseline", "cause/generator of both"},
+	{" was itself limited by its CPU, so the loss may be larger", "cause/generator of the baseline", "cause/generator of both"},
 	{"its load generator had no more CPU, so the CPU is the limit", "cause/generator", "cause/generator of both"},
-	{"it is near to what the CPU can do at all", "cause/at the ceiling itself", "cause/both at the ceiling"},
+	{"it is near the limit of the CPU", "cause/at the ceiling itself", "cause/both at the ceiling"},
 	{" of its CPU time was stolen", "cause/steal", "cause/steal of little"},
-	{"a limit set in during its trials", "cause/throttle", "cause/silence"},
-	{"the end of its queue was counted as time, so that it looks ", "cause/drain", "cause/drain of little"},
+	{"a rate limit began during its trials", "cause/throttle", "cause/silence"},
+	{"the end of its queue was counted as time, so it looks ", "cause/drain", "cause/drain of little"},
 	{" slower than it is", "cause/drain", "cause/drain, bandwidth"},
 	{"the measured line rate (", "cause/measured network", "cause/other work of no network"},
 	{"the line rate", "cause/line rate", "cause/no line"},
@@ -134,7 +140,7 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%d copies", "sentence/copies sent on", "sentence/no copies"},
 	{"%s / %s reaches %s of %s", "sentence/share", "sentence/no share"},
 	{"%s reaches %s of %s (%s)", "sentence/shares of a line", "sentence/no share"},
-	{"Not decided, what share is reached, more %ss would tell: %s.", "sentence/share of unknown size", "sentence/share"},
+	{"More %ss would decide what share is reached: %s.", "sentence/share of unknown size", "sentence/share"},
 	{"more than the line carries: a cache answered, or the line was slower when it was measured", "sentence/share, too large", "sentence/share"},
 	{"the network is not the limit", "sentence/share, small", "sentence/share"},
 	{"the network is the limit", "sentence/share", "sentence/share, small"},
@@ -146,19 +152,19 @@ var everySentence = []struct{ says, stands, silent string }{
 
 	{"Noisy, trials vary by %s or more: %s.", "sentence/noise", "sentence/quiet"},
 	{"the same within ± ", "sentence/the sum of all", "sentence/not fair"},
-	{"not decided", "sentence/the sum of all", "sentence/not fair"},
+	{"too noisy to call", "sentence/the sum of all", "sentence/not fair"},
+	{"too few ", "sentence/too few", "sentence/sure"},
 	{"without a verdict", "sentence/condemned", "sentence/not fair"},
 	{"Of %d comparisons: %s. ", "sentence/not fair", "answer/alone"},
-	{"Whether it was fair cannot be told: it was measured elsewhere, and not in turns.", "sentence/imported is not fair", "sentence/fair"},
-	{"Fair, as far as checks can tell: none has a word against these figures.", "sentence/fair", "sentence/not fair"},
-	{"Checks warn of ", "sentence/not fair", "sentence/fair"},
-	{"Checks condemn some figures: ", "sentence/condemned", "sentence/fair"},
-	{"Checks condemn some figures (", "sentence/condemned and doubted", "sentence/condemned"},
-	{") and warn of ", "sentence/condemned and doubted", "sentence/condemned"},
+	{"The trials were imported and not measured in turns: nothing shows whether the comparison is fair.", "sentence/imported is not fair", "sentence/fair"},
+	{"No check found a problem.", "sentence/fair", "sentence/not fair"},
+	{"Warnings: ", "sentence/not fair", "sentence/fair"},
+	{"Invalid results: ", "sentence/condemned", "sentence/fair"},
+	{". Warnings: ", "sentence/condemned and doubted", "sentence/condemned"},
 	{" (%s: one at a time takes %s)", "sentence/memory below", "sentence/a device"},
 	{"%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", "sentence/memory below", "sentence/memory of the others"},
 	{" (all)", "sentence/doubt of all", "sentence/doubt"},
-	{"Checks that warn, see the notes: %s.", "sentence/doubt", "sentence/no doubt"},
+	{"More warnings, see the notes: %s.", "sentence/doubt", "sentence/no doubt"},
 
 	{"%s: of %d ways to upload %s in parts, %s uploads fastest, %s", "sentence/best parts", "sentence/one part size"},
 	{"; it makes no difference: all are within %s of it.", "sentence/parts the same", "sentence/parts alike"},
@@ -171,8 +177,8 @@ var everySentence = []struct{ says, stands, silent string }{
 }
 
 // joints are strings of the assessment's source that say nothing by themselves: they stand between figures and names.
-var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", " keeps ", "with the ", " with the ", "%s / %s of %s",
-	"%s is %s", "%s its %s", "%s of its %s", "of unknown size"}
+var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", "with the ", " with the ", "%s / %s of %s",
+	"%s is %s", "%s its %s", "%s of its %s"}
 
 // Whatever the assessment can say is said by a case of the tests, and there is one that must not have it: a new sentence
 // without its cases fails here.

@@ -16,6 +16,18 @@ func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }
 
+// Work names what was measured without its unit, where that is a rate: "4k random read", "4k read latency p99".
+func Work(workload, label string) string {
+	rest := Remainder(workload, label)
+	for _, unit := range []string{"IOPS", "bandwidth"} {
+		rest = strings.TrimSuffix(strings.TrimSuffix(rest, unit), " ")
+	}
+	if strings.Contains(strings.ToLower(workload), strings.ToLower(rest)) { // "read" of "randread-4k"
+		return workload
+	}
+	return workload + " " + rest
+}
+
 // Remainder is what a metric's label says beyond the workload's name.
 func Remainder(workload, label string) string {
 	have := strings.Fields(strings.ToLower(workload))

@@ -27,12 +27,7 @@ func Share(i stat.Interval) string {
 	case wide(i):
 		return bounds(i, 100, " %")
 	}
-	pc := stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
-	p := places(pc)
-	if !Finite(pc) {
-		return Fixed(pc.Estimate, p) + " %"
-	}
-	return fmt.Sprintf("%s %% [%s–%s]", Fixed(pc.Estimate, p), bound(pc.Lo, p), bound(pc.Hi, p))
+	return around(stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi}, " %", "–")
 }
 
 // Times prints a ratio as a multiple: "3.2× [2.9–3.5]". Of a wide one it prints the bounds.
@@ -40,11 +35,17 @@ func Times(i stat.Interval) string {
 	if wide(i) {
 		return bounds(i, 1, "×")
 	}
-	p := places(i)
-	if !Finite(i) {
-		return Fixed(i.Estimate, p) + "×"
+	return around(i, "×", "–")
+}
+
+// around prints the estimate with its unit, and its bounds.
+func around(i stat.Interval, unit, between string) string {
+	p := place(i)
+	s := cut(i.Estimate, p) + unit
+	if Finite(i) {
+		s += " [" + cut(i.Lo, p) + between + cut(i.Hi, p) + "]"
 	}
-	return fmt.Sprintf("%s× [%s–%s]", Fixed(i.Estimate, p), bound(i.Lo, p), bound(i.Hi, p))
+	return s
 }
 
 // bounds prints those that are not absurd: "between 0.30× and 2.1×", "more than 3.0×".
@@ -63,61 +64,49 @@ func bounds(i stat.Interval, by float64, unit string) string {
 }
 
 // digits prints two significant digits.
-func digits(x float64) string { return Fixed(x, Places(x, math.NaN())) }
-
-// places is the decimal place at which a ratio and its bounds are cut: two digits of the smallest of them stay.
-func places(i stat.Interval) int {
-	p := Places(i.Estimate, Half(i))
-	if i.Lo > 0 && i.Lo < i.Estimate {
-		return min(p, Places(i.Lo, math.NaN()))
+func digits(x float64) string {
+	p := Places(x, math.NaN())
+	s := Fixed(x, p)
+	if y, err := strconv.ParseFloat(s, 64); err == nil && Places(y, math.NaN()) > p { // 0.996 became 1.00
+		return Fixed(x, p+1)
 	}
-	return min(p, Places(i.Estimate, math.NaN()))
+	return s
 }
+
+// place is the decimal place of the last digit of a ratio and its bounds: two digits of the smallest of them stay, and three
+// where the interval is narrow.
+func place(i stat.Interval) int {
+	if !Finite(i) {
+		return Places(i.Estimate, math.NaN())
+	}
+	p := Places(i.Lo, math.NaN())
+	if i.Hi-i.Lo <= i.Estimate/10 {
+		p--
+	}
+	return p
+}
+
+// cut prints x rounded at a decimal place, with at most three digits.
+func cut(x float64, p int) string { return Fixed(x, max(p, Places(x, math.NaN())-1)) }
 
 // Inverse is the ratio the other way round.
 func Inverse(i stat.Interval) stat.Interval {
 	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 }
 
-// Extent prints the bounds of a ratio: "between 0.86× and 1.15×".
-func Extent(i stat.Interval) string {
-	switch {
-	case !Finite(i):
-		return "of unknown size"
-	case wide(i):
-		return bounds(i, 1, "×")
-	}
-	p := places(i)
-	return fmt.Sprintf("between %s× and %s×", bound(i.Lo, p), bound(i.Hi, p))
-}
-
-// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy.
+// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy. Of a wide one on one side of 1 it prints the bound next to 1.
 func Ratio(i stat.Interval) string {
 	switch {
 	case math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0):
 		return Dash
 	case Noisy(i):
 		return stat.TooNoisy
+	case wide(i) && i.Lo > 1:
+		return "≥ " + digits(i.Lo) + "×"
+	case wide(i):
+		return "≤ " + digits(i.Hi) + "×"
 	}
-	p := places(i)
-	s := Fixed(i.Estimate, p) + "×"
-	if Finite(i) {
-		s += fmt.Sprintf(" [%s, %s]", bound(i.Lo, p), bound(i.Hi, p))
-	}
-	return s
-}
-
-// bound prints an end of a ratio's interval. A ratio of thousands needs no exact end.
-func bound(x float64, exp int) string {
-	const most = 1000
-	least := math.Pow(10, float64(exp))
-	switch {
-	case x > most && x > most*least:
-		return fmt.Sprintf(">%d", most)
-	case x < least/2:
-		return "<" + Fixed(least, exp)
-	}
-	return Fixed(x, exp)
+	return around(i, "×", ", ")
 }
 
 // Percent prints a ratio as "3 %", "0.4 %", "12 %".
@@ -130,8 +119,10 @@ func Percent(x float64) string {
 		return fmt.Sprintf("%.0f %%", x)
 	case x >= .095:
 		return strconv.FormatFloat(x, 'g', 1, 64) + " %"
+	case x == 0:
+		return "0 %"
 	}
-	return "0.1 %"
+	return "< 0.1 %"
 }
 
 // Verdict is a verdict for people; a short one has a word less where there are several.

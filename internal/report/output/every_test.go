@@ -39,7 +39,7 @@ func TestCompareAnything(t *testing.T) {
 		}
 		c := compare.Of(made(), made(), compare.Options{Margin: rapid.Float64().Draw(t, "δ"), By: rapid.SampledFrom([]compare.By{"", compare.ByValue, compare.ByLoss}).Draw(t, "by"),
 			FailOn: rapid.SampledFrom([]compare.FailOn{"", compare.FailOnWorse, compare.FailOnDiffers}).Draw(t, "gate")})
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return text.Comparison(w, c, text.Options{}) }, func(w io.Writer) error { return text.MarkdownComparison(w, c) }, func(w io.Writer) error { return export.JSONComparison(w, c) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return ComparisonText(w, c, text.Options{}) }, func(w io.Writer) error { return Comparison(w, c, "md") }, func(w io.Writer) error { return export.JSONComparison(w, c) }} {
 			var b bytes.Buffer
 			if err := write(&b); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestCompareAnything(t *testing.T) {
 func TestHolmIsTold(t *testing.T) {
 	rep := report.New(reporttest.OneOfMany())
 	var plain, js bytes.Buffer
-	if err := text.Write(&plain, rep, text.Options{Width: 100}); err != nil {
+	if err := Text(&plain, rep, true, text.Options{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	if err := export.JSON(&js, rep); err != nil {
@@ -77,7 +77,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	rep := report.New(reporttest.Loaded())
 	for _, width := range []int{60, 80, 120} {
 		var b bytes.Buffer
-		if err := text.Write(&b, rep, text.Options{Width: width}); err != nil {
+		if err := Text(&b, rep, true, text.Options{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		for l := range strings.Lines(b.String()) {
@@ -95,7 +95,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	if err := html.Write(&page, rep); err != nil {
 		t.Fatal(err)
 	}
-	if err := text.Markdown(&md, rep); err != nil {
+	if err := Write(&md, rep, "md", true); err != nil {
 		t.Fatal(err)
 	}
 	_, plot, _ := strings.Cut(page.String(), `data-save="load"`)
@@ -135,7 +135,7 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 		change(run, trials)
 		r := report.New(run, trials)
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return text.Markdown(w, r) }, func(w io.Writer) error { return text.Write(w, r, text.Options{}) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{}) }} {
 			if err := write(io.Discard); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -177,7 +177,7 @@ func TestHostileStrings(t *testing.T) {
 	}
 	trials[3].Discarded, trials[8].Err = evil, evil
 	r := report.New(run, trials)
-	for name, write := range map[string]func(io.Writer) error{"html": func(w io.Writer) error { return html.Write(w, r) }, "md": func(w io.Writer) error { return text.Markdown(w, r) }, "text": func(w io.Writer) error { return text.Write(w, r, text.Options{Width: 100}) }} {
+	for name, write := range map[string]func(io.Writer) error{"html": func(w io.Writer) error { return html.Write(w, r) }, "md": func(w io.Writer) error { return Write(w, r, "md", true) }, "text": func(w io.Writer) error { return Text(w, r, true, text.Options{Width: 100}) }} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -213,7 +213,7 @@ func TestHostileStrings(t *testing.T) {
 				}
 			}
 			// In what a hint has in backticks nothing is markup.
-			plain := regexp.MustCompile("(?m)([*]Hint:[*].*?)`[^`\n]*`").ReplaceAllString(s, "$1")
+			plain := regexp.MustCompile("(?m)([*]Hint:[*].*?|^- [A-Z][a-z]+: )`[^`\n]*`").ReplaceAllString(s, "$1")
 			for _, raw := range []string{"<script", "<img", "](javascript", "`x`"} {
 				if strings.Contains(strings.NewReplacer("\\`", "", `\]`, "").Replace(plain), raw) {
 					t.Errorf("md: %q is not escaped", raw)
@@ -228,7 +228,7 @@ func TestNothing(t *testing.T) {
 		"no run": report.New(nil, nil), "empty run": report.New(&iotax.Run{}, nil), "nil trial": report.New(&iotax.Run{}, []*iotax.Trial{nil}),
 		"unknown cell": report.New(&iotax.Run{}, []*iotax.Trial{{Target: "x", Workload: "y", Values: []iotax.Value{{Name: "read.iops", Value: 3}}}}),
 	} {
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return text.Markdown(w, r) }, func(w io.Writer) error { return text.Write(w, r, text.Options{Width: -3}) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{Width: -3}) }} {
 			if err := write(io.Discard); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -242,10 +242,10 @@ func TestNothing(t *testing.T) {
 func TestScalingIsInEveryFormat(t *testing.T) {
 	r := report.New(reporttest.Clients(.005))
 	var plain, md strings.Builder
-	if err := text.Write(&plain, r, text.Options{Width: 120}); err != nil {
+	if err := Text(&plain, r, true, text.Options{Width: 120}); err != nil {
 		t.Fatal(err)
 	}
-	if err := text.Markdown(&md, r); err != nil {
+	if err := Write(&md, r, "md", true); err != nil {
 		t.Fatal(err)
 	}
 	page := output(t, func(w io.Writer) error { return html.Write(w, r) })

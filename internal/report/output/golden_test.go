@@ -19,7 +19,7 @@ import (
 
 func TestGoldenBeside(t *testing.T) {
 	r := report.New(reporttest.Mounts())
-	for name, write := range map[string]func(io.Writer) error{"beside-60.txt": inText(r, 60), "beside-80.txt": inText(r, 80), "beside-120.txt": inText(r, 120), "beside.md": func(w io.Writer) error { return text.Markdown(w, r) }, "beside.json": func(w io.Writer) error { return export.JSON(w, r) }} {
+	for name, write := range map[string]func(io.Writer) error{"beside-60.txt": inText(r, 60), "beside-80.txt": inText(r, 80), "beside-120.txt": inText(r, 120), "beside.md": func(w io.Writer) error { return Write(w, r, "md", true) }, "beside.json": func(w io.Writer) error { return export.JSON(w, r) }} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
 	}
 }
@@ -32,12 +32,12 @@ func TestCompareGolden(t *testing.T) {
 	c := comparedForGolden(compare.Options{Margin: .05, FailOn: compare.FailOnWorse})
 	loss := comparedForGolden(compare.Options{Margin: -1, By: compare.ByLoss})
 	for name, write := range map[string]func(io.Writer) error{
-		"compare-80.txt":    func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 80}) },
-		"compare-120.txt":   func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 120}) },
-		"compare-50.txt":    func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 50}) },
-		"compare-color.txt": func(w io.Writer) error { return text.Comparison(w, c, text.Options{Width: 100, Color: true}) },
-		"compare-loss.txt":  func(w io.Writer) error { return text.Comparison(w, loss, text.Options{Width: 120}) },
-		"compare.md":        func(w io.Writer) error { return text.MarkdownComparison(w, c) },
+		"compare-80.txt":    func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 80}) },
+		"compare-120.txt":   func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 120}) },
+		"compare-50.txt":    func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 50}) },
+		"compare-color.txt": func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 100, Color: true}) },
+		"compare-loss.txt":  func(w io.Writer) error { return ComparisonText(w, loss, text.Options{Width: 120}) },
+		"compare.md":        func(w io.Writer) error { return Comparison(w, c, "md") },
 		"compare.json":      func(w io.Writer) error { return export.JSONComparison(w, c) },
 	} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
@@ -47,7 +47,7 @@ func TestCompareGolden(t *testing.T) {
 func TestGoldenLayouts(t *testing.T) {
 	for _, layout := range iotax.Layouts {
 		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))
-		for name, write := range map[string]func(io.Writer) error{"-80.txt": inText(r, 80), "-120.txt": inText(r, 120), "-60.txt": inText(r, 60), ".md": func(w io.Writer) error { return text.Markdown(w, r) }} {
+		for name, write := range map[string]func(io.Writer) error{"-80.txt": inText(r, 80), "-120.txt": inText(r, 120), "-60.txt": inText(r, 60), ".md": func(w io.Writer) error { return Write(w, r, "md", true) }} {
 			t.Run(layout+name, func(t *testing.T) { reporttest.Golden(t, "layout-"+layout+name, write) })
 		}
 	}
@@ -56,19 +56,19 @@ func TestGoldenLayouts(t *testing.T) {
 func TestGoldenSections(t *testing.T) {
 	r := report.New(reporttest.ThroughALine())
 	r.HoldBeside(reporttest.ALab())
-	for name, write := range map[string]func(io.Writer) error{"sections-60.txt": inText(r, 60), "sections-100.txt": inText(r, 100), "sections-120.txt": inText(r, 120), "sections.md": func(w io.Writer) error { return text.Markdown(w, r) }} {
+	for name, write := range map[string]func(io.Writer) error{"sections-60.txt": inText(r, 60), "sections-100.txt": inText(r, 100), "sections-120.txt": inText(r, 120), "sections.md": func(w io.Writer) error { return Write(w, r, "md", true) }} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
 	}
 }
 
 // inText is the report at a width, for golden.
 func inText(r *report.Report, width int) func(io.Writer) error {
-	return func(w io.Writer) error { return text.Write(w, r, text.Options{Width: width}) }
+	return func(w io.Writer) error { return Text(w, r, true, text.Options{Width: width}) }
 }
 
 func TestGoldenLayers(t *testing.T) {
 	r := report.New(reporttest.Layered())
-	for name, write := range map[string]func(io.Writer) error{"layers-60.txt": inText(r, 60), "layers-80.txt": inText(r, 80), "layers-100.txt": inText(r, 100), "layers.md": func(w io.Writer) error { return text.Markdown(w, r) }, "layers.json": func(w io.Writer) error { return export.JSON(w, r) }} {
+	for name, write := range map[string]func(io.Writer) error{"layers-60.txt": inText(r, 60), "layers-80.txt": inText(r, 80), "layers-100.txt": inText(r, 100), "layers.md": func(w io.Writer) error { return Write(w, r, "md", true) }, "layers.json": func(w io.Writer) error { return export.JSON(w, r) }} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
 	}
 }
@@ -81,8 +81,8 @@ func TestGolden(t *testing.T) {
 		"report-100.txt":   inText(r, 100),
 		"report-60.txt":    inText(r, 60),
 		"report-50.txt":    inText(r, 50),
-		"report-color.txt": func(w io.Writer) error { return text.Write(w, r, text.Options{Width: 100, Color: true}) },
-		"report.md":        func(w io.Writer) error { return text.Markdown(w, r) },
+		"report-color.txt": func(w io.Writer) error { return Text(w, r, true, text.Options{Width: 100, Color: true}) },
+		"report.md":        func(w io.Writer) error { return Write(w, r, "md", true) },
 		"report.json":      func(w io.Writer) error { return export.JSON(w, r) },
 		"report.html":      bare(func(w io.Writer) error { return html.Write(w, r) }),
 		"report.svg":       func(w io.Writer) error { return html.SVG(w, r) },
@@ -92,6 +92,32 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reporttest.Golden(t, name, write)
 		})
+	}
+}
+
+// The short form of runs of every kind.
+func TestGoldenShort(t *testing.T) {
+	alone, trials := reporttest.Small(iotax.Up, reporttest.Flat100, nil)
+	alone.Targets = alone.Targets[:1]
+	failed := &iotax.Run{ID: "r", Status: iotax.Failed, Targets: []iotax.TargetInfo{{Name: "a"}}, Findings: []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: "check w on a: /no/such/program is not there", Hint: "install it"}}}
+	interrupted, some := reporttest.RunOf(3, reporttest.ReadMetrics, reporttest.Reads("disk", 10000, nil), reporttest.Reads("share", 5000, nil))
+	interrupted.ID, interrupted.Status = "r", iotax.Interrupted
+	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "hundred": report.New(reporttest.Hundred()),
+		"undecided": report.New(reporttest.OneOfMany()), "layers": report.New(reporttest.Layered()), "alone": report.New(alone, trials), "failed": report.New(failed, nil), "interrupted": report.New(interrupted, some)} {
+		short := func(o text.Options) func(io.Writer) error {
+			return func(w io.Writer) error { return Text(w, r, false, o) }
+		}
+		for file, write := range map[string]func(io.Writer) error{"-80.txt": short(text.Options{Width: 80}), "-120.txt": short(text.Options{Width: 120})} {
+			t.Run(name+file, func(t *testing.T) { reporttest.Golden(t, "short-"+name+file, write) })
+		}
+		if name == "quick" {
+			t.Run(name+"-color.txt", func(t *testing.T) {
+				reporttest.Golden(t, "short-quick-color.txt", short(text.Options{Width: 80, Color: true}))
+			})
+			t.Run(name+".md", func(t *testing.T) {
+				reporttest.Golden(t, "short-quick.md", func(w io.Writer) error { return Write(w, r, "md", false) })
+			})
+		}
 	}
 }
 

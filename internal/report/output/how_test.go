@@ -26,7 +26,7 @@ func TestNoiseFloorIsInEveryFormat(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for name, write := range map[string]func(b *bytes.Buffer) error{
-		"text": func(b *bytes.Buffer) error { return text.Write(b, rep, text.Options{Width: 200}) }, "markdown": func(b *bytes.Buffer) error { return text.Markdown(b, rep) },
+		"text": func(b *bytes.Buffer) error { return Text(b, rep, true, text.Options{Width: 200}) }, "markdown": func(b *bytes.Buffer) error { return Write(b, rep, "md", true) },
 		"html": func(b *bytes.Buffer) error { return html.Write(b, rep) },
 	} {
 		var b bytes.Buffer
@@ -78,7 +78,7 @@ func TestObjectsAreToldInEveryFormat(t *testing.T) {
 		if got := assess.Objects(r); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
-		for format, out := range map[string]string{"text": output(t, inText(r, 200)), "markdown": output(t, func(w io.Writer) error { return text.Markdown(w, r) }),
+		for format, out := range map[string]string{"text": output(t, inText(r, 200)), "markdown": output(t, func(w io.Writer) error { return Write(w, r, "md", true) }),
 			"html": strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(gohtml.UnescapeString(output(t, func(w io.Writer) error { return html.Write(w, r) })))} {
 			plain := strings.Join(strings.Fields(out), " ")
 			if c.want != "" && !strings.Contains(plain, c.want) || c.want == "" && (strings.Contains(plain, "Payloads of") || strings.Contains(plain, "downloaded")) {

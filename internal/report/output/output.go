@@ -11,6 +11,7 @@ import (
 
 	"iotax/internal/report"
 	"iotax/internal/report/compare"
+	"iotax/internal/report/document"
 	"iotax/internal/report/export"
 	"iotax/internal/report/html"
 	"iotax/internal/report/text"
@@ -19,20 +20,30 @@ import (
 // TextWidth is how many columns a report has that is written into a file as text.
 const TextWidth = 100
 
-var formats = map[string]func(io.Writer, *report.Report) error{
-	"txt": func(w io.Writer, r *report.Report) error {
-		return text.Write(w, r, text.Options{Width: TextWidth})
+var formats = map[string]func(io.Writer, *report.Report, bool) error{
+	"txt": func(w io.Writer, r *report.Report, details bool) error {
+		return Text(w, r, details, text.Options{Width: TextWidth})
 	},
-	"md":       text.Markdown,
-	"html":     html.Write,
-	"svg":      html.SVG,
-	"png":      html.PNG,
-	"json":     export.JSON,
-	"benchfmt": export.Benchfmt,
+	"md": func(w io.Writer, r *report.Report, details bool) error {
+		if details {
+			return text.Markdown(w, document.Of(r, true))
+		}
+		return text.Markdown(w, document.Folded(r))
+	},
+	"html":     whole(html.Write),
+	"svg":      whole(html.SVG),
+	"png":      whole(html.PNG),
+	"json":     whole(export.JSON),
+	"benchfmt": whole(export.Benchfmt),
+}
+
+// whole is a format that always has all details.
+func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.Report, bool) error {
+	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }
 
 var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
-	"md":   text.MarkdownComparison,
+	"md":   func(w io.Writer, c *compare.Comparison) error { return text.Markdown(w, document.FoldedComparison(c)) },
 	"html": html.Comparison,
 	"json": export.JSONComparison,
 }
@@ -43,20 +54,30 @@ func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 // ComparisonFormats are the names of the formats of a comparison other than text.
 func ComparisonFormats() []string { return slices.Sorted(maps.Keys(comparisons)) }
 
-// Write writes a report in one of Formats.
-func Write(w io.Writer, r *report.Report, format string) error {
+// Write writes a report in one of Formats, as text and Markdown with or without its details.
+func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	write, ok := formats[format]
 	if !ok {
 		return fmt.Errorf("write report: no format %q; there are %s", format, strings.Join(Formats(), ", "))
 	}
-	return write(w, r)
+	return write(w, r, details)
 }
 
-// Comparison writes a comparison as md, html or json; as text it depends on a terminal, see text.Comparison.
+// Text writes a report for a terminal.
+func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
+	return text.Write(w, document.Of(r, details), o)
+}
+
+// Comparison writes a comparison as md, html or json; as text it depends on a terminal, see ComparisonText.
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	write, ok := comparisons[format]
 	if !ok {
 		return fmt.Errorf("write comparison: no format %q; there are %s", format, strings.Join(ComparisonFormats(), ", "))
 	}
 	return write(w, c)
+}
+
+// ComparisonText writes a comparison for a terminal.
+func ComparisonText(w io.Writer, c *compare.Comparison, o text.Options) error {
+	return text.Write(w, document.Comparison(c), o)
 }

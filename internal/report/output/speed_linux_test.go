@@ -118,7 +118,7 @@ func BenchmarkNew100kTrials(b *testing.B) {
 			resetPeak(b)
 			before := cpu(b)
 			for b.Loop() {
-				if err := text.Write(io.Discard, report.New(run, trials), text.Options{Width: 100}); err != nil {
+				if err := Text(io.Discard, report.New(run, trials), true, text.Options{Width: 100}); err != nil {
 					b.Fatal(err)
 				}
 			}

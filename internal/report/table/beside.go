@@ -22,12 +22,9 @@ func BesideTitle(b *report.Beside) string {
 }
 
 // Beside are a table of what has ratios, and one of figures that were published one by one, with nothing to
-// hold them against. Grouped by workload they are narrower: a terminal has room for all columns then.
-func Beside(b *report.Beside, grouped bool) []Table {
-	g := Table{Head: []string{"workload", "target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3, 5, 6}, Least: 4}
-	if grouped {
-		g.Head, g.Wraps, g.Right = g.Head[1:], []int{0}, []int{1, 2, 4, 5}
-	}
+// hold them against. Each workload is a heading.
+func Beside(b *report.Beside) []Table {
+	g := Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0}, Right: []int{1, 2, 4, 5}, Least: 4}
 	alone := Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
 	ratio := func(row report.BesideRow, i *stat.Interval) string {
 		switch {
@@ -46,20 +43,11 @@ func Beside(b *report.Beside, grouped bool) []Table {
 			alone.Rows = append(alone.Rows, []string{workload, target, here, published})
 			continue
 		}
-		again := workload == last
-		last = workload
-		cells := []string{target, ratio(row, row.Ratio), ratio(row, row.TheirRatio), string(row.Agree), here, published}
-		switch {
-		case !grouped && again:
-			cells = append([]string{""}, cells...)
-		case !grouped:
-			cells = append([]string{workload}, cells...)
-		case !again:
+		if workload != last {
+			last = workload
 			g.Rows = append(g.Rows, []string{workload})
 		}
-		if grouped {
-			cells[0] = "  " + cells[0]
-		}
+		cells := []string{"  " + target, ratio(row, row.Ratio), ratio(row, row.TheirRatio), string(row.Agree), here, published}
 		g.Rows = append(g.Rows, cells)
 	}
 	return slices.DeleteFunc([]Table{g, alone}, func(g Table) bool { return len(g.Rows) == 0 })

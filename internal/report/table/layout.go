@@ -183,14 +183,8 @@ func repetition(d report.Dot, unit string) string {
 	return s
 }
 
-// Of stands between a share and what it is a share of, where that is not the baseline.
-const Of = " of "
-
-// The heads of the columns of shares.
-const (
-	ofBaseline = "of its baseline"
-	OfAnother  = "of another"
-)
+// ofBaseline is the head of the column of shares of the baseline.
+const ofBaseline = "of its baseline"
 
 // sectionTables are one table for each section of the plan: what was measured, what share of its right
 // baseline that is, and the verdict. Workloads of no section stand together under "Results".
@@ -208,7 +202,7 @@ func sectionTables(r *report.Report) []Table {
 		}
 		k := slices.IndexFunc(out, func(t Table) bool { return t.Title == title })
 		if k < 0 {
-			out = append(out, Table{Title: title, Head: []string{"workload", "target", "value", ofBaseline, OfAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
+			out = append(out, Table{Title: title, Head: []string{"workload", "target", "value", ofBaseline, format.OfAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
 			k = len(out) - 1
 		}
 		for j := range s.Rows {
@@ -228,23 +222,23 @@ func sectionTables(r *report.Report) []Table {
 			case row.Ratio != nil:
 				share = format.Share(row.Ratio.Interval)
 				if row.Against != r.Baseline {
-					share += Of + format.Clean(row.Against)
+					share += format.Of + format.Clean(row.Against)
 				}
 			}
 			var shares []string
 			for _, sh := range row.Shares {
-				shares = append(shares, format.Share(sh.Ratio)+Of+format.Clean(sh.Against))
+				shares = append(shares, format.Share(sh.Ratio)+format.Of+format.Clean(sh.Against))
 			}
 			out[k].Rows = append(out[k].Rows, []string{format.Clean(name), format.Clean(row.Target), value, share, strings.Join(shares, ", "), strings.TrimSpace(format.Verdict(row.Verdict, true) + " " + format.Marks(row.Notes))})
 		}
 	}
 	for i := range out {
 		t := &out[i]
-		for _, head := range []string{ofBaseline, OfAnother, "verdict"} {
+		for _, head := range []string{ofBaseline, format.OfAnother, "verdict"} {
 			t.leaveOut(head)
 		}
-		if k := slices.Index(t.Head, OfAnother); k >= 0 {
-			if shared := SharedWhole(t.Rows, k); shared != "" {
+		if k := slices.Index(t.Head, format.OfAnother); k >= 0 {
+			if shared := format.SharedWhole(t.Rows, k); shared != "" {
 				t.Head[k] = strings.TrimSpace(shared)
 				for _, r := range t.Rows {
 					r[k] = strings.TrimSuffix(r[k], shared)
@@ -277,20 +271,4 @@ func (t *Table) leaveOut(head string) {
 		return out
 	}
 	t.Right, t.Wraps = without(t.Right), without(t.Wraps)
-}
-
-// SharedWhole is how all shares in a column end, " of tcp node04 to node01"; "" where they are of different things.
-func SharedWhole(rows [][]string, k int) string {
-	shared := ""
-	for _, r := range rows {
-		_, whole, found := strings.Cut(r[k], Of)
-		switch {
-		case r[k] == "":
-		case !found || strings.Contains(r[k], ", ") || shared != "" && shared != Of+whole:
-			return ""
-		default:
-			shared = Of + whole
-		}
-	}
-	return shared
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"iotax/internal/report"
-	"iotax/internal/report/assess"
+	"iotax/internal/report/block"
 	"iotax/internal/report/format"
-	"iotax/internal/report/table"
 )
 
 var inCode = regexp.MustCompile("`[^`]+`")
@@ -48,107 +46,139 @@ func escapeMarkdown(s string) string {
 	return b.String()
 }
 
-// Markdown writes the report as GitHub flavoured Markdown, for an issue or a pull request.
-func Markdown(w io.Writer, r *report.Report) error {
+// Markdown writes a document as GitHub flavoured Markdown, for an issue or a pull request.
+func Markdown(w io.Writer, d block.Document) error {
 	var b strings.Builder
-	title := escapeMarkdown(r.Run.Name)
+	title := escapeMarkdown(d.Title)
 	if title == "" {
 		title = "iotax"
 	}
-	fmt.Fprintf(&b, "## %s\n\n", title)
-	if r.Layout == "generated" {
-		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(assess.Generated(r)))
-	}
-	a := assess.Of(r)
-	fmt.Fprintf(&b, "**%s**\n", escapeMarkdown(a.Answer()))
-	if banner := r.Banner(); banner != "" {
-		fmt.Fprintf(&b, "\n> **%s**\n", escapeMarkdown(banner))
-	}
-	markdownAssessment(&b, a)
-	if s := assess.Targets(r); s != "" {
-		fmt.Fprintf(&b, "\n%s\n", escapeMarkdown(s))
-	}
-	if !markdownTables(&b, r) {
-		markdownSections(&b, r)
-	}
-	markdownWaterfalls(&b, r)
-	for _, c := range r.Curves {
-		tableMarkdown(&b, table.Curve(c))
-	}
-	for _, c := range r.Scalings {
-		tableMarkdown(&b, table.Scaling(c))
-	}
-	markdownBeside(&b, r)
-	if about := slices.Concat(r.General, r.Common); len(about) > 0 {
-		b.WriteString("\n### About the run\n\n")
-		for _, n := range about {
-			b.WriteString("- ")
-			markdownNote(&b, n)
-		}
-	}
-	if len(r.Notes) > 0 {
-		b.WriteString("\n### Notes\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(&b, "%d. ", n.Number)
-			markdownNote(&b, n)
-		}
-	}
-	b.WriteString("\n### How it was measured\n\n")
-	if env := assess.Environment(r); env != "" {
-		fmt.Fprintf(&b, "%s  \n", escapeMarkdown(env))
-	}
-	fmt.Fprintf(&b, "%s. %s %s\n", escapeMarkdown(assess.Protocol(r)), strings.ReplaceAll(escapeMarkdown(assess.Noise(r)), "\\`iotax calibrate\\`", "`iotax calibrate`"), escapeMarkdown(assess.Method(r)))
-	if objects := assess.Objects(r); objects != "" {
-		fmt.Fprintf(&b, "%s\n", escapeMarkdown(objects))
-	}
-	if r.Run.ID != "" {
-		fmt.Fprintf(&b, "\n<sub>iotax %s, run %s</sub>\n", escapeMarkdown(r.Run.Version), escapeMarkdown(r.Run.ID))
-	}
+	fmt.Fprintf(&b, "## %s\n", title)
+	markdownBlocks(&b, d.Blocks)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// markdownSections writes a table for each metric of each workload.
-func markdownSections(b io.Writer, r *report.Report) {
-	last := ""
-	for i, s := range r.Sections {
-		if s.Workload != last || i == 0 {
-			last = s.Workload
-			fmt.Fprintf(b, "\n### %s\n", escapeMarkdown(assess.Heading(r, s)))
-		}
-		fmt.Fprintf(b, "\n| target | %s | ratio | verdict |\n|:--|--:|--:|:--|\n", escapeMarkdown(s.Label))
-		for _, row := range s.Rows {
-			value, ratio := format.Dash, ""
-			if row.Err == "" && row.Value.N > 0 {
-				value = format.Value(row.Value, s.Unit)
+func markdownBlocks(b *strings.Builder, all []block.Block) {
+	for _, x := range all {
+		b.WriteByte('\n')
+		switch x := x.(type) {
+		case block.Answer:
+			fmt.Fprintf(b, "**%s**\n", escapeMarkdown(x.Text))
+		case block.Heading:
+			fmt.Fprintf(b, "### %s\n", escapeMarkdown(x.Text))
+		case block.Banner:
+			for i, s := range x.Texts {
+				if i > 0 {
+					b.WriteString(">\n")
+				}
+				fmt.Fprintf(b, "> **%s**\n", escapeMarkdown(s))
 			}
-			switch {
-			case row.Baseline:
-				ratio = "1 (baseline)"
-			case row.Ratio != nil:
-				ratio = format.Ratio(row.Ratio.Interval)
+		case block.Paragraph:
+			fmt.Fprintf(b, "%s\n", escapeMarkdown(x.Text))
+		case block.List:
+			for _, i := range x.Items {
+				fmt.Fprintf(b, "- %s\n", escapeMarkdown(i.Text)+references(i.Notes))
 			}
-			verdict := format.Verdict(row.Verdict, false)
-			if verdict != "" {
-				verdict = "**" + verdict + "**"
+		case block.Table:
+			markdownTable(b, x)
+		case block.Notes:
+			for _, n := range x.Items {
+				markdownNote(b, n)
 			}
-			var refs []string
-			for _, n := range row.Notes {
-				refs = append(refs, fmt.Sprint(n))
+		case block.Steps:
+			for _, s := range x.Steps {
+				fmt.Fprintf(b, "- %s: `%s` (%s)\n", escapeMarkdown(s.Name), strings.ReplaceAll(format.Clean(s.Command), "`", "'"), escapeMarkdown(s.About))
 			}
-			if len(refs) > 0 {
-				verdict = strings.TrimSpace(verdict + " <sup>" + strings.Join(refs, " ") + "</sup>")
-			}
-			fmt.Fprintf(b, "| %s | %s | %s | %s |\n", escapeMarkdown(row.Target), escapeMarkdown(value), escapeMarkdown(ratio), verdict)
+		case block.Fold:
+			fmt.Fprintf(b, "<details><summary>%s</summary>\n", escapeMarkdown(x.Summary))
+			markdownBlocks(b, x.Blocks)
+			b.WriteString("\n</details>\n")
 		}
 	}
 }
 
-func markdownNote(b *strings.Builder, n report.Note) {
-	fmt.Fprintf(b, "**%s** (%s)", escapeMarkdown(n.Rule), escapeMarkdown(string(n.Severity)))
-	b.WriteString(": " + escapeMarkdown(strings.Join(n.Sentences(report.ShownItems), "; ")))
+func references(notes []int) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	return " <sup>" + strings.Trim(fmt.Sprint(notes), "[]") + "</sup>"
+}
+
+func markdownNote(b *strings.Builder, n block.Note) {
+	mark := "- "
+	if n.Number > 0 {
+		mark = fmt.Sprintf("%d. ", n.Number)
+	}
+	b.WriteString(mark)
+	if n.Label != "" {
+		fmt.Fprintf(b, "**%s** (%s): ", escapeMarkdown(n.Label), escapeMarkdown(n.Level))
+	}
+	b.WriteString(escapeMarkdown(n.Text))
 	if n.Hint != "" {
 		b.WriteString(". *Hint:* " + withCode(n.Hint))
 	}
 	b.WriteByte('\n')
+}
+
+// markdownTable writes a table, or one for each part that has a head of its own. Drawings are left out.
+func markdownTable(b *strings.Builder, t block.Table) {
+	shown := func(k int) bool { return k == 0 || k != t.Plot }
+	line := func(cells []string) {
+		var parts []string
+		for k, c := range cells {
+			if shown(k) {
+				parts = append(parts, c)
+			}
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(parts, " | "))
+	}
+	begin := func(head []string) {
+		escaped := make([]string, len(head))
+		for k, s := range head {
+			escaped[k] = escapeMarkdown(s)
+		}
+		line(escaped)
+		for k := range head {
+			switch {
+			case !shown(k):
+			case slices.Contains(t.Right, k):
+				b.WriteString("|--:")
+			default:
+				b.WriteString("|:--")
+			}
+		}
+		b.WriteString("|\n")
+	}
+	if len(t.Rows) == 0 || t.Rows[0].Head == nil {
+		begin(t.Head)
+	}
+	for i, r := range t.Rows {
+		if r.Heading != "" && r.Head != nil {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(b, "### %s\n", escapeMarkdown(r.Heading))
+		} else if r.Heading != "" {
+			line(append([]string{"**" + escapeMarkdown(r.Heading) + "**"}, make([]string, len(t.Head)-1)...))
+		}
+		if r.Head != nil {
+			if i > 0 || r.Heading != "" {
+				b.WriteByte('\n')
+			}
+			begin(r.Head)
+		}
+		if r.Cells == nil {
+			continue
+		}
+		cells := make([]string, len(r.Cells))
+		for k, c := range r.Cells {
+			cells[k] = escapeMarkdown(c.Text)
+			if c.Text != "" && (c.Tone == block.Bad || c.Tone == block.Good || c.Tone == block.Unsure) {
+				cells[k] = "**" + cells[k] + "**"
+			}
+			cells[k] = strings.TrimSpace(cells[k] + references(c.Notes))
+		}
+		line(cells)
+	}
 }

@@ -340,3 +340,66 @@ func ALab() (figures []published.Figure, names iotax.Beside, caveat string) {
 		iotax.Beside{Published: "a-lab", Targets: map[string]string{"local disk": "local", "controller export": "remote"},
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
+
+// Quick is a run of the suite quick as an emulating, busy machine makes it: three layers under three workloads, in trials of a second,
+// with one that a cache answered, one that is too noisy, and the budget spent before the last block.
+func Quick() (*iotax.Run, []*iotax.Trial) {
+	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
+	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
+	run := &iotax.Run{ID: "20260612-101500-m8x2", Name: "quick", Version: "0.1.0", Seed: 7, Status: iotax.Incomplete, Baseline: "host disk", Margin: .05, Alpha: .05,
+		Start: time.Date(2026, 6, 12, 10, 15, 0, 0, time.UTC), End: time.Date(2026, 6, 12, 10, 18, 0, 0, time.UTC), Plan: []byte("measure:\n  trial: 1s\n  budget: 3m\n"),
+		Environment: map[string]string{"kernel": "6.1.0-40-amd64", "cpu.model": "AMD EPYC 7B13", "cpu.count": "2"}}
+	for _, name := range names {
+		t := iotax.TargetInfo{Name: name, Machine: "guest", Durability: iotax.Durable, Facts: map[string]string{"accel": "tcg", "accel.why": "no KVM: /dev/kvm does not exist"}}
+		if name == "host disk" {
+			t.Machine, t.Facts = "host", map[string]string{"filesystem": "ext4", "device.name": "vda"}
+		}
+		run.Targets = append(run.Targets, t)
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	var trials []*iotax.Trial
+	for w, work := range []struct {
+		name, metric, unit string
+		base               float64
+		blocks             int
+	}{{"4k random read", "read.iops", iotax.PerSecond, 60000, 6}, {"4k random write", "write.iops", iotax.PerSecond, 66000, 6}, {"1M sequential read", "read.bandwidth", iotax.BytesPerSecond, 1000 << 20, 6}} {
+		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: work.name, Kind: "fio", Metrics: []string{work.metric}, Cold: true})
+		run.Findings = append(run.Findings, iotax.Finding{Rule: "stopped-early", Severity: iotax.Warning, Subject: iotax.AboutWorkload(work.name),
+			Evidence: work.name + ": the budget of 3m was spent after 6 of 7 blocks", Hint: "`iotax run --resume=" + run.ID + "` measures the rest, in about 1m"})
+		for b := range work.blocks {
+			for _, name := range names {
+				noise, ratio := .04, ratios[name][w]
+				if name == "guest virtio-blk" && w == 2 {
+					noise = .3
+				}
+				rate := work.base * ratio * math.Exp(noise*r.NormFloat64())
+				depth, asked := 32., "32"
+				if name == "guest 9p" {
+					depth = 1
+				}
+				op, _, _ := strings.Cut(work.metric, ".")
+				iops := rate
+				if work.unit == iotax.BytesPerSecond {
+					iops /= 1 << 20
+				}
+				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Block: b, Seq: len(trials), Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
+					Facts: map[string]string{"fio": "fio-3.33", "iodepth": asked, "numjobs": "1"},
+					Values: []iotax.Value{{Name: work.metric, Value: rate, Unit: work.unit, Better: iotax.Up}, {Name: "cpu.host.steal", Value: .047, Unit: iotax.RatioUnit},
+						{Name: op + ".latency.mean", Value: depth / iops, Unit: iotax.Seconds, Better: iotax.Down}},
+					Findings: []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "4.7 % of the host's CPU time was stolen", Hint: "use a quieter machine"},
+						{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of 1 s", Hint: "give trials of 10 s or more (`--trial 10s`)"}}}
+				if work.metric != op+".iops" {
+					t.Values = append(t.Values, iotax.Value{Name: op + ".iops", Value: iops, Unit: iotax.PerSecond, Better: iotax.Up})
+				}
+				if name == "guest 9p" {
+					t.Findings = append(t.Findings, iotax.Finding{Rule: "depth-not-reached", Severity: iotax.Warning, Evidence: "depth 32 was asked for, 1.0 was reached", Hint: "compare at iodepth=1"})
+				}
+				if name == "guest virtio-fs" && w == 2 {
+					t.Findings = append(t.Findings, iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "the host's device read 16 % of the workload's bytes", Hint: "drop the host's caches (--cold)"})
+				}
+				trials = append(trials, t)
+			}
+		}
+	}
+	return run, trials
+}

@@ -1,4 +1,4 @@
-package text
+package output
 
 import (
 	"bytes"
@@ -14,20 +14,20 @@ import (
 	"iotax/internal/report/assess"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/format"
+	"iotax/internal/report/text"
 	"iotax/internal/testenv/reporttest"
-	"iotax/stat"
 )
 
-// However large the run, the first screen holds the beginning, nothing is lost, and no sentence is longer
-// than a few lines.
-func TestAssessmentFitsAScreen(t *testing.T) {
+// However large the run and whatever went wrong in it, the short form of up to three workloads is one screen, no line is too wide,
+// and its first line is the answer.
+func TestShortFitsAScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []reporttest.CellSpec
-		targets := rapid.IntRange(2, 12).Draw(t, "targets")
+		targets := rapid.IntRange(2, 5).Draw(t, "targets")
 		for i := range targets {
-			for w := range rapid.IntRange(1, 6).Draw(t, "workloads") {
+			for w := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 				rule := rapid.SampledFrom([]string{"", "steal", "not-steady", "cache-served", "blocking-submit"}).Draw(t, "rule")
-				c := reporttest.CellSpec{Target: fmt.Sprintf("a target of a long name %d", i), Workload: fmt.Sprintf("workload %d", w),
+				c := reporttest.CellSpec{Target: fmt.Sprintf("guest disk %d", i), Workload: fmt.Sprintf("workload %d", w),
 					Values: map[string]float64{"read.iops": rapid.Float64Range(10, 1e6).Draw(t, "iops")}, Noise: rapid.Float64Range(.001, .4).Draw(t, "noise")}
 				if rule != "" {
 					c.Findings = []iotax.Finding{{Rule: rule, Severity: rapid.SampledFrom([]iotax.Severity{iotax.Warning, iotax.Invalid}).Draw(t, "severity"), Evidence: "seen"}}
@@ -36,31 +36,71 @@ func TestAssessmentFitsAScreen(t *testing.T) {
 			}
 		}
 		r := report.New(reporttest.RunOf(6, nil, cells...))
-		for _, width := range []int{60, 80, 100} {
-			var out strings.Builder
-			if err := Write(&out, r, Options{Width: width}); err != nil {
-				t.Fatal(err)
+		for _, width := range []int{80, 120} {
+			lines := strings.Split(strings.TrimSuffix(shortText(t, r, width), "\n"), "\n")
+			if len(lines) > 24 {
+				t.Errorf("%d columns: %d lines:\n%s", width, len(lines), strings.Join(lines, "\n"))
 			}
-			head, _, _ := strings.Cut(out.String(), "\n\nworkload 0")
-			if n := strings.Count(head, "\n"); n > 24 {
-				t.Errorf("%d columns: %d lines before the table", width, n)
-			}
-			if n := assess.Of(r).Fit(width-2, assessmentLines-1); n < len(assess.Of(r).Sentences) != strings.Contains(out.String(), "The assessment goes on") {
-				t.Errorf("%d columns: %d of %d sentences on the first screen, and no heading", width, n, len(assess.Of(r).Sentences))
-			}
-			text := strings.Join(strings.Fields(out.String()), " ")
-			for _, s := range assess.Of(r).Sentences {
-				if !strings.Contains(text, strings.Join(strings.Fields(s.Text), " ")) {
-					t.Errorf("%d columns: lost %q", width, s.Text)
+			for _, l := range lines {
+				if ansi.StringWidth(l) > width {
+					t.Errorf("%d columns of %d: %q", ansi.StringWidth(l), width, l)
 				}
 			}
-		}
-		for _, s := range assess.Of(r).Sentences {
-			if n := len(format.Wrap(s.Text, 80)); n > 8 {
-				t.Errorf("%d lines: %q", n, s.Text)
+			if want := format.Wrap(assess.Of(r).Answer(), width)[0]; lines[0] != want {
+				t.Errorf("%q, want %q", lines[0], want)
 			}
 		}
 	})
+}
+
+func shortText(t interface{ Fatal(...any) }, r *report.Report, width int) string {
+	var out strings.Builder
+	if err := Text(&out, r, false, text.Options{Width: width}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// The suite quick on an emulating, busy machine: everything that a reader needs is on a screen of 24 lines and 80 columns.
+func TestQuickFitsAScreen(t *testing.T) {
+	s := shortText(t, report.New(reporttest.Quick()), 80)
+	if n := strings.Count(s, "\n"); n > 24 {
+		t.Errorf("%d lines:\n%s", n, s)
+	}
+	answer, _, _ := strings.Cut(s, "\n")
+	if answer != "guest 9p is the slowest: 4k random read is 33× slower than on host disk." {
+		t.Error(answer)
+	}
+	for _, want := range []string{"EMULATED", "Stopped early: the budget of 3m was spent", "A cache answered", "(cached)", "too noisy ¹", "1 were in flight where 32 were asked for", "steal 4.7 %", "iotax run --resume=20260612-101500-m8x2 ", "about 1m", "--trial 10s", "--details"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in\n%s", want, s)
+		}
+	}
+	// From the least loss to the largest.
+	last := 0
+	for _, name := range []string{"\n  host disk", "\n  guest virtio-fs", "\n  guest virtio-blk", "\n  guest 9p"} {
+		at := strings.Index(s, name)
+		if at <= last {
+			t.Errorf("%q is not in its place", name)
+		}
+		last = at
+	}
+}
+
+// Where the run failed, the short form shows why.
+func TestShortOfFailures(t *testing.T) {
+	run := &iotax.Run{ID: "r", Status: iotax.Failed, Targets: []iotax.TargetInfo{{Name: "a"}}, Findings: []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: "check w on a: /no/such/program is not there", Hint: "install it"}}}
+	s := shortText(t, report.New(run, nil), 80)
+	for _, want := range []string{"Nothing was measured: check w on a: /no/such/program is not there.", "→ install it"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in\n%s", want, s)
+		}
+	}
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, nil)
+	run.Targets[1].Err = "open b: no such device\n  hint: buy one"
+	if s := shortText(t, report.New(run, trials), 80); !strings.Contains(s, "b could not be opened: no such device.") || !strings.Contains(s, "1 failed") {
+		t.Error(s)
+	}
 }
 
 func comparedAsText(o compare.Options) *compare.Comparison {
@@ -71,7 +111,7 @@ func TestCompareFits(t *testing.T) {
 	c := comparedAsText(compare.Options{FailOn: compare.FailOnWorse})
 	for width := 40; width <= 200; width++ {
 		var b bytes.Buffer
-		if err := Comparison(&b, c, Options{Width: width, Color: width%2 == 0}); err != nil {
+		if err := ComparisonText(&b, c, text.Options{Width: width, Color: width%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -86,7 +126,7 @@ func TestWaterfallText(t *testing.T) {
 	r := report.New(reporttest.Layered())
 	for _, width := range []int{40, 60, 80, 100, 140} {
 		var out strings.Builder
-		if err := Write(&out, r, Options{Width: width}); err != nil {
+		if err := Text(&out, r, true, text.Options{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
@@ -96,21 +136,6 @@ func TestWaterfallText(t *testing.T) {
 		}
 		if bars := strings.Contains(out.String(), "░"); bars != (width >= 80) {
 			t.Errorf("%d columns: bars %v", width, bars)
-		}
-	}
-}
-
-func TestBarsFit(t *testing.T) {
-	hop := func(ratio float64) report.Hop { return report.Hop{Ratio: stat.Interval{Estimate: ratio}} }
-	for _, w := range []report.Waterfall{{Hops: []report.Hop{hop(.5), hop(.1)}}, {Hops: []report.Hop{hop(3), hop(.9), hop(2)}}, {Hops: []report.Hop{hop(.001)}}} {
-		bars := layerBars(w, 30)
-		if len(bars) != len(w.Hops)+2 {
-			t.Errorf("%q", bars)
-		}
-		for _, b := range bars {
-			if len([]rune(b)) > 30 {
-				t.Errorf("a bar of %d columns: %s", len([]rune(b)), b)
-			}
 		}
 	}
 }
@@ -127,7 +152,7 @@ func TestGeneratedShares(t *testing.T) {
 	run.Workloads[1].At, run.Workloads[2].At, run.Workloads[2].Kind = []string{"s3"}, []string{"tcp"}, "network"
 	run.Presentation = &iotax.Presentation{Layout: "generated"}
 	var out strings.Builder
-	if err := Markdown(&out, report.New(run, trials)); err != nil {
+	if err := Write(&out, report.New(run, trials), "md", true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Generated with iotax", "% \\[5.", " of tcp", "| get download bandwidth | s3 |", "| baseline |"} {
@@ -142,7 +167,7 @@ func TestLayoutsFit(t *testing.T) {
 		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))
 		for width := 40; width <= 160; width += 7 {
 			var out strings.Builder
-			if err := Write(&out, r, Options{Width: width}); err != nil {
+			if err := Text(&out, r, true, text.Options{Width: width}); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(out.String()) {
@@ -179,7 +204,7 @@ func TestTextFits(t *testing.T) {
 		width := rapid.IntRange(40, 180).Draw(t, "width")
 		color := rapid.Bool().Draw(t, "color")
 		var b bytes.Buffer
-		if err := Write(&b, report.New(run, trials), Options{Width: width, Color: color}); err != nil {
+		if err := Text(&b, report.New(run, trials), true, text.Options{Width: width, Color: color}); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range strings.Split(b.String(), "\n") {

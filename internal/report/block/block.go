@@ -1,0 +1,159 @@
+// Package block holds the parts of a document: what a reader is shown and how much it matters, not how it looks.
+package block
+
+// A Document is a report or a comparison, ready to be shown.
+type Document struct {
+	Title  string // shown where the document stands alone, as in an issue
+	Blocks []Block
+}
+
+// A Block is one of the types below.
+type Block interface{ block() }
+
+// A Tone is what a colour says.
+type Tone int
+
+const (
+	Plain Tone = iota
+	Strong
+	Quiet
+	Good
+	Bad
+	Unsure
+)
+
+// An Answer is the first line.
+type Answer struct{ Text string }
+
+// A Heading begins a part.
+type Heading struct{ Text string }
+
+// A Banner is a caveat about the whole document.
+type Banner struct{ Texts []string }
+
+// A Paragraph is text. A joined one follows the block before it without an empty line.
+type Paragraph struct {
+	Text   string
+	Tone   Tone
+	Joined bool
+}
+
+// A List has an item a line.
+type List struct {
+	Items  []Item
+	Joined bool
+}
+
+// An Item is a sentence with the numbers of its notes.
+type Item struct {
+	Text  string
+	Tone  Tone
+	Notes []int
+}
+
+// Notes are numbered, or have a bullet where the number is 0.
+type Notes struct {
+	Items  []Note
+	Joined bool
+}
+
+// A Note is a remark on a part of the document.
+type Note struct {
+	Number int
+	Label  string // "cache-served"
+	Level  string // "warning"
+	Tone   Tone   // of the label
+	Text   string
+	Hint   string
+}
+
+// Steps are commands for what comes next.
+type Steps struct{ Steps []Step }
+
+// A Step is one command.
+type Step struct{ Name, Command, About string }
+
+// A Fold holds what a reader asks for.
+type Fold struct {
+	Summary string
+	Blocks  []Block
+}
+
+// A Table has columns of words, numbers and drawings.
+type Table struct {
+	Head  []string
+	Rows  []Row
+	Right []int // columns of numbers
+	Wraps []int // columns of names, which give way first where there is no room
+	Least int   // columns that are never left out; 0 is all of them
+	Keys  int   // where the table is too wide: leading columns that each of its parts has; 0 stacks the cells instead
+	Ruled bool  // has a line below its head
+
+	Grouped bool   // the first column is the same on several rows: it may be a heading
+	Plot    int    // the column of spans; 0 is none
+	Ticks   []Tick // of the spans' axis
+	Zero    float64
+}
+
+// A Row is a row of cells, or a heading of the rows below it, which may have a head of their own.
+type Row struct {
+	Heading string
+	Head    []string
+	Cells   []Cell
+}
+
+// A Cell is a text, and what is drawn beside it where there is room.
+type Cell struct {
+	Text  string
+	Short string // where there is no room for Text; "" is Text
+	Tone  Tone
+	Notes []int
+	Bar   []Part
+	Span  *Span
+}
+
+// A Part is a piece of a bar.
+type Part struct {
+	Share float64 // of the longest bar
+	Shade Shade
+}
+
+// A Shade tells the parts of a bar apart.
+type Shade int
+
+const (
+	Full Shade = iota
+	Lost
+	Gained
+)
+
+// A Span is an interval on the axis of its column, which goes from 0 to 1. Beyond that it is cut off.
+type Span struct {
+	Lo, Mid, Hi float64
+	Reference   bool // the row that the others are compared with
+}
+
+// A Tick is a labelled position on an axis.
+type Tick struct {
+	At    float64
+	Label string
+}
+
+func (Answer) block()    {}
+func (Heading) block()   {}
+func (Banner) block()    {}
+func (Paragraph) block() {}
+func (List) block()      {}
+func (Notes) block()     {}
+func (Steps) block()     {}
+func (Fold) block()      {}
+func (Table) block()     {}
+
+// Words are cells of text.
+func Words(texts ...string) Row {
+	cells := make([]Cell, len(texts))
+	for i, s := range texts {
+		cells[i].Text = s
+	}
+	return Row{Cells: cells}
+}

@@ -1,0 +1,220 @@
+package document
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"iotax/internal/report"
+	"iotax/internal/report/assess"
+	"iotax/internal/report/block"
+	"iotax/internal/report/format"
+	"iotax/internal/report/table"
+	"iotax/stat"
+)
+
+// detailed is everything below the answer: sentences, tables, notes, and how it was measured.
+func detailed(r *report.Report, a assess.Assessment) (out []block.Block) {
+	if len(a.Sentences) > 1 {
+		var l block.List
+		for _, s := range a.Sentences[1:] {
+			l.Items = append(l.Items, block.Item{Text: s.Text, Tone: sentenceTone(s.Kind), Notes: s.Notes})
+		}
+		out = append(out, l)
+	}
+	if s := assess.Targets(r); s != "" {
+		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
+	}
+	if tables := table.Layout(r); tables != nil {
+		if r.Layout == "generated" {
+			out = append(out, block.Paragraph{Text: assess.Generated(r), Tone: block.Quiet})
+		}
+		for _, t := range tables {
+			out = append(out, titled(t)...)
+		}
+	} else if len(r.Sections) > 0 {
+		out = append(out, sections(r))
+	}
+	for _, w := range r.Waterfalls {
+		out = append(out, waterfall(w)...)
+		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})
+	}
+	for _, c := range r.Curves {
+		if t := table.Curve(c); len(t.Rows) > 0 {
+			out = append(out, titled(t)...)
+		}
+	}
+	for _, c := range r.Scalings {
+		out = append(out, titled(table.Scaling(c))...)
+	}
+	if b := r.Beside; b != nil {
+		out = append(out, block.Heading{Text: table.BesideTitle(b)})
+		for _, t := range table.Beside(b) {
+			out = append(out, titled(t)...)
+		}
+		for _, s := range table.BesideLeft(b) {
+			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+		}
+	}
+	out = append(out, notes(r)...)
+	var how []string
+	if s := assess.Environment(r); s != "" && r.Layout != "generated" { // that one begins with it
+		how = append(how, s)
+	}
+	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
+	if s := assess.Objects(r); s != "" {
+		how = append(how, s)
+	}
+	out = append(out, block.Heading{Text: "How it was measured"})
+	for _, s := range how {
+		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+	}
+	return out
+}
+
+func sentenceTone(k assess.SentenceKind) block.Tone {
+	switch k {
+	case assess.SaysInvalid, assess.SaysFailed:
+		return block.Unsure
+	case assess.SaysSame, assess.SaysSum:
+		return block.Quiet
+	}
+	return block.Plain
+}
+
+// titled is a table of words under its title.
+func titled(t table.Table) []block.Block {
+	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Grouped: t.Grouped}
+	for _, r := range t.Rows {
+		if len(r) == 1 {
+			b.Rows = append(b.Rows, block.Row{Heading: r[0]})
+		} else {
+			b.Rows = append(b.Rows, block.Words(r...))
+		}
+	}
+	if t.Title == "" {
+		return []block.Block{b}
+	}
+	return []block.Block{block.Heading{Text: format.Clean(t.Title)}, b}
+}
+
+// waterfall is the table of a chain of layers with a bar of what is left of the first one's speed.
+func waterfall(w report.Waterfall) []block.Block {
+	out := titled(table.Waterfall(w))
+	t := out[1].(block.Table)
+	levels := []float64{1}
+	top := 1.0
+	for _, h := range w.Hops {
+		levels = append(levels, levels[len(levels)-1]*h.Ratio.Estimate)
+		top = math.Max(top, levels[len(levels)-1])
+	}
+	verdict := len(t.Head) - 1
+	t.Head = slices.Insert(t.Head, verdict, "left")
+	for i := range t.Rows {
+		var bar []block.Part
+		switch {
+		case i == 0:
+			bar = []block.Part{{Share: 1 / top}}
+		case i == len(t.Rows)-1:
+			bar = []block.Part{{Share: levels[len(levels)-1] / top}}
+		case levels[i] >= levels[i-1]:
+			bar = []block.Part{{Share: levels[i-1] / top}, {Share: (levels[i] - levels[i-1]) / top, Shade: block.Gained}}
+		default:
+			bar = []block.Part{{Share: levels[i] / top}, {Share: (levels[i-1] - levels[i]) / top, Shade: block.Lost}}
+		}
+		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, verdict, block.Cell{Bar: bar})
+	}
+	out[1] = t
+	return out
+}
+
+// sections are a table with a part for each metric of each workload, from the least loss to the largest.
+func sections(r *report.Report) block.Table {
+	lo, hi := r.RatioRange()
+	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }
+	t := block.Table{Head: []string{"", "", "", "", ""}, Wraps: []int{0}, Plot: 3, Zero: at(1), Ticks: []block.Tick{{At: at(1), Label: "1"}}}
+	for _, x := range format.Ticks(lo, hi) {
+		t.Ticks = append(t.Ticks, block.Tick{At: at(x), Label: strconv.FormatFloat(x, 'g', -1, 64)})
+	}
+	last := ""
+	for i, s := range r.Sections {
+		rows := slices.Clone(s.Rows)
+		slices.SortStableFunc(rows, byLoss)
+		for j, row := range rows {
+			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: tone(row.Verdict), Span: span(row, at)},
+				{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: tone(row.Verdict), Notes: row.Notes}}}
+			if j == 0 {
+				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
+				if s.Workload != last || i == 0 {
+					out.Heading = assess.Heading(r, s)
+					last = s.Workload
+				}
+			}
+			t.Rows = append(t.Rows, out)
+		}
+	}
+	return t
+}
+
+// byLoss sorts the baseline first, then from the least loss to the largest, then what has no ratio.
+func byLoss(x, y report.Row) int {
+	rank := func(r report.Row) float64 {
+		switch {
+		case r.Baseline:
+			return math.Inf(-1)
+		case r.Ratio == nil || !(r.Ratio.Estimate > 0):
+			return math.Inf(1)
+		}
+		return 1 / r.Ratio.Estimate
+	}
+	switch a, b := rank(x), rank(y); {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func value(s report.Section, r report.Row) block.Cell {
+	if r.Err != "" || r.Value.N == 0 {
+		return block.Cell{Text: format.Dash}
+	}
+	return block.Cell{Text: format.Value(r.Value, s.Unit), Short: format.Spread(r.Value, s.Unit)}
+}
+
+func ratio(r report.Row) block.Cell {
+	switch {
+	case r.Baseline:
+		return block.Cell{Text: "1 (baseline)"}
+	case r.Ratio != nil:
+		return block.Cell{Text: format.Ratio(r.Ratio.Interval)}
+	}
+	return block.Cell{}
+}
+
+func tone(v stat.Verdict) block.Tone {
+	switch v {
+	case stat.Worse, stat.TooManyDiscarded, stat.NotComparable, stat.NoResult:
+		return block.Bad
+	case stat.Better:
+		return block.Good
+	case stat.Inconclusive, stat.TooFew, stat.NotRanked:
+		return block.Unsure
+	}
+	return block.Quiet
+}
+
+func span(r report.Row, at func(float64) float64) *block.Span {
+	e := r.Ratio
+	switch {
+	case r.Baseline:
+		return &block.Span{Reference: true}
+	case e == nil || !(e.Estimate > 0) || math.IsInf(e.Estimate, 0) || format.Noisy(e.Interval):
+		return nil
+	case !format.Finite(e.Interval):
+		return &block.Span{Lo: at(e.Estimate), Mid: at(e.Estimate), Hi: at(e.Estimate)}
+	}
+	return &block.Span{Lo: at(e.Lo), Mid: at(e.Estimate), Hi: at(e.Hi)}
+}

@@ -1,0 +1,307 @@
+// Package document makes documents of reports: a short one that answers on one screen, and one with all numbers.
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/assess"
+	"iotax/internal/report/block"
+	"iotax/internal/report/format"
+	"iotax/internal/report/table"
+	"iotax/stat"
+)
+
+// Of is the document of a report, short or with all details.
+func Of(r *report.Report, details bool) block.Document {
+	a := assess.Of(r)
+	if details {
+		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a), detailed(r, a), next(r, true))}
+	}
+	return short(r, a)
+}
+
+// Folded is the short document with all details in a fold.
+func Folded(r *report.Report) block.Document {
+	a := assess.Of(r)
+	d := short(r, a)
+	d.Blocks = append(d.Blocks, block.Fold{Summary: "All numbers and notes", Blocks: detailed(r, a)})
+	return d
+}
+
+// first are the answer and the caveats.
+func first(r *report.Report, a assess.Assessment) []block.Block {
+	out := []block.Block{block.Answer{Text: a.Answer()}}
+	if b := banner(r); b != nil {
+		out = append(out, block.Banner{Texts: b})
+	}
+	return out
+}
+
+// atCaches are the rules by which a cache did the work.
+var atCaches = []string{"cache-served", "write-absorbed", "line-rate-exceeded"}
+
+func banner(r *report.Report) (out []string) {
+	if s := r.Banner(); s != "" {
+		out = append(out, s)
+	}
+	var ended []string
+	for _, f := range r.Run.Findings {
+		if f.Rule == "stopped-early" || f.Rule == "runner-died" {
+			why := strings.TrimSuffix(f.Evidence, ".")
+			ended = append(ended, why)
+			if rest, ok := strings.CutPrefix(why, f.Subject.Workload+": "); ok && f.Subject.Workload != "" && len(r.Run.Findings) > 1 {
+				ended[len(ended)-1] = rest
+			}
+		}
+	}
+	switch n := len(ended); {
+	case n == 1 || n > 1 && len(slices.Compact(slices.Clone(ended))) == 1:
+		out = append(out, "Stopped early: "+ended[0]+".")
+	case n > 1:
+		out = append(out, fmt.Sprintf("Stopped early in %d of %s: %s; …", n, format.Plural(len(r.Run.Workloads), "workload"), ended[0]))
+	case r.Run.Status == iotax.Interrupted:
+		out = append(out, "Interrupted before the end.")
+	}
+	var served []string
+	for _, c := range cellsOf(r) {
+		if slices.Contains(atCaches, c.invalidBy(r)) {
+			served = append(served, c.r.Target+" / "+c.s.Workload)
+		}
+	}
+	switch n := len(served); {
+	case n == 1:
+		out = append(out, "A cache answered, not the disk: "+served[0]+".")
+	case n > 1:
+		out = append(out, fmt.Sprintf("A cache answered, not the disk: %d results are invalid.", n))
+	}
+	return out
+}
+
+// A cell is a row with its section, of a metric that decides.
+type cell struct {
+	s *report.Section
+	r *report.Row
+}
+
+func cellsOf(r *report.Report) (out []cell) {
+	for i := range r.Sections {
+		if s := &r.Sections[i]; s.First {
+			for j := range s.Rows {
+				out = append(out, cell{s, &s.Rows[j]})
+			}
+		}
+	}
+	return out
+}
+
+// invalidBy is the rule that made the cell invalid, or "".
+func (c cell) invalidBy(r *report.Report) string {
+	if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
+		return ""
+	}
+	for _, k := range c.r.Notes {
+		if n := r.Notes[k-1]; n.Severity == iotax.Invalid {
+			return n.Rule
+		}
+	}
+	return ""
+}
+
+// short answers on one screen.
+func short(r *report.Report, a assess.Assessment) block.Document {
+	d := block.Document{Title: r.Run.Name, Blocks: first(r, a)}
+	if len(r.Trials) == 0 { // why there is nothing is all there is to show
+		if n := notes(r); n != nil {
+			d.Blocks = append(d.Blocks, n...)
+		}
+		d.Blocks = append(d.Blocks, next(r, false)...)
+		return d
+	}
+	if tables := table.Layout(r); tables != nil {
+		for _, t := range tables {
+			d.Blocks = append(d.Blocks, titled(t)...)
+		}
+	} else {
+		d.Blocks = append(d.Blocks, matrix(r, a)...)
+	}
+	d.Blocks = append(d.Blocks, insights(a)...)
+	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r), Tone: block.Quiet, Joined: true})
+	d.Blocks = append(d.Blocks, next(r, false)...)
+	return d
+}
+
+// mostInsights is how many sentences beyond the matrix the short document has.
+const mostInsights = 3
+
+// insights are causes that a figure supports, and what the matrix cannot show.
+func insights(a assess.Assessment) (out []block.Block) {
+	var items []block.Item
+	for _, s := range a.Sentences[1:] {
+		switch s.Kind {
+		case assess.SaysLoss, assess.SaysGain:
+			for _, c := range s.Causes {
+				items = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."})
+			}
+		case assess.SaysMemory, assess.SaysUneven, assess.SaysPath, assess.SaysBest, assess.SaysLazy, assess.SaysShare:
+			items = append(items, block.Item{Text: s.Text})
+		}
+	}
+	if len(items) > mostInsights {
+		items = items[:mostInsights]
+	}
+	if items == nil {
+		return nil
+	}
+	return []block.Block{block.List{Items: items, Joined: true}}
+}
+
+// A trial below this length gives a first look.
+const firstLook = 5 * time.Second
+
+// circumstances say in a line or two how it was measured, and what the checks warn of.
+func circumstances(r *report.Report) string {
+	var parts []string
+	p := r.Protocol
+	switch {
+	case r.Run.Imported():
+		parts = append(parts, format.Plural(len(r.Trials), "imported trial")+", not measured in turns")
+	case p.Trial > 0 && p.Trial < firstLook:
+		parts = append(parts, "First look: trials of "+p.Trial.String())
+	case p.Trial > 0:
+		parts = append(parts, "Trials of "+p.Trial.String())
+	}
+	if !r.Run.Imported() {
+		rounds := format.Plural(p.MostBlocks, r.Counted())
+		if p.LeastBlocks != p.MostBlocks {
+			rounds = fmt.Sprintf("%d–%s", p.LeastBlocks, rounds)
+		}
+		parts = append(parts, rounds)
+	}
+	if stolen := steal(r); stolen > 0 {
+		parts = append(parts, "other work took CPU time (steal "+format.Number(format.Lone(stolen), iotax.RatioUnit)+")")
+	}
+	if r.Beside != nil {
+		parts = append(parts, table.BesideTitle(r.Beside)+" (--details)")
+	}
+	s := strings.Join(parts, ", ") + "."
+	var rules []string
+	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
+		if n.Severity == iotax.Warning && !slices.Contains(rules, n.Rule) && !slices.Contains(shown, n.Rule) {
+			rules = append(rules, n.Rule)
+		}
+	}
+	if len(rules) > 0 {
+		s += " Warnings: " + format.Enumerate(rules, format.Listed, "rule") + "."
+	}
+	return s
+}
+
+// shown are the rules that other parts of the short document report.
+var shown = []string{"emulated", "stopped-early", "runner-died", "steal", "target-not-opened", "durability-differs", "trial-failed", "trial-discarded", "imported"}
+
+// steal is the median of the CPU time that trials with that warning lost.
+func steal(r *report.Report) float64 {
+	var xs []float64
+	for _, t := range r.Trials {
+		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "steal" }) {
+			if v, ok := t.Value(iotax.ValueCPUHostSteal); ok {
+				xs = append(xs, v.Value)
+			}
+		}
+	}
+	if xs == nil {
+		return 0
+	}
+	return stat.Median(xs).Estimate
+}
+
+// quoted begins trials at this length: shorter ones are a first look.
+const quoted = 10 * time.Second
+
+var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
+
+// next are commands for what comes next, with how long they take.
+func next(r *report.Report, details bool) []block.Block {
+	if r.Run.ID == "" {
+		return nil
+	}
+	id := iotax.Quote(format.Clean(r.Run.ID))
+	steps := []block.Step{{Name: "Open", Command: "iotax report " + id + " -o report.html", About: "charts"}}
+	for _, f := range r.Run.Findings {
+		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
+		if f.Rule == "stopped-early" && ok {
+			steps = append(steps, block.Step{Name: "Finish", Command: strings.Trim(command, "`"), About: about})
+			break
+		}
+	}
+	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
+	if len(steps) == 1 && !divided && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
+		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
+	}
+	if t := r.Protocol.Trial; t > 0 && t < firstLook && !r.Run.Imported() {
+		var took time.Duration
+		for _, x := range r.Trials {
+			took += x.Took - t + quoted
+		}
+		budget := ""
+		if m := planBudget.FindSubmatch(r.Run.Plan); m != nil {
+			if d, err := time.ParseDuration(string(m[1])); err == nil && d > 0 && took > d {
+				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
+			}
+		}
+		steps = append(steps, block.Step{Name: "Redo", Command: "the same command with --trial " + quoted.String() + budget, About: about(took)})
+	}
+	if details {
+		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})
+	} else {
+		steps = append(steps, block.Step{Name: "Why", Command: "iotax report " + id + " --details", About: "all numbers"})
+	}
+	return []block.Block{block.Steps{Steps: steps}}
+}
+
+func about(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return fmt.Sprintf("about %.0f s", max(1, d.Seconds()))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("about %.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("about %.0f h", math.Ceil(d.Hours()))
+}
+
+// notes are all of them: about the run, about every row, and the numbered ones.
+func notes(r *report.Report) []block.Block {
+	rank := []iotax.Severity{iotax.Invalid, iotax.Warning, iotax.Info}
+	all := slices.Concat(r.General, r.Common)
+	slices.SortStableFunc(all, func(x, y report.Note) int {
+		return cmp.Compare(slices.Index(rank, x.Severity), slices.Index(rank, y.Severity))
+	})
+	var items []block.Note
+	for _, n := range append(all, r.Notes...) {
+		items = append(items, Note(n))
+	}
+	if items == nil {
+		return nil
+	}
+	return []block.Block{block.Notes{Items: items}}
+}
+
+// Note is a note of a report.
+func Note(n report.Note) block.Note {
+	tone := block.Quiet
+	switch n.Severity {
+	case iotax.Warning:
+		tone = block.Unsure
+	case iotax.Invalid:
+		tone = block.Bad
+	}
+	return block.Note{Number: n.Number, Label: n.Rule, Level: string(n.Severity), Tone: tone, Text: strings.Join(n.Sentences(report.ShownItems), "; "), Hint: n.Hint}
+}

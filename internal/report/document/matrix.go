@@ -1,0 +1,302 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/assess"
+	"iotax/internal/report/block"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+const (
+	mostColumns = 4  // workloads beside each other; of more, targets are
+	mostRows    = 12 // the rest has smaller losses
+	mostNotes   = 5
+)
+
+// matrix is what each target lost under each workload: layers from the least loss to the largest, how the comparisons
+// ended, and notes on those without a verdict.
+func matrix(r *report.Report, a assess.Assessment) []block.Block {
+	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
+	var workloads []string
+	worst := map[string]float64{} // by target and by workload
+	for _, c := range cellsOf(r) {
+		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
+			continue // has no part in the workload
+		}
+		m.cells[[2]string{c.r.Target, c.s.Workload}] = c
+		if !slices.Contains(workloads, c.s.Workload) {
+			workloads = append(workloads, c.s.Workload)
+		}
+		if c.r.Verdict == stat.Worse {
+			f := 1 / c.r.Ratio.Estimate
+			m.longest = math.Max(m.longest, f)
+			worst[c.r.Target], worst["/"+c.s.Workload] = math.Max(worst[c.r.Target], f), math.Max(worst["/"+c.s.Workload], f)
+		}
+		m.plain = m.plain || c.r.Ratio != nil && format.ContrastOf(c.s.Better, c.s.Unit).Worse != "slower"
+		m.compared = m.compared || c.r.Ratio != nil
+	}
+	var targets []string
+	for _, t := range r.Targets() {
+		if slices.ContainsFunc(workloads, func(w string) bool { _, ok := m.cells[[2]string{t.Name, w}]; return ok }) {
+			targets = append(targets, t.Name)
+		}
+	}
+	slices.SortStableFunc(targets, func(x, y string) int {
+		base := func(name string) int {
+			if name == r.Baseline {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(base(x), base(y)), cmp.Compare(worst[x], worst[y]))
+	})
+	m.unsure = 0
+	for _, c := range m.cells {
+		if c.r.Verdict == stat.Inconclusive {
+			m.unsure++
+		}
+	}
+	head := "Slower than " + r.Baseline
+	switch {
+	case !m.compared:
+		head = ""
+	case m.plain:
+		head = "Compared with " + r.Baseline
+	}
+	t := block.Table{Wraps: []int{0}, Keys: 1, Ruled: true}
+	across := len(workloads) > mostColumns && len(workloads) > len(targets)
+	left := 0
+	if across {
+		slices.SortStableFunc(workloads, func(x, y string) int { return cmp.Compare(worst["/"+x], worst["/"+y]) })
+		if left = len(workloads) - mostRows; left > 1 {
+			workloads = workloads[left:]
+		}
+		t.Head = append([]string{head}, targets...)
+		for _, w := range workloads {
+			row := block.Words(m.workload(w))
+			for _, target := range targets {
+				row.Cells = append(row.Cells, m.cell(target, w))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	} else {
+		var compared []string
+		for _, target := range targets {
+			if target != r.Baseline {
+				compared = append(compared, target)
+			}
+		}
+		if left = len(compared) - mostRows; left > 1 {
+			targets = slices.DeleteFunc(targets, func(t string) bool { return slices.Contains(compared[:left], t) })
+		}
+		t.Head = []string{head}
+		for _, w := range workloads {
+			t.Head = append(t.Head, m.workload(w))
+		}
+		for _, target := range targets {
+			name := target
+			if on := r.Target(target).Storage(); on != "" && target == r.Baseline {
+				name += " (" + on + ")"
+			}
+			row := block.Words(name)
+			for _, w := range workloads {
+				row.Cells = append(row.Cells, m.cell(target, w))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	for k := range t.Head[1:] {
+		t.Wraps = append(t.Wraps, k+1)
+	}
+	out := []block.Block{t}
+	sum := m.sum()
+	if left > 1 {
+		sum = append(sum, fmt.Sprintf("%d more with smaller losses: --details", left))
+	}
+	if sum != nil {
+		out = append(out, block.Paragraph{Text: strings.Join(sum, " · "), Joined: true})
+	}
+	if m.notes != nil {
+		out = append(out, block.Notes{Items: m.notes})
+	}
+	return out
+}
+
+// making is the state of making a matrix.
+type making struct {
+	*report.Report
+	said     []assess.Sentence
+	cells    map[[2]string]cell // by target and workload
+	longest  float64            // factor of the largest loss
+	plain    bool               // not all ratios are of speed
+	compared bool
+	unsure   int // cells too noisy to call
+	notes    []block.Note
+}
+
+// workload names it, with the metric where that is not a rate.
+func (m *making) workload(name string) string {
+	for i := range m.Sections {
+		if s := &m.Sections[i]; s.First && s.Workload == name {
+			return format.Work(s.Workload, s.Label)
+		}
+	}
+	return name
+}
+
+// note is the number of a note, the same for equal texts.
+func (m *making) note(text string) []int {
+	for _, n := range m.notes {
+		if n.Text == text {
+			return []int{n.Number}
+		}
+	}
+	if len(m.notes) == mostNotes-1 {
+		text = "More on this: --details."
+	}
+	if len(m.notes) == mostNotes {
+		return []int{mostNotes}
+	}
+	m.notes = append(m.notes, block.Note{Number: len(m.notes) + 1, Text: text})
+	return []int{len(m.notes)}
+}
+
+func (m *making) cell(target, workload string) block.Cell {
+	c, ok := m.cells[[2]string{target, workload}]
+	if !ok {
+		return block.Cell{}
+	}
+	r, s := c.r, c.s
+	words := format.ContrastOf(s.Better, s.Unit)
+	out := block.Cell{Tone: block.Unsure}
+	if r.Against != "" && r.Against != m.BaselineOf(workload) {
+		out.Notes = m.note("Compared with " + r.Against + ".")
+	}
+	switch r.Verdict {
+	case stat.Worse:
+		out.Text, out.Short, out.Tone = words.Interval(r.Ratio.Interval), words.Estimate(r.Ratio.Interval), block.Bad
+		if !m.plain {
+			out.Text, out.Short = strings.Replace(out.Text, " slower", "", 1), strings.Replace(out.Short, " slower", "", 1)
+		}
+		out.Bar = []block.Part{{Share: 1 / r.Ratio.Estimate / m.longest}}
+	case stat.Better:
+		out.Text, out.Short, out.Tone = words.Interval(r.Ratio.Interval), words.Estimate(r.Ratio.Interval), block.Good
+	case stat.Equivalent, stat.BelowMargin:
+		out.Text, out.Tone = "same", block.Quiet
+	case stat.Inconclusive:
+		out.Text = stat.TooNoisy
+		between := ""
+		if r.Ratio != nil {
+			between = words.Interval(r.Ratio.Interval)
+		}
+		switch {
+		case m.unsure > 2 || r.Ratio == nil:
+			out.Notes = append(out.Notes, m.note("Too noisy to call. More "+m.Counted()+"s or longer trials would decide.")...)
+		case format.Vague(r.Ratio.Interval):
+			out.Notes = append(out.Notes, m.note("The interval is wider than ± 100 %. Longer trials or a quieter machine would decide.")...)
+		default:
+			out.Notes = append(out.Notes, m.note(format.Capital(between)+". More "+m.Counted()+"s would decide.")...)
+		}
+	case stat.TooFew:
+		out.Text = "too few"
+		n := r.Value.N
+		if r.Ratio != nil {
+			n = min(n, r.Ratio.N)
+		}
+		out.Notes = append(out.Notes, m.note(fmt.Sprintf("A verdict needs %d %ss; there are %d.", stat.LeastTrials, m.Counted(), n))...)
+	case stat.NotRanked:
+		out.Text = "not ranked"
+		for _, x := range m.sentences(assess.SaysUnlike, c) {
+			out.Notes = append(out.Notes, m.note("Not ranked against "+r.Against+": "+x.Causes[0].Text+".")...)
+		}
+	case stat.NotComparable, stat.TooManyDiscarded:
+		out.Text, out.Tone = "invalid", block.Bad
+		rule := c.invalidBy(m.Report)
+		if slices.Contains(atCaches, rule) {
+			out.Text = "(cached)"
+		} else {
+			out.Notes = append(out.Notes, m.note("Invalid: "+rule+".")...)
+		}
+	case stat.NoResult:
+		out.Text, out.Tone = "failed", block.Bad
+		for _, x := range m.sentences(assess.SaysFailed, c) {
+			out.Notes = append(out.Notes, m.note(x.Text)...)
+		}
+	default:
+		out.Tone = block.Plain
+		if r.Value.N == 0 {
+			out.Text = format.Dash
+			return out
+		}
+		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
+		if strings.HasSuffix(s.Label, "IOPS") && s.Unit == iotax.PerSecond {
+			out.Text += " IOPS"
+		}
+	}
+	return out
+}
+
+// BaselineOf is the target that the others are held against under a workload.
+func (m *making) BaselineOf(workload string) string {
+	if base := m.Run.BaselineOf(workload); base != "" {
+		return base
+	}
+	return m.Baseline
+}
+
+// sentences are those of a kind about a cell, or about its target where that could not be opened.
+func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sentence) {
+	for _, x := range m.said {
+		if x.Kind == kind && slices.ContainsFunc(x.Figures, func(f assess.Figure) bool {
+			return f.Target == c.r.Target && (f.Workload == c.s.Workload || c.r.Err != "")
+		}) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// sum counts how the comparisons ended.
+func (m *making) sum() []string {
+	counts := map[string]int{}
+	invalid, same, few := "invalid", "the same within ± "+format.Percent(m.Margin), "with too few "+m.Counted()+"s"
+	order := []string{"confirmed slower (95 % confidence)", "confirmed faster", same, "too noisy to call", few, invalid, "not ranked", "failed"}
+	if m.plain {
+		order[0], order[1] = "confirmed worse (95 % confidence)", "confirmed better"
+	}
+	for _, c := range m.cells {
+		switch c.r.Verdict {
+		case stat.Worse:
+			counts[order[0]]++
+		case stat.Better:
+			counts[order[1]]++
+		case stat.Equivalent, stat.BelowMargin:
+			counts[same]++
+		case stat.Inconclusive:
+			counts["too noisy to call"]++
+		case stat.TooFew:
+			counts[few]++
+		case stat.NotComparable, stat.TooManyDiscarded:
+			counts[invalid]++
+		case stat.NotRanked:
+			counts["not ranked"]++
+		case stat.NoResult:
+			counts["failed"]++
+		}
+	}
+	var out []string
+	for _, word := range order {
+		if counts[word] > 0 {
+			out = append(out, fmt.Sprintf("%d %s", counts[word], word))
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package format
+
+import (
+	"math"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Contrast is how people name the two sides of a comparison: "slower", "faster".
+type Contrast struct {
+	Worse, Better string
+	down          bool // the value falls as it gets better
+}
+
+// ContrastOf chooses the words for values of that unit.
+func ContrastOf(better iotax.Better, unit string) Contrast {
+	down := better == iotax.Down
+	switch {
+	case unit == iotax.Seconds, unit == iotax.PerSecond && !down, unit == iotax.BytesPerSecond && !down:
+		return Contrast{"slower", "faster", down}
+	case down:
+		return Contrast{"more", "less", down}
+	}
+	return Contrast{"lower", "higher", down}
+}
+
+// TooNoisyToCall is printed instead of a ratio whose interval decides nothing.
+const TooNoisyToCall = stat.TooNoisy + " to call"
+
+const (
+	asTimes   = 1.2  // from here on a difference is a multiple, below it is a percentage
+	noPercent = 2    // a bound from here on is never a percentage
+	atAll     = 5e-4 // less is no difference
+)
+
+// Estimate prints a ratio, above 1 better, without its interval: "33× slower", "14 % slower", "1.4× faster".
+func (c Contrast) Estimate(i stat.Interval) string {
+	if s, ok := c.vague(i); ok {
+		return s
+	}
+	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
+}
+
+// Interval prints a ratio with its interval: "33× slower [27–43]", "between 1.3× slower and 1.7× faster".
+func (c Contrast) Interval(i stat.Interval) string {
+	if s, ok := c.vague(i); ok {
+		return s
+	}
+	if !Finite(i) {
+		return c.Estimate(i)
+	}
+	if i.Lo < 1 && i.Hi > 1 {
+		return "between " + c.side(i.Lo, factor(i.Lo) >= asTimes) + " and " + c.side(i.Hi, factor(i.Hi) >= asTimes)
+	}
+	near, far := i.Hi, i.Lo
+	if i.Lo >= 1 {
+		near, far = i.Lo, i.Hi
+	}
+	times := factor(i.Estimate) >= asTimes || factor(far) >= noPercent
+	from, to := c.amount(near, times), c.amount(far, times)
+	if from == to { // the interval is narrower than the digits printed
+		return c.side(i.Estimate, times)
+	}
+	return c.side(i.Estimate, times) + " [" + from + "–" + to + "]"
+}
+
+// vague is what is printed of a ratio that has no estimate, or whose interval is too wide to print.
+func (c Contrast) vague(i stat.Interval) (string, bool) {
+	switch {
+	case !(i.Estimate > 0) || math.IsInf(i.Estimate, 0):
+		return Dash, true
+	case Noisy(i):
+		return TooNoisyToCall, true
+	case wide(i) && i.Lo > 1:
+		return "at least " + c.side(i.Lo, factor(i.Lo) >= asTimes), true
+	case wide(i):
+		return "at least " + c.side(i.Hi, factor(i.Hi) >= asTimes), true
+	}
+	return "", false
+}
+
+// factor is how far a ratio lies from 1, as a multiple.
+func factor(ratio float64) float64 { return math.Max(ratio, 1/ratio) }
+
+func (c Contrast) side(ratio float64, times bool) string {
+	word, unit := c.Worse, " % "
+	if ratio > 1 {
+		word = c.Better
+	}
+	if times {
+		unit = "× "
+	} else if math.Abs(ratio-1) < atAll {
+		return "the same"
+	}
+	return c.amount(ratio, times) + unit + word
+}
+
+// amount is the number of a difference: a multiple, or the change of the value in per cent.
+func (c Contrast) amount(ratio float64, times bool) string {
+	if times {
+		return digits(factor(ratio))
+	}
+	if c.down {
+		ratio = 1 / ratio
+	}
+	if math.Abs(ratio-1) < atAll {
+		return "0"
+	}
+	return shortest(digits(100 * math.Abs(ratio-1)))
+}

@@ -1,0 +1,451 @@
+package text
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"iotax/internal/report/block"
+	"iotax/internal/report/format"
+)
+
+// A grid is a table at one level of detail: its cells are words, drawings included. A row of one cell is a heading of those
+// below it.
+type grid struct {
+	head         []string
+	rows         [][]string
+	tones        [][]block.Tone // nil where the table has none
+	heads        map[int]bool   // rows that are heads of those below them
+	right, wraps []int
+	least, names int // columns that are never left out, and how wide one of names stays
+	keys         int // where it is not 0: columns of names, and the heads of all others wrap
+}
+
+// A level is how much of its cells a table shows.
+type level struct {
+	short bool // Cell.Short
+	plot  int  // least columns of the spans; 0 leaves them out
+	names int  // names that are longer may be wrapped
+}
+
+// levels in order of richness; the first that fits is taken.
+var levels = []level{{plot: 24, names: 60}, {plot: 20, names: 24}, {short: true, plot: 17, names: 24}, {short: true, names: 20}, {short: true, names: 13}, {short: true, names: 10}}
+
+const (
+	mostPlot     = 44
+	widestBar    = 40 // of a bar that has its column to itself
+	besideText   = 12 // of one beside a number
+	narrowestBar = 4
+)
+
+// gridOf lays out a table. plot and bar are the columns of each span and bar; 0 leaves them out.
+func gridOf(t block.Table, l level, plot, bar int) grid {
+	g := grid{head: cleaned(t.Head), right: t.Right, wraps: t.Wraps, least: t.Least, names: l.names, keys: t.Keys, heads: map[int]bool{}}
+	if g.least == 0 {
+		g.least = len(t.Head)
+	}
+	if t.Plot > 0 {
+		g.head[t.Plot] = scale(t, plot)
+	}
+	for _, r := range t.Rows {
+		if r.Heading != "" {
+			g.rows, g.tones = append(g.rows, []string{format.Clean(r.Heading)}), append(g.tones, nil)
+		}
+		if r.Head != nil {
+			head := cleaned(r.Head)
+			if t.Plot > 0 {
+				head[t.Plot] = scale(t, plot)
+			}
+			g.heads[len(g.rows)] = true
+			g.rows, g.tones = append(g.rows, head), append(g.tones, nil)
+		}
+		if r.Cells == nil {
+			continue
+		}
+		cells, tones := make([]string, len(r.Cells)), make([]block.Tone, len(r.Cells))
+		for k, c := range r.Cells {
+			cells[k], tones[k] = cellText(c, l.short), c.Tone
+			if len(c.Bar) > 0 && bar > 0 {
+				cells[k] = strings.TrimLeft(format.Pad(strings.TrimSpace(cells[k]), barText(t, k, l.short))+" "+drawBar(c.Bar, bar), " ")
+			}
+			if k == t.Plot && k > 0 {
+				cells[k] = drawSpan(t, c.Span, plot)
+			}
+		}
+		g.rows, g.tones = append(g.rows, cells), append(g.tones, tones)
+	}
+	if t.Plot > 0 && plot == 0 {
+		g = g.without(t.Plot)
+	}
+	return g
+}
+
+// barText is the width of the texts beside the bars of a column; -1 where it has none.
+func barText(t block.Table, k int, short bool) int {
+	w := -1
+	for _, r := range t.Rows {
+		if k < len(r.Cells) && len(r.Cells[k].Bar) > 0 {
+			w = max(w, ansi.StringWidth(cellText(r.Cells[k], short)))
+		}
+	}
+	return w
+}
+
+func cellText(c block.Cell, short bool) string {
+	s := c.Text
+	if short && c.Short != "" {
+		s = c.Short
+	}
+	if s == "" {
+		return format.Marks(c.Notes)
+	}
+	return strings.TrimRight(clean(s)+" "+format.Marks(c.Notes), " ")
+}
+
+// clean is format.Clean for a cell, which may be indented.
+func clean(s string) string {
+	return s[:len(s)-len(strings.TrimLeft(s, " "))] + format.Clean(s)
+}
+
+func cleaned(all []string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = format.Clean(s)
+	}
+	return out
+}
+
+// without is g without a column.
+func (g grid) without(k int) grid {
+	drop := func(columns []int) []int {
+		var out []int
+		for _, c := range columns {
+			if c != k {
+				out = append(out, c-min(1, max(0, c-k)))
+			}
+		}
+		return out
+	}
+	g.head, g.right, g.wraps, g.least = slices.Delete(slices.Clone(g.head), k, k+1), drop(g.right), drop(g.wraps), min(g.least, len(g.head)-1)
+	for i, r := range g.rows {
+		if len(r) > k {
+			g.rows[i] = slices.Delete(slices.Clone(r), k, k+1)
+		}
+		if len(g.tones[i]) > k {
+			g.tones[i] = slices.Delete(slices.Clone(g.tones[i]), k, k+1)
+		}
+	}
+	return g
+}
+
+var shades = map[block.Shade]string{block.Full: "█", block.Lost: "░", block.Gained: "▒"}
+
+// drawBar draws parts on a bar of that many columns. A part that is there has a column.
+func drawBar(parts []block.Part, width int) string {
+	s, at := "", 0.0
+	for _, p := range parts {
+		at += p.Share
+		n := int(math.Round(at*float64(width))) - ansi.StringWidth(s)
+		if p.Share > 0 && s == "" {
+			n = max(1, n)
+		}
+		s += strings.Repeat(shades[p.Shade], max(0, n))
+	}
+	return s
+}
+
+func column(at float64, width int) int {
+	return min(max(int(math.Round(at*float64(width-1))), 0), width-1)
+}
+
+// scale is the axis in figures, with 1 where nothing differs.
+func scale(t block.Table, width int) string {
+	if width == 0 {
+		return ""
+	}
+	cells := slices.Repeat([]rune{' '}, width)
+	put := func(at int, s string) {
+		r := []rune(s)
+		at = min(max(0, at), width-len(r))
+		for i := max(0, at-1); i < min(width, at+len(r)+1); i++ {
+			if cells[i] != ' ' {
+				return
+			}
+		}
+		copy(cells[at:], r)
+	}
+	for _, x := range t.Ticks {
+		put(column(x.At, width)-(len(x.Label)-1)/2, x.Label)
+	}
+	return string(cells)
+}
+
+// drawSpan is one interval on the axis: ━━●━━ with the line of no difference.
+func drawSpan(t block.Table, s *block.Span, width int) string {
+	if width == 0 {
+		return ""
+	}
+	cells := slices.Repeat([]rune{' '}, width)
+	zero := column(t.Zero, width)
+	cells[zero] = '│'
+	switch {
+	case s == nil:
+	case s.Reference:
+		cells[zero] = '┃'
+	default:
+		from, to := column(s.Lo, width), column(s.Hi, width)
+		for i := from; i <= to; i++ {
+			cells[i] = '━'
+		}
+		if s.Lo < 0 {
+			cells[from] = '‹'
+		}
+		if s.Hi > 1 {
+			cells[to] = '›'
+		}
+		cells[column(s.Mid, width)] = '●'
+	}
+	return string(cells)
+}
+
+// widths of the columns, and their sum.
+func (g grid) widths() (ws []int, total int) {
+	ws = make([]int, len(g.head))
+	for _, r := range append([][]string{g.head}, g.rows...) {
+		if len(r) < len(g.head) {
+			continue
+		}
+		for i, c := range r {
+			ws[i] = max(ws[i], ansi.StringWidth(c))
+		}
+	}
+	for _, w := range ws {
+		total += 2 + w
+	}
+	return ws, total
+}
+
+const (
+	narrowest = 12 // columns that a name keeps
+	leastHead = 10 // columns that the head of a matrix keeps
+)
+
+// fit chooses the widths of as many columns as fit into width; none where even the least do not.
+func (g grid) fit(width int) []int {
+	ws, total := g.widths()
+	least := map[int]int{}
+	for _, i := range g.wraps {
+		least[i] = min(ws[i], g.names)
+		if i >= g.keys && g.keys > 0 {
+			least[i] = min(ws[i], leastHead)
+			for _, r := range g.rows {
+				least[i] = max(least[i], ansi.StringWidth(r[i]))
+			}
+			continue
+		}
+		for _, r := range g.rows { // a figure keeps its interval beside it
+			if i >= len(r) {
+				continue
+			}
+			for _, m := range format.Figures.FindAllString(r[i], -1) {
+				least[i] = max(least[i], ansi.StringWidth(m)+1) // and a comma
+			}
+		}
+	}
+	for n := len(ws); n >= g.least; n-- {
+		out, over := slices.Clone(ws[:n]), total-width
+		for over > 0 {
+			// The widest of the columns that may wrap gives way, one column at a time: they end up alike.
+			widest := -1
+			for _, i := range g.wraps {
+				if i < n && out[i] > least[i] && (widest < 0 || out[i] > out[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				break
+			}
+			out[widest]--
+			over--
+		}
+		if over <= 0 {
+			return out
+		}
+		total -= 2 + ws[n-1]
+	}
+	return nil
+}
+
+// table writes a table at the richest level that fits. What does not fit at all is written in parts, or stacked.
+func (t *writer) table(b block.Table) {
+	if b.Grouped || len(b.Head) > 0 && b.Head[0] == "machine" {
+		t.inChunks(gridOf(b, level{}, 0, 0), b.Grouped)
+		return
+	}
+	bars := 0 // columns with bars
+	for k := range b.Head {
+		if slices.ContainsFunc(b.Rows, func(r block.Row) bool { return k < len(r.Cells) && len(r.Cells[k].Bar) > 0 }) {
+			bars++
+		}
+	}
+	alone := bars > 0 && !slices.ContainsFunc(b.Rows, func(r block.Row) bool {
+		return slices.ContainsFunc(r.Cells, func(c block.Cell) bool { return len(c.Bar) > 0 && c.Text != "" })
+	})
+	for _, l := range levels {
+		if b.Plot == 0 {
+			l.plot = 0
+		}
+		g := gridOf(b, l, l.plot, 0)
+		if alone && !l.short { // a picture says more than the words of the last column
+			g = gridOf(b, l, l.plot, narrowestBar)
+		}
+		ws := g.fit(t.width)
+		if ws == nil {
+			continue
+		}
+		room := t.width
+		for _, w := range ws {
+			room -= 2 + w
+		}
+		bar := besideText
+		for k := range ws {
+			if text := barText(b, k, l.short); text >= 0 {
+				bar = min(bar, ws[k]-text-1+room/bars)
+			}
+		}
+		if bars > 0 && !alone && !l.short && bar < narrowestBar {
+			continue // bars say more than intervals
+		}
+		switch {
+		case l.plot > 0:
+			g = gridOf(b, l, min(mostPlot, l.plot+room), 0)
+		case alone && !l.short:
+			g = gridOf(b, l, 0, min(widestBar, narrowestBar+room))
+		case bars > 0 && bar >= narrowestBar:
+			g = gridOf(b, l, 0, bar)
+		}
+		t.grid(g, g.fit(t.width), b.Ruled)
+		return
+	}
+	g := gridOf(b, levels[len(levels)-1], 0, 0)
+	if b.Keys == 0 {
+		t.stacked(g)
+		return
+	}
+	for i, p := range g.parts(b.Keys, t.width) {
+		if i > 0 {
+			t.line("")
+		}
+		if ws := p.fit(t.width); ws != nil {
+			t.grid(p, ws, b.Ruled)
+		} else {
+			t.stacked(p)
+		}
+	}
+}
+
+// parts are as many columns as fit beside the first ones, then the next.
+func (g grid) parts(keys, width int) []grid {
+	var out []grid
+	for from := keys; from < len(g.head); {
+		cut := func(to int) grid {
+			p := g
+			p.least, p.right = keys+to-from, nil
+			p.head = slices.Concat(g.head[:keys], g.head[from:to])
+			p.rows, p.tones = make([][]string, len(g.rows)), make([][]block.Tone, len(g.rows))
+			for i, r := range g.rows {
+				p.rows[i] = slices.Concat(r[:keys], r[from:to])
+				if g.tones[i] != nil {
+					p.tones[i] = slices.Concat(g.tones[i][:keys], g.tones[i][from:to])
+				}
+			}
+			for _, k := range g.right {
+				if k >= from && k < to {
+					p.right = append(p.right, k-from+keys)
+				}
+			}
+			p.wraps = slices.DeleteFunc(slices.Clone(g.wraps), func(k int) bool { return k >= keys })
+			return p
+		}
+		to := len(g.head)
+		for to > from+1 && cut(to).fit(width) == nil {
+			to--
+		}
+		out = append(out, cut(to))
+		from = to
+	}
+	return out
+}
+
+// grid writes g in columns of those widths.
+func (t *writer) grid(g grid, ws []int, ruled bool) {
+	total := 0
+	for _, w := range ws {
+		total += 2 + w
+	}
+	rule := func() {
+		if ruled {
+			t.line("  " + t.pal.dim.Render(strings.Repeat("-", total-2)))
+		}
+	}
+	for i, r := range append([][]string{g.head}, g.rows...) {
+		head := i == 0 || g.heads[i-1]
+		if i == 0 && (len(g.rows) > 0 && (g.heads[0] || g.heads[1]) || strings.Join(r, "") == "") {
+			continue // the rows have heads of their own
+		}
+		if len(r) < len(g.head) {
+			if i > 0 && (g.heads[i]) {
+				if i > 1 {
+					t.line("")
+				}
+				t.heading(r[0])
+			} else {
+				t.para(r[0], "  ", "    ", t.pal.bold)
+			}
+			continue
+		}
+		if head && i > 1 && len(g.rows[i-2]) == len(g.head) {
+			t.line("")
+		}
+		cells := make([][]string, len(ws))
+		height := 1
+		for k, w := range ws {
+			cells[k] = []string{r[k]}
+			if ansi.StringWidth(r[k]) > w {
+				indent := r[k][:len(r[k])-len(strings.TrimLeft(r[k], " "))]
+				cells[k] = format.Wrap(r[k], w-len(indent))
+				for y := range cells[k] {
+					cells[k][y] = indent + cells[k][y]
+				}
+			}
+			height = max(height, len(cells[k]))
+		}
+		for y := range height {
+			line := ""
+			for k, w := range ws {
+				cell := ""
+				if y < len(cells[k]) {
+					cell = cells[k][y]
+				}
+				before, after := "", strings.Repeat(" ", max(0, w-ansi.StringWidth(cell)))
+				if slices.Contains(g.right, k) {
+					before, after = after, ""
+				}
+				switch {
+				case strings.TrimSpace(cell) == "":
+				case head:
+					cell = t.pal.dim.Render(cell)
+				case g.tones != nil && len(g.tones[i-1]) > k && g.tones[i-1][k] != block.Plain:
+					cell = t.pal.of(g.tones[i-1][k]).Render(cell)
+				}
+				line += "  " + before + cell + after
+			}
+			t.line(line)
+		}
+		if head {
+			rule()
+		}
+	}
+}
