@@ -112,18 +112,19 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, ou
 		return fail(s.gone(err))
 	}
 	var failure *wireError
-	done := make(chan error, 1)
+	var lost error
+	done := make(chan struct{})
 	go func() {
 		dec := gob.NewDecoder(io.LimitReader(stream, maxMessage))
 		var r reply
-		err := dec.Decode(&r)
-		if failure = r.Err; err == nil && failure == nil {
-			err = decode(dec, out)
+		lost = dec.Decode(&r)
+		if failure = r.Err; lost == nil && failure == nil {
+			lost = decode(dec, out)
 		}
-		done <- err
+		close(done)
 	}()
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
 		stream.Close() // which cancels the context over there
 		select {
@@ -136,8 +137,8 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, ou
 		return context.Cause(ctx)
 	}
 	switch {
-	case err != nil:
-		return fail(s.gone(err))
+	case lost != nil:
+		return fail(s.gone(lost))
 	case failure != nil:
 		return failure.error()
 	}

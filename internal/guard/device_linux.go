@@ -276,8 +276,10 @@ func (w *walk) visit(as Relation, dir string) error {
 		}
 	}
 	path, err := line(dir + "/loop/backing_file")
-	if err != nil {
-		return nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no loop device
+	} else if err != nil {
+		return err
 	}
 	b := w.loopBacking(dir, path)
 	w.facts.Files = append(w.facts.Files, b)
