@@ -28,7 +28,7 @@ func TestClusterSuite(t *testing.T) {
 		return all
 	}
 	before := made()
-	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:2x1s", "--calibrate", "no")
+	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:2x1s", "--calibrate", "no", "--details")
 	if r.code != exitOK {
 		t.Fatal(r)
 	}
