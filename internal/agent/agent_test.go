@@ -329,6 +329,23 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// A machine that prints nothing is given up.
+func TestSilent(t *testing.T) {
+	f, _ := newFar(t)
+	f.SetPatience(50 * time.Millisecond)
+	m := &silent{f}
+	if _, err := id.On(t.Context(), m, none{}); err == nil || !strings.Contains(err.Error(), "did not answer within 50ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type silent struct{ *far }
+
+func (s *silent) Run(ctx context.Context, _ *iotax.Cmd) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // The copy is damaged on its way.
 func TestDamaged(t *testing.T) {
 	f, cache := newFar(t)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -26,6 +27,8 @@ type Link struct {
 
 	// Log receives what happens, for the user; nil is silence. Set it before the first call.
 	Log func(format string, args ...any)
+
+	patience time.Duration // in place of answerTime
 
 	mu      sync.Mutex
 	now     *Session
@@ -192,6 +195,22 @@ type cannot string
 func (c cannot) Error() string        { return string(c) }
 func (c cannot) Is(target error) bool { return target == errors.ErrUnsupported }
 
+// answerTime is how long a machine may be silent while an agent starts there.
+const answerTime = time.Minute
+
+// progress ends a silence with each write.
+type progress struct {
+	silence *time.Timer
+	limit   time.Duration
+}
+
+func (p progress) Write(b []byte) (int, error) {
+	if p.silence.Stop() { // else it has ended already
+		p.silence.Reset(p.limit)
+	}
+	return len(b), nil
+}
+
 // bootstrap starts the agent on m by a command, and copies it there first where it is not.
 func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error) {
 	const op, hint = "start the agent on", "iotax must be able to run itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp), and the same operating system and architecture as this host"
@@ -239,6 +258,9 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		out.Close()
 	}
 	stop := context.AfterFunc(ctx, kill) // until the session stands
+	limit := cmp.Or(l.patience, answerTime)
+	silence := time.AfterFunc(limit, kill)
+	defer silence.Stop()
 	abandon := func(err error) (*Session, error) {
 		stop()
 		_ = out.CloseWithError(io.ErrClosedPipe)
@@ -246,7 +268,9 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		kill()
 		<-ended
 		var exit *iotax.ExitError
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
+		if !silence.Stop() && ctx.Err() == nil {
+			err = fmt.Errorf("it did not answer within %v", limit)
+		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
 			err = died
 		}
 		return fail(err)
@@ -259,7 +283,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		var line *Refused
 		switch {
 		case err == nil:
-			if !stop() { // ctx is done
+			if !stop() || !silence.Stop() {
 				return abandon(context.Cause(ctx))
 			}
 			s.end = end
@@ -291,7 +315,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		}
 		copying.Go(func() { // the script may give up before it has read all
 			defer f.Close()
-			n, err := io.Copy(in, io.LimitReader(f, me.size))
+			n, err := io.Copy(in, io.TeeReader(io.LimitReader(f, me.size), progress{silence, limit}))
 			if err == nil && n < me.size {
 				_ = in.CloseWithError(fmt.Errorf("%s became shorter", me.path))
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
@@ -270,6 +271,11 @@ type elsewhere struct {
 	iotax.Machine
 	kind string
 }
+
+// inProcess is the session of machines that are this host: its agent is in this process.
+var inProcess = agent.Link{Start: agent.InProcess}
+
+func (elsewhere) Agent() *agent.Link { return &inProcess }
 
 func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 	if c.Stdin != nil { // the session with the agent
