@@ -35,12 +35,16 @@ func readClock(ctx context.Context, m iotax.Machine) reading {
 // readClockOf reads the clock that ask reads. Each answer u was true at some moment between question s and answer r, so that
 // the offset lies in [u − r, u − s] (the bracketing of NTP, RFC 5905). The bounds of several answers intersect.
 func readClockOf(ask func() (time.Duration, error)) reading {
+	if _, err := ask(); err != nil { // the agent may have to start: this answer is not used
+		return reading{}
+	}
 	base := time.Now()
+	var end time.Duration // of the last answer
 	read := reading{base: base, lo: math.Inf(-1), hi: math.Inf(1)}
 	const enough = 60 * time.Millisecond // some round trips over a slow line
 	for n := 0; ; n++ {
 		s := time.Since(base)
-		if n >= 4 && (n >= 10 || s > enough || read.hi-read.lo < 0.2e-3) {
+		if n >= 3 && (n >= 10 || s > enough || read.hi-read.lo < 0.2e-3) {
 			break
 		}
 		u, err := ask()
@@ -48,18 +52,15 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 			break
 		}
 		r := time.Since(base)
-		if n == 0 {
-			continue // the agent may have had to start
-		}
 		read.lo = max(read.lo, (u - r).Seconds())
 		read.hi = min(read.hi, (u - s).Seconds())
-		read.ok = true
+		read.ok, end = true, r
 	}
 	// Bounds that cross say that the clock did not run steadily meanwhile.
 	if read.lo > read.hi {
 		read.lo, read.hi = read.hi, read.lo
 	}
-	read.at = base.Add(time.Since(base) / 2)
+	read.at = base.Add(end / 2)
 	return read
 }
 
