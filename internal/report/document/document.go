@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/assess"
@@ -70,6 +72,8 @@ func banner(r *report.Report) (out []string) {
 	case r.Run.Status == iotax.Interrupted:
 		out = append(out, "Interrupted before the end.")
 	}
+	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
+	out = append(out, lost(r, "discarded", func(t *report.Trial) string { return t.Discarded })...)
 	var served []string
 	for _, c := range cellsOf(r) {
 		if slices.Contains(atCaches, c.invalidBy(r)) {
@@ -84,6 +88,26 @@ func banner(r *report.Report) (out []string) {
 	}
 	return out
 }
+
+// lost says how many trials have no result, and why the first of them has none.
+func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
+	n, first := 0, ""
+	for _, t := range r.Trials {
+		if text := why(t); text != "" {
+			if n++; n == 1 {
+				line, _, _ := strings.Cut(text, "\n")
+				first = t.Cell() + ": " + ansi.Truncate(line, mostReason, "…")
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
+}
+
+// mostReason is how many columns of a trial's error a banner shows.
+const mostReason = 160
 
 // A cell is a row with its section, of a metric that decides.
 type cell struct {
