@@ -573,7 +573,7 @@ func TestGuestKilled(t *testing.T) {
 	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
 	r.said("block 1/6  read  guest")
 	s.signal("qemu-system", syscall.SIGKILL)
-	r.wait().works(t, 0, "failed: run fio for read on guest", "the guest is gone: QEMU ended: signal: killed", "trial-failed", "iotax run --resume", "wrote report.html")
+	r.wait().works(t, 0, "failed: run fio for read on guest", "the guest is gone: QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")
 	s.clean()
 	run, trials := s.trials()
 	n := map[string]int{}

@@ -108,7 +108,7 @@ func TestLastShardHasItsOwnStatus(t *testing.T) {
 	if err := a.finishPart(t.Context(), db, &part, nil, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
 		t.Errorf("%v: %s%s", err, errs.String(), out.String())
 	}
-	if !strings.Contains(out.String(), "iotax show r") || strings.Contains(out.String(), "--resume") { // which a divided run refuses
+	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // which a divided run refuses
 		t.Errorf("the report ends with:\n%s", out.String())
 	}
 }

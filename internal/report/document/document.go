@@ -72,6 +72,15 @@ func banner(r *report.Report) (out []string) {
 	case r.Run.Status == iotax.Interrupted:
 		out = append(out, "Interrupted before the end.")
 	}
+	inMatrix := slices.Clone(shown)
+	for _, c := range cellsOf(r) {
+		inMatrix = append(inMatrix, c.invalidBy(r))
+	}
+	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
+		if n.Severity == iotax.Invalid && !slices.Contains(inMatrix, n.Rule) {
+			out = append(out, n.Rule+": "+strings.Join(n.Sentences(1), "; "))
+		}
+	}
 	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
 	out = append(out, lost(r, "discarded", func(t *report.Trial) string { return t.Discarded })...)
 	var served []string
