@@ -22,8 +22,7 @@ SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 
 demo: build
 	@scripts/need demo
-	@bin/iotax kernel --fetch -q >/dev/null
-	bin/iotax run quick -o report.html
+	bin/iotax demo
 
 build:
 	$(BUILD) -o bin/iotax ./cmd/iotax
@@ -53,9 +52,10 @@ kubernetes:
 	@scripts/need test
 	@$(GO) run ./internal/testenv/kube/get >/dev/null
 
-# .golangci.yaml says which checks, vet, staticcheck and gosec among them.
+# The words of english.md, and the checks of .golangci.yaml, vet, staticcheck and gosec among them.
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) test -count=1 -run '^TestPlainWords$$' .
 	$(GOLANGCI) run ./...
 
 # Where goroutines share memory. Guests and servers are left out: what runs in them is not seen, and all is ten times as slow.

@@ -16,8 +16,8 @@ import (
 // Set by the linker: the release, and the commit it was built from (the Makefile does).
 var release, builtFrom string
 
-// commit names what this program was built from, as git abbreviates it, with +dirty when files had changed; "" when
-// nobody said so: neither the linker's flags nor Go's own stamp (go build -buildvcs=false).
+// commit names what this program was built from, as git abbreviates it, with +dirty when files had changed. It is ""
+// without the linker's flags and Go's own stamp (go build -buildvcs=false).
 func commit() string {
 	if builtFrom != "" {
 		return builtFrom
@@ -63,7 +63,7 @@ func about() string {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and the commit it was built from",
+		Short: "Print the version and its commit",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
@@ -78,7 +78,7 @@ func (a *app) versionCommand() *cobra.Command {
 func (a *app) suitesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "suites",
-		Short: "List the plans that ship with iotax",
+		Short: "List the built-in plans",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {

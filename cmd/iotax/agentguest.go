@@ -96,7 +96,7 @@ func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// lookForGuest says what this host lacks for guests, and whether it has the kit of the job whole.
+// lookForGuest lists what this host lacks for guests, and reports whether it has the kit of the job whole.
 func lookForGuest(ctx context.Context, j workload.GuestJob, r *workload.GuestResult) error {
 	r.Lacks.Programs = guest.Lacking()
 	if _, err := guest.FindKernel(ctx, cacheDir(), nil); err != nil {
@@ -186,7 +186,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		Started() time.Time
 	})
 	if !ok {
-		return fmt.Errorf("a machine of type %T tells nothing of its start", m)
+		return fmt.Errorf("a machine of type %T does not report how it started", m)
 	}
 	mark := func(name string) {
 		r.Phases = append(r.Phases, iotax.Phase{Name: name, At: time.Since(g.Started())})
@@ -266,7 +266,7 @@ func guestFio(ctx context.Context, t *iotax.Target, j workload.GuestJob, rw, bs,
 	}
 	v, ok := trial.Value(keep)
 	if !ok {
-		return none, fmt.Errorf("fio in the guest told no %s", keep)
+		return none, fmt.Errorf("fio in the guest reported no %s", keep)
 	}
 	return v, nil
 }

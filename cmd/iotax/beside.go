@@ -15,7 +15,7 @@ import (
 	"iotax/internal/report"
 )
 
-// reading are the flags that say how a report is shown. They overrule what the plan asks.
+// reading holds the flags for how a report is shown. They override the plan.
 type reading struct {
 	beside, besideMap, layout string
 
@@ -28,15 +28,18 @@ const publishedWord = "published:"
 
 func (rd *reading) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&rd.beside, "beside", "", "published figures to show beside, as in published:lima-mounts ("+strings.Join(published.Names(), ", ")+"), or a table of your own (.csv)")
-	f.StringVar(&rd.besideMap, "beside-map", "", "a YAML file with targets:, workloads:, metrics: and values: that says what the publication calls them")
-	f.StringVar(&rd.layout, "layout", "", "lay the tables out as "+strings.Join(iotax.Layouts, ", ")+", or plain")
+	f.StringVar(&rd.beside, "beside", "", "reference figures to show next to the results: published:NAME ("+strings.Join(published.Names(), ", ")+"), or a table of your own (.csv)")
+	f.StringVar(&rd.besideMap, "beside-map", "", "YAML file with targets:, workloads:, metrics: and values: that maps your names to those of the publication")
+	f.StringVar(&rd.layout, "layout", "", "layout of the tables: plain, "+strings.Join(iotax.Layouts, ", ")+" (default: the plan's)")
+	group(c, groupOutput, "beside", "beside-map", "layout")
+	complete(c, "layout", layouts()...)
+	completeBy(c, "beside", cobra.FixedCompletions(publishedSets(), cobra.ShellCompDirectiveDefault))
 }
 
 // read checks the flags and reads what they name.
 func (rd *reading) read() error {
 	if rd.layout != "" && rd.layout != "plain" && !slices.Contains(iotax.Layouts, rd.layout) {
-		return usageError{fmt.Errorf("--layout %s: there is no such layout; there are plain, %s", rd.layout, strings.Join(iotax.Layouts, ", "))}
+		return usageError{fmt.Errorf("--layout: %q is not one of plain, %s", rd.layout, strings.Join(iotax.Layouts, ", "))}
 	}
 	if rd.besideMap != "" {
 		src, err := iotax.ReadFile(rd.besideMap, maxBesideMap)
@@ -64,7 +67,7 @@ func (rd *reading) read() error {
 		figures, ok := published.Figures(name)
 		if !ok {
 			return usageError{&iotax.Error{Op: "read --beside", On: rd.beside, Err: errors.New("there is no published data set of this name"),
-				Hint: "there are " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+				Hint: "use one of " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
 		}
 		rd.figures, rd.names.Published, rd.caveat = figures, name, published.Caveat(name)
 		return nil
@@ -87,7 +90,7 @@ const (
 	maxBesideTable = 64 << 20
 )
 
-// apply shows rep as the flags say.
+// apply changes rep by the flags.
 func (rd *reading) apply(rep *report.Report) error {
 	switch rd.layout {
 	case "":
@@ -99,19 +102,19 @@ func (rd *reading) apply(rep *report.Report) error {
 	names := rd.names
 	planned := rep.Run.Presentation
 	if rd.besideMap == "" && planned != nil && planned.Beside != nil && planned.Beside.Published == names.Published {
-		names = *planned.Beside // the plan says what is called what
+		names = *planned.Beside // the plan has the names
 	}
 	if rd.figures == nil {
 		if rd.besideMap == "" {
 			return nil
 		}
 		if planned == nil || planned.Beside == nil {
-			return usageError{errors.New("--beside-map says what is called what, and nothing stands beside: add --beside")}
+			return usageError{errors.New("--beside-map needs reference figures\n  hint: add --beside")}
 		}
 		names.Published = planned.Beside.Published
 		figures, ok := published.Figures(names.Published)
 		if !ok {
-			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this iotax has none of that name"), Hint: "add --beside"}}
+			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this version of iotax does not have this data set"), Hint: "add --beside"}}
 		}
 		rd.figures, rd.caveat = figures, published.Caveat(names.Published)
 	}

@@ -81,8 +81,8 @@ func (b *board) take(e run.Event, now time.Time) {
 	}
 }
 
-// say shows a status in place of the trial at hand.
-func (b *board) say(s string) { b.status, b.target = s, "" }
+// show shows a status instead of the current trial.
+func (b *board) show(s string) { b.status, b.target = s, "" }
 
 // speeds are the I/Os and bytes a second of a trial, the directions added up; of
 // one that has neither, what it came to.
@@ -192,7 +192,7 @@ func (r *boardRow) line(width, name, bar, iops, through int) string {
 	return strings.TrimRight(s, " ")
 }
 
-// interval says how far the widest ratio is known, and how far it was asked for: "± 12 % → 5 %".
+// interval returns the width of the widest interval, and the precision asked for: "± 12 % → 5 %".
 func (r *boardRow) interval() string {
 	switch {
 	case !(r.half > 0):
@@ -237,7 +237,7 @@ func drawShare(x float64, width int) string {
 	return "▕" + fill(s, width) + "▏"
 }
 
-// now says what is done at the moment: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". Of
+// now describes the current work: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". Of
 // what is too long for the width, the names give way.
 func (b *board) now(now time.Time, width int) string {
 	if b.status != "" || b.target == "" {

@@ -98,7 +98,7 @@ func TestBoardRows(t *testing.T) {
 	if iops, _ := speeds(mixed, "read.iops"); iops != "100.0 IOPS" {
 		t.Errorf("mixed: %s", iops)
 	}
-	b.say("cleaning up")
+	b.show("cleaning up")
 	if l := b.lines(80, 0, now); l[len(l)-1] != "cleaning up" {
 		t.Errorf("status: %q", l[len(l)-1])
 	}

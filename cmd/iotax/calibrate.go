@@ -21,7 +21,7 @@ import (
 	"iotax/internal/store"
 )
 
-// calibrating says what a run does about its rig.
+// calibrating is how a run gets the noise floor of its setup.
 type calibrating string
 
 const (
@@ -35,7 +35,7 @@ func calibrationMode(s string) (calibrating, error) {
 	case calibrateAuto, calibrateFull, calibrateNo:
 		return m, nil
 	}
-	return "", usageError{fmt.Errorf("--calibrate: %q is none of auto, full and no", s)}
+	return "", usageError{fmt.Errorf("--calibrate: %q is not one of auto, full, no", s)}
 }
 
 // worthCalibrating is the least time of the trials of a run that is calibrated by the way: a quick look
@@ -46,7 +46,7 @@ func calibrations() calibrate.Cache {
 	return calibrate.Cache{Dir: filepath.Join(cacheDir(), "calibration")}
 }
 
-// calibrator is what a run of p asks about its rig; nil where it shall not.
+// calibrator returns the function that gets the calibration for a run of p; nil with --calibrate=no.
 func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progress) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
 	if mode == calibrateNo {
 		return nil
@@ -60,7 +60,7 @@ func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progr
 				return nil, nil
 			}
 			var err error
-			if c, err = calibrateBeside(ctx, mode, p, rig, d, show); err != nil && ctx.Err() == nil {
+			if c, err = calibrateNow(ctx, mode, p, rig, d, show); err != nil && ctx.Err() == nil {
 				found = append(found, notCalibrated(err))
 			}
 		}
@@ -74,8 +74,8 @@ func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progr
 	}
 }
 
-// lengthTip says that another length of trials would waste less time on a rig; "" where it would not by much.
-// docs/decisions/0010 says why it is not used.
+// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/decisions/0010
+// explains why iotax does not use it by itself.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
 		return ""
@@ -83,20 +83,19 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if l := time.Duration(m.Trial); l < c.Trial*2 && c.Trial < l*2 {
 		return ""
 	}
-	return fmt.Sprintf("calibrated: trials of %s waste the least time on this rig, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
+	return fmt.Sprintf("calibrated: trials of %s waste the least time here, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
 }
 
-// worthIt reports whether a run of p is calibrated without being told so: it is long enough, and its
-// baseline is on this host. A second guest beside those of the run would disturb them, and take as
-// long to start.
+// worthIt reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. A second
+// guest would disturb those of the run, and take as long to start.
 func worthIt(p *plan.Plan) bool {
 	least, _, _ := p.Estimate(plan.Costs{})
 	return least >= worthCalibrating && p.Targets[0].On == plan.Host
 }
 
-// calibrateBeside calibrates the rig of p's baseline while p's own targets stand, and keeps the result.
-// With an error there may be a calibration all the same, which could not be kept.
-func calibrateBeside(ctx context.Context, mode calibrating, p *plan.Plan, rig calibrate.Rig, d run.Deps, show *progress) (*iotax.Calibration, error) {
+// calibrateNow calibrates p's baseline while p's targets are open, and saves the result. With an error it may also return a
+// calibration, which it could not save.
+func calibrateNow(ctx context.Context, mode calibrating, p *plan.Plan, rig calibrate.Rig, d run.Deps, show *progress) (*iotax.Calibration, error) {
 	o := calibrate.Brief()
 	if mode == calibrateFull {
 		o = calibrate.Full()
@@ -105,7 +104,7 @@ func calibrateBeside(ctx context.Context, mode calibrating, p *plan.Plan, rig ca
 	if err != nil {
 		return nil, err
 	}
-	show.line(fmt.Sprintf("calibrating the rig: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
+	show.line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
 	d.Progress = func(e run.Event) {
 		if e.Kind == run.Starting && show.live {
 			show.status(fmt.Sprintf("calibrating  block %d/%d", e.Block+1, e.Blocks))
@@ -129,7 +128,7 @@ func calibrationTime(aa *plan.Plan) time.Duration {
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 
-// measureRig runs the A/A study aa and one of the null engine beside it. The trials are kept in memory;
+// measureRig runs the A/A study aa and one of the null engine. The trials are kept in memory;
 // with db, those of the A/A study are kept there too, as a run like any other.
 func measureRig(ctx context.Context, aa *plan.Plan, d run.Deps, brief bool, db *store.Store) (*iotax.Calibration, *iotax.Run, error) {
 	study := func(p *plan.Plan, id string, db *store.Store) (*iotax.Run, []*iotax.Trial, error) {
@@ -174,13 +173,13 @@ func (a *app) calibrateCommand() *cobra.Command {
 	var blocks int
 	c := &cobra.Command{
 		Use:   "calibrate [TARGET]",
-		Short: "Measure a place against itself: the noise floor of this rig",
-		Long: `calibrate measures a target against itself, as two arms of one study (A/A). It
-tells the noise floor, how much successive blocks resemble each other, how fast
-the load generator is without a disk, and how long a trial should be. The result
-is kept for seven days; the runs whose baseline lies on the same device use it.
+		Short: "Measure the noise floor: a place compared with itself",
+		Long: `calibrate compares a target with itself (an A/A study). It reports the noise
+floor, how much successive rounds resemble each other, how fast the load
+generator is without a disk, and how long a trial should be. iotax keeps the
+result for seven days, for runs whose baseline is on the same device.
 
-A disk or share of a guest stands on a directory: name that first.`,
+For a disk or share of a guest, name the directory that holds it first.`,
 		Example: `  iotax calibrate
   iotax calibrate dir:/srv/data --trial 10s
   iotax calibrate dir:/var/tmp qemu:virtio-blk,cache=none`,
@@ -208,7 +207,7 @@ A disk or share of a guest stands on a directory: name that first.`,
 				errs = append(errs, o.Measure.Check())
 			}
 			if blocks < 6 {
-				errs = append(errs, fmt.Errorf("--blocks %d: a noise floor is an interval, and that needs 6 blocks", blocks))
+				errs = append(errs, fmt.Errorf("--blocks %d: an interval needs 6 rounds", blocks))
 			}
 			if err := errors.Join(errs...); err != nil {
 				return usageError{err}
@@ -231,12 +230,12 @@ A disk or share of a guest stands on a directory: name that first.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&trial, "trial", "", "length of a trial (default "+o.Measure.Trial.String()+")")
+	f.StringVar(&trial, "trial", "", "measured window of a trial (default "+o.Measure.Trial.String()+")")
 	f.StringVar(&ramp, "ramp", "", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")")
-	f.IntVar(&blocks, "blocks", o.Measure.Blocks.Min, "number of A/A blocks; from 12 on, autocorrelation and trial length are told")
-	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "what is done, as in seqread-1m")
+	f.IntVar(&blocks, "blocks", o.Measure.Blocks.Min, "A/A rounds; 12 or more also give the autocorrelation and the best length of a trial")
+	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "workload, as in seqread-1m")
 	f.StringVar(&o.Size, "size", o.Size, "size of the test file of each arm")
-	f.Uint64Var(&o.Measure.Seed, "seed", 0, "order and offsets derive from it (default: drawn)")
+	f.Uint64Var(&o.Measure.Seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
 	return c
 }
 
@@ -269,7 +268,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 		return err
 	}
 	if a.json {
-		return writeJSON(a.out, map[string]any{"rig": rig.Facts, "calibration": c, "file": calibrations().Path(rig), "run": r.ID})
+		return writeJSON(a.out, map[string]any{"setup": rig.Facts, "calibration": c, "file": calibrations().Path(rig), "run": r.ID})
 	}
 	return printCalibration(a.out, c, r, rig, calibrations().Path(rig))
 }
@@ -290,10 +289,10 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 		verdict = "does not contain 1, see below"
 	}
 	if c.Floor() == 0 {
-		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few blocks count for an interval")
+		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few rounds count for an interval")
 	} else {
 		row("A/A ratio", fmt.Sprintf("%.3f× [%.3f, %.3f]", c.Ratio, c.Lo, c.Hi), verdict)
-		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d blocks of %s, %s", c.Blocks, plan.Duration(c.Length), c.Workload))
+		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d rounds of %s, %s", c.Blocks, plan.Duration(c.Length), c.Workload))
 	}
 	row("trial to trial", percent(c.CV), "CV of single trials")
 	lag := "no more than chance"
@@ -301,7 +300,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	case c.Phi > 0:
 		lag = fmt.Sprintf("intervals are widened for φ = %.2f", c.Phi)
 	case c.Blocks < 12:
-		lag = "too few blocks to tell"
+		lag = "needs 12 rounds"
 	}
 	row("lag-1 φ", fmt.Sprintf("%.2f", c.Lag1), lag)
 	if c.NullIOPS > 0 {
@@ -310,7 +309,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	if c.Trial > 0 {
 		row("best trial length", plan.Duration(c.Trial).String(), "by variance components")
 	} else {
-		row("best trial length", "not known", "needs 12 blocks and trials of 5 s")
+		row("best trial length", "not known", "needs 12 rounds and trials of 5 s")
 	}
 	fmt.Fprintln(&b)
 	if f, bad := calibrate.Finding(c); bad {

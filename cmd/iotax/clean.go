@@ -32,24 +32,23 @@ func (a *app) cleanCommand() *cobra.Command {
 	var yes, remote bool
 	c := &cobra.Command{
 		Use:   "clean [RUN…]",
-		Short: "List what dead runs have left behind, and remove it with --yes",
-		Long: `clean finds what a run could not remove because it was killed: processes,
-directories, the mounts and loop devices inside them, NBD devices, containers,
-volumes, instances of Lima and Tart, and labs with their network namespaces.
-It knows them by the label that every run puts on what it makes. What belongs
-to a run that is still running, here or on another host, is never touched.
-A directory counts only if it belongs to the user who runs clean: each user,
+		Short: "List leftovers of crashed runs, and remove them with --yes",
+		Long: `clean finds what a killed run could not remove: processes, directories, the
+mounts and loop devices inside them, NBD devices, containers, volumes, instances
+of Lima and Tart, and labs with their network namespaces. It finds them by the
+label that every run puts on them. clean never touches a run that still runs,
+here or on another host. It removes only directories of its own user: each user,
 root included, cleans up after their own runs.
 
-It looks in the temporary directories and in those that the saved runs used.
-Without --yes it only lists. With runs it lists what these have left, and
-directories of other users, which it cannot examine. With --remote it also asks
-what unfinished runs have used elsewhere: machines over SSH, containers, pods
-and instances that were there before, Kubernetes clusters, and S3 buckets.`,
+clean searches the temporary directories and those that the saved runs used.
+Without --yes it only lists. With RUN it lists the leftovers of these runs, and
+directories of other users, which it cannot examine. With --remote it also
+searches what unfinished runs used elsewhere: machines over SSH, existing
+containers, pods and instances, Kubernetes clusters, and S3 buckets.`,
 		RunE: func(c *cobra.Command, refs []string) error { return a.clean(c.Context(), refs, yes, remote) },
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "remove what is listed")
-	c.Flags().BoolVar(&remote, "remote", false, "also look on the machines, in the clusters and in the buckets of unfinished runs")
+	c.Flags().BoolVar(&yes, "yes", false, "remove the leftovers")
+	c.Flags().BoolVar(&remote, "remote", false, "also search the machines, clusters and buckets of unfinished runs")
 	return c
 }
 
@@ -186,7 +185,7 @@ func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) erro
 		case r.Removed:
 			what = "removed"
 		case r.Runner == leftover.Unknown:
-			what = "of run " + r.Run + ", of which this host cannot tell whether it runs (" + clean(r.Why) + "): not touched"
+			what = "of run " + r.Run + ": not touched, it may still run (" + clean(r.Why) + ")"
 		case r.Error != "":
 			what = "not removed"
 		}
@@ -206,7 +205,7 @@ func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) erro
 	return nil
 }
 
-// temporary are the directories of this host in which iotax makes directories whatever the plan says.
+// temporary are the directories of this host in which iotax makes directories for any plan.
 func temporary() []string {
 	dirs := []string{os.TempDir()}
 	for _, d := range usual {
@@ -217,7 +216,7 @@ func temporary() []string {
 	return dirs
 }
 
-// usual are the directories of any machine in which iotax makes some whatever the plan says.
+// usual are the directories of any machine in which iotax makes some for any plan.
 var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 
 // whereRunsWere lists where the saved runs have made directories: on this host those of all runs, and with remote those of
@@ -434,7 +433,7 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 	return strings.Join(names, ", "), err
 }
 
-// leftovers counts for doctor what died runs have left on this host, and names where else they may have.
+// leftovers counts for doctor the leftovers of crashed runs on this host, and names other places that may have some.
 func (a *app) leftovers(ctx context.Context) (here, elsewhere string, err error) {
 	elsewhere, unread := a.elsewhere(ctx)
 	here, err = a.leftHere(ctx)
@@ -463,7 +462,7 @@ func (a *app) leftHere(ctx context.Context) (string, error) {
 		}
 	}
 	if len(parts) > 0 {
-		return strings.Join(parts, ", ") + " of runs that died", err
+		return strings.Join(parts, ", ") + " of crashed runs", err
 	}
 	return "", err
 }

@@ -42,7 +42,7 @@ func TestClean(t *testing.T) {
 	dies.wait()
 
 	told := s.iotax("doctor").works(t, 0, "leftovers", "iotax clean --yes")
-	if m := regexp.MustCompile(`(\d+) directories of runs that died`).FindStringSubmatch(told.stdout); m == nil || len(m[1]) == 1 && m[1] < "4" { // other runs may have left some
+	if m := regexp.MustCompile(`(\d+) directories of crashed runs`).FindStringSubmatch(told.stdout); m == nil || len(m[1]) == 1 && m[1] < "4" { // other runs may have left some
 		t.Errorf("the dead run has left 4 directories: %s", told)
 	}
 	s.cleans().works(t, 0, "process", "fio", s.path("a")+"/iotax-", s.path("b")+"/iotax-", s.path("tmp")+"/iotax-", "left by run", "iotax clean --yes")

@@ -21,7 +21,7 @@ import (
 func (s *stage) cleans(flags ...string) result {
 	s.t.Helper()
 	var saved []struct{ ID string }
-	s.parse(s.iotax("list", "--json"), &saved)
+	s.parse(s.iotax("list", "--all", "--json"), &saved)
 	args := append([]string{"clean"}, flags...)
 	for _, r := range saved {
 		args = append(args, r.ID)

@@ -21,23 +21,23 @@ import (
 )
 
 func (a *app) compareCommand() *cobra.Command {
-	var margin, by, failOn, format string
-	var outputs []string
+	var margin, by, failOn string
+	var out outlet
 	c := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Say what changed between two saved runs, and fail if it got worse",
-		Long: `compare holds run B against run A, cell by cell, with intervals, and says in
-what the two runs differ beside the numbers. A run is an id or the beginning of
-one, a name (its newest run), latest, latest~1, NAME~1, or a file that "iotax
-export" wrote.
+		Short: "Show what changed between two saved runs; fail if it got worse",
+		Long: `compare compares run B with run A, cell by cell, with intervals. It also lists
+other differences between the two runs, such as the kernel. A run is an id or
+the beginning of one, a name (its newest run), latest, latest~1, NAME~1, or a
+file that "iotax export" wrote.
 
-The runs were not interleaved. Where both have the same baseline, the column
-"against BASELINE" compares their ratios to it, out of which a change of the
-host cancels; --by loss draws the verdicts from that.
+The runs were not interleaved. If both have the same baseline, the column
+"against BASELINE" compares their ratios to it: a change of the host cancels
+out. --by loss takes the verdicts from that column.
 
-With --fail-on the exit status is 3 when a cell got worse by more than the
-margin (or, with "differs", worse or better), and when a number of A has none in
-B that may be held against it.`,
+With --fail-on the exit status is 3 if a cell got worse by more than the margin
+(with "differs": worse or better), or if a number of A cannot be compared with
+one of B.`,
 		Example: `  iotax compare latest~1 latest
   iotax compare main.json pr.json --fail-on worse --margin 10% --format md`,
 		Args: cobra.ExactArgs(2),
@@ -46,12 +46,12 @@ B that may be held against it.`,
 			switch o.By {
 			case compare.ByValue, compare.ByLoss:
 			default:
-				return usageError{fmt.Errorf("--by %s: there are value and loss", by)}
+				return usageError{fmt.Errorf("--by: %q is not one of value, loss", by)}
 			}
 			switch o.FailOn {
 			case compare.FailOnNothing, compare.FailOnWorse, compare.FailOnDiffers:
 			default:
-				return usageError{fmt.Errorf("--fail-on %s: there are worse and differs", failOn)}
+				return usageError{fmt.Errorf("--fail-on: %q is not one of worse, differs", failOn)}
 			}
 			if margin != "" {
 				p, err := plan.ParsePercent(margin)
@@ -60,17 +60,8 @@ B that may be held against it.`,
 				}
 				o.Margin = float64(p)
 			}
-			if format == "" && a.json {
-				format = "json"
-			}
-			write, ok := compareFormats()[format]
-			if !ok {
-				return usageError{fmt.Errorf("--format %s: there are text, %s", format, strings.Join(output.ComparisonFormats(), ", "))}
-			}
-			for _, path := range outputs {
-				if err := checkOutputOf(path, comparisonEndings()); err != nil {
-					return err
-				}
+			if err := out.check(a, c); err != nil {
+				return err
 			}
 			sides := [2]*report.Report{}
 			open := &opener{ctx: c.Context(), in: a.in, url: a.store}
@@ -82,16 +73,8 @@ B that may be held against it.`,
 				}
 			}
 			cmp := compare.Of(sides[0], sides[1], o)
-			for _, path := range outputs {
-				write := compareFormats()[formatOf(path)]
-				if err := writeWhole(path, func(w io.Writer) error { return write(w, cmp) }); err != nil {
-					return err
-				}
-			}
-			if format != "" || len(outputs) == 0 {
-				if err := write(a.out, cmp); err != nil {
-					return err
-				}
+			if _, err := out.write(a, func(w io.Writer, format string) error { return writeComparison(w, cmp, format) }); err != nil {
+				return err
 			}
 			if cmp.Failed {
 				return exitCode(exitGate)
@@ -101,28 +84,20 @@ B that may be held against it.`,
 	}
 	f := c.Flags()
 	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
-	f.StringVar(&by, "by", string(compare.ByValue), "what the verdicts are about: value (B over A), or loss (B's ratio to the baseline over A's)")
-	f.StringVar(&failOn, "fail-on", "", "exit with status 3 when a cell is worse, or differs")
-	f.StringVar(&format, "format", "", "text, "+strings.Join(output.ComparisonFormats(), ", ")+" (default text)")
-	f.StringArrayVarP(&outputs, "output", "o", nil, "write the comparison to this file, in the format of its ending: "+endings(comparisonEndings()))
+	f.StringVar(&by, "by", string(compare.ByValue), "verdicts on: value (B over A), or loss (B's ratio to the baseline over A's)")
+	f.StringVar(&failOn, "fail-on", "", "exit with status 3 if a cell is: worse, differs")
+	complete(c, "by", string(compare.ByValue), string(compare.ByLoss))
+	complete(c, "fail-on", string(compare.FailOnWorse), string(compare.FailOnDiffers))
+	c.ValidArgsFunction = a.completeRuns(2)
+	out.add(c, append(output.ComparisonFormats(), "txt"), "text")
 	return c
 }
 
-// comparisonEndings are the endings of files that hold a comparison.
-func comparisonEndings() []string { return append(output.ComparisonFormats(), "txt") }
-
-// compareFormats are the formats of a comparison, by name and file ending.
-func compareFormats() map[string]func(io.Writer, *compare.Comparison) error {
-	out := map[string]func(io.Writer, *compare.Comparison) error{}
-	for _, format := range output.ComparisonFormats() {
-		out[format] = func(w io.Writer, c *compare.Comparison) error { return output.Comparison(w, c, format) }
+func writeComparison(w io.Writer, c *compare.Comparison, format string) error {
+	if format == "txt" {
+		return output.ComparisonText(w, c, text.Options{Width: width(w, 100), Color: color(w)})
 	}
-	for _, format := range []string{"", "text", "txt"} {
-		out[format] = func(w io.Writer, c *compare.Comparison) error {
-			return output.ComparisonText(w, c, text.Options{Width: width(w, 100), Color: color(w)})
-		}
-	}
-	return out
+	return output.Comparison(w, c, format)
 }
 
 // An opener reads runs from the store, which it opens when one is asked for, and from exports.

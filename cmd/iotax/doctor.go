@@ -19,10 +19,12 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
+		ValidArgsFunction: completePlans,
+
 		Use:   "doctor [SUITE | PLAN.yaml]",
-		Short: "Tell what this host can measure, and what mends what it cannot",
-		Long: `doctor checks what this host can measure. Of a suite or a plan it first lists
-the programs that the plan runs on this host and that are not installed.`,
+		Short: "Show what this host can measure, and how to fix what it cannot",
+		Long: `doctor checks what this host can measure. For a suite or a plan it first lists
+the programs that the plan needs on this host and that are not installed.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var planned []doctor.Check
@@ -47,7 +49,7 @@ the programs that the plan runs on this host and that are not installed.`,
 	}
 }
 
-// doctorOptions asks those who would use a thing whether they can.
+// doctorOptions lets each part that a run uses check itself.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: host.Local(), CacheDir: cacheDir(),
@@ -97,22 +99,15 @@ func (a *app) kernelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kernel",
 		Short: "Show or fetch the kernel that guests boot",
-		Long: `kernel shows which kernel guests boot: this host's own when it can be read with
-its modules, else one in the cache. With --fetch a missing one is downloaded as
-the distribution's package and unpacked in the cache; it is not installed.`,
+		Long: `kernel shows which kernel guests boot: the kernel of this host if its file and
+its modules can be read, else one in the cache. With --fetch, kernel downloads a
+missing one as the distribution's package and unpacks it in the cache. It does
+not install the package.`,
 		Args: cobra.NoArgs,
 	}
-	fetch := c.Flags().Bool("fetch", false, "download the distribution's kernel package into the cache when there is none")
+	fetch := c.Flags().Bool("fetch", false, "download the distribution's kernel package into the cache if there is no kernel")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		k, err := guest.FindKernel(c.Context(), cacheDir(), nil)
-		if err != nil && *fetch {
-			mustUndo()
-			k, err = guest.FetchKernel(c.Context(), cacheDir(), func(format string, args ...any) {
-				if !a.quiet {
-					fmt.Fprintln(a.err, strings.TrimSpace(fmt.Sprintf(format, args...)))
-				}
-			})
-		}
+		k, err := a.kernel(c.Context(), *fetch)
 		if err != nil {
 			return err
 		}
@@ -123,4 +118,18 @@ the distribution's package and unpacked in the cache; it is not installed.`,
 		return err
 	}
 	return c
+}
+
+// kernel finds the kernel that guests boot, and with fetch downloads a missing one.
+func (a *app) kernel(ctx context.Context, fetch bool) (*guest.Kernel, error) {
+	k, err := guest.FindKernel(ctx, cacheDir(), nil)
+	if err == nil || !fetch {
+		return k, err
+	}
+	mustUndo()
+	return guest.FetchKernel(ctx, cacheDir(), func(format string, args ...any) {
+		if !a.quiet {
+			fmt.Fprintln(a.err, strings.TrimSpace(fmt.Sprintf(format, args...)))
+		}
+	})
 }

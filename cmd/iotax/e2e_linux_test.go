@@ -496,7 +496,7 @@ func TestInterrupt(t *testing.T) {
 			if sig == syscall.SIGTERM {
 				return
 			}
-			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "takes no --trial", "hint: ")
+			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "--trial cannot be combined with --resume", "hint: ")
 			s.iotax("run", "--resume").works(t, 0, "guest", "block 2/2")
 			after, trials := s.trials()
 			whole := map[int]int{}
@@ -831,8 +831,8 @@ func TestStore(t *testing.T) {
 	ro := s.mount("readonly", "ro,size=4m")
 	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "hint: allow writing to the file and its directory, or use another store: --store")
 	// A report that could not be written is known before, too.
-	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write report missing/report.html", "does not exist", "hint: ")
-	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write report "+ro+"/report.html", "read-only", "hint: ")
+	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write missing/report.html", "does not exist", "hint: ")
+	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write "+ro+"/report.html", "read-only", "hint: ")
 }
 
 // A store that fills up during the run costs no finished trial, and is no success.
@@ -857,7 +857,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"report"}, {"report", "--format", "json"}, {"list"}, {"show"}, {"show", "--trial", "1"}, {"show", "--raw", "--trial", "0"},
-		{"export"}, {"plan"}, {"plan", "plan.yaml"}, {"suites"}, {"doctor"}, {"version"}, {"kernel"}, {"schema"},
+		{"export"}, {"plan", "quick"}, {"plan", "plan.yaml"}, {"suites"}, {"doctor"}, {"version"}, {"kernel"}, {"schema"},
 	} {
 		var v any
 		s.parse(s.iotax(append(args, "--json")...).works(t, 0), &v)
@@ -901,7 +901,7 @@ func TestSavedRuns(t *testing.T) {
 	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "hint: `iotax show "+id+"`")
 	s.iotax("show", "--trial", "9").refuses(t, 1, "#9", "no such trial", "hint: iotax show "+id)
 	s.iotax("show", "--raw", "--trial", "0").works(t, 0, `"fio version"`)
-	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "takes no targets or suite (got dir:a)")
+	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "--resume cannot be combined with targets or a suite (dir:a)")
 	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "hint: ")
 	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "hint: iotax report "+id)
 	s.iotax("rm", id).refuses(t, 2, id, "hint: add --yes")

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/perf/benchunit"
-
 	"iotax"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/plan"
@@ -171,7 +169,7 @@ func (a *app) costs(ctx context.Context, p *plan.Plan) (plan.Costs, string, erro
 	return costsOf(ctx, db, p, note)
 }
 
-// opening lists what comes before the first trial.
+// opening lists the work before the first trial.
 func opening(p *plan.Plan) string {
 	guests := 0
 	for _, m := range p.Machines {
@@ -184,7 +182,7 @@ func opening(p *plan.Plan) string {
 		what = append(what, "booting "+count(guests, "guest"))
 	}
 	if bytes := testBytes(p); bytes > 0 {
-		what = append(what, "writing "+benchunit.Scale(float64(bytes), benchunit.Binary)+"B of test files")
+		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
 	}
 	if len(what) == 0 {
 		return ""
@@ -192,7 +190,7 @@ func opening(p *plan.Plan) string {
 	return " (" + strings.Join(what, ", ") + ")"
 }
 
-// testBytes are the test files of all targets. A workload that cannot be made is told of when it is run.
+// testBytes is the size of the test files of all targets. The run reports a workload that cannot be made.
 func testBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string
@@ -219,14 +217,24 @@ func testBytes(p *plan.Plan) (sum int64) {
 	return sum
 }
 
-// printTime writes how long a run takes, and of what that is made.
-func printTime(b *strings.Builder, p *plan.Plan, c plan.Costs, from string) {
-	least, most, blocks := p.Estimate(c)
-	fmt.Fprint(b, "\n# about ", elapsed(least))
+// planTime are lines about how long a run takes, and where the time goes.
+func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
+	least, most, rounds := p.Estimate(c)
+	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	total := "about " + elapsed(least)
 	if most > least {
-		fmt.Fprint(b, " to ", elapsed(most))
+		total += " to " + elapsed(most)
 	}
-	fmt.Fprintf(b, " in all: %s to open, prepare and close%s,\n#   and %s a block", elapsed(c.Open), opening(p), count(p.Trials(), "trial"))
+	if from == "" {
+		total += " (assumed; the first run measures it)"
+	} else {
+		total += " (as in run " + from + ")"
+	}
+	line("%s", total)
+	if rounds < p.Measure.Blocks.Max {
+		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, count(rounds, "round"), p.Measure.Blocks.Max)
+	}
+	line("%s to open, prepare and close%s", elapsed(c.Open), opening(p))
 	var lo, hi time.Duration
 	for i, t := range p.Targets {
 		d := c.Around[t.Name]
@@ -236,23 +244,19 @@ func printTime(b *strings.Builder, p *plan.Plan, c plan.Costs, from string) {
 		hi = max(hi, d)
 	}
 	if hi > 0 {
-		fmt.Fprintf(b, ", with %s", elapsed(lo))
-		if elapsed(lo) != elapsed(hi) {
-			fmt.Fprintf(b, " to %s", elapsed(hi))
+		around := elapsed(lo)
+		if around != elapsed(hi) {
+			around += " to " + elapsed(hi)
 		}
-		fmt.Fprint(b, " around each")
+		line("%s around each trial", around)
 	}
-	if from == "" {
-		fmt.Fprint(b, "\n#   (assumed: a run measures it, corrects its time left, and the next estimate uses it)")
-	} else {
-		fmt.Fprintf(b, "\n#   (as in run %s)", from)
-	}
-	if blocks < p.Measure.Blocks.Max {
-		fmt.Fprintf(b, "\n# the budget of %s ends it after about %s of %d", p.Measure.Budget, count(blocks, "block"), p.Measure.Blocks.Max)
+	if least, _, _ := p.Estimate(plan.Costs{}); least >= worthCalibrating {
+		line("10 s once a week to measure the noise floor (--calibrate=no leaves that out)")
 	}
 	for i := range p.Workloads {
 		if w := &p.Workloads[i]; w.Assumed > 0 {
-			fmt.Fprintf(b, "\n#   %s ends by itself: %s a trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
+			line("%s ends by itself: %s for each trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
 		}
 	}
+	return lines
 }

@@ -625,7 +625,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 		s.t.Errorf("left behind: %s after %s", l, got)
 	}
 
-	saved := s.iotax("list", "--json")
+	saved := s.iotax("list", "--all", "--json")
 	if saved.code != 0 || strings.TrimSpace(saved.stdout) == "[]" {
 		if told > 0 {
 			s.t.Errorf("%d trials were told of, and there is no run: %s", told, saved)

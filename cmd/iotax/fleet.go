@@ -37,13 +37,13 @@ type fleetFlags struct {
 const podStoreVariable = "IOTAX_POD_STORE"
 
 func (k *fleetFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&k.kubernetes, "kubernetes", false, "let a Kubernetes cluster measure: an Indexed Job with a pod a shard, which save their trials in the PostgreSQL of --store")
-	f.IntVar(&k.shards, "shards", 1, "with --kubernetes: how many pods share the blocks")
-	f.StringVar(&k.image, "pod-image", "", "with --kubernetes: an image with iotax and fio in it")
-	f.StringVar(&k.pod, "pod", "", "with --kubernetes: a file with a pod template (YAML: metadata, spec), for claims, nodes, resources")
-	f.StringVar(&k.context, "kube-context", "", "with --kubernetes: the context of KUBECONFIG (default: the current one)")
-	f.StringVar(&k.namespace, "kube-namespace", "", "with --kubernetes: the namespace (default: that of the context)")
-	f.StringVar(&k.store, "pod-store", "", "with --kubernetes: the address of the store as the pods reach it (default: $"+podStoreVariable+", or that of --store)")
+	f.BoolVar(&k.kubernetes, "kubernetes", false, "measure in a Kubernetes cluster: an Indexed Job with one pod for each shard; the pods save their trials in the PostgreSQL of --store")
+	f.IntVar(&k.shards, "shards", 1, "with --kubernetes: number of pods that share the rounds")
+	f.StringVar(&k.image, "pod-image", "", "with --kubernetes: image that contains iotax and fio")
+	f.StringVar(&k.pod, "pod", "", "with --kubernetes: file with a pod template (YAML: metadata, spec), for claims, nodes, resources")
+	f.StringVar(&k.context, "kube-context", "", "with --kubernetes: context of KUBECONFIG (default: the current one)")
+	f.StringVar(&k.namespace, "kube-namespace", "", "with --kubernetes: namespace (default: the context's)")
+	f.StringVar(&k.store, "pod-store", "", "with --kubernetes: address of the store as the pods reach it (default: $"+podStoreVariable+", else --store)")
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
@@ -59,7 +59,7 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 			return fail(cause(err), "name a file of at most 16 MiB that can be read")
 		}
 		if err := yaml.UnmarshalStrict(text, &t); err != nil {
-			return fail(err, "write what stands below template: in a Job: metadata and spec")
+			return fail(err, "write the keys below template: of a Job: metadata and spec")
 		}
 	}
 	if len(t.Spec.Containers) == 0 {
@@ -76,12 +76,7 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 }
 
 // measureInCluster submits the plan, waits for the end and prints the report from the store.
-func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags, outputs []string) error {
-	for _, o := range outputs {
-		if err := checkOutput(o); err != nil {
-			return err
-		}
-	}
+func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
 		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Hint: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
@@ -137,24 +132,24 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	}
 	logs := "kubectl logs -n " + c.Namespace + " job/" + j.Name()
 	if last.Lost {
-		runErr = &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New(last.Why), Hint: logs + " tells more; the same command with --id " + id + " goes on"}
+		runErr = &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New(last.Why), Hint: "see " + logs + "; the same command with --id " + id + " continues the run"}
 	}
 	r, err := db.Get(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && runErr != nil:
 		return runErr
 	case errors.Is(err, store.ErrNotFound):
-		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods have saved nothing"), Hint: logs + "; do they reach the store (--pod-store)?"}
+		return &iotax.Error{Op: "measure in the cluster", On: where, Err: errors.New("its pods saved nothing"), Hint: "see " + logs + "; check that the pods reach the store (--pod-store)"}
 	case err != nil:
 		return errors.Join(runErr, err)
 	}
-	if r.Status == iotax.Running && over { // some shards never began, or were killed: nobody else says so
+	if r.Status == iotax.Running && over { // some shards never began, or were killed, and could not save that
 		r.Status, r.End = iotax.Interrupted, time.Now()
 		if err := db.Update(ctx, r); err != nil {
 			return errors.Join(runErr, err)
 		}
 	}
-	return a.finish(ctx, db, r, outputs, runErr)
+	return a.finish(ctx, db, r, out, runErr)
 }
 
 const (
@@ -162,9 +157,9 @@ const (
 	jobSilence = 10 // looks at a cluster that does not answer, before it is given up
 )
 
-// watchJob waits until nothing more happens, tells what changes, and returns what was seen last.
+// watchJob waits for the end of the job, prints its progress, and returns the last one.
 func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
-	told, silent := "", 0
+	shown, silent := "", 0
 	for {
 		p, err := c.Look(ctx, c.Namespace, j)
 		switch {
@@ -183,10 +178,10 @@ func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last ku
 			if p.Why != "" {
 				text += ": " + p.Why
 			}
-			if text != told && !a.quiet {
+			if text != shown && !a.quiet {
 				fmt.Fprintln(a.err, text)
 			}
-			told = text
+			shown = text
 			if p.Over {
 				return last, nil
 			}

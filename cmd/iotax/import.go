@@ -21,7 +21,7 @@ import (
 	"iotax/internal/store"
 )
 
-// An importOptions is what the user says of the inputs.
+// An importOptions holds the flags of import.
 type importOptions struct {
 	targets, workloads positional
 	into               string
@@ -32,15 +32,15 @@ func (a *app) importCommand() *cobra.Command {
 	var o importOptions
 	c := &cobra.Command{
 		Use:   "import FILE…",
-		Short: "Save results that fio left behind, so that report works on them",
-		Long: `import reads whatever fio writes (JSON, terse, the text for people, logs), in
-files, in directories with all below them, or from the standard input (-), and
-saves it as one run. Several results of one job on one target are repetitions.
+		Short: "Save existing results of fio as a run, for report and compare",
+		Long: `import reads the output of fio (JSON, terse, normal text, logs) from files, from
+directories and all below them, or from standard input (-). It saves them as one
+run. Several results of one job on one target are repetitions.
 
---as names the target of all files, or, given several times, of the files behind
-it. Without it a file is a target, called like the file without its ending and
-the number of a repetition ("host-2.json"). Of a directory each folder with
-files is a target; if there is only one, and its files repeat a job, they are.`,
+--as names the target of all files; given several times, of the files after it.
+Without --as each file is a target, named after the file without its ending and
+repetition number ("host-2.json"). In a directory each folder with files is a
+target; if it has one folder whose files repeat a job, each file is a target.`,
 		Example: `  iotax import --as host before/*.json --as guest after/*.json
   iotax import host.json guest.json && iotax report
   fio job.fio | iotax import - --as laptop --workload "4k random read"`,
@@ -49,10 +49,10 @@ files is a target; if there is only one, and its files repeat a job, they are.`,
 	}
 	f := c.Flags()
 	o.targets.flags, o.workloads.flags = f, f
-	f.Var(&o.targets, "as", "the target; given several times, that of the files behind it")
-	f.Var(&o.workloads, "workload", "the workload (default: the jobs' names); several as for --as")
+	f.Var(&o.targets, "as", "target of the files; given several times, of the files after it")
+	f.Var(&o.workloads, "workload", "workload of the files (default: the jobs' names); may be repeated like --as")
 	f.StringVar(&o.into, "run", "", "add to this imported run")
-	f.StringVar(&o.baseline, "baseline", "", "the target that the others are compared with (default: the first)")
+	f.StringVar(&o.baseline, "baseline", "", "target that the others are compared with (default: the first)")
 	f.StringVar(&o.name, "name", "", "name of the run")
 	return c
 }
@@ -61,7 +61,7 @@ files is a target; if there is only one, and its files repeat a job, they are.`,
 type positional struct {
 	flags  *pflag.FlagSet
 	values []string
-	from   []int // how many arguments stand before each
+	from   []int // number of arguments before each
 }
 
 func (p *positional) Set(s string) error {
@@ -97,7 +97,7 @@ func (p *positional) check(flag string, args int) error {
 			next = p.from[k+1]
 		}
 		if len(p.values) > 1 && from >= next {
-			return usageError{&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file stands behind it"),
+			return usageError{&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file follows it"),
 				Hint: fmt.Sprintf("where --%s is given several times, put each before its files", flag)}}
 		}
 	}
@@ -127,7 +127,7 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 		if err := a.printImport(nil, nil, rows); err != nil {
 			return err
 		}
-		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Hint: "give what fio wrote: --output-format=json+ says most"}
+		return &iotax.Error{Op: "import", On: strings.Join(args, " "), Err: err, Hint: "give files that fio wrote; --output-format=json+ has the most values"}
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 			return nil, nil, nil, err
 		}
 		if !r.Imported() {
-			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("that run was measured, in turns"), Hint: "leave --run out; saved runs can be compared"}
+			return nil, nil, nil, &iotax.Error{Op: "import into", On: r.ID, Err: errors.New("iotax measured this run"), Hint: "leave --run out, and compare the two: iotax compare"}
 		}
 		have, err := db.Trials(ctx, r.ID)
 		if err != nil {
@@ -182,7 +182,7 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 			for _, t := range r.Targets {
 				names = append(names, t.Name)
 			}
-			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no target of that name was read"), Hint: "there are: " + strings.Join(names, ", ")}}
+			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no file has a target of this name"), Hint: "use one of " + strings.Join(names, ", ")}}
 		}
 		r.Baseline = o.baseline
 	}
@@ -246,7 +246,7 @@ func addFile(batch *ingest.Batch, src ingest.Source) {
 	}
 }
 
-// cause is what an error of the file system is about, without the path, which stands beside it.
+// cause returns the cause of an error of the file system without the path, which the message has already.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -255,7 +255,7 @@ func cause(err error) error {
 	return err
 }
 
-// printImport tells what was recognised, and what was not and why. r is nil when nothing was.
+// printImport lists the recognised inputs, and the others with the reason. r is nil when nothing was recognised.
 func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row) error {
 	if a.json {
 		var brief []iotax.Trial

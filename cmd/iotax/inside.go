@@ -52,7 +52,7 @@ func (pf *planFlags) contain(p *plan.Plan) error {
 		targets = append(targets, around, t)
 	}
 	if !contained {
-		return &iotax.Error{Op: "do the work in a container", On: pf.container, Err: errors.New("every target is on this host"), Hint: "leave --container out, or say on: for a target"}
+		return &iotax.Error{Op: "run the workloads in a container", On: pf.container, Err: errors.New("every target is on this host"), Hint: "leave --container out, or give a target a machine (on:)"}
 	}
 	p.Targets = targets
 	for i, w := range p.Workloads {

@@ -21,13 +21,12 @@ func (a *app) labCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Make nodes with a network between them on this machine",
-		Long: `A lab is a few nodes on this machine: network namespaces on a bridge of their
-own, with shaped links and a directory each. A plan names one as {node: node04};
-the same plan runs on real machines with {ssh: …} in its place. Making and
-removing a lab needs root.`,
+		Long: `A lab is a set of nodes on this machine: network namespaces on their own bridge,
+each with a shaped link and a directory. A plan names one as {node: node04}. The
+same plan runs on real machines with {ssh: …} instead. up and down need root.`,
 	}
 	var name string
-	c.PersistentFlags().StringVar(&name, "name", lab.DefaultName, "which lab; several can be up")
+	c.PersistentFlags().StringVar(&name, "name", lab.DefaultName, "name of the lab, of which there may be several")
 	c.AddCommand(a.labUp(&name), a.labDown(&name), a.labStatus(&name), a.labExec(&name))
 	return c
 }
@@ -37,7 +36,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 	var rate, dir, size string
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Make the nodes, or keep them if they stand",
+		Short: "Make the nodes, or keep existing ones",
 		Example: `  sudo iotax lab up --nodes 5 --rate 384mbit
   sudo iotax lab exec node04 -- ping -c 1 10.77.0.1
   sudo iotax lab down`,
@@ -68,8 +67,8 @@ func (a *app) labUp(name *string) *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVar(&nodes, "nodes", lab.DefaultNodes, "number of nodes")
-	f.StringVar(&rate, "rate", "384mbit", "rate of every link, each way, as in 1gbit; none does not shape them")
-	f.StringVar(&dir, "dir", "/var/tmp", "directory in which the nodes' directories are made")
+	f.StringVar(&rate, "rate", "384mbit", "rate of every link in each direction, as in 1gbit; none leaves links unshaped")
+	f.StringVar(&dir, "dir", "/var/tmp", "directory for the nodes' directories")
 	f.StringVar(&size, "size", "", "give each node an ext4 of this size on a loop device, as in 4GiB, instead of a directory")
 	return c
 }
@@ -77,7 +76,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 func (a *app) labDown(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Remove the nodes and what is on them, also what a crash left",
+		Short: "Remove the nodes and their files, also after a crash",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			mustUndo()
@@ -91,7 +90,7 @@ func (a *app) labDown(name *string) *cobra.Command {
 func (a *app) labStatus(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Tell which nodes stand, and what runs on them",
+		Short: "List the nodes and the processes on them",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("name") {
@@ -191,7 +190,7 @@ func (a *app) labExec(name *string) *cobra.Command {
 			}
 			n, ok := l.Node(args[0])
 			if !ok {
-				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Hint: "it has: " + strings.Join(l.Names(), ", ")}}
+				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Hint: "its nodes are " + strings.Join(l.Names(), ", ")}}
 			}
 			line, err := lab.Enter(n, args[1:])
 			if err != nil {

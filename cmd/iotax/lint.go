@@ -36,29 +36,32 @@ type linter struct {
 
 func (a *app) lintCommand() *cobra.Command {
 	var explain, memory, system string
-	var sarif, elsewhere, rules bool
+	var elsewhere, rules bool
+	var out outlet
 	c := &cobra.Command{
 		Use:   "lint FILE… | DIRECTORY | SUITE | 'fio --name=…'",
 		Short: "Find what makes a comparison wrong in jobs, plans and results",
 		Long: `lint reads fio job files, fio command lines, iotax plans and fio's results, and
-says what is wrong with them: where, why, and what mends it. "-" is standard
-input. A command line stands in quotes, or behind "--"; the job files that it
-names are read as well. In shell scripts and Markdown, lint finds the fio
-commands and job files; in a directory, all of these below it.
+reports mistakes: where, why, and a hint. "-" is standard input. Write a command
+line in quotes or behind "--"; lint also reads the job files that it names. In
+shell scripts and Markdown, lint finds the fio commands and job files, and in a
+directory all of these below it.
 
-Job files and command lines are read as if they would run here: this machine's
-memory, its fio, and the files and devices they name are looked at, and nothing
-is changed. With --elsewhere nothing of this machine counts; --memory and --os
-describe the other one.
+lint assumes that jobs run on this machine: it reads the machine's memory, its
+fio, and the files and devices that the jobs name, and changes nothing. With
+--elsewhere it ignores this machine; --memory and --os describe the other one.
 
-The exit status is 3 when a finding is an error.`,
+The exit status is 3 if a finding is an error.`,
 		Example: `  iotax lint test.fio
   iotax lint 'fio --name=a --rw=randread --ioengine=libaio --iodepth=32'
   iotax lint shares.yaml results.json
   iotax lint README.md scripts/
-  iotax lint --sarif jobs/*.fio > lint.sarif
+  iotax lint jobs/*.fio -o lint.sarif
   iotax lint --explain libaio-buffered`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(a, c); err != nil {
+				return err
+			}
 			if explain != "" {
 				return a.explain(explain)
 			}
@@ -66,10 +69,7 @@ The exit status is 3 when a finding is an error.`,
 				return a.listRules()
 			}
 			if len(args) == 0 {
-				return usageError{&iotax.Error{Op: "lint", Err: errors.New("nothing is named"), Hint: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
-			}
-			if sarif && a.json {
-				return usageError{errors.New("--sarif and --json are two forms of the same: give one")}
+				return usageError{&iotax.Error{Op: "lint", Err: errors.New("no file is given"), Hint: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
 			}
 			facts, err := lintFacts(c.Context(), elsewhere, memory, system)
 			if err != nil {
@@ -86,7 +86,7 @@ The exit status is 3 when a finding is an error.`,
 				}
 			}
 			if l.n > 0 {
-				if err := a.printFindings(l, sarif); err != nil {
+				if _, err := out.write(a, func(w io.Writer, format string) error { return a.printFindings(w, l, format) }); err != nil {
 					return err
 				}
 			}
@@ -100,12 +100,14 @@ The exit status is 3 when a finding is an error.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&explain, "explain", "", "print the page of a rule")
-	f.BoolVar(&rules, "rules", false, "list all rules, those of runs included")
-	f.BoolVar(&sarif, "sarif", false, "print SARIF 2.1.0, for code hosts")
-	f.BoolVar(&elsewhere, "elsewhere", false, "the jobs run on another machine: look at nothing here")
-	f.StringVar(&memory, "memory", "", "memory of the machine that the jobs run on, as in 64GiB")
-	f.StringVar(&system, "os", "", "its system: linux, darwin, windows, freebsd")
+	f.StringVar(&explain, "explain", "", "explain this rule")
+	f.BoolVar(&rules, "rules", false, "list all rules, also those that check runs")
+	f.BoolVar(&elsewhere, "elsewhere", false, "the jobs run on another machine: ignore this one")
+	f.StringVar(&memory, "memory", "", "memory of the machine that runs the jobs, as in 64GiB")
+	f.StringVar(&system, "os", "", "system of that machine: linux, darwin, windows, freebsd")
+	completeBy(c, "explain", cobra.FixedCompletions(ruleNames(), cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "os", "linux", "darwin", "windows", "freebsd")
+	out.add(c, []string{"txt", "json", "sarif"}, "text")
 	return c
 }
 
@@ -139,7 +141,7 @@ func (l *linter) lint(arg string) error {
 	case strings.Contains(arg, " ") && strings.Contains(arg, "fio"):
 		return l.command("command", arg)
 	case errors.Is(err, fs.ErrNotExist):
-		return &iotax.Error{Op: "lint", On: arg, Err: errors.New("there is no such file"),
+		return &iotax.Error{Op: "lint", On: arg, Err: errors.New("the file does not exist"),
 			Hint: "name a file, a suite (" + strings.Join(suite.Names(), ", ") + "), or a command line in quotes: 'fio --name=…'"}
 	}
 	hint := "name files that can be read"
@@ -154,7 +156,7 @@ var (
 	fioCommand = regexp.MustCompile(`(?m)(^|[\s/])fio(-[0-9.]+)?[ \t]+(\\\r?\n[ \t]*)?[-\w./]`)
 )
 
-// text finds out what a text is, and lints it.
+// text finds the kind of a text, and lints it.
 func (l *linter) text(name, text string) error {
 	ext := strings.ToLower(filepath.Ext(name))
 	script := scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text) // it may quote a plan
@@ -178,9 +180,9 @@ func (l *linter) text(name, text string) error {
 	case fioCommand.MatchString(text):
 		return l.script(name, text)
 	case parts[0].Kind == fio.KindLog:
-		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio's, which says nothing about its job"), Hint: "lint the job file or the JSON result of the same run"}
+		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it is a log of fio, which does not contain the job"), Hint: "lint the job file or the JSON result of the same run"}
 	}
-	why := errors.New("it is no job file, no fio command line, no plan and no result of fio's")
+	why := errors.New("it is not a job file, fio command line, plan or result of fio")
 	if e := parts[0].Err; e != nil {
 		why = fmt.Errorf("%w (%v)", why, e)
 	}
@@ -211,7 +213,7 @@ var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": 
 
 func (l *linter) script(name, text string) error {
 	if !lint.Scripted(text) {
-		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it holds no fio command and no job file")}
+		return &iotax.Error{Op: "lint", On: name, Err: errors.New("it contains no fio command and no job file")}
 	}
 	found, err := lint.Script(name, text, l.facts)
 	if err != nil {
@@ -268,7 +270,7 @@ func (l *linter) directory(dir string) error {
 		return nil
 	})
 	if err == nil && l.n == before && len(failed) == 0 {
-		err = &iotax.Error{Op: "lint", On: dir, Err: errors.New("the directory holds no job file, no plan and no script with a fio command")}
+		err = &iotax.Error{Op: "lint", On: dir, Err: errors.New("the directory contains no job file, plan or script with a fio command")}
 	}
 	return errors.Join(append(failed, err)...)
 }
@@ -298,7 +300,7 @@ func (l *linter) plan(name, text string) error {
 	return nil
 }
 
-// results lints what was measured, and the jobs that it was measured with as far as the results say.
+// results lints what was measured, and the jobs that it was measured with as far as the results show them.
 func (l *linter) results(name, text string) error {
 	var batch ingest.Batch
 	if err := batch.Add(ingest.Source{Name: name}, strings.NewReader(text)); err != nil {
@@ -385,7 +387,7 @@ func (a *app) explain(id string) error {
 		} else if len(like) > 0 {
 			hint = "did you mean " + strings.Join(like, " or ") + "?"
 		}
-		return usageError{&iotax.Error{Op: "explain", On: id, Err: errors.New("there is no such rule"), Hint: hint}}
+		return usageError{&iotax.Error{Op: "explain", On: id, Err: errors.New("this rule does not exist"), Hint: hint}}
 	}
 	if a.json {
 		return writeJSON(a.out, ruleJSON(r))

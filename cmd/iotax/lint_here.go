@@ -100,9 +100,8 @@ func atoi(s string) int64 {
 	return n
 }
 
-// holds says what a block device holds: what is mounted from it, swap, members of RAID or LVM, file
-// systems and partition tables, on it and on its partitions. It only reads; "" also means that nobody here
-// could tell.
+// holds lists the contents of a block device and its partitions: mounts, swap, members of RAID or LVM, file systems and
+// partition tables. It only reads. "" also means that this host cannot find out.
 func holds(ctx context.Context, device string) string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -112,7 +111,7 @@ func holds(ctx context.Context, device string) string {
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real // /dev/disk/by-id/…
 	}
-	// All devices, because a container has no node for the one that it stands on; in pairs, because empty
+	// All devices, because a container has no node for the device below it; in pairs, because empty
 	// columns would shift the others.
 	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--noheadings", "--pairs", "--paths", "-o", "NAME,PKNAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
 	if err != nil {
@@ -131,7 +130,7 @@ func holds(ctx context.Context, device string) string {
 	return strings.Join(found, ", ")
 }
 
-// held reads what lsblk says of a device and of what stands on it.
+// held reads from the output of lsblk what is on a device.
 func held(lsblk, device string) []string {
 	var found []string
 	add := func(s string) {
@@ -160,7 +159,7 @@ func held(lsblk, device string) []string {
 		case f["PTTYPE"] != "" && on == "":
 			add("a partition table (" + f["PTTYPE"] + ")")
 		case on != "" && f["TYPE"] != "part":
-			add(f["NAME"] + " (" + f["TYPE"] + ") stands on it")
+			add(f["NAME"] + " (" + f["TYPE"] + ") on it")
 		}
 	}
 	return found

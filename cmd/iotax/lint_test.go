@@ -26,7 +26,7 @@ NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWA
 		"/dev/sda":   {"a partition table (gpt)", "mounted at /boot/efi on /dev/sda1", "LVM2_member on /dev/sda2", "mounted at / on /dev/mapper/vg-root"},
 		"/dev/sda2":  {"LVM2_member", "mounted at / on /dev/mapper/vg-root"},
 		"/dev/sdb":   nil,
-		"/dev/sdc":   {"linux_raid_member", "/dev/md0 (raid1) stands on it"},
+		"/dev/sdc":   {"linux_raid_member", "/dev/md0 (raid1) on it"},
 		"/dev/zram0": {"swap"},
 		"/dev/none":  nil,
 	} {
@@ -44,7 +44,7 @@ func TestLintOfTheDocs(t *testing.T) {
 	}
 	for _, name := range append(docs, "../../README.md") {
 		l := &linter{}
-		if err := l.lint(name); err != nil && !strings.Contains(err.Error(), "it holds no fio command") && !strings.Contains(err.Error(), "it is no job file") {
+		if err := l.lint(name); err != nil && !strings.Contains(err.Error(), "it contains no fio command") && !strings.Contains(err.Error(), "it is not a job file") {
 			t.Error(err)
 		}
 		for _, f := range l.found {
@@ -65,7 +65,7 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 	}
 	for _, width := range []int{80, 120} {
 		for _, color := range []bool{false, true} {
-			w := &findingWriter{width: width, color: color, told: map[string]bool{}}
+			w := &findingWriter{width: width, color: color, explained: map[string]bool{}}
 			for _, f := range found {
 				w.finding(f)
 			}

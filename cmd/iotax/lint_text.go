@@ -14,20 +14,20 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// printFindings prints what a linter found: as text, as JSON or as SARIF.
-func (a *app) printFindings(l *linter, sarif bool) error {
-	switch {
-	case sarif:
-		return lint.SARIF(a.out, version(), l.found, func(f string) bool { return slices.Contains(l.files, f) })
-	case a.json:
-		return writeJSON(a.out, map[string]any{"version": export.Version, "findings": plain(l.found)})
+// printFindings writes what a linter found: as text, JSON or SARIF 2.1.0.
+func (a *app) printFindings(out io.Writer, l *linter, format string) error {
+	switch format {
+	case "sarif":
+		return lint.SARIF(out, version(), l.found, func(f string) bool { return slices.Contains(l.files, f) })
+	case "json":
+		return writeJSON(out, map[string]any{"version": export.Version, "findings": plain(l.found)})
 	}
-	w := &findingWriter{width: width(a.out, 100), color: color(a.out), brief: a.quiet, told: map[string]bool{}}
+	w := &findingWriter{width: width(out, 100), color: color(out), brief: a.quiet, explained: map[string]bool{}}
 	for _, f := range l.found {
 		w.finding(f)
 	}
 	w.summary(l)
-	_, err := io.WriteString(a.out, w.String())
+	_, err := io.WriteString(out, w.String())
 	return err
 }
 
@@ -40,34 +40,13 @@ func plain(found []lint.Finding) []iotax.Finding {
 	return all
 }
 
-// commentFindings prints findings as comments, behind a plan that is still to be read by a program.
-func commentFindings(out io.Writer, found []lint.Finding) error {
-	for i, f := range found {
-		if i == 0 {
-			if _, err := fmt.Fprintln(out, "# found before the run (iotax lint tells more):"); err != nil {
-				return err
-			}
-		}
-		for k, l := range format.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), 76) {
-			lead := "#   "
-			if k > 0 {
-				lead = "#     "
-			}
-			if _, err := fmt.Fprintln(out, lead+l); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // A findingWriter prints findings for people.
 type findingWriter struct {
 	strings.Builder
-	width int
-	color bool
-	brief bool            // without the reasons
-	told  map[string]bool // rules whose reason was told
+	width     int
+	color     bool
+	brief     bool            // without the reasons
+	explained map[string]bool // rules whose reason was printed
 }
 
 // The styles of a terminal's own 16 colours.
@@ -108,8 +87,8 @@ func (w *findingWriter) finding(f lint.Finding) {
 		}
 	}
 	w.para(f.Evidence, "  ", "  ", "")
-	if r, ok := rules.Explain(f.Rule); ok && !w.brief && !w.told[f.Rule] {
-		w.told[f.Rule] = true
+	if r, ok := rules.Explain(f.Rule); ok && !w.brief && !w.explained[f.Rule] {
+		w.explained[f.Rule] = true
 		w.para(r.Why, "  why: ", "       ", dim)
 	}
 	if f.Hint != "" {
@@ -158,7 +137,7 @@ func (w *findingWriter) summary(l *linter) {
 	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+worst, "", "  ", dim)
 }
 
-// printPage prints Markdown for a terminal: paragraphs wrapped, code as it stands.
+// printPage prints Markdown for a terminal: paragraphs wrapped, code unchanged.
 func printPage(out io.Writer, page string, width int) error {
 	var b strings.Builder
 	code := false

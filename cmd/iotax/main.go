@@ -27,7 +27,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// storeVariable names the store where --store does not: an address with a password is in no list of processes then.
+// storeVariable names the store if --store does not. It keeps an address with a password out of the list of processes.
 const storeVariable = "IOTAX_STORE"
 
 // Exit codes that scripts rely on.
@@ -48,11 +48,11 @@ func main() {
 	agent.Main(host.Local())
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
-		signals = append(signals, syscall.SIGHUP) // the terminal was closed: what was made is removed all the same
+		signals = append(signals, syscall.SIGHUP) // the terminal was closed: iotax still removes what it made
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, func() {
-		stop() // a second signal kills at once: the first may hang on a machine that is gone
+		stop() // a second signal kills at once: removal may hang on a machine that no longer answers
 		undoing.Lock()
 		if !undoing.begun {
 			fmt.Fprintln(os.Stderr, "iotax: interrupted")
@@ -78,12 +78,12 @@ func mustUndo() {
 	undoing.Unlock()
 }
 
-// exitCode is an error that only sets the exit status; what it means has been printed.
+// exitCode is an error that only sets the exit status. Its cause has been printed.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is a mistake in the words of a command.
+// usageError is a mistake on the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -112,13 +112,56 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
 		text := argumentCount(command, cleanLines(err.Error()))
 		if !strings.Contains(text, "hint: ") && !strings.Contains(text, "did you mean") {
-			text += "\n  hint: " + command.CommandPath() + " --help tells what it takes"
+			text += "\n  hint: " + command.CommandPath() + " --help shows the arguments"
 		}
-		fmt.Fprintf(stderr, "iotax: %s\n", text)
-		return exitUsage
+		code = exitUsage
+		printError(stderr, text, err, code, a.json || asksForJSON(args))
+		return int(code)
 	}
-	fmt.Fprintf(stderr, "iotax: %s\n", cleanLines(err.Error()))
+	printError(stderr, cleanLines(err.Error()), err, exitError, a.json)
 	return exitError
+}
+
+// asksForJSON finds --json on a command line that could not be parsed.
+func asksForJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// printError writes an error for people, or as JSON.
+func printError(w io.Writer, text string, err error, code exitCode, asJSON bool) {
+	if !asJSON {
+		fmt.Fprintf(w, "iotax: %s\n", text)
+		return
+	}
+	type place struct {
+		File    string `json:"file,omitempty"`
+		Line    int    `json:"line,omitempty"`
+		Column  int    `json:"column,omitempty"`
+		Message string `json:"message"`
+		Hint    string `json:"hint,omitempty"`
+	}
+	e := struct {
+		Error  string  `json:"error"`
+		Hint   string  `json:"hint,omitempty"`
+		Status int     `json:"status"`
+		Plan   []place `json:"plan,omitempty"` // what is wrong with it, and where
+	}{Status: int(code)}
+	var hint string
+	e.Error, hint, _ = strings.Cut(text, "\n  hint: ")
+	e.Hint = hint
+	var wrong plan.Errors
+	if errors.As(err, &wrong) {
+		e.Error, e.Hint = "the plan is wrong", ""
+		for _, w := range wrong {
+			e.Plan = append(e.Plan, place{w.Pos.File, w.Pos.Line, w.Pos.Column, w.Msg, w.Hint})
+		}
+	}
+	if err := writeJSON(w, e); err != nil {
+		fmt.Fprintf(w, "iotax: %s\n", text)
+	}
 }
 
 // isCobraUsage recognises cobra's own complaints about flags and commands, which have no type.
@@ -133,15 +176,18 @@ func isCobraUsage(err error) bool {
 
 var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
 
-// argumentCount tells cobra's complaint about the number of arguments as people would, with what c takes.
+// argumentCount rewrites the errors of cobra about the number of arguments and about an unknown command, with a hint.
 func argumentCount(c *cobra.Command, text string) string {
+	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // of an unknown command
+		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"
+	}
 	m := cobraCount.FindStringSubmatch(text)
 	if m == nil {
 		return text
 	}
 	n, _ := strconv.Atoi(m[2])
 	how := map[string]string{"accepts": "takes ", "accepts at most": "takes at most ", "requires at least": "takes at least "}[m[1]]
-	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help tells more)"
+	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
 // An app holds what all commands share: the streams and the flags of the root.
@@ -152,7 +198,7 @@ type app struct {
 	json     bool
 	details  bool // of printed reports
 	quiet    bool
-	debug    bool
+	verbose  bool
 	strict   bool
 }
 
@@ -161,41 +207,52 @@ func (a *app) root() *cobra.Command {
 		Use:   "iotax",
 		Short: "Measure what every layer between an application and the disk costs",
 		Long: `iotax runs the same I/O on a baseline and on each place to compare, in paired,
-interleaved rounds, and says with confidence intervals what is lost, where, and
-whether the comparison was fair.`,
+interleaved rounds. It reports with confidence intervals how much slower each
+place is, where the loss arises, and whether the comparison was fair.`,
+		Example: `  iotax run /srv/data /mnt/nfs          compare two directories (8 to 20 min)
+  iotax run quick /srv/data /mnt/nfs    a first look (about a minute)
+  iotax demo                            what a VM's disk and folders cost here`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version(),
 	}
 	root.SetVersionTemplate(about() + "\n")
-	columns := fmt.Sprint(max(60, min(width(a.out, 80), 120)))
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
+	root.SetUsageFunc(a.usage)
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		if err := refuseEmpty(c, args); err != nil {
+			return err
+		}
 		if a.store == "" {
 			a.store = os.Getenv(storeVariable)
 		}
-		return refuseEmpty(c, args)
+		return nil
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{meantFlag(c, err)} })
 	f := root.PersistentFlags()
-	f.StringVar(&a.store, "store", "", "where runs are kept: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", or the user's state directory)")
-	f.BoolVar(&a.json, "json", false, "print results as JSON")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
-	root.AddCommand(a.runCommand(), a.planCommand(), a.lintCommand(), a.reportCommand(), a.listCommand(), a.showCommand(),
-		a.rmCommand(), a.exportCommand(), a.importCommand(), a.compareCommand(), a.calibrateCommand(), a.suitesCommand(), a.doctorCommand(), a.kernelCommand(), a.schemaCommand(), a.versionCommand())
-	root.AddCommand(a.cleanCommand(), a.manCommand())
-	root.AddCommand(a.labCommand(), a.agentCommand())
-	root.AddCommand(a.serveCommand())
+	f.StringVar(&a.store, "store", "", "where runs are saved: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", else iotax/iotax.db in the state directory)")
+	f.BoolVar(&a.json, "json", false, "print results as JSON on standard output, and errors as JSON on standard error")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print the command line of each trial, and its output if it fails")
+	cobra.EnableCommandSorting = false
+	root.AddGroup(commandGroups...)
+	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand())
+	grouped(root, "results", a.reportCommand(), a.compareCommand(), a.listCommand(), a.showCommand(), a.exportCommand(), a.importCommand(), a.rmCommand(), a.serveCommand())
+	grouped(root, "setup", a.calibrateCommand(), a.cleanCommand(), a.suitesCommand(), a.versionCommand())
+	grouped(root, "advanced", a.labCommand(), a.kernelCommand(), a.schemaCommand())
+	root.SetCompletionCommandGroupID("setup")
+	root.SetHelpCommandGroupID("setup")
+	root.AddCommand(a.manCommand(), a.agentCommand())
+	a.addTopics(root)
 	return root
 }
 
 // refuseEmpty refuses empty arguments and values of flags: as what a shell makes of a variable that is not set, they
-// would mean what stands for nothing, the latest run say.
+// would select the default, for example the latest run.
 func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	if c.DisableFlagParsing { // the shell's completion
 		return nil
 	}
 	refuse := func(what string) {
-		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Hint: "is a variable of the shell not set? Write a value, or leave it out"}}
+		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Hint: "is a shell variable unset? Write a value, or leave the argument out"}}
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -215,25 +272,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// meantFlag adds to the complaint about a flag that is none which one was probably meant.
-func meantFlag(c *cobra.Command, err error) error {
-	var none *pflag.NotExistError
-	if !errors.As(err, &none) || len(none.GetSpecifiedName()) < 2 {
-		return err
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if near := plan.Nearest(none.GetSpecifiedName(), names); near != "" {
-		return fmt.Errorf("%w\n  hint: did you mean --%s?", err, near)
-	}
-	return fmt.Errorf("%w\n  hint: %s --help lists those that there are", err, c.CommandPath())
-}
-
-// width returns the columns of the terminal behind w, or fallback when w is none.
+// width returns the columns of the terminal behind w, or fallback when w is not a terminal.
 func width(w io.Writer, fallback int) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
@@ -243,7 +282,7 @@ func width(w io.Writer, fallback int) int {
 	return fallback
 }
 
-// hanging is text behind lead, and below itself where it is broken at the columns of a terminal; 0 is none.
+// hanging is text after lead, broken at the columns of a terminal and indented below itself; 0 columns does not break it.
 func hanging(lead, text string, columns int) string {
 	n := ansi.StringWidth(lead)
 	if columns > 0 {
@@ -253,7 +292,7 @@ func hanging(lead, text string, columns int) string {
 	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 }
 
-// rowsOf returns the rows of the terminal behind w, or 0 when w is none.
+// rowsOf returns the rows of the terminal behind w, or 0 when w is not a terminal.
 func rowsOf(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if _, n, err := term.GetSize(int(f.Fd())); err == nil {

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -22,11 +26,39 @@ func (a *app) manCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true // the same sources give the same pages
-			err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "iotax", Manual: "iotax"}, args[0])
-			if err != nil {
+			if err := writeManual(root, args[0]); err != nil {
 				return &iotax.Error{Op: "write manual", On: args[0], Err: err}
 			}
 			return nil
 		},
 	}
 }
+
+// writeManual writes the pages of c and its commands. The topics of help are sections of the first page, the exit status is one
+// of all.
+func writeManual(c *cobra.Command, dir string) error {
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			if err := writeManual(s, dir); err != nil {
+				return err
+			}
+		}
+	}
+	var page bytes.Buffer
+	if err := doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "iotax", Manual: "iotax"}, &page); err != nil {
+		return err
+	}
+	for _, t := range topics {
+		if c.HasParent() && t.name != "exit-status" {
+			continue
+		}
+		fmt.Fprintf(&page, ".SH %s\n", strings.ToUpper(t.title))
+		for _, e := range t.entries {
+			fmt.Fprintf(&page, ".TP\n\\fB%s\\fP\n%s\n", roff.Replace(e[0]), roff.Replace(e[1]))
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), page.Bytes(), 0o644)
+}
+
+// roff escapes text that begins a line of a manual page.
+var roff = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`)

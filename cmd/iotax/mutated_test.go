@@ -266,7 +266,7 @@ func TestMutatedInput(t *testing.T) {
 		}
 	}
 	// No run was begun: there is none in the store, and no directory of one.
-	if code, stdout, stderr := try(t, "", "list", "--json", "--store", runs); code != exitOK || strings.TrimSpace(stdout) != "[]" {
+	if code, stdout, stderr := try(t, "", "list", "--all", "--json", "--store", runs); code != exitOK || strings.TrimSpace(stdout) != "[]" {
 		t.Errorf("runs were begun: %s%s", stdout, stderr)
 	}
 	for _, pattern := range []string{dir + "/iotax-*", "/var/tmp/iotax-mutated*"} {

@@ -16,10 +16,20 @@ import (
 
 func (a *app) planCommand() *cobra.Command {
 	var pf planFlags
+	var asYAML bool
 	c := &cobra.Command{
 		Use:   "plan [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
-		Short: "Print what would be measured, in which order and how long it takes",
+		Short: "Show how long a run takes, its trials, and what it writes",
+		Long: `plan takes the arguments of run and measures nothing. It prints how long the run
+takes, how many trials it has, how much it writes, and what iotax lint finds.
+With --yaml it prints the plan file.`,
+		Example: `  iotax plan /srv/data /mnt/nfs
+  iotax plan quick --trial 10s
+  iotax plan /srv/data qemu:virtiofs --yaml > mine.yaml`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && c.Flags().NFlag() == 0 {
+				return c.Help()
+			}
 			args, err := pf.command(c, args)
 			if err != nil {
 				return err
@@ -32,16 +42,22 @@ func (a *app) planCommand() *cobra.Command {
 			if err := p.Absolute(); err != nil {
 				return err
 			}
-			return a.printPlan(c.Context(), p, found)
+			return a.printPlan(c.Context(), p, found, asYAML)
 		},
 	}
 	pf.add(c)
+	c.Flags().BoolVar(&asYAML, "yaml", false, "print the plan file, with all defaults")
+	group(c, groupOutput, "yaml")
 	return c
 }
 
-func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding) error {
+func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding, asYAML bool) error {
 	text, err := p.YAML()
 	if err != nil {
+		return err
+	}
+	if asYAML && !a.json {
+		_, err := a.out.Write(text)
 		return err
 	}
 	c, from, err := a.costs(ctx, p)
@@ -51,55 +67,79 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding)
 	if a.json {
 		least, most, _ := p.Estimate(c)
 		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds(), "open": c.Open.Seconds()}, "from": from,
-			"schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
+			"bytes": testBytes(p), "schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
 	}
-	if _, err := fmt.Fprintf(a.out, "%s\n", text); err != nil {
-		return err
-	}
-	if err := printSchedule(a.out, p, c, from); err != nil {
-		return err
-	}
-	return commentFindings(a.out, found)
+	return printSummary(a.out, p, c, from, found)
 }
 
 // shownSlots is how much of the schedule is shown.
 const shownSlots = 12
 
-// printSchedule writes, as comments behind the plan, how long the trials take and who comes when.
-func printSchedule(w io.Writer, p *plan.Plan, c plan.Costs, from string) error {
+// printSummary writes how long a run of p takes, what it writes, the order of its trials, and the findings of lint.
+func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
-	blocks := p.Measure.Blocks
-	n := fmt.Sprintf("%d to %d blocks", blocks.Min, blocks.Max)
-	if blocks.Min == blocks.Max {
-		n = count(blocks.Min, "block")
+	columns := width(out, 100)
+	lead := ""
+	line := func(format string, args ...any) {
+		b.WriteString(hanging(fmt.Sprintf("%-10s ", lead), clean(fmt.Sprintf(format, args...)), columns) + "\n")
+		lead = ""
 	}
-	fmt.Fprintf(&b, "# %s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
+	under := func(name string) { lead = name }
+
+	under("Time")
+	for _, text := range planTime(p, c, from) {
+		line("%s", text)
+	}
+	rounds := p.Measure.Blocks
+	n := fmt.Sprintf("%d to %d rounds", rounds.Min, rounds.Max)
+	if rounds.Min == rounds.Max {
+		n = count(rounds.Min, "round")
+	}
 	if t, alike := blockTime(p); alike {
-		fmt.Fprintf(&b, " of %s each", elapsed(t))
+		n += " of " + elapsed(t) + " each"
 	} else {
-		fmt.Fprintf(&b, " of %s for all workloads together", count(p.Trials(), "trial"))
+		n += " of " + count(p.Trials(), "trial") + " for all workloads together"
 	}
-	if looks := stat.Looks(blocks.Min, blocks.Max); !p.Measure.Fixed() && len(looks) > 1 {
-		fmt.Fprintf(&b, ",\n#   until ± %s is reached at one of the looks after %s", p.Measure.Precision, enumerate(looks))
+	under("Trials")
+	line("%s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
+	if checks := stat.Looks(rounds.Min, rounds.Max); !p.Measure.Fixed() && len(checks) > 1 {
+		line("until ± %s is reached at one of the checks after %s rounds", p.Measure.Precision, enumerate(checks))
 	}
-	printTime(&b, p, c, from)
-	if least, _, _ := p.Estimate(plan.Costs{}); least >= worthCalibrating {
-		fmt.Fprint(&b, "\n#   and 10 s once a week to calibrate the rig (--calibrate=no leaves that out)")
-	}
-	if p.Measure.Seed == 0 {
-		fmt.Fprint(&b, "\n# order of the first blocks (another for every seed; --seed fixes it):\n")
+	under("Writes")
+	if bytes := testBytes(p); bytes > 0 {
+		line("%s of test files, which iotax removes at the end", plan.Size(bytes))
 	} else {
-		fmt.Fprint(&b, "\n# order of the first blocks:\n")
+		line("no test files of a size known before the run")
 	}
-	slots := p.Schedule(min(2, blocks.Max))
+	under("Baseline")
+	line("%s", p.Baseline)
+	under("Targets")
+	for _, t := range p.Targets {
+		line("%s  (%s on %s)", t.Name, t.Kind, t.On)
+	}
+	under("Workloads")
+	for _, w := range p.Workloads {
+		line("%s  (%s)", w.Name, w.Kind)
+	}
+	under("Order")
+	slots := p.Schedule(min(2, rounds.Max))
 	for i, s := range slots {
 		if i == shownSlots && len(slots) > shownSlots+1 {
-			fmt.Fprintf(&b, "#   … and so on for %d more\n", len(slots)-shownSlots)
+			line("… and %d more", len(slots)-shownSlots)
 			break
 		}
-		fmt.Fprintf(&b, "#   block %d  %s: %s\n", s.Block+1, s.Workload, strings.Join(s.Targets, ", "))
+		line("round %d  %s: %s", s.Block+1, s.Workload, strings.Join(s.Targets, ", "))
 	}
-	_, err := io.WriteString(w, b.String())
+	if p.Measure.Seed == 0 {
+		line("(each run has its own order; --seed fixes it)")
+	}
+	for i, f := range found {
+		if i == 0 {
+			fmt.Fprint(&b, "\nFound before the run (iotax lint shows more):\n")
+		}
+		b.WriteString(hanging("  ", fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), columns) + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 
@@ -120,7 +160,7 @@ func enumerate(ns []int) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// blockTime is how long a block takes, and whether that is so for all workloads.
+// blockTime is how long a round takes, and whether it is the same for all workloads.
 func blockTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
 		t := p.BlockTime(&p.Workloads[i])

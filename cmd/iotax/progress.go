@@ -26,7 +26,7 @@ type progress struct {
 	live  bool
 	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows is not known
 	board board
-	shown []string      // lines of the board that stand
+	shown []string      // lines of the board on the terminal
 	stop  chan struct{} // ends the ticking
 }
 
@@ -103,7 +103,7 @@ func (p *progress) status(s string) {
 		return
 	}
 	p.mu.Lock()
-	p.board.say(s)
+	p.board.show(s)
 	p.mu.Unlock()
 	p.redraw()
 }
@@ -160,7 +160,7 @@ func (p *progress) draw(above string, board bool) {
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {
-		_, _ = io.WriteString(p.out, b.String()) // nobody is left to be told when the terminal is gone
+		_, _ = io.WriteString(p.out, b.String()) // the terminal is gone: no reader is left
 	}
 }
 
@@ -228,7 +228,7 @@ func headline(r *iotax.Run, t *iotax.Trial) string {
 	return "-"
 }
 
-// firstLine leaves out what follows in an error: consoles, mends. The report has them.
+// firstLine leaves out consoles and hints, which follow in an error. The report has them.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s
@@ -251,7 +251,7 @@ func scaled(v iotax.Value) string {
 	return benchunit.Scale(v.Value, benchunit.Decimal) + " " + v.Unit
 }
 
-// clean keeps what targets say from steering the terminal.
+// clean keeps control characters in the output of targets from the terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// resizes tells when the size of the terminal changes, until done is called.
+// resizes returns a channel that receives when the size of the terminal changes, until done is called.
 func resizes() (resized <-chan os.Signal, done func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGWINCH)

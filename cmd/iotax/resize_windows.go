@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-// resizes tells nothing: the board is fitted when its clock is next drawn.
+// resizes never reports: the next tick of the clock fits the board.
 func resizes() (resized <-chan os.Signal, done func()) { return nil, func() {} }

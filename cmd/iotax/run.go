@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -38,7 +37,7 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var pf planFlags
-	var outputs []string
+	out := &outlet{also: true}
 	var resume string
 	var keepGoing bool
 	var destroy []string
@@ -49,17 +48,17 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
 		Long: `run measures a suite, a plan file, or targets given as words; the first target
-is the baseline. Without an argument it runs the suite "quick". Targets behind
-the name of a suite take the place of its own.
+is the baseline. Targets after the name of a suite replace the suite's own.
 
-Everything measured is saved trial by trial. Everything made is removed, also
+iotax saves each trial when it ends. It removes everything that it made, also
 after Ctrl-C.
 
-The exit status is 0 when a report was made, also of a run that stopped at its
+The exit status is 0 when a report was made, also if the run stopped at its
 budget, is too noisy for a verdict, or lacks one of several targets. It is 1
 when nothing could be measured or compared, and 130 after an interrupt. With
---strict it is 4 when the run measured less than was asked for.`,
-		Example: `  iotax run
+--strict it is 4 when the run measured less than its plan asks for.`,
+		Example: `  iotax run /srv/data /mnt/nfs
+  iotax run quick /srv/data /mnt/nfs
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
   iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=t --rw=randread
@@ -71,9 +70,15 @@ when nothing could be measured or compared, and 130 after an interrupt. With
   iotax run shares.yaml --kubernetes --shards 8 --pod-image registry/iotax \
       --store postgres://db/iotax`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && c.Flags().NFlag() == 0 {
+				return c.Help()
+			}
+			if err := out.check(a, c); err != nil {
+				return err
+			}
 			resuming := c.Flags().Changed("resume")
 			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
-				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("a run goes on with the plan that it began with, and takes no --%s", given[0]),
+				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("--%s cannot be combined with --resume: a resumed run keeps its plan", given[0]),
 					Hint: "leave it out, or start a new run"}}
 			}
 			mode, err := calibrationMode(calibration)
@@ -94,33 +99,33 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 				if err != nil {
 					return err
 				}
-				return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(part.id, store.NewID(time.Now())), []string{"--calibrate", calibration}, outputs)
+				return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(part.id, store.NewID(time.Now())), []string{"--calibrate", calibration}, out)
 			}
-			return a.run(c.Context(), &pf, args, outputs, resuming, resume, keepGoing, destroy, mode, part)
+			return a.run(c.Context(), &pf, args, out, resuming, resume, keepGoing, destroy, mode, part)
 		},
 	}
 	pf.add(c)
-	f := c.Flags()
-	f.StringArrayVarP(&outputs, "output", "o", nil, "also write the report to this file, in the format of its ending: "+endings(formatNames()))
+	out.add(c, output.Formats(), "text")
 	a.detailsFlag(c)
-	f.StringVar(&resume, "resume", "", "continue a run that was cut short (default: the latest)")
+	f := c.Flags()
+	f.StringVar(&resume, "resume", "", "continue an interrupted or incomplete run: --resume=RUN (default: the newest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
-	f.StringVar(&calibration, "calibrate", "auto", "noise floor of the rig: auto (kept, or measured in 10 s before a run of a minute or more), full, or no")
-	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (of another machine: MACHINE:DEVICE); everything on it is lost")
+	f.StringVar(&calibration, "calibrate", "auto", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no")
+	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (on another machine: MACHINE:DEVICE): everything on it is lost")
 	part.add(f)
 	fleet.add(f)
-	f.BoolVar(&a.debug, "debug", false, "tell the command line of every trial, and what it printed when it failed")
-	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets when one cannot be opened")
-	f.BoolVar(&a.strict, "strict", false, "end with exit status 4 when less was measured than was asked for: blocks, precision or targets are missing")
+	f.BoolVar(&keepGoing, "keep-going", false, "measure the other targets if one cannot be opened")
+	f.BoolVar(&a.strict, "strict", false, "exit with status 4 if the run measured less than its plan asks for: rounds, precision or targets are missing")
+	group(c, groupWhat, "resume")
+	group(c, groupConditions, "calibrate")
+	group(c, groupSafety, "destroy", "keep-going", "strict")
+	group(c, groupShards, "shard", "id", "kubernetes", "shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach")
+	complete(c, "calibrate", string(calibrateAuto), string(calibrateFull), string(calibrateNo))
+	completeBy(c, "resume", a.completeRuns(1))
 	return c
 }
 
-func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, resuming bool, resume string, keepGoing bool, destroy []string, mode calibrating, part shardFlags) error {
-	for _, o := range outputs {
-		if err := checkOutput(o); err != nil {
-			return err
-		}
-	}
+func (a *app) run(ctx context.Context, pf *planFlags, args []string, out *outlet, resuming bool, resume string, keepGoing bool, destroy []string, mode calibrating, part shardFlags) error {
 	open := store.Open
 	if resuming {
 		open = store.OpenExisting
@@ -190,7 +195,14 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 	if resuming {
 		show.note("resuming run %s (%s), which has %s", id, opts.Resume.Name, count(len(opts.Trials), "trial"))
 	}
-	// A machine that hangs may keep the end waiting; that the signal was heard is said at once.
+	others, err := othersHere(ctx, db, id)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		show.note("%s is measured on this host at the same time: both results suffer", other)
+	}
+	// The end may have to wait for a machine that hangs: acknowledge the signal at once.
 	if lacks != nil {
 		show.note("%v", lacks)
 	}
@@ -215,9 +227,9 @@ func (a *app) run(ctx context.Context, pf *planFlags, args, outputs []string, re
 		return runErr
 	}
 	if opts.Shard.Divided() {
-		return a.finishPart(ctx, db, r, outputs, opts.Shard, runErr)
+		return a.finishPart(ctx, db, r, out, opts.Shard, runErr)
 	}
-	return a.finish(ctx, db, r, outputs, runErr)
+	return a.finish(ctx, db, r, out, runErr)
 }
 
 // beginWork labels all that is made from here on as made by the run id, and makes its working directory.
@@ -232,7 +244,7 @@ func beginWork(id string) (dir string, err error) {
 	return dir, nil
 }
 
-// endWork removes the working directory, but for what is still noted or mounted in it. That says so, and is clean's.
+// endWork removes the working directory, except for notes and mounts that are left in it. It reports them; clean removes them.
 func (a *app) endWork(dir string) {
 	if err := leftover.Remove(dir); err != nil {
 		fmt.Fprintln(a.err, "iotax:", err)
@@ -241,7 +253,7 @@ func (a *app) endWork(dir string) {
 
 // finish prints the report of a run, writes it where asked, and turns its outcome into an exit
 // status.
-func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs []string, runErr error) error {
+func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, runErr error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupted run still shows what it has
 	rep, err := reportOf(ctx, db, r)
 	if err != nil {
@@ -255,16 +267,14 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, outputs
 	if n == 0 && runErr != nil {
 		return runErr
 	}
-	if err := a.print(rep); err != nil {
-		return err
+	written, err := out.write(a, a.document(rep))
+	if !a.quiet {
+		for _, path := range written {
+			fmt.Fprintf(a.err, "wrote %s\n", path)
+		}
 	}
-	for _, o := range outputs {
-		if err := a.writeReport(o, rep, r, db.Each(ctx, r.ID, store.Brief)); err != nil {
-			return err
-		}
-		if !a.quiet {
-			fmt.Fprintf(a.err, "wrote %s\n", o)
-		}
+	if err != nil {
+		return err
 	}
 	switch {
 	case r.Status == iotax.Interrupted:
@@ -323,7 +333,7 @@ func noComparison(rep *report.Report) error {
 	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Hint: "see the notes of the report; after you remove the cause: " + goOn(rep.Run)}}
 }
 
-// goOn is the command that goes on with a run that was cut off.
+// goOn is the command that continues an interrupted run.
 func goOn(r *iotax.Run) string {
 	if divided(r) {
 		return "iotax run … --id " + r.ID + ", with the words that its shards were started with"
@@ -334,13 +344,13 @@ func goOn(r *iotax.Run) string {
 // divided reports whether several processes measure the run.
 func divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
 
-// resumed finds the run to go on with, and its plan.
+// resumed finds the run to continue, and its plan.
 func resumed(ctx context.Context, db *store.Store, id string, args []string, opts *run.Options) (*plan.Plan, error) {
 	if len(args) > 0 {
-		return nil, usageError{fmt.Errorf("--resume goes on with the plan of the run itself; it takes no targets or suite (got %s)", strings.Join(args, " "))}
+		return nil, usageError{fmt.Errorf("--resume cannot be combined with targets or a suite (%s): a resumed run keeps its plan", strings.Join(args, " "))}
 	}
 	if id == "latest" {
-		id = "newest" // one that ended before its first trial can be gone on with, too
+		id = "newest" // also one that ended before its first trial
 	}
 	r, err := db.Get(ctx, id)
 	if err != nil {
@@ -389,7 +399,7 @@ func takeOver(ctx context.Context, db *store.Store, opts *run.Options) (err erro
 	return err
 }
 
-// asSaved is r's plan where that says what text does: another version of iotax may have written it with fewer keys.
+// asSaved is r's plan if it means the same as text: another version of iotax may have written it with fewer keys.
 func asSaved(r *iotax.Run, text []byte) []byte {
 	p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
 	if err != nil {
@@ -401,7 +411,7 @@ func asSaved(r *iotax.Run, text []byte) []byte {
 	return r.Plan
 }
 
-// measured are the trials that a run has already, without what decides nothing.
+// measured returns the finished trials of a run, without their raw output, series and histograms.
 func measured(ctx context.Context, db *store.Store, id string) ([]*iotax.Trial, error) {
 	var trials []*iotax.Trial
 	for t, err := range db.Each(ctx, id, store.Brief) {
@@ -461,7 +471,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Update: func(ctx context.Context, r *iotax.Run) error { return db.Update(ctx, signed(r)) },
 		Progress: func(e run.Event) {
 			show.event(e)
-			if a.debug {
+			if a.verbose {
 				debugEvent(e, show.note)
 			}
 		},
@@ -491,7 +501,7 @@ func workloadEnv() workload.Env {
 	}
 }
 
-// debugEvent tells what was run in a trial, in a form that can be pasted into a shell, and how it failed.
+// debugEvent prints the command of a trial, ready for a shell, and its output if it failed.
 func debugEvent(e run.Event, note func(string, ...any)) {
 	t := e.Trial
 	if e.Kind != run.Finished || t == nil {
@@ -511,21 +521,12 @@ func cacheDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // no HOME
 }
 
-// print writes the report to standard output as text or JSON.
-func (a *app) print(rep *report.Report) error {
-	if a.json {
-		return output.Write(a.out, rep, "json", true)
+// document returns a function that writes the report in a format: as text as wide as the terminal, else as in a file.
+func (a *app) document(rep *report.Report) func(io.Writer, string) error {
+	return func(w io.Writer, format string) error {
+		if format == "txt" && w == a.out {
+			return output.Text(w, rep, a.details, text.Options{Width: width(w, output.TextWidth), Color: color(w)})
+		}
+		return output.Write(w, rep, format, a.details)
 	}
-	return output.Text(a.out, rep, a.details, text.Options{Width: width(a.out, 100), Color: color(a.out)})
-}
-
-// rawFormats are those that hold the trials themselves rather than their report, by name and file ending.
-var rawFormats = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error{"csv": store.WriteCSV, "parquet": store.WriteParquet}
-
-// writeFormat writes a run as a report, or its trials.
-func (a *app) writeFormat(w io.Writer, format string, rep *report.Report, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-	if raw, ok := rawFormats[format]; ok {
-		return raw(w, r, trials)
-	}
-	return output.Write(w, rep, format, a.details)
 }

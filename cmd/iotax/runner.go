@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,7 +19,7 @@ import (
 	"iotax/internal/store"
 )
 
-// signed is r as it is saved: with the runner's name in it, so that others can tell whether r still runs, and without secrets.
+// signed is r as it is saved: with the runner's name, by which other processes find out whether r still runs, and without secrets.
 func signed(r *iotax.Run) *iotax.Run {
 	secret.HideRun(r)
 	if r.Environment == nil {
@@ -34,14 +35,14 @@ func runnerOf(r *iotax.Run) (leftover.Runner, error) {
 	return leftover.ParseRunner(r.Environment[run.RunnerKey])
 }
 
-// A process that measures says so in a store that hosts share, every beatPause. One of another host that has said
-// nothing for silentTime is taken to have died there.
+// A process that measures reports that to a shared store every beatPause. A process of another host that has not reported for
+// silentTime is assumed to have died.
 const (
 	beatPause  = 30 * time.Second
 	silentTime = 5 * time.Minute
 )
 
-// beats says until stop is called that this process is at work on the run: also while it removes what it made, after a Ctrl-C.
+// beats reports until stop is called that this process works on the run, also while it removes what it made after a Ctrl-C.
 func beats(ctx context.Context, db *store.Store, id string) (stop func()) {
 	if !db.Shared() {
 		return func() {}
@@ -59,7 +60,7 @@ func beats(ctx context.Context, db *store.Store, id string) (stop func()) {
 				return
 			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			if known, _ := db.Beat(ctx, id, name); known { // who saves trials tells of a store that cannot be had
+			if known, _ := db.Beat(ctx, id, name); known { // saving trials reports a store that does not answer
 				pause = beatPause
 			}
 		}
@@ -67,19 +68,18 @@ func beats(ctx context.Context, db *store.Store, id string) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// died says what became of a runner; "" where it lives, or nothing is known of it.
+// died describes how a runner died; "" if it lives or its state is unknown.
 func died(who leftover.Runner, silent store.Silence) string {
 	switch state := who.State(); {
 	case state == leftover.Dead:
 		return "was killed"
 	case state == leftover.Unknown && silent[who.String()] > silentTime:
-		return fmt.Sprintf("has not been heard of for %v: it or its host has died, or does not reach the store", silent[who.String()].Round(time.Minute))
+		return fmt.Sprintf("has not reported for %v: it or its host has died, or does not reach the store", silent[who.String()].Round(time.Minute))
 	}
 	return ""
 }
 
-// settle says of a run that was left as running what it came to: its runner may have died since, and
-// could not write it down.
+// settle sets the status of a run that is saved as running but whose runner has died and could not save its end.
 func settle(r *iotax.Run, heard store.Pulse) {
 	if divided(r) {
 		settleShards(r, heard)
@@ -95,7 +95,7 @@ func settle(r *iotax.Run, heard store.Pulse) {
 	}
 	r.Status = iotax.Interrupted
 	r.Findings = append(r.Findings, rules.RunnerDied.Without("--shard", true).With("RUN", r.ID).Found(iotax.AboutRun(),
-		"process %d on %s, which measured, %s; the trials that had finished are saved", who.PID, who.Host, how))
+		"process %d on %s, which measured the run, %s; the finished trials are saved", who.PID, who.Host, how))
 }
 
 // settleShards is settle for a run of several processes: it is interrupted once all that still were at it have died.
@@ -105,7 +105,7 @@ func settleShards(r *iotax.Run, heard store.Pulse) {
 	for shard, who := range openShards(r, heard) {
 		if how := died(who, heard.Silent); how != "" {
 			dead = append(dead, rules.RunnerDied.Without("--resume", true).With("I/N", shard.String()).With("RUN", r.ID).Found(iotax.AboutRun(),
-				"process %d on %s, which measured shard %s, %s; the trials that it had finished are saved", who.PID, who.Host, shard, how))
+				"process %d on %s, which measured shard %s, %s; its finished trials are saved", who.PID, who.Host, shard, how))
 		}
 	}
 	if len(dead) > 0 && len(dead) >= len(heard.Open) {
@@ -129,7 +129,7 @@ func openShards(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.R
 	}
 }
 
-// killedHere reports whether a process of this host that measured r, which stands as running, was killed.
+// killedHere reports whether a process of this host that measured r, which is saved as running, was killed.
 func killedHere(r *iotax.Run, heard store.Pulse) bool {
 	if who, err := runnerOf(r); err == nil && !divided(r) {
 		return who.State() == leftover.Dead
@@ -155,17 +155,40 @@ func (a *app) killedRuns(ctx context.Context) ([]iotax.Run, error) {
 	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !ids[r.ID] }), err
 }
 
-// stillRuns says of a run that stands as running who is at work on it, as far as can be told; "" where nobody is.
+// stillRuns describes the process that works on a run that is saved as running; "" if it finds no such process.
 func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {
 	case state == leftover.Alive:
 		return fmt.Sprintf("it still runs, as process %d", who.PID), "wait for its end, or interrupt it"
 	case state == leftover.Unknown && known && silent <= silentTime:
-		return fmt.Sprintf("it still runs, as process %d on %s, which was heard of %v ago", who.PID, who.Host, silent.Round(time.Second)),
-			fmt.Sprintf("wait for its end, or interrupt it there; if it has died, it is taken for dead in %v", (silentTime - silent).Round(time.Second))
+		return fmt.Sprintf("it still runs, as process %d on %s, which last reported %v ago", who.PID, who.Host, silent.Round(time.Second)),
+			fmt.Sprintf("wait for its end, or interrupt it there; if it has died, iotax assumes so in %v", (silentTime - silent).Round(time.Second))
 	}
 	return "", ""
+}
+
+// othersHere lists the runs of the store, other than id, that processes of this host measure.
+func othersHere(ctx context.Context, db *store.Store, id string) (found []string, err error) {
+	runs, _, err := db.Find(ctx, store.Query{Status: iotax.Running})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range runs {
+		if s.ID == id {
+			continue
+		}
+		r, err := db.Get(ctx, s.ID)
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if who, err := runnerOf(r); err == nil && who.State() == leftover.Alive {
+			found = append(found, fmt.Sprintf("run %s (%s, process %d)", r.ID, r.Name, who.PID))
+		}
+	}
+	return found, nil
 }
 
 // openStore opens the store for those who read it: a run whose runner died is shown for what it is.

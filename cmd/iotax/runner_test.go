@@ -65,7 +65,7 @@ func TestStillRuns(t *testing.T) {
 		silent store.Silence
 		want   string
 	}{
-		{"heard of", far, store.Silence{far.String(): 20 * time.Second}, "process 7 on elsewhere.invalid, which was heard of 20s ago"},
+		{"heard of", far, store.Silence{far.String(): 20 * time.Second}, "process 7 on elsewhere.invalid, which last reported 20s ago"},
 		{"silent", far, store.Silence{far.String(): silentTime + time.Second}, ""},
 		{"never heard of", far, store.Silence{self.String(): 0}, ""},
 		{"this one", self, nil, map[leftover.State]string{leftover.Alive: fmt.Sprint("process ", self.PID), leftover.Unknown: ""}[self.State()]},

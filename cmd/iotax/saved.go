@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,13 +27,15 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	var q store.Query
 	var status, since string
+	var all bool
 	c := &cobra.Command{
 		Use:     "list [WORD…]",
 		Aliases: []string{"ls"},
-		Short:   "List the saved runs, the latest last",
+		Short:   "List the saved runs, latest last",
 		Long: `list shows the saved runs in which every WORD occurs: in the id, the name, the
 baseline or the host, or in the name, machine or place of a target, or in the
-name of a workload.`,
+name of a workload. Runs that failed before their first trial are listed with
+--all, --status or a WORD.`,
 		Example: `  iotax list
   iotax list virtiofs 4k
   iotax list --status incomplete --since 7d
@@ -42,41 +43,60 @@ name of a workload.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text, q.Status = strings.Join(args, " "), iotax.Status(status)
 			if status != "" && !slices.Contains(statuses, q.Status) {
-				return usageError{fmt.Errorf("--status %s: there are %s", status, strings.Join(texts(statuses), ", "))}
+				return usageError{fmt.Errorf("--status: %q is not one of %s", status, strings.Join(texts(statuses), ", "))}
 			}
 			var err error
 			if q.Since, err = sinceTime(since, time.Now()); err != nil {
 				return usageError{err}
 			}
 			if q.Limit < 0 {
-				return usageError{fmt.Errorf("-n %d: a number of runs is 0 (all) or more", q.Limit)}
+				return usageError{fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit)}
 			}
 			return a.withStore(c, func(db *store.Store) error {
+				limit := q.Limit
+				unfiltered := q == store.Query{Limit: limit}
+				hides := !all && status == "" && q.Text == ""
+				if hides {
+					q.Limit = 0 // hidden runs do not count
+				}
 				runs, _, err := db.Find(c.Context(), q)
 				if err != nil {
 					return err
 				}
-				slices.Reverse(runs) // what is asked for last stands next to the prompt
+				found := len(runs)
+				if hides {
+					runs = slices.DeleteFunc(runs, func(r store.Summary) bool { return r.Status == iotax.Failed && r.Tally.Trials == 0 })
+				}
+				hidden := found - len(runs)
+				if limit > 0 {
+					runs = runs[:min(limit, len(runs))]
+				}
+				slices.Reverse(runs) // the latest is next to the prompt
 				if a.json {
-					return a.listJSON(c, db, runs, q)
+					return a.listJSON(c, db, runs)
 				}
-				if len(runs) == 0 {
-					none := "no run matches"
-					if q == (store.Query{Limit: q.Limit}) {
-						none = "no runs yet; make one with: iotax run"
-					}
-					_, err := fmt.Fprintln(a.out, none)
-					return err
+				switch {
+				case len(runs) > 0:
+					err = listTable(a.out, runs)
+				case unfiltered && hidden == 0:
+					_, err = fmt.Fprintln(a.out, "no runs yet; measure two directories with: iotax run quick /srv/data /mnt/nfs")
+				default:
+					_, err = fmt.Fprintln(a.out, "no run matches")
 				}
-				return listTable(a.out, runs)
+				if hidden > 0 && !a.quiet {
+					fmt.Fprintf(a.err, "%s failed before the first trial: iotax list --all\n", count(hidden, "run"))
+				}
+				return err
 			})
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&q.Name, "name", "", "only runs of exactly this name")
 	f.StringVar(&status, "status", "", "only runs that are "+strings.Join(texts(statuses), ", "))
-	f.StringVar(&since, "since", "", "only runs that began since: a day (2026-03-14), or so long ago (36h, 7d)")
-	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest so many")
+	f.StringVar(&since, "since", "", "only runs that began since a day (2026-03-14), or in the last 36h or 7d")
+	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest runs, at most this many")
+	f.BoolVarP(&all, "all", "a", false, "also runs that failed before their first trial")
+	complete(c, "status", texts(statuses)...)
 	return c
 }
 
@@ -115,19 +135,16 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 }
 
 // listJSON writes the runs whole.
-func (a *app) listJSON(c *cobra.Command, db *store.Store, found []store.Summary, q store.Query) error {
+func (a *app) listJSON(c *cobra.Command, db *store.Store, listed []store.Summary) error {
 	all, err := db.Runs(c.Context())
 	if err != nil {
 		return err
 	}
-	if q != (store.Query{}) {
-		wanted := map[string]bool{}
-		for _, r := range found {
-			wanted[r.ID] = true
-		}
-		all = slices.DeleteFunc(all, func(r iotax.Run) bool { return !wanted[r.ID] })
+	wanted := map[string]bool{}
+	for _, r := range listed {
+		wanted[r.ID] = true
 	}
-	return writeJSON(a.out, list(all))
+	return writeJSON(a.out, list(slices.DeleteFunc(all, func(r iotax.Run) bool { return !wanted[r.ID] })))
 }
 
 func listTable(out io.Writer, runs []store.Summary) error {
@@ -152,8 +169,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	// Escape codes would count as text in the columns, so they come last. Runs that came to no trial
-	// stand back.
+	// Escape codes would count as text in the columns, so they come last. Runs without trials are dim.
 	i := 0
 	for line := range strings.Lines(table.String()) {
 		if i > 0 && color(out) && runs[i-1].Tally.Trials == 0 {
@@ -172,14 +188,14 @@ func (a *app) showCommand() *cobra.Command {
 	var raw, planOnly bool
 	c := &cobra.Command{
 		Use:   "show [RUN]",
-		Short: "Show a saved run: its plan, its trials, or the raw output of one",
+		Short: "Show a saved run: its trials, its plan, or raw output",
 		Args:  cobra.MaximumNArgs(1),
 		Example: `  iotax show
   iotax show --plan > again.yaml
   iotax show --raw --trial 12`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && !c.Flags().Changed("trial") {
-				return usageError{fmt.Errorf("--raw needs --trial N; `iotax show` lists them")}
+				return usageError{errors.New("--raw needs --trial N\n  hint: iotax show lists the trials")}
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				r, err := db.Get(c.Context(), idOrLatest(args))
@@ -236,9 +252,10 @@ func (a *app) showCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&seq, "trial", 0, "only the trial of this number")
-	f.BoolVar(&raw, "raw", false, "the tool's own output of that trial, as it was")
-	f.BoolVar(&planOnly, "plan", false, "the resolved plan")
+	f.IntVar(&seq, "trial", 0, "only the trial with this number")
+	f.BoolVar(&raw, "raw", false, "raw output of the tool in that trial")
+	c.ValidArgsFunction = a.completeRuns(1)
+	f.BoolVar(&planOnly, "plan", false, "the plan, with all defaults")
 	return c
 }
 
@@ -302,17 +319,17 @@ func (a *app) rmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm RUN…",
 		Short: "Remove saved runs",
-		Long: `rm lists the runs that it would remove, and asks before it removes them. Where
-it cannot ask, because it was not started from a terminal, it needs --yes. A run
-that is being measured is not removed. If rm cannot find out whether the process
-that measures a run still exists, for example because it ran on another host,
-rm removes the run only with --force.`,
+		Long: `rm lists the runs, and asks before it removes them. Without a terminal it needs
+--yes. It does not remove a run that is being measured. If rm cannot find out
+whether the process that measures a run still exists, for example because it ran
+on another host, it removes the run only with --force.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, removable(force)) })
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "remove them without asking")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.ValidArgsFunction = a.completeRuns(100)
 	c.Flags().BoolVar(&force, "force", false, "also remove runs whose process may still exist, but cannot be checked")
 	return c
 }
@@ -346,7 +363,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 			return err
 		}
 		if !isTerminal(a.in) || !isTerminal(a.err) {
-			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask"), Hint: "add --yes to remove what is listed"}}
+			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask on"), Hint: "add --yes to remove the listed runs"}}
 		}
 		fmt.Fprintf(a.err, "Remove %s? [y/N] ", count(len(ids), "run"))
 		answer, _ := bufio.NewReader(a.in).ReadString('\n')
@@ -406,47 +423,35 @@ var exports = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, err
 }
 
 func (a *app) exportCommand() *cobra.Command {
-	var format, output string
+	var out outlet
 	c := &cobra.Command{
 		Use:   "export [RUN]",
 		Short: "Write every value of every trial, as JSON, CSV or Parquet",
-		Args:  cobra.MaximumNArgs(1),
+		Example: `  iotax export > run.json
+  iotax export latest~1 -o trials.csv -o trials.parquet`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			write, ok := exports[format]
-			if !ok {
-				return usageError{fmt.Errorf("--format %s: there are %s", format, strings.Join(slices.Sorted(maps.Keys(exports)), ", "))}
-			}
-			if output == "" {
-				if err := a.fitForTerminal(format); err != nil {
-					return err
-				}
+			if err := out.check(a, c); err != nil {
+				return err
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				r, err := db.Get(c.Context(), idOrLatest(args))
 				if err != nil {
 					return err
 				}
-				depth := store.Brief
-				if format == "json" { // the others hold neither series nor histograms
-					depth = store.Full
-				}
-				trials := db.Each(c.Context(), r.ID, depth)
-				if output == "" {
-					return write(a.out, r, trials)
-				}
-				f, err := os.Create(output)
-				if err == nil {
-					err = errors.Join(write(f, r, trials), f.Close())
-				}
-				if err != nil {
-					return &iotax.Error{Op: "export", On: output, Err: err}
-				}
-				return nil
+				_, err = out.write(a, func(w io.Writer, format string) error {
+					depth := store.Brief
+					if format == "json" { // the others hold neither series nor histograms
+						depth = store.Full
+					}
+					return exports[format](w, r, db.Each(c.Context(), r.ID, depth))
+				})
+				return err
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", "json", strings.Join(slices.Sorted(maps.Keys(exports)), ", "))
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this file")
+	c.ValidArgsFunction = a.completeRuns(1)
+	out.add(c, slices.Collect(maps.Keys(exports)), "json")
 	return c
 }
 

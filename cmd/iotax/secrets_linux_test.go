@@ -81,7 +81,8 @@ targets:
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 measure: {trial: 200ms, ramp: 0s, blocks: 1}
 `, d.port, password, s.path("b")))
-	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json", "-o", "report.csv").works(t, 0)
+	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json").works(t, 0)
+	run("export", "-o", "report.csv").works(t, 0)
 	// A command that prints its environment, and a hook that does. What is iotax's own does not get there; what commands of the user
 	// may need does, and is not kept.
 	s.write("env.yaml", `
@@ -214,7 +215,8 @@ workloads:
   '+cmd"|'' /C calc''!A0': {fio: {rw: randread, bs: 4k, size: 4MiB}}
 measure: {trial: 100ms, ramp: 0s, blocks: 2}
 `)
-	r := s.iotax("run", "plan.yaml", "-o", "r.html", "-o", "r.md", "-o", "r.csv", "-o", "r.svg", "-o", "r.json").works(t, 0)
+	r := s.iotax("run", "plan.yaml", "-o", "r.html", "-o", "r.md", "-o", "r.svg", "-o", "r.json").works(t, 0)
+	s.iotax("export", "-o", "r.csv").works(t, 0)
 	if strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Error("control characters on the terminal")
 	}

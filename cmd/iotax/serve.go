@@ -26,15 +26,14 @@ func (a *app) serveCommand() *cobra.Command {
 	var hosts []string
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Show the saved runs, and those that go on, in a browser",
-		Long: `serve shows the store to a browser: the history with a search, the report of
-each run, comparisons, the trend of a cell with its change points, and a run
-while it goes on. It only reads. Ctrl-C ends it.
+		Short: "Show saved and running runs in a browser",
+		Long: `serve is a web server for the store: the history with a search, the report of
+each run, comparisons, the trend of a cell with its change points, and runs
+while they measure. It changes nothing. Ctrl-C ends it.
 
-Without a token it listens on a loopback address alone. A token comes from a
-file (--token-file) or from the variable IOTAX_TOKEN, never from the command
-line; a visitor logs in with it once, a script sends "Authorization: Bearer
-TOKEN".`,
+Without a token it listens only on a loopback address. A token comes from a file
+(--token-file) or from the variable IOTAX_TOKEN, never from the command line. A
+visitor logs in with it once; a script sends "Authorization: Bearer TOKEN".`,
 		Example: `  iotax serve
   iotax serve --listen 0.0.0.0:8080 --token-file ~/.iotax-token
   iotax serve --host bench.example.org   # behind a proxy of that name`,
@@ -48,9 +47,9 @@ TOKEN".`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:8080", "HOST:PORT to answer at; port 0 takes a free one")
+	f.StringVar(&listen, "listen", "127.0.0.1:8080", "HOST:PORT to listen on; port 0 picks a free one")
 	f.StringVar(&tokenFile, "token-file", "", "file with the token that visitors must show (default: $"+tokenVariable+")")
-	f.StringArrayVar(&hosts, "host", nil, "another name under which it is reached, behind a proxy say")
+	f.StringArrayVar(&hosts, "host", nil, "another host name of this server, for example behind a proxy")
 	return c
 }
 
@@ -76,7 +75,7 @@ func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, 
 	url := "http://" + l.Addr().String() + "/"
 	if host, port, err := net.SplitHostPort(l.Addr().String()); err == nil && net.ParseIP(host).IsUnspecified() {
 		url = "http://" + net.JoinHostPort(hostname(), port) + "/"
-		fmt.Fprintln(a.err, "iotax: token and results travel as they are; put a proxy that speaks TLS in front where others may listen")
+		fmt.Fprintln(a.err, "iotax: token and results are not encrypted; put a TLS proxy in front on a network that others can read")
 	}
 	if a.json {
 		err = writeJSON(a.out, map[string]string{"url": url, "store": db.String()})

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/store"
 )
 
-// shardFlags say which part of which run a process measures.
+// shardFlags select the part of a run that a process measures.
 type shardFlags struct {
 	text  string
 	id    string
@@ -21,13 +21,13 @@ type shardFlags struct {
 }
 
 func (s *shardFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.text, "shard", "", "measure this share of the blocks, as in 2/8 for the third of eight; all shards have one --id, and one --store")
-	f.StringVar(&s.id, "id", "", "the id of the run (default: made of the time)")
+	f.StringVar(&s.text, "shard", "", "measure this share of the rounds, as in 2/8 for the third of eight; all shards need the same --id and --store")
+	f.StringVar(&s.id, "id", "", "id of the run (default: from the time)")
 }
 
 func (s *shardFlags) check(resuming bool) (err error) {
 	if resuming && (s.text != "" || s.id != "") {
-		return &iotax.Error{Op: "resume", Err: errors.New("--resume names the run and takes neither --shard nor --id"), Hint: "to go on with a shard, start it again as it was"}
+		return &iotax.Error{Op: "resume", Err: errors.New("--resume cannot be combined with --shard or --id"), Hint: "to continue a shard, start it again with the same arguments"}
 	}
 	if s.text == "" {
 		return nil
@@ -41,7 +41,7 @@ func (s *shardFlags) check(resuming bool) (err error) {
 	return nil
 }
 
-// takeUp goes on with a shard that was begun before: a scheduler starts one again that failed. done says that there is nothing left to do.
+// takeUp continues a shard that was begun before: a scheduler restarts a shard that failed. done reports that the shard is complete.
 func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil {
@@ -73,7 +73,7 @@ func saveParts(d *run.Deps, db *store.Store, s run.Shard, folder string) {
 }
 
 // finishPart prints the report once every shard has ended, and turns what became of this one into an exit status.
-func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, outputs []string, s run.Shard, runErr error) error {
+func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, s run.Shard, runErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	whole, err := db.Get(ctx, r.ID)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 	}
 	if whole.Status != iotax.Running {
 		// A scheduler would repeat this shard for the failures of others.
-		if err = a.finish(ctx, db, whole, outputs, nil); errors.As(err, new(nothingCompared)) {
+		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) {
 			fmt.Fprintf(a.err, "iotax: %s\n", cleanLines(err.Error()))
 			err = nil
 		}

@@ -185,14 +185,14 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 			t.Errorf("it was heard of a moment ago: %s", out)
 		}
 		if id == "far-alone" {
-			s.iotax("run", "--resume="+id).refuses(t, exitError, "it still runs, as process", "on elsewhere, which was heard of", "it is taken for dead in")
+			s.iotax("run", "--resume="+id).refuses(t, exitError, "it still runs, as process", "on elsewhere, which last reported", "if it has died, iotax assumes so in")
 		}
 		if _, err := db.Exec(`UPDATE iotax.runners SET seen = seen - 1200000 WHERE run = $1`, id); err != nil {
 			t.Fatal(err)
 		}
 		s.iotax("list", "--status", "interrupted").works(t, exitOK, id)
 	}
-	s.iotax("report", "far-shard", "--details").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not been heard of for", "--shard 0/2 --id far-shard")
+	s.iotax("report", "far-shard", "--details").works(t, exitOK, "on elsewhere, which measured shard 0/2, has not reported for", "--shard 0/2 --id far-shard")
 	s.iotax("run", "--resume=far-alone").works(t, exitOK)
 	s.iotax("rm", "far-shard", "--yes").works(t, exitOK)
 	s.iotax("rm", "far-alone", "--yes").works(t, exitOK)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ func kinds() plan.Kinds {
 		Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// planFlags are the flags of run and plan that change what is measured.
+// planFlags are the flags of run and plan that change the plan.
 type planFlags struct {
 	workloads workloadWords
 	trial     string
@@ -58,32 +59,44 @@ type planFlags struct {
 }
 
 func (pf *planFlags) add(c *cobra.Command) {
+	d := plan.Defaults()
+	or := func(usage string, standard any) string {
+		return fmt.Sprintf("%s (default %v, or the plan's)", usage, standard)
+	}
 	f := c.Flags()
-	f.VarP(&pf.workloads, "workload", "w", "workloads, as in randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; of a plan or suite: the names to keep")
-	f.StringVar(&pf.trial, "trial", "", "length of the measured window of a trial, as in 10s")
-	f.StringVar(&pf.ramp, "ramp", "", "time before the window that is not measured, as in 2s")
-	f.StringVar(&pf.blocks, "blocks", "", "number of blocks, as in 6, or the least and the most, as in 6..30")
-	f.StringVar(&pf.size, "size", "", "size of the test file, as in 1GiB")
-	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this, as in 0.1 for a short try of a suite")
-	f.StringVar(&pf.image, "image", "", "boot this image in the machines that boot one ("+strings.Join(imaged(), ", ")+"), in place of the plan's")
-	f.StringVar(&pf.container, "container", "", "do the work of every target on another machine than this host in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
-	f.StringVar(&pf.precision, "precision", "", "stop when the interval of the ratio is this narrow, as in 5%")
-	f.StringVar(&pf.margin, "margin", "", "differences inside this margin count as equivalent, as in 5%")
-	f.StringVar(&pf.budget, "budget", "", "time of the whole run, as in 20m: no block but the first of each workload starts that would end after it")
-	f.StringVar(&pf.protocol, "protocol", "", "adaptive, or a fixed one, as in fixed:5x60s")
-	f.Uint64Var(&pf.seed, "seed", 0, "order and offsets derive from it (default: drawn)")
+	f.VarP(&pf.workloads, "workload", "w", "workloads: words such as randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; for a plan or suite: names of its workloads to keep (default "+strings.Join(plan.DefaultWorkloads, ",")+")")
+	f.StringVar(&pf.size, "size", "", "size of the test file, as in 4GiB (default 1GiB, or the plan's)")
+	f.StringVar(&pf.image, "image", "", "image for the machines that boot one ("+strings.Join(imaged(), ", ")+"), instead of the plan's")
+	f.StringVar(&pf.container, "container", "", "run the workloads of every target on another machine in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
+	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name no node, one target for each: all, or names with commas between")
+	f.StringVar(&pf.trial, "trial", "", or("measured window of a trial, as in 30s", d.Trial))
+	f.StringVar(&pf.ramp, "ramp", "", or("time before the window that is not measured", d.Ramp))
+	f.StringVar(&pf.blocks, "blocks", "", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Blocks))
+	f.StringVar(&pf.budget, "budget", "", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget))
+	f.StringVar(&pf.precision, "precision", "", or("stop when the interval of the ratio is this narrow", d.Precision))
+	f.StringVar(&pf.protocol, "protocol", "", or("adaptive (stop at --precision), or a fixed one, as in fixed:5x60s", d.Protocol))
+	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this factor, as in 0.1 to try a suite out")
+	f.StringVar(&pf.margin, "margin", "", or("differences inside this margin count as equivalent", d.Margin))
+	f.Uint64Var(&pf.seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
-	f.StringVar(&pf.prepareOn, "prepare-on", "", "where it is run: both (this host and the target's machine, the default), host or target")
+	f.StringVar(&pf.prepareOn, "prepare-on", "", or("where to run it: both (this host and the target's machine), host or target", "both"))
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
-	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name none, one target a node: all, or names with commas between")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
+	group(c, groupWhat, "workload", "size", "image", "container", "nodes")
+	group(c, groupHowLong, "trial", "ramp", "blocks", "budget", "precision", "protocol", "scale")
+	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
+	completeBy(c, "workload", completeWorkloads)
+	complete(c, "protocol", "adaptive", "fixed:5x60s")
+	complete(c, "prepare-on", "both", "host", "target")
+	complete(c, "governor", "performance")
+	c.ValidArgsFunction = completeTargets
 }
 
-// workloadWords is a flag that takes words separated by commas, again and again, or one command line of
-// fio, in which commas are fio's.
+// workloadWords is a flag that takes words separated by commas, or one command line of fio, whose commas belong to fio. It may
+// be repeated.
 type workloadWords []string
 
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
@@ -101,7 +114,7 @@ func (w *workloadWords) Set(s string) error {
 	return nil
 }
 
-// command takes the words behind "--" as a workload, and returns those before it.
+// command takes the words behind "--" as a workload, and returns the words before it.
 func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) {
 	n := c.ArgsLenAtDash()
 	if n < 0 {
@@ -110,9 +123,9 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	text := iotax.QuoteAll(args[n:])
 	switch {
 	case n == 0:
-		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target stands before the command"), Hint: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
+		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target is given before the command"), Hint: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
 	case !plan.IsCommand(text + " "):
-		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("what stands behind -- is no fio command"), Hint: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
+		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("the words behind -- are not a fio command"), Hint: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
 	}
 	pf.workloads = append(pf.workloads, text)
 	return args[:n], nil
@@ -130,7 +143,6 @@ func (pf *planFlags) given(f *pflag.FlagSet) []string {
 }
 
 // load makes the plan that args name: a suite, a plan file, "-" for standard input, or targets.
-// No argument is the suite "quick".
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
@@ -164,7 +176,18 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 
 func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if len(args) == 0 {
-		args = []string{"quick"}
+		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target, suite or plan is given"), Hint: "name two directories, as in: /var/tmp /mnt/data; or a suite: quick"}}
+	}
+	for i, arg := range args {
+		if strings.EqualFold(filepath.Ext(arg), ".fio") {
+			return nil, usageError{&iotax.Error{Op: "read target", On: arg, Err: errors.New("a job file is a workload, not a target"), Hint: "name the targets first: iotax run /srv/data /mnt/nfs -w " + iotax.Quote(arg)}}
+		}
+		if _, isSuite := suite.Source(arg); isSuite && i == 0 || strings.ContainsAny(arg, ":/,") {
+			continue
+		}
+		if st, err := os.Stat(arg); err == nil && st.IsDir() && arg != "." && arg != ".." {
+			args[i] = "./" + arg
+		}
 	}
 	if src, ok := suite.Source(args[0]); ok && len(args) > 1 {
 		return pf.elsewhere(args[0], src, args[1:])
@@ -188,7 +211,7 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	return p, pf.keep(p)
 }
 
-// elsewhere is what a suite does, done at other targets.
+// elsewhere is a suite with other targets.
 func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan.Plan, error) {
 	p, err := plan.Parse(name, src, kinds())
 	if err != nil {
@@ -200,7 +223,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	}
 	for _, w := range p.Workloads {
 		if len(w.At) > 0 {
-			return nil, usageError{&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q is for targets of its own", w.Name),
+			return nil, usageError{&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q needs the targets of the suite", w.Name),
 				Hint: "run the suite alone, or copy it: iotax plan " + name}}
 		}
 	}
@@ -208,7 +231,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds are all kinds; pods are taken apart by their nodes, with --nodes for those that name none.
+// kinds are all kinds. Pods are split by their nodes; --nodes applies to pods that name no node.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds()
 	for i := range ks.Machines {
@@ -219,7 +242,7 @@ func (pf *planFlags) kinds() plan.Kinds {
 	return ks
 }
 
-// pinned refuses --nodes for a plan without a pod that it could be for.
+// pinned refuses --nodes for a plan without a pod on a node.
 func (pf *planFlags) pinned(p *plan.Plan) error {
 	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*pod.Spec); return ok && s.Node != "" }) {
 		return nil
@@ -248,13 +271,15 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 	}
 	src, err = iotax.ReadFile(arg, plan.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
-		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg,
-			Err:  errors.New("there is no suite and no file of this name"),
-			Hint: "suites: " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a target looks like dir:/var/tmp"}}
+		hint := "suites are " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a directory is a path, as in /srv/data"
+		if near := plan.Nearest(arg, suite.Names()); near != "" {
+			hint = "did you mean the suite " + near + "?"
+		}
+		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg, Err: errors.New("there is no suite, plan file or directory of this name"), Hint: hint}}
 	}
 	if err != nil {
 		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: cause(err),
-			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or targets such as dir:/var/tmp"}
+			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or directories such as /var/tmp"}
 	}
 	return arg, src, nil
 }
@@ -297,7 +322,7 @@ func choose(names, words []string) ([]string, error) {
 				quoted = append(quoted, name)
 			}
 			return nil, &iotax.Error{Op: "choose workload", On: strings.TrimSpace(words[i]), Err: errors.New("the plan has no workload of this name"),
-				Hint: "it has: " + strings.Join(quoted, ", ")}
+				Hint: "its workloads are " + strings.Join(quoted, ", ")}
 		}
 		chosen = append(chosen, strings.TrimSpace(strings.Join(words[i:i+n], ",")))
 		i += n
@@ -341,11 +366,11 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	if pf.protocol != "" {
 		m.Protocol = pf.protocol
 		if m.Fixed() && pf.budget == "" {
-			m.Budget = 0 // it is carried out whole
+			m.Budget = 0 // no limit
 		}
 	}
 	if m.Fixed() && (pf.trial != "" || pf.blocks != "") {
-		// What was given beside a fixed protocol may repeat it, not contradict it.
+		// Flags next to a fixed protocol may repeat it, not contradict it.
 		asked := *m
 		if err := m.Check(); err == nil && (pf.trial != "" && asked.Trial != m.Trial || pf.blocks != "" && asked.Blocks != m.Blocks) {
 			errs = append(errs, fmt.Errorf("--trial and --blocks contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol))
@@ -353,7 +378,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	}
 	if (pf.trial != "" || pf.protocol != "") && pf.ramp == "" {
 		fixed := *m
-		_ = fixed.Check()                   // fills in the trial of a fixed protocol; what is wrong is said below
+		_ = fixed.Check()                   // fills in the trial of a fixed protocol; the last Check below returns errors
 		m.Ramp = min(m.Ramp, fixed.Trial/5) // a short trial does not get the ramp of a long one
 	}
 	switch pf.prepareOn {
@@ -378,7 +403,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	return errors.Join(errs...)
 }
 
-// imaged are the kinds of machines that boot an image.
+// imaged lists the kinds of machines that boot an image.
 func imaged() (names []string) {
 	for _, k := range machine.Kinds() {
 		if k.New().Traits().SetImage != nil {
@@ -411,11 +436,11 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	return nil
 }
 
-// shrink multiplies the plan's amounts of work by --scale: sizes, and the length of trials, which stays a
-// second or more and can still be given by --trial.
+// shrink multiplies sizes, the length of trials and the budget by --scale. Trials stay a second or longer; --trial overrides
+// their length.
 func (pf *planFlags) shrink(p *plan.Plan) error {
 	if !(pf.scale > 0 && pf.scale <= 1000) {
-		return fmt.Errorf("--scale: %g is out of range; write a factor, as in 0.1", pf.scale)
+		return fmt.Errorf("--scale: %g is out of range\n  hint: write a factor above 0, as in 0.1", pf.scale)
 	}
 	if pf.scale == 1 {
 		return nil
@@ -433,7 +458,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	}
 	m := &p.Measure
 	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
-	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // what it measures is not what its workloads are called after
+	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // the names of its workloads no longer fit
 	m.Budget = times(m.Budget, leastBudget)
 	if m.Fixed() {
 		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Blocks.Min, m.Trial)
@@ -441,7 +466,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	return nil
 }
 
-// leastBudget is how far --scale makes a budget smaller: a whole suite needs some of it to open.
+// leastBudget is the smallest budget that --scale makes: a suite needs some of it to open its targets.
 const leastBudget = 3 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.

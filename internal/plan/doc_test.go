@@ -138,21 +138,20 @@ func sameAgain(t *testing.T, name string, p *plan.Plan) {
 	}
 }
 
-// The hint about a word that only a plan file can say is a plan.
-func TestWordsOfPlans(t *testing.T) {
-	for _, word := range []string{"s3://host/bucket", "http://host:9000/bucket", "https://host/bucket", "nbd://host:10809/x"} {
-		_, err := plan.FromWords([]string{"/var/tmp", word}, nil, plan.Defaults(), realKinds())
-		_, text, found := strings.Cut(fmt.Sprint(err), "hint: write a plan with ")
-		if !found {
-			t.Errorf("%s: no hint in: %v", word, err)
-			continue
+// A URL of a bucket or an NBD export is a target. The hints for other URLs name one.
+func TestURLsAreTargets(t *testing.T) {
+	for word, kind := range map[string]string{"http://host:9000/bucket": "bucket", "https://host/bucket": "bucket", "nbd://host:10809/x": "nbd"} {
+		p, err := plan.FromWords([]string{word}, nil, plan.Defaults(), realKinds())
+		if err != nil || p.Targets[0].Kind != kind {
+			t.Errorf("%s: %v", word, err)
 		}
-		work := "\nworkloads: {w: {object: {}}}\n"
-		if strings.HasPrefix(word, "nbd") {
-			work = "\nworkloads: {w: {fio: {rw: read}}}\n"
+	}
+	for word, instead := range map[string]string{"s3://bucket/x": "https://HOST/BUCKET", "nfs://server/export": "dir:/mnt/nfs,network=true"} {
+		if _, err := plan.FromWords([]string{word}, nil, plan.Defaults(), realKinds()); err == nil || !strings.Contains(err.Error(), instead) {
+			t.Errorf("%s: %v", word, err)
 		}
-		if _, err := plan.Parse("plan.yaml", []byte(text+work), realKinds()); err != nil {
-			t.Errorf("%s: the hint is no plan: %v", word, err)
+		if _, err := plan.FromWords([]string{instead}, []string{"object"}, plan.Defaults(), realKinds()); err != nil {
+			t.Errorf("the hint for %s is not a target: %v", word, err)
 		}
 	}
 }

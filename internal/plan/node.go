@@ -553,7 +553,7 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *node {
 		}
 		return r.stop(n, didYouMean(name, sorted(names)), "there is no anchor &%s", name)
 	case r.open[name]:
-		return r.stop(n, "an anchor cannot contain its own alias", "the alias *%s stands inside its own anchor", name)
+		return r.stop(n, "an anchor cannot contain its own alias", "the alias *%s is inside its own anchor", name)
 	case found[0].GetToken().Position.Offset > a.GetToken().Position.Offset:
 		return r.stop(n, "move the anchor above its first use", "the anchor &%s is defined below", name)
 	default:

@@ -534,7 +534,7 @@ func (b *builder) target(n *node, what string) (*entry, bool) {
 	}
 	group, known := b.byTarget[n.text]
 	if len(group) > 1 {
-		b.fail(n, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d targets", what, quote(n.text), len(group))
+		b.fail(n, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d targets", what, quote(n.text), len(group))
 		return nil, false
 	}
 	if len(group) == 1 {
@@ -588,11 +588,11 @@ func (b *builder) references(baseline string) {
 				continue // said
 			}
 			if e.name == baseline {
-				hint := "say `of:` and a target of this host, or let another target be the baseline"
+				hint := "write `of:` and a target of this host, or let another target be the baseline"
 				if at.src.word != "" {
 					hint = "put a directory of this host first, as in dir:/var/tmp"
 				}
-				b.fail(at, hint, "%s stands on the baseline, and it is the baseline", quote(e.name))
+				b.fail(at, hint, "%s is on the baseline, and it is the baseline", quote(e.name))
 				continue
 			}
 			*can.Of = baseline
@@ -643,7 +643,7 @@ func (b *builder) cycle(names []string) {
 	if at == nil {
 		at = e.kindKey
 	}
-	b.fail(at, "let one of them stand on a directory of this host", "the targets stand on each other: %s", strings.Join(names, " → "))
+	b.fail(at, "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
 }
 
 // fill writes the entries into the plan.

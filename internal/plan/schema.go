@@ -69,7 +69,7 @@ func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
 	case "workload":
 		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that it is done at; all when left out"}))
-		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading of the report under which it stands", MinLength: one()})
+		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading of the report above its results", MinLength: one()})
 	}
 	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))
 	for _, k := range kinds {
@@ -231,7 +231,7 @@ func text(t reflect.Type, f field) *jsonschema.Schema {
 func layersSchema() *jsonschema.Schema {
 	two := uint64(2)
 	chain := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}, MinItems: &two, UniqueItems: true}
-	return &jsonschema.Schema{Description: "targets from the device up, or several such chains; the report says what each hop costs",
+	return &jsonschema.Schema{Description: "targets from the device up, or several such chains; the report shows what each hop costs",
 		AnyOf: []*jsonschema.Schema{chain, {Type: "array", Items: chain, MinItems: one()}, {Type: "null"}}}
 }
 
@@ -255,5 +255,5 @@ func besideSchema(published []string) *jsonschema.Schema {
 		full.Properties.Set(key, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
 	}
 	full.Required = besideKeys[:1]
-	return &jsonschema.Schema{Description: "published figures to show beside", AnyOf: []*jsonschema.Schema{wordOf("", published), full}}
+	return &jsonschema.Schema{Description: "published figures to show as a reference", AnyOf: []*jsonschema.Schema{wordOf("", published), full}}
 }

@@ -213,7 +213,7 @@ func (b *binder) expand(axes []axis, limit int) ([][]*node, bool) {
 		for _, it := range a.list.items {
 			id := valueText(it)
 			if seen[id] {
-				b.fail(it, "write it once", "the value %s stands twice in the list of %s", quote(id), a.key)
+				b.fail(it, "write it once", "the value %s is given twice in the list of %s", quote(id), a.key)
 				return nil, false
 			}
 			seen[id] = true

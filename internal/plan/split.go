@@ -22,7 +22,7 @@ func (b *builder) parts(e *entry) []*entry {
 	}
 	parts, err := split(folder(e.key.pos().File))
 	if err == nil && len(parts) == 0 {
-		err = errors.New("it stands for no workload")
+		err = errors.New("it means no workload")
 	}
 	if err != nil {
 		b.explain(&e.variant, e.kindKey, nil, e.val, err)

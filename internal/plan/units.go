@@ -198,8 +198,11 @@ func ParsePercent(s string) (Percent, error) {
 	switch unit {
 	case "%":
 	case "":
-		// 0.05 may be meant as a ratio or as a percentage: ask instead of guessing.
-		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Hint: fmt.Sprintf("write 5%% for a ratio of 0.05, or %q if that is meant", number+"%")}
+		hint := "write " + number + "%"
+		if f, err := strconv.ParseFloat(number, 64); err == nil && f > 0 && f < 1 { // a ratio or a percentage
+			hint = fmt.Sprintf("write %s for a ratio of %s, or %s%%", Percent(f), number, number)
+		}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Hint: hint}
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}

@@ -62,7 +62,7 @@ func TestParsePercent(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]string{
-		"5 percent": `unknown unit "percent", did you mean "%"?`, "0.05": "has no % sign", "5": `"5%"`, "-1%": "is negative", "": "is not a percentage", "%": "is not a percentage", "5%%": "unknown unit",
+		"5 percent": `unknown unit "percent", did you mean "%"?`, "0.05": "write 5% for a ratio of 0.05, or 0.05%", "5": "write 5%", "-1%": "is negative", "": "is not a percentage", "%": "is not a percentage", "5%%": "unknown unit",
 	} {
 		if got, err := ParsePercent(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", s, got, err, want)

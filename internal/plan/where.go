@@ -31,7 +31,7 @@ func (b *builder) server(e *entry, key, name string) {
 	group, known := b.byMachine[name]
 	switch {
 	case len(group) > 1:
-		b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s stands for %d machines", key, quote(name), len(group))
+		b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d machines", key, quote(name), len(group))
 	case !known:
 		all := []string{Host}
 		for _, m := range b.machines {

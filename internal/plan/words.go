@@ -19,12 +19,14 @@ const (
 	SequentialDepth = 8
 )
 
-// written are schemes of what only a plan file can name, with the line that does.
-var written = map[string]string{
-	"nbd":   `targets: {export: {nbd: {url: "nbd://HOST:10809/NAME"}}}`,
-	"s3":    `targets: {store: {bucket: {url: "https://HOST/BUCKET"}}}`,
-	"http":  `targets: {store: {bucket: {url: "http://HOST:9000/BUCKET"}}}`,
-	"https": `targets: {store: {bucket: {url: "https://HOST/BUCKET"}}}`,
+// urls are schemes of URLs that are targets as they stand, with the kind of volume that takes them.
+var urls = map[string]string{"nbd": "nbd", "http": "bucket", "https": "bucket"}
+
+// instead is the hint for URLs that other programs take and that leave out what iotax needs: the endpoint of a bucket, the
+// mount point of an export.
+var instead = map[string]string{
+	"s3":  "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
+	"nfs": "mount the export and name the directory: mount -t nfs SERVER:/EXPORT /mnt/nfs, then dir:/mnt/nfs,network=true",
 }
 
 // FromWords makes a plan of command-line words. The first target is the baseline; no workload words
@@ -34,6 +36,7 @@ var written = map[string]string{
 //	device:/dev/vdb                            a block device of this host, read only
 //	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; guests with equal keys are one guest
 //	qemu:virtiofs,cache=auto                   a folder of this host, shared with a guest
+//	https://HOST/BUCKET   nbd://HOST:PORT/NAME a bucket, an NBD export
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
 //	docker://debian:12/work[?key=value]        a directory in a container that runs, or one made of an image
 //	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run
@@ -303,8 +306,10 @@ func (w *words) target(n *node) {
 	_, isVolume := w.volume(name)
 	_, isMachine := kindNamed(w.kinds.Machines, name)
 	switch {
-	case written[name] != "" && strings.HasPrefix(rest.text, "//"):
-		w.fail(head, "write a plan with "+written[name], "%s:// is not a word for a target", name)
+	case urls[name] != "" && strings.HasPrefix(rest.text, "//"):
+		w.onHost(n, urls[name], n)
+	case instead[name] != "" && strings.HasPrefix(rest.text, "//"):
+		w.fail(head, instead[name], "%s:// is not a kind of target", name)
 	case isVolume && onHost(w.kinds, name):
 		if rest.text == "" {
 			w.fail(head, "write "+name+":/path", "%s: needs a path", name)
@@ -321,7 +326,7 @@ func (w *words) target(n *node) {
 		w.guest(n, name, rest)
 	case isVolume:
 		k, _ := w.volume(name)
-		w.fail(head, fmt.Sprintf("write it as a part of a machine, as in %s:…", strings.Join(k.On, " or ")), "a %s cannot stand on this host", name)
+		w.fail(head, fmt.Sprintf("write it as a part of a machine, as in %s:…", strings.Join(k.On, " or ")), "a %s cannot be on this host", name)
 	default:
 		w.unknown(head, name)
 	}
@@ -333,24 +338,24 @@ func onHost(k Kinds, name string) bool {
 	return v.On == nil || slices.Contains(v.On, Host)
 }
 
-// forms lists the words there are.
-func (w *words) forms() string {
+// Forms lists how the words of targets begin.
+func Forms(k Kinds) []string {
 	var out []string
-	for _, k := range w.kinds.Volumes {
-		if _, ok := k.New().(Scalar); ok && onHost(w.kinds, k.Name) {
-			out = append(out, k.Name+":")
+	for _, v := range k.Volumes {
+		if _, ok := v.New().(Scalar); ok && onHost(k, v.Name) {
+			out = append(out, v.Name+":")
 		}
 	}
-	for _, k := range w.kinds.Machines {
-		switch k.Name {
+	for _, m := range k.Machines {
+		switch m.Name {
 		case Host, "fake":
 		case "ssh":
 			out = append(out, "ssh://")
 		default:
-			out = append(out, k.Name+":")
+			out = append(out, m.Name+":")
 		}
 	}
-	return list(out)
+	return out
 }
 
 func (w *words) unknown(n *node, name string) {
@@ -360,15 +365,15 @@ func (w *words) unknown(n *node, name string) {
 			names = append(names, k.Name)
 		}
 	}
-	hint := "a target begins with " + w.forms() + " or is a path that begins with / or ./"
+	hint := "a target begins with " + list(Forms(w.kinds)) + " or is a path that begins with / or ./"
 	if name == Host {
 		hint = "write dir:/path for a directory of this host"
 	} else if name == n.text && strings.Contains(name, "/") {
 		hint = "a path begins with / or ./"
-	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(written))...)); near != "" {
+	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(urls))...)); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.fail(n, hint, "%s is no kind of target", quote(name))
+	w.fail(n, hint, "%s is not a kind of target", quote(name))
 }
 
 // add puts a target under its word as name, without the wish to make its directory; the same word twice is two

@@ -112,7 +112,7 @@ func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
 			w.fail(k, didYouMean(key, all), "unknown key %s of %s or %s", quote(key), vol.Name, m.Name)
 			continue
 		case seen[key]:
-			w.fail(k, "write it once", "the key %s stands twice", quote(key))
+			w.fail(k, "write it once", "the key %s is given twice", quote(key))
 			continue
 		}
 		seen[key] = true

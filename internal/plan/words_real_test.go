@@ -21,9 +21,9 @@ func TestWordsOfDirectories(t *testing.T) {
 		"dir:/x,nework=true":               `did you mean "network"`,
 		"/x,1":                             `unknown key "1"`,
 		"/x,":                              "an empty word",
-		"/x,path=/y":                       `the key "path" stands twice`,
-		"/x,create=true,create=false":      `the key "create" stands twice`,
-		"k8s://pod/ns/name/x?path=/y":      `the key "path" stands twice`,
+		"/x,path=/y":                       `the key "path" is given twice`,
+		"/x,create=true,create=false":      `the key "create" is given twice`,
+		"k8s://pod/ns/name/x?path=/y":      `the key "path" is given twice`,
 	} {
 		p, err := plan.FromWords([]string{word}, nil, plan.Defaults(), realKinds())
 		got := fmt.Sprint(err)

@@ -121,7 +121,7 @@ func (w *words) workload(n *node) {
 		} else if _, err := positive(part.text); err == nil {
 			set("size", part, part.text)
 		} else {
-			w.fail(part, "behind the block size stand qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), msgOf(err))
+			w.fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), msgOf(err))
 		}
 	}
 	entries := []pair{{head.made("rw"), head.made(rw)}, {n.made("bs"), parts[1]}}

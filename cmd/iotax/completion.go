@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/published"
+	"iotax/internal/store"
+	"iotax/internal/suite"
+)
+
+// complete offers these values for a flag of c.
+func complete(c *cobra.Command, flag string, values ...string) {
+	completeBy(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeBy(c *cobra.Command, flag string, by cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, by); err != nil {
+		panic(err) // no such flag, or a second function for it
+	}
+}
+
+// completeTargets offers what run and plan take: suites and plan files first, then kinds of targets and directories.
+func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	if len(args) == 0 {
+		for _, n := range suite.Names() {
+			out = append(out, cobra.CompletionWithDesc(n, suite.Doc(n)))
+		}
+	}
+	if path, ok := strings.CutPrefix(word, "dir:"); ok {
+		return directories("dir:", path), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	if !strings.ContainsAny(word, "/.") {
+		out = append(out, plan.Forms(kinds())...)
+	}
+	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+}
+
+// directories lists the directories whose path begins with path, each behind lead.
+func directories(lead, path string) (out []cobra.Completion) {
+	at, begin := path[:strings.LastIndexByte(path, '/')+1], path[strings.LastIndexByte(path, '/')+1:]
+	in := at
+	if in == "" {
+		in = "."
+	}
+	entries, err := os.ReadDir(in)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), begin) {
+			out = append(out, lead+at+e.Name()+"/")
+		}
+	}
+	return out
+}
+
+// completePlans offers suites and plan files.
+func completePlans(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return suite.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// completeWorkloads offers workload words and kinds. The shell completes job files.
+func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	lead := word[:strings.LastIndexByte(word, ',')+1]
+	var out []cobra.Completion
+	for _, w := range plan.DefaultWorkloads {
+		out = append(out, lead+w)
+	}
+	for _, k := range kinds().Workloads {
+		if k.Name != "fio" {
+			out = append(out, lead+k.Name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+}
+
+const maxCompletedRuns = 50
+
+// completeRuns returns a function that offers the latest runs of the store for the first most arguments.
+func (a *app) completeRuns(most int) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		url := a.store
+		if url == "" {
+			url = os.Getenv(storeVariable)
+		}
+		db, err := openStore(c.Context(), url)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer db.Close()
+		runs, _, err := db.Find(c.Context(), store.Query{Limit: maxCompletedRuns})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the newest run with trials")}
+		for _, r := range runs {
+			out = append(out, cobra.CompletionWithDesc(r.ID, clean(r.Name)+", "+string(r.Status)))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// layouts are the values of --layout.
+func layouts() []string { return append([]string{"plain"}, iotax.Layouts...) }
+
+// publishedSets are the published data sets, as --beside names them.
+func publishedSets() (out []string) {
+	for _, n := range published.Names() {
+		out = append(out, publishedWord+n)
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"iotax/internal/report/output"
+)
+
+// demoSuite is the suite that demo runs.
+const demoSuite = "quick"
+
+func (a *app) demoCommand() *cobra.Command {
+	out := &outlet{also: true, files: []string{"report.html"}}
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Measure what a VM's disk and shared folders cost on this host",
+		Long: `demo runs the suite "` + demoSuite + `": it compares a disk and two shared folders of a
+small virtual machine with the directory /var/tmp of this host. It takes about
+five minutes, needs no root, and removes what it made. If this host's own kernel
+cannot be read, demo first downloads one into the cache.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := out.check(a, c); err != nil {
+				return err
+			}
+			pf := planFlags{scale: 1}
+			p, err := pf.load([]string{demoSuite}, a.in)
+			if err != nil {
+				return err
+			}
+			if err := lacks(c.Context(), p); err != nil {
+				return err
+			}
+			if _, err := a.kernel(c.Context(), true); err != nil {
+				return err
+			}
+			return a.run(c.Context(), &pf, []string{demoSuite}, out, false, "", false, nil, calibrateAuto, shardFlags{})
+		},
+	}
+	out.add(c, output.Formats(), "text")
+	return c
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// Headings of the flags in help, in their order. Flags of no group come first.
+const (
+	groupWhat       = "What"
+	groupHowLong    = "How long"
+	groupConditions = "Conditions"
+	groupOutput     = "Output"
+	groupSafety     = "Safety"
+	groupShards     = "Several hosts, Kubernetes"
+	groupGlobal     = "All commands"
+)
+
+var flagGroups = []string{"", groupWhat, groupHowLong, groupConditions, groupOutput, groupSafety, groupShards, groupGlobal}
+
+const groupAnnotation = "iotax_group"
+
+// group puts flags of c under a heading of its help.
+func group(c *cobra.Command, heading string, names ...string) {
+	for _, n := range names {
+		if err := c.Flags().SetAnnotation(n, groupAnnotation, []string{heading}); err != nil {
+			panic(err) // no such flag
+		}
+	}
+}
+
+// Groups of commands, in the order of the help.
+var commandGroups = []*cobra.Group{
+	{ID: "measure", Title: "Measure"},
+	{ID: "results", Title: "Results"},
+	{ID: "setup", Title: "Set-up"},
+	{ID: "advanced", Title: "Advanced"},
+}
+
+// grouped adds commands to root, under the heading of a group.
+func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
+}
+
+// usage prints how c is used: its form, examples, commands and flags in groups.
+func (a *app) usage(c *cobra.Command) error {
+	if c.IsAdditionalHelpTopicCommand() {
+		return nil
+	}
+	var b strings.Builder
+	columns := max(60, min(width(a.out, 80), 120))
+	form := c.UseLine()
+	if c.HasAvailableSubCommands() {
+		form = c.CommandPath() + " COMMAND"
+	}
+	fmt.Fprintf(&b, "Usage: %s\n", form)
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\n%s\n", c.Example)
+	}
+	listed := func(id string) {
+		for _, s := range c.Commands() {
+			if s.GroupID == id && s.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-*s  %s\n", s.NamePadding(), s.Name(), s.Short)
+			}
+		}
+	}
+	if c.HasAvailableSubCommands() && len(c.Groups()) == 0 {
+		fmt.Fprintln(&b, "\nCommands")
+		listed("")
+	}
+	for _, g := range c.Groups() {
+		fmt.Fprintf(&b, "\n%s\n", g.Title)
+		listed(g.ID)
+	}
+	c.Flags().SortFlags, c.Root().PersistentFlags().SortFlags = false, false
+	local, inherited := c.LocalFlags(), c.InheritedFlags()
+	for _, heading := range flagGroups {
+		set := pflag.FlagSet{SortFlags: false}
+		add := func(f *pflag.Flag) {
+			at := ""
+			if g := f.Annotations[groupAnnotation]; len(g) > 0 {
+				at = g[0]
+			}
+			if inherited.Lookup(f.Name) != nil || f.Name == "help" {
+				at = groupGlobal
+			}
+			if at == heading {
+				set.AddFlag(f)
+			}
+		}
+		local.VisitAll(add)
+		inherited.VisitAll(add)
+		if !set.HasAvailableFlags() {
+			continue
+		}
+		if heading == "" {
+			heading = "Flags"
+		}
+		fmt.Fprintf(&b, "\n%s\n%s", heading, set.FlagUsagesWrapped(columns))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s COMMAND --help shows more about a command.\n", c.CommandPath())
+	}
+	if !c.HasParent() {
+		fmt.Fprintf(&b, "iotax help exit-status, environment or files: what scripts need.\n")
+	}
+	_, err := io.WriteString(c.OutOrStderr(), b.String())
+	return err
+}
+
+// brought are flags of fio, hyperfine and k6, with what iotax has in their place.
+var brought = map[string]string{
+	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--blocks 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
+	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",
+	"direct": "leave it out: workload words use O_DIRECT; for buffered I/O write a fio command: -- fio --direct=0 …", "ioengine": "-w 'fio --ioengine=…', or a command behind --: -- fio --ioengine=…",
+	"filename": "name a directory or a device as a target: /srv/data, device:/dev/sdb", "directory": "name it as a target: /srv/data", "rate_iops": "an open loop: -w randread-4k-open50",
+	"output-format": "--format json, or -o FILE.json",
+	"runs":          "--blocks 10", "min-runs": "--blocks 6..30", "max-runs": "--blocks 6..30", "warmup": "--ramp 2s",
+	"setup": "--prepare COMMAND", "export-json": "-o FILE.json", "export-markdown": "-o FILE.md", "export-csv": "iotax export --format csv", "show-output": "--verbose", "parameter-list": "a plan file: a list is an axis",
+	"duration": "--trial 10s for each trial, --budget 20m for the run", "iterations": "--blocks 10", "vus": "-w randread-4k-j8", "threshold": "iotax compare A B --fail-on worse --margin 5%",
+	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
+}
+
+// meantFlag adds a hint to the error about an unknown flag: which flag was probably meant.
+func meantFlag(c *cobra.Command, err error) error {
+	var none *pflag.NotExistError
+	if !errors.As(err, &none) {
+		return err
+	}
+	name := none.GetSpecifiedName()
+	measures := c.Flags().Lookup("trial") != nil && c.Flags().Lookup("blocks") != nil
+	switch hint, known := brought[name]; {
+	case known && measures:
+		return fmt.Errorf("%w\n  hint: %s", err, hint)
+	case name == "name" && measures: // the first flag of a fio command
+		return fmt.Errorf("%w\n  hint: write a fio command behind --, as in: %s /srv/data -- fio --name=test --rw=randread", err, c.CommandPath())
+	case len(name) < 2:
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := plan.Nearest(name, names); near != "" {
+		return fmt.Errorf("%w\n  hint: did you mean --%s?", err, near)
+	}
+	return fmt.Errorf("%w\n  hint: %s --help lists the flags", err, c.CommandPath())
+}
+
+// A topic is a page of help that is about no command. The manual page of iotax has all of them.
+type topic struct {
+	name, title, intro string
+	entries            [][2]string
+}
+
+var topics = []topic{
+	{"exit-status", "Exit status", "", [][2]string{
+		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
+		{"1", "iotax could not measure or compare anything, or the command failed."},
+		{"2", "The command line or the plan is wrong. Nothing was measured."},
+		{"3", "compare --fail-on found a cell that got worse or differs, or lint found an error."},
+		{"4", "With --strict: the run measured less than its plan asks for."},
+		{"130", "Interrupted (Ctrl-C, SIGTERM). The finished trials are saved."},
+	}},
+	{"environment", "Environment", "", [][2]string{
+		{storeVariable, "The store, if --store is not given. An address with a password belongs here: it appears in no list of processes."},
+		{podStoreVariable, "The store as the pods of run --kubernetes reach it, if --pod-store is not given."},
+		{tokenVariable, "The token of serve, if --token-file is not given."},
+		{"IOTAX_SSH_PASSWORD", "Password for SSH hosts that accept no key."},
+		{iotax.AloneVariable, "1 declares that no other user works on this host: iotax then uses directories that another user could replace."},
+		{"TMPDIR", "Directory for temporary files (default /tmp)."},
+		{"XDG_STATE_HOME", "The default store is iotax/iotax.db below it (default ~/.local/state)."},
+		{"XDG_CACHE_HOME", "Kernels, guest images and calibrations are in iotax below it (default ~/.cache)."},
+		{"NO_COLOR", "Any value turns colours off."},
+		{"KUBECONFIG", "Configuration of Kubernetes clusters."},
+		{"DOCKER_HOST, DOCKER_CONTEXT", "The container engine to use."},
+		{"SSH_AUTH_SOCK", "The SSH agent to use."},
+		{"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE", "Keys for buckets."},
+	}},
+	{"files", "Files", "", [][2]string{
+		{"~/.local/state/iotax/iotax.db", "The default store of runs (SQLite)."},
+		{"~/.cache/iotax", "Kernels and images for guests, noise floors that calibrate measured. It may be deleted."},
+		{"$TMPDIR/iotax-*", "Working directories of runs. iotax removes them; iotax clean removes those of crashed runs."},
+		{"iotax-* in a target", "The directory in which a run makes its test files. iotax removes it at the end."},
+		{"~/.ssh/config, ~/.ssh/known_hosts", "How SSH hosts are reached."},
+		{"*.yaml", "Plan files. iotax schema prints their JSON Schema."},
+	}},
+}
+
+// text is the topic for a terminal of so many columns.
+func (t topic) text(columns int) string {
+	var b strings.Builder
+	for _, e := range t.entries {
+		if lead := "  " + e[0] + "  "; len(e[0]) <= 4 {
+			b.WriteString(hanging(fmt.Sprintf("  %-5s", e[0]), e[1], columns) + "\n")
+		} else {
+			b.WriteString(strings.TrimRight(lead, " ") + "\n" + hanging("      ", e[1], columns) + "\n")
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// addTopics adds `iotax help exit-status` and the like.
+func (a *app) addTopics(root *cobra.Command) {
+	for _, t := range topics {
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.title, Long: t.title + "\n\n" + t.text(max(60, min(width(a.out, 80), 120)))})
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+)
+
+// An outlet holds the flags --format and -o, which have the same meaning for every command that prints a document: --format is
+// the format of standard output, -o writes files in the format of their endings, and "-" is standard output.
+type outlet struct {
+	formats []string // by name, which is also the ending of files
+	format  string
+	files   []string
+	also    bool // the document goes to standard output whatever -o names
+}
+
+// spoken are other names of formats, as people write them.
+var spoken = map[string]string{"text": "txt", "markdown": "md"}
+
+// add defines the flags. standard is the format that is used without --format.
+func (o *outlet) add(c *cobra.Command, formats []string, standard string) {
+	o.formats = slices.Sorted(slices.Values(formats))
+	var names, endings []string
+	for _, f := range o.formats {
+		if f == "txt" {
+			names = slices.Insert(names, 0, "text")
+		} else {
+			names = append(names, f)
+		}
+		endings = append(endings, "."+f)
+	}
+	usage := "write to this file instead of standard output"
+	if o.also {
+		usage = "also write the report to this file"
+	}
+	f := c.Flags()
+	f.StringVar(&o.format, "format", standard, "format of standard output: "+strings.Join(names, ", "))
+	f.StringArrayVarP(&o.files, "output", "o", o.files, usage+", in the format of its ending ("+strings.Join(endings, ", ")+"), else of --format; - is standard output; may be repeated")
+	group(c, groupOutput, "format", "output")
+	complete(c, "format", names...)
+}
+
+// formatOf returns the format of a file by its ending, or "" if no format has that ending.
+func (o *outlet) formatOf(path string) string {
+	return o.known(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
+}
+
+// known returns the format of that name, or "".
+func (o *outlet) known(name string) string {
+	if s, ok := spoken[name]; ok {
+		name = s
+	}
+	if !slices.Contains(o.formats, name) {
+		return ""
+	}
+	return name
+}
+
+// check finds a wrong format and a file that cannot be written before the command does any work.
+func (o *outlet) check(a *app, c *cobra.Command) error {
+	chosen := c.Flags().Changed("format")
+	if a.json && !chosen {
+		o.format = "json"
+	}
+	format := o.known(o.format)
+	if format == "" {
+		return usageError{&iotax.Error{Op: "read --format", On: o.format, Err: fmt.Errorf("%s does not write this format", c.Name()), Hint: o.otherwise(c, o.format)}}
+	}
+	o.format = format
+	a.json = format == "json"
+	for _, path := range o.files {
+		if path == "-" {
+			continue
+		}
+		if o.formatOf(path) == "" && !chosen {
+			return usageError{&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("%s writes no format with the ending %q", c.Name(), filepath.Ext(path)), Hint: o.otherwise(c, strings.TrimPrefix(filepath.Ext(path), "."))}}
+		}
+		if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
+			return usageError{&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Hint: "make it first"}}
+		}
+		f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+		if err != nil {
+			return &iotax.Error{Op: "write", On: path, Err: errors.Unwrap(err), Hint: "name a file in a directory that can be written"}
+		}
+		f.Close()
+		if err := os.Remove(f.Name()); err != nil {
+			return err
+		}
+	}
+	if (format == "parquet" || format == "png") && o.prints() && isTerminal(a.out) {
+		return usageError{&iotax.Error{Op: "write", On: "standard output", Err: fmt.Errorf("%s is not for a terminal", format), Hint: "name a file: -o FILE." + format}}
+	}
+	return nil
+}
+
+// otherwise is the hint about a format that the command c does not write.
+func (o *outlet) otherwise(c *cobra.Command, format string) string {
+	if _, ok := exports[format]; ok && c.Name() != "export" && format != "json" {
+		return "iotax export --format " + format
+	}
+	return "use one of " + strings.Join(o.formats, ", ")
+}
+
+// prints reports whether the document goes to standard output.
+func (o *outlet) prints() bool {
+	return o.also || len(o.files) == 0 || slices.Contains(o.files, "-")
+}
+
+// write writes the document to standard output and the files that were asked for. It returns the names of the files.
+func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
+	if o.prints() {
+		if err := document(a.out, o.format); err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range o.files {
+		if path == "-" {
+			continue
+		}
+		format := o.formatOf(path)
+		if format == "" {
+			format = o.format
+		}
+		if err := writeWhole(path, func(w io.Writer) error { return document(w, format) }); err != nil {
+			return written, err
+		}
+		written = append(written, path)
+	}
+	return written, nil
+}
+
+// writeWhole writes path whole or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
+	fail := func(err error) error { return &iotax.Error{Op: "write", On: path, Err: err} }
+	mustUndo() // removes the temporary file
+	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.Remove(f.Name())
+	err = write(f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package iotax_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unwanted are the words that the project does not use, with the words to write instead.
+var unwanted = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`\bmend(s|ed|ing)?\b`), "hint, fix"},
+	{regexp.MustCompile(`\b(told|tells?|telling|says?|said|saying)\b`), "report, show, print, record"},
+	{regexp.MustCompile(`\b(stands?|stood|standing)\b`), "is on, depends on, means"},
+	{regexp.MustCompile(`\brigs?\b`), "setup, test bed, machine"},
+	{regexp.MustCompile(`\bbeside\b`), "reference (figures), next to"},
+	{regexp.MustCompile(`\b(died|dead) runs?\b|\bruns? (that|which) (have |has )?died\b`), "crashed run"},
+	{regexp.MustCompile(`\bvoid(s|ed)?\b`), "discarded"},
+	{regexp.MustCompile(`\bkeeps [0-9.%a-z]+ % of\b`), "N× slower than"},
+	{regexp.MustCompile(`\bnot to be quoted\b|\bcondemn(s|ed)?\b`), "invalid"},
+	{regexp.MustCompile(`\bno loss is sure\b`), "no difference found yet"},
+	{regexp.MustCompile(`\bnext to nothing\b`), "too noisy to call"},
+	{regexp.MustCompile(`\b(go|goes|going|went|gone) on\b`), "continue, resume"},
+	{regexp.MustCompile(`\bmateriali[sz]e[sd]?\b`), "hydrate, copy in"},
+	{regexp.MustCompile(`\b(nobody|somebody|whoever)\b`), "another process, another user, the caller"},
+	{regexp.MustCompile(`\b(is|are|was|were) none\b`), "does not exist, is unknown"},
+}
+
+// worded are the directories whose Go files are checked. Directories with true are checked in comments and strings, the others
+// in strings alone.
+var worded = map[string]bool{
+	"cmd/iotax":     true,
+	"internal/plan": false,
+}
+
+// skipped are files that are not checked, with the reason.
+var skipped = map[string]string{
+	"cmd/iotax/evaluate.go": "it moves to a command of its own",
+}
+
+// allowed are texts that may hold an unwanted word, with the reason.
+var allowed = map[string]string{
+	"--beside":     "a flag",
+	"beside-map":   "a flag",
+	"beside:":      "a key of plans",
+	"beside takes": "a key of plans",
+	"beside names": "a key of plans",
+	"of beside":    "a key of plans",
+}
+
+// Comments, help and messages use plain words. Package tests and test data are not checked.
+func TestPlainWords(t *testing.T) {
+	found := 0
+	for dir, comments := range worded {
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, files, err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") || skipped[filepath.ToSlash(name)] != "" {
+				continue
+			}
+			src, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, src, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(at token.Pos, text string) {
+				found++
+				for ok := range allowed {
+					text = strings.ReplaceAll(text, ok, "")
+				}
+				if text == "beside" { // the name of the flag and the key
+					return
+				}
+				for _, u := range unwanted {
+					if word := u.pattern.FindString(strings.ToLower(text)); word != "" {
+						t.Errorf("%v: %q: write %s: %s", set.Position(at), word, u.instead, strings.Join(strings.Fields(text), " "))
+					}
+				}
+			}
+			if comments {
+				for _, group := range file.Comments {
+					check(group.Pos(), group.Text())
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+					if text, err := strconv.Unquote(s.Value); err == nil {
+						check(s.Pos(), text)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d texts were checked", found)
+	}
+}
