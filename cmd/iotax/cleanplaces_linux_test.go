@@ -149,7 +149,7 @@ func TestCleanInContainer(t *testing.T) {
 	t.Cleanup(func() { e.CLI(t, "rm", "-f", "-t", "0", "stays") })
 	s.write("plan.yaml", `
 machines: {box: {podman: {ref: stays, host: "`+e.Host+`"}}, made: {podman: {ref: `+boxImage+`, pull: never, host: "`+e.Host+`"}}}
-targets: {one: {on: box, dir: /data, create: true}, other: {on: made, dir: /var/tmp}}
+targets: {one: {on: box, dir: {path: /data, create: true}}, other: {on: made, dir: /var/tmp}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 measure: {protocol: "fixed:100x1s", ramp: 0s}
 `)
