@@ -2,6 +2,7 @@ package html
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"image"
@@ -9,13 +10,15 @@ import (
 	"image/png"
 	"math"
 	"os"
+	"strings"
 	"testing"
 
+	"iotax"
 	"iotax/report"
 	"iotax/report/reporttest"
 )
 
-var picture = flag.String("picture", "", "write the fixture's PNG to this file, to look at")
+var pictureFile = flag.String("picture", "", "write the fixture's PNG to this file, to look at")
 
 func colourOf(t *testing.T, s string) color.NRGBA {
 	t.Helper()
@@ -39,8 +42,8 @@ func TestPNG(t *testing.T) {
 	if err := PNG(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	if *picture != "" {
-		if err := os.WriteFile(*picture, b.Bytes(), 0o644); err != nil {
+	if *pictureFile != "" {
+		if err := os.WriteFile(*pictureFile, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,8 +52,8 @@ func TestPNG(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := forestOf(r, wideForest)
-	if got := img.Bounds().Size(); got.X != int(pngScale*f.Width) || got.Y != int(pngScale*f.Height) {
-		t.Errorf("%v pixels, the SVG has %v × %v", got, f.Width, f.Height)
+	if got := img.Bounds().Size(); got.X != int(pngScale*f.Width) || got.Y <= int(pngScale*f.Height) {
+		t.Errorf("%v pixels, the plot in it has %v × %v", got, f.Width, f.Height)
 	}
 	card, band, worse := colourOf(t, lightColours["--card"]), colourOf(t, "#e7eef0"), colourOf(t, "#ad3a06")
 	if !isColour(img, 1, 1, card) {
@@ -85,5 +88,40 @@ func TestPNG(t *testing.T) {
 	}
 	if err := PNG(new(bytes.Buffer), report.New(nil, nil)); err == nil {
 		t.Error("an empty report has a picture")
+	}
+}
+
+// A picture travels without its report: the caveat of emulated guests is in it.
+func TestPictureOfEmulatedGuests(t *testing.T) {
+	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
+	plain := forestOf(report.New(run, trials), wideForest).Height
+	run.Targets[1].Facts = map[string]string{"accel": "tcg"}
+	r := report.New(run, trials)
+	var svg, picture bytes.Buffer
+	if err := errors.Join(SVG(&svg, r), PNG(&picture, r)); err != nil {
+		t.Fatal(err)
+	}
+	if *pictureFile != "" {
+		if err := os.WriteFile(*pictureFile+".emulated.png", picture.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(svg.String(), "Guests were EMULATED (QEMU TCG): 1 of 2 targets.</text>") || !strings.Contains(svg.String(), "Do not publish these numbers.") {
+		t.Errorf("%s", svg.String())
+	}
+	img, err := png.Decode(&picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dark := 0
+	for y := int(pngScale * plain); y < img.Bounds().Dy(); y++ {
+		for x := range img.Bounds().Dx() {
+			if r, g, b, _ := img.At(x, y).RGBA(); r+g+b < 3*0x6000 {
+				dark++
+			}
+		}
+	}
+	if dark < 500 {
+		t.Errorf("%d dark pixels below the plot", dark)
 	}
 }

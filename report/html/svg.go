@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"regexp"
@@ -19,6 +20,14 @@ func SVG(w io.Writer, r *report.Report) error {
 	if f == nil {
 		return errors.New("draw SVG: the report has no ratio to draw")
 	}
+	// The caveat of emulated guests stands below, a sentence or two in a line.
+	caveat := ""
+	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") {
+		if line != "" {
+			caveat += fmt.Sprintf(`<text class="head" x="%.0f" y="%.0f">%s</text>`, f.Margin, f.Height+12, template.HTMLEscapeString(strings.TrimSpace(line)))
+			f.Height += 20
+		}
+	}
 	var b bytes.Buffer
 	if err := pageTemplate.ExecuteTemplate(&b, "forest", f); err != nil {
 		return fmt.Errorf("draw SVG: %w", err)
@@ -27,7 +36,7 @@ func SVG(w io.Writer, r *report.Report) error {
 	picture := strings.Replace(strings.TrimSpace(b.String()), "<svg ", head, 1)
 	style := fmt.Sprintf("<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"%s\"/>\n", svgStyle, lightColours["--card"])
 	at := strings.Index(picture, "<title")
-	_, err := io.WriteString(w, picture[:at]+style+picture[at:]+"\n")
+	_, err := io.WriteString(w, picture[:at]+style+strings.TrimSuffix(picture[at:], "</svg>")+caveat+"</svg>\n")
 	return err
 }
 
