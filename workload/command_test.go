@@ -131,7 +131,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 	want(t, out, "iops", 12.5, 12.5)
 	want(t, out, "lat", 2.99e-6, 3.01e-6)
-	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "no number"} {
+	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "not a number"} {
 		s.Values = map[string]string{"x": path}
 		if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)

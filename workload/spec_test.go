@@ -34,8 +34,8 @@ func TestSetOption(t *testing.T) {
 		{"size", "0", "can't be 0", ""},
 		{"bs", "4k,x", "not a size", ""},
 		{"bs", "", "needs a value", ""},
-		{"iodepth", "0", "no whole number from 1 to 1048576", ""},
-		{"numjobs", "many", "no whole number from 1 to 1048576", ""},
+		{"iodepth", "0", "not a whole number from 1 to 1048576", ""},
+		{"numjobs", "many", "not a whole number from 1 to 1048576", ""},
 	} {
 		err := (&Fio{}).SetOption(c.key, c.value)
 		var fe *plan.FieldError
