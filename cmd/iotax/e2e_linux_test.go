@@ -246,7 +246,7 @@ func (r *running) wait() result {
 	r.s.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(5 * time.Minute): // half of one where nothing else runs
+	case <-time.After(15 * time.Minute): // two where nothing else runs
 		r.s.t.Errorf("it does not end")
 		r.cmd.Process.Kill()
 		<-r.done
