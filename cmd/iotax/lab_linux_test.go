@@ -112,7 +112,7 @@ func TestLabCommand(t *testing.T) {
 	if _, errs, code := there("", "node01", "no-such-program"); code == 0 || !strings.Contains(errs, "no-such-program") {
 		t.Errorf("%q, exit %d", errs, code)
 	}
-	if _, errs, code := there("", "node03", "true"); code != exitUsage || !strings.Contains(errs, "lab "+name+" has no such node") || !strings.Contains(errs, "it has: node01, node02") {
+	if _, errs, code := there("", "node03", "true"); code != exitUsage || !strings.Contains(errs, "lab "+name+" has no such node") || !strings.Contains(errs, "its nodes are node01, node02") {
 		t.Errorf("%q, exit %d", errs, code)
 	}
 
