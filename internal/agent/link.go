@@ -17,7 +17,8 @@ import (
 	"iotax"
 )
 
-// A Link is the session of a machine with its agent, its MachineCaps.Agent. The zero value starts the agent at the first call. The machine's Close calls Hangup first.
+// A Link is the session of a machine with its agent, its MachineCaps.Agent. The zero value starts the agent at the
+// first call. The machine's Close calls Hangup first.
 type Link struct {
 	// Start starts the agent in another way than by a command of the machine.
 	Start func(ctx context.Context) (*Session, error)

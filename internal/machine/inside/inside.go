@@ -106,7 +106,8 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	in, hold := io.Pipe()
-	c := &container{on: m, network: cfg.sharesNetwork(), hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave, facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
+	c := &container{on: m, network: cfg.sharesNetwork(), hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave,
+		facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
 	args := c.namespaces(ctx, p, cfg)
 	if cfg.named() {
 		args = c.engine(p, cfg)

@@ -129,7 +129,8 @@ func (n *node) String() string {
 func (n *node) Caps() iotax.MachineCaps {
 	c := host.Local().Caps()
 	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir
-	c.Facts = map[string]string{"node": n.node.Name, "node.namespace": n.node.Namespace, "node.address": n.node.Address, "node.link": n.lab.Rate.String()}
+	c.Facts = map[string]string{"node": n.node.Name, "node.namespace": n.node.Namespace, "node.address": n.node.Address,
+		"node.link": n.lab.Rate.String()}
 	return c
 }
 

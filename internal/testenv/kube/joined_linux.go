@@ -38,8 +38,8 @@ exec chroot . sh -c 'mount --make-rshared / && echo ready && exec cat'
 // kubeletPort is where the API server calls kubelets.
 const kubeletPort = 10250
 
-// Join makes a guest, a machine with a kernel of its own that reaches this machine's loopback and is reached from it, a node of that
-// name, whose address in its own network is given. It has the kernel's clients and file
+// Join makes a guest, a machine with a kernel of its own that reaches this machine's loopback and is reached from it, a node
+// of that name, whose address in its own network is given. It has the kernel's clients and file
 // systems that this machine's kernel may lack. The files of this machine are below files there.
 func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
