@@ -39,9 +39,6 @@ func New(conn *sshx.Lasting, program string) *Machine {
 	return m
 }
 
-// Agent returns the session with the iotax there.
-func (m *Machine) Agent() *agent.Link { return &m.link }
-
 func (m *Machine) String() string { return m.conn.String() }
 
 // SSH returns the connection.
@@ -53,11 +50,13 @@ func (m *Machine) Close(ctx context.Context) error {
 	return m.conn.Close(ctx)
 }
 
-// Facts returns the program and the system of the agent.
-func (m *Machine) Facts() map[string]string {
+// Caps are those of the connection. The agent and the facts are those of the iotax there.
+func (m *Machine) Caps() iotax.MachineCaps {
+	c := m.conn.Caps()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return map[string]string{"ssh.agent": m.program, "ssh.agent.system": m.system}
+	c.Agent, c.Facts = &m.link, map[string]string{"ssh.agent": m.program, "ssh.agent.system": m.system}
+	return c
 }
 
 // start starts the agent.

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
-	"iotax/internal/agent"
 	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/sshx"
@@ -126,17 +125,15 @@ type shellless struct {
 	by *far.Machine
 }
 
-// Agent returns the session with the iotax there.
-func (s *shellless) Agent() *agent.Link { return s.by.Agent() }
-
 // Run runs cmd by the agent.
 func (s *shellless) Run(ctx context.Context, cmd *iotax.Cmd) error { return s.by.Run(ctx, cmd) }
 
-// Facts are those of both.
-func (s *shellless) Facts() map[string]string {
-	f := s.remote.Facts()
-	maps.Copy(f, s.by.Facts())
-	return f
+// Caps are those of the host, with the agent there and its facts.
+func (s *shellless) Caps() iotax.MachineCaps {
+	c, by := s.remote.Caps(), s.by.Caps()
+	c.Agent = by.Agent
+	maps.Copy(c.Facts, by.Facts)
+	return c
 }
 
 // Close closes the connection and then those under it.
@@ -146,23 +143,19 @@ func (r *remote) Close(ctx context.Context) error {
 	return err
 }
 
-// Address is where the host is reached.
-func (r *remote) Address() string {
-	hops := r.way().hops
-	return hops[len(hops)-1].host
-}
-
-// Facts tells what answered, and over how many hosts.
-func (r *remote) Facts() map[string]string {
-	f := map[string]string{"ssh.server": string(r.SSH().ServerVersion())}
-	if hops := r.way().hops; len(hops) > 1 {
+// Caps are those of the connection, with the address of the host, what answered there, and over which hosts it is reached.
+func (r *remote) Caps() iotax.MachineCaps {
+	c, hops := r.Lasting.Caps(), r.way().hops
+	c.Address = hops[len(hops)-1].host
+	c.Facts = map[string]string{"ssh.server": string(r.SSH().ServerVersion())}
+	if len(hops) > 1 {
 		var via []string
 		for _, h := range hops[:len(hops)-1] {
 			via = append(via, h.address())
 		}
-		f["ssh.jump"] = strings.Join(via, ",")
+		c.Facts["ssh.jump"] = strings.Join(via, ",")
 	}
-	return f
+	return c
 }
 
 // Open connects to the host that s describes.

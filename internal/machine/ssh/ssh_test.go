@@ -28,6 +28,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"iotax"
+	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -329,14 +330,14 @@ func TestSSHAgain(t *testing.T) {
 	if out, err := iotax.Output(t.Context(), m, "echo", "again"); err != nil || string(out) != "again\n" {
 		t.Errorf("after it: %q, %v", out, err)
 	}
-	r := m.(iotax.Reconnecter)
-	if told := r.Reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
+	reconnected := m.Caps().Reconnected
+	if told := reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
 		t.Errorf("told: %q", told)
 	}
-	if told := r.Reconnected(); len(told) > 0 {
+	if told := reconnected(); len(told) > 0 {
 		t.Errorf("told twice: %q", told)
 	}
-	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["ssh.server"], "OpenSSH") {
+	if f := m.Caps().Facts; !strings.Contains(f["ssh.server"], "OpenSSH") {
 		t.Errorf("facts are %v", f)
 	}
 
@@ -384,7 +385,7 @@ func TestSSHFacts(t *testing.T) {
 	if m.String() != "ssh://127.0.0.1" {
 		t.Errorf("it is called %s", m)
 	}
-	f := m.(iotax.Describer).Facts()
+	f := m.Caps().Facts
 	if !strings.Contains(f["ssh.server"], "OpenSSH") || f["ssh.jump"] != "" {
 		t.Errorf("facts are %v", f)
 	}
@@ -667,15 +668,15 @@ Host *
 `)
 	for host, hops := range map[string]int{"inner": 1, "deep": 2, "around": 2, "outer": 0, "everyone": 0} {
 		m := works(t, &Spec{Host: host})
-		via := m.(iotax.Describer).Facts()["ssh.jump"]
+		via := m.Caps().Facts["ssh.jump"]
 		if n := strings.Count(via, s.addr()); n != hops {
 			t.Errorf("%s is reached over %q, want %d hops", host, via, hops)
 		}
 	}
-	if via := works(t, &Spec{Host: "outer", Jump: "a,b"}).(iotax.Describer).Facts()["ssh.jump"]; strings.Count(via, ",") != 1 {
+	if via := works(t, &Spec{Host: "outer", Jump: "a,b"}).Caps().Facts["ssh.jump"]; strings.Count(via, ",") != 1 {
 		t.Errorf("the spec's jumps lead over %q", via)
 	}
-	if via := works(t, &Spec{Host: "inner", Jump: "none"}).(iotax.Describer).Facts()["ssh.jump"]; via != "" {
+	if via := works(t, &Spec{Host: "inner", Jump: "none"}).Caps().Facts["ssh.jump"]; via != "" {
 		t.Errorf("jump: none leads over %q", via)
 	}
 	fails(t, &Spec{Host: "circle"}, "its jumps do not end", "ProxyJump")
@@ -904,4 +905,13 @@ func BenchmarkLocalTrue(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	t.Parallel()
+	m := works(t, startSSHD(t).spec(t)).(*remote)
+	machinetest.Keeps(t, m, m.Lasting)
+	by := far.New(m.Lasting, "iotax")
+	machinetest.Keeps(t, by, m.Lasting, "Agent")
+	machinetest.Keeps(t, &shellless{m, by}, m, "Agent", "Facts")
 }

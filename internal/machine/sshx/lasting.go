@@ -41,8 +41,6 @@ type Lasting struct {
 // maxMore is how many connections there are beside the first: more commands than ten times as many wait.
 const maxMore = 9
 
-var _ iotax.Reconnecter = (*Lasting)(nil)
-
 // patience is how long a host may refuse connections before it counts as gone (its SSH server is started anew), and
 // how long it then does: a trial is several commands, and each would wait for as long.
 const patience = 10 * time.Second
@@ -152,6 +150,10 @@ func (l *Lasting) Close(ctx context.Context) error {
 		errs = append(errs, c.Close(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+func (l *Lasting) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &l.Link, Reconnected: l.Reconnected}
 }
 
 // Reconnected tells of the connections that were made again since it was asked last.

@@ -165,7 +165,7 @@ func (s standin) guest() (err error) {
 		defer cancel()
 		err = errors.Join(err, m.Close(ctx))
 	}()
-	addr, err := m.(iotax.Forwarder).Forward(ctx, 22)
+	addr, err := m.Caps().Forward(ctx, 22)
 	if err != nil {
 		return err
 	}
