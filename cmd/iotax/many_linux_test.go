@@ -80,8 +80,12 @@ func TestManyTrials(t *testing.T) {
 	path := manyTrials(t, "fixed:3x300ms", cells, blocks)
 	for _, format := range []string{"txt", "md", "html", "json", "csv", "benchfmt"} {
 		t.Run(format, func(t *testing.T) {
+			command := "report"
+			if format == "csv" {
+				command = "export"
+			}
 			var out, said strings.Builder
-			if code := Main(t.Context(), []string{"report", "--store", path, "--format", format}, strings.NewReader(""), &out, &said); code != exitOK {
+			if code := Main(t.Context(), []string{command, "--store", path, "--format", format}, strings.NewReader(""), &out, &said); code != exitOK {
 				t.Fatalf("exit status %d: %s", code, said.String())
 			}
 			for _, want := range []string{"t001", "w9"} {
