@@ -105,7 +105,7 @@ func TestLastShardHasItsOwnStatus(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	a := &app{out: &out, err: &errs}
-	if err := a.finishPart(t.Context(), db, &part, nil, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
+	if err := a.finishPart(t.Context(), db, &part, &outlet{format: "txt"}, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
 		t.Errorf("%v: %s%s", err, errs.String(), out.String())
 	}
 	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // which a divided run refuses
