@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -52,7 +53,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text = "Nothing was measured"
 		if i := slices.IndexFunc(a.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
 			out.Text += ": " + a.Targets()[i].Name + " could not be opened"
-		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" }); i >= 0 {
+		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == rules.RunFailed.ID }); i >= 0 {
 			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
 			out.Text += ": " + why
 		}
@@ -212,14 +213,12 @@ func (a *assessing) invalid(cells []assessed) {
 
 // conditions say in a sentence what a rule has found against a number.
 var conditions = map[string]string{
-	"cache-served":       "a cache answered, not the device",
-	"write-absorbed":     "a cache took the writes, not the device",
-	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
-	"too-many-discarded": "more than 20 % of the trials are discarded",
-	"no-ratio":           "a value has no logarithm",
+	rules.CacheServed.ID:      "a cache answered, not the device",
+	rules.WriteAbsorbed.ID:    "a cache took the writes, not the device",
+	rules.LineRateExceeded.ID: "it is faster than the line to the storage, so a cache answered",
+	rules.TooManyDiscarded.ID: "more than 20 % of the trials are discarded",
+	rules.NoRatio.ID:          "a value has no logarithm",
 }
-
-const notMeasured = "cell-not-measured"
 
 // failed tells of targets without a number.
 func (a *assessing) failed(cells []assessed) {
@@ -238,10 +237,10 @@ func (a *assessing) failed(cells []assessed) {
 			if op, rest, ok := strings.Cut(why, ": "); ok && strings.HasPrefix(op, "open ") {
 				why = rest
 			}
-			s.Notes = a.notes(c.r, "target-not-opened")
+			s.Notes = a.notes(c.r, rules.TargetNotOpened.ID)
 			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
 		} else if ns := a.unmeasured(c.r); c.r.Ran == 0 && len(ns) > 0 {
-			s.Notes = a.notes(c.r, notMeasured)
+			s.Notes = a.notes(c.r, rules.CellNotMeasured.ID)
 			why := ""
 			for _, it := range ns[0].Items {
 				if it.About(c.r.Target, c.s.Workload) {
@@ -250,7 +249,7 @@ func (a *assessing) failed(cells []assessed) {
 			}
 			s.Text = fmt.Sprintf("%s could not be measured: %s.", c.name(), strings.TrimSuffix(why, "."))
 		} else {
-			s.Notes = a.notes(c.r, "trial-failed", "trial-discarded")
+			s.Notes = a.notes(c.r, rules.TrialFailed.ID, rules.TrialDiscarded.ID)
 			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))
 		}
 		a.say(s)
@@ -279,7 +278,7 @@ func (a *assessing) unsure(cells []assessed) {
 	var parts, dark, few []string
 	for _, c := range open {
 		s.Figures = append(s.Figures, c.figure())
-		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many", "few-trials")...)
+		s.Notes = append(s.Notes, a.notes(c.r, rules.PrecisionNotReached.ID, rules.OneOfMany.ID, rules.FewTrials.ID)...)
 		if c.r.Verdict == stat.TooFew {
 			few = append(few, fmt.Sprintf("%s (%d of %d)", c.name(), c.r.Ratio.N, stat.LeastTrials))
 		} else if format.Vague(c.r.Ratio.Interval) {
@@ -322,14 +321,14 @@ func (a *assessing) unlike(cells []assessed) {
 			names[k] = append(names[k], c.r.Target)
 		}
 		figures[k] = append(figures[k], c.figure())
-		notes[k] = append(notes[k], a.notes(c.r, "durability-differs")...)
+		notes[k] = append(notes[k], a.notes(c.r, rules.DurabilityDiffers.ID)...)
 	}
 	for _, k := range order {
 		what := map[iotax.Durability]string{iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
 		if what == "" {
 			what = "a flush promises something else there"
 		}
-		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{"durability-differs", what}},
+		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{rules.DurabilityDiffers.ID, what}},
 			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(names[k], format.Listed, "target"))})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -115,7 +116,7 @@ func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {
 		base := c.s.Row(c.r.Against)
-		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, "host-memory") {
+		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, rules.HostMemory.ID) {
 			continue
 		}
 		told = append(told, base.Target)
@@ -131,7 +132,7 @@ func (a *assessing) memory(cells []assessed) {
 		}
 		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
 		a.say(Sentence{Kind: SaysMemory, Figures: []Figure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
-			Causes: []Cause{{"host-memory", text}}, Notes: a.notes(base, "host-memory"), Text: text})
+			Causes: []Cause{{rules.HostMemory.ID, text}}, Notes: a.notes(base, rules.HostMemory.ID), Text: text})
 	}
 }
 
@@ -180,7 +181,7 @@ func (a *assessing) doubts() {
 }
 
 // tellsItself are warnings about trials that count for nothing any more, which the table shows.
-var tellsItself = []string{"trial-discarded", "trial-failed", "target-not-opened", "durability-differs"}
+var tellsItself = []string{rules.TrialDiscarded.ID, rules.TrialFailed.ID, rules.TargetNotOpened.ID, rules.DurabilityDiffers.ID}
 
 func uniq(words []string) []string {
 	var out []string

@@ -234,7 +234,7 @@ func (s *study) facts() []iotax.Finding {
 const engineNBD = "nbd"
 
 // toldBefore are the findings of the fio workload, made before the first trial, about the same facts.
-var toldBefore = map[string]string{iotax.FactFio: "fio-version-differs", iotax.FactIOEngine: "engine-differs"}
+var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
 func (s *study) toldOfRun(rule string) bool {
 	return slices.ContainsFunc(s.run.Findings, func(f iotax.Finding) bool { return f.Rule == rule })

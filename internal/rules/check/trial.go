@@ -241,7 +241,7 @@ func (r reading) warm() bool {
 		return false
 	}
 	for _, f := range r.t.Findings {
-		if f.Rule == "caches-not-dropped" {
+		if f.Rule == rules.CachesNotDropped.ID {
 			return false
 		}
 	}

@@ -140,7 +140,7 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 
 // toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
 // words of check: short-trial, depth-of-sync-engine, durability-differs.
-var toldByRuns = []string{"short-run", "depth-of-sync-engine", "memory-target"}
+var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun are those of the findings on a plan that belong into the report of its run.
 func ForRun(findings []Finding) []iotax.Finding {
