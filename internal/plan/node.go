@@ -66,6 +66,7 @@ type node struct {
 	line, col int // from 1, in characters
 	width     int // of the token
 	text      string
+	doc       string // comment behind it, when it is written
 	items     []*node
 	entries   []pair
 }

@@ -250,10 +250,11 @@ func wordOf(doc string, names []string) *jsonschema.Schema {
 
 func besideSchema(published []string) *jsonschema.Schema {
 	full := object("")
-	full.Properties.Set("published", wordOf("name of the data set", published))
-	for _, key := range besideKeys[1:] {
-		full.Properties.Set(key, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
+	known, _ := fields(reflect.TypeFor[Beside]())
+	for _, f := range known {
+		full.Properties.Set(f.name, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
 	}
-	full.Required = besideKeys[:1]
+	full.Properties.Set("published", wordOf("name of the data set", published))
+	full.Required = []string{"published"}
 	return &jsonschema.Schema{Description: "published figures to show as a reference", AnyOf: []*jsonschema.Schema{wordOf("", published), full}}
 }

@@ -177,44 +177,28 @@ func unmasked(line string, column, width int) (text string, at, wide int) {
 	}
 	const dots = "......"
 	var b strings.Builder
-	col, end := 0, column+width
-	at, wide = column, width
-	run := 0 // characters of the mask until here
-	flush := func() {
-		if run == 0 {
-			return
-		}
-		less := run - len(dots)
-		from := col - run + 1 // column of the first
-		switch {
-		case column > from+run-1: // behind it
-			at -= less
-		case column >= from: // in it, or its begin
-			at -= column - from
-			wide = min(width, len(dots))
-			if end > from+run { // and beyond it
-				wide = len(dots) + end - (from + run)
-			}
-		case end > from+run-1: // around it
-			wide -= less
-		case end > from: // its end
-			wide = from - column + len(dots)
-		}
-		b.WriteString(dots)
-		run = 0
-	}
+	var from, to []int // columns of each character in what is shown
+	col, last := 1, rune(0)
 	for _, r := range line {
-		if r == mask {
+		switch {
+		case r != mask:
+			b.WriteRune(r)
 			col++
-			run++
-			continue
+			from, to = append(from, col-1), append(to, col)
+		case last != mask:
+			b.WriteString(dots)
+			col += len(dots)
+			fallthrough
+		default:
+			from, to = append(from, col-len(dots)), append(to, col)
 		}
-		flush()
-		col++
-		b.WriteRune(r)
+		last = r
 	}
-	flush()
-	return b.String(), at, max(1, wide)
+	if at = col; column <= len(from) {
+		at = from[max(0, column-1)]
+	}
+	end := min(column+width-1, len(to))
+	return b.String(), at, max(1, to[max(0, end-1)]-at)
 }
 
 // begin makes the node of a whole word.
@@ -319,9 +303,9 @@ func (w *words) target(n *node) {
 	case name == "ssh" && isMachine:
 		w.ssh(n)
 	case isMachine && name == "k8s" && strings.HasPrefix(rest.text, "//"):
-		w.pod(n, rest)
+		w.pod(n)
 	case isMachine && strings.HasPrefix(rest.text, "//"):
-		w.container(n, name, rest)
+		w.container(n, name)
 	case isMachine && name != Host:
 		w.guest(n, name, rest)
 	case isVolume:
@@ -402,18 +386,4 @@ func (w *words) onHost(n *node, kind string, value *node) {
 		value = mapping(value, append([]pair{{parts[0].made("path"), parts[0]}}, onVolume...)...)
 	}
 	w.add(n, pair{n.made(kind), value})
-}
-
-func msgOf(err error) string {
-	if e, ok := err.(*ValueError); ok {
-		return e.Msg
-	}
-	return err.Error()
-}
-
-func hintOf(err error, other string) string {
-	if e, ok := err.(*ValueError); ok && e.Hint != "" {
-		return e.Hint
-	}
-	return other
 }
