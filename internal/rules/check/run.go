@@ -245,7 +245,7 @@ func (s *study) noisy() []iotax.Finding {
 	for _, w := range s.workloads {
 		logs := s.logs(s.run.Baseline, w)
 		if sd := stat.Spread(logs); sd > stat.NoisySpread {
-			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
+			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, rules.Percent(sd)))
 		}
 	}
 	return fs
@@ -307,7 +307,7 @@ func (s *study) merging() []iotax.Finding {
 				base := size(of, w, d)
 				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
 					fs = append(fs, rules.UnlikeMerging.Found(iotax.AboutCell(t, w), "%s: a %s at the device has %s under %s, %s under %s",
-						w, d, bytesText(x), t, bytesText(base), of))
+						w, d, rules.Bytes(x), t, rules.Bytes(base), of))
 				}
 			}
 		}

@@ -47,12 +47,12 @@ func fitsMemory(j *job, r *report) {
 	s := j.first("size", "filesize")
 	switch {
 	case !again && size < r.facts.Memory:
-		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", bytesText(size), bytesText(r.facts.Memory))
+		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", rules.Bytes(size), rules.Bytes(r.facts.Memory))
 	case !again:
 	case r.facts.Memory == 0:
-		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", bytesText(size), why)
+		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", rules.Bytes(size), why)
 	case size < r.facts.Memory:
-		r.at(j, s, "buffered reads come back to the same %s (%s), and the machine has %s of memory", bytesText(size), why, bytesText(r.facts.Memory))
+		r.at(j, s, "buffered reads come back to the same %s (%s), and the machine has %s of memory", rules.Bytes(size), why, rules.Bytes(r.facts.Memory))
 	}
 }
 
@@ -89,10 +89,10 @@ func overwritten(j *job, r *report) {
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return
 		}
-		r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s again and again: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
+		r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s again and again: what is overwritten in the page cache never reaches the storage", j.mode(), rules.Bytes(size))
 		return
 	}
-	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
+	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), rules.Bytes(size))
 }
 
 func randrepeat(j *job, r *report) {
