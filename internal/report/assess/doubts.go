@@ -55,25 +55,14 @@ func (a *assessing) sum(cells []assessed) {
 	}
 	counts := map[string]int{}
 	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "too noisy to call", "too few " + a.Counted() + "s", "without a verdict"}
+	words := map[stat.Verdict]string{stat.Worse: order[0], stat.Better: order[1], stat.Equivalent: order[2], stat.BelowMargin: order[2],
+		stat.Inconclusive: order[3], stat.TooFew: order[4]}
 	n := 0
 	for _, c := range cells {
-		i := 5
-		switch c.r.Verdict {
-		case stat.NoVerdict:
-			continue
-		case stat.Worse:
-			i = 0
-		case stat.Better:
-			i = 1
-		case stat.Equivalent, stat.BelowMargin:
-			i = 2
-		case stat.Inconclusive:
-			i = 3
-		case stat.TooFew:
-			i = 4
+		if c.r.Verdict != stat.NoVerdict {
+			counts[cmp.Or(words[c.r.Verdict], order[5])]++
+			n++
 		}
-		counts[order[i]]++
-		n++
 	}
 	var parts []string
 	for _, word := range order {
@@ -96,17 +85,22 @@ func (a *assessing) sum(cells []assessed) {
 	}
 	errors, warnings = uniq(errors), uniq(warnings)
 	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
+	var problems []string
+	for _, x := range []struct {
+		label string
+		ids   []string
+	}{{"Invalid results: ", errors}, {"Warnings: ", warnings}} {
+		if len(x.ids) > 0 {
+			problems = append(problems, x.label+format.Enumerate(x.ids, format.Listed, "rule")+".")
+		}
+	}
 	switch {
 	case a.Run.Imported():
 		text += "The trials were imported and not measured in turns: nothing shows whether the comparison is fair."
-	case len(errors)+len(warnings) == 0:
+	case problems == nil:
 		text += "No check found a problem."
-	case len(errors) == 0:
-		text += "Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
-	case len(warnings) == 0:
-		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + "."
 	default:
-		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + ". Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
+		text += strings.Join(problems, " ")
 	}
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
