@@ -25,7 +25,7 @@ func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 		c.fail(root, "begin with targets: and workloads:", "a plan is a mapping, not %s", root.what())
 		return nil, c.err()
 	}
-	b := &builder{binder: binder{c}, kinds: k}
+	b := newBuilder(c, k)
 	p := b.plan(root, Defaults())
 	p.File = file
 	if p.Name == "" {
@@ -48,6 +48,10 @@ type builder struct {
 	// byMachine has the expanded entries behind each name that was written.
 	byMachine map[string][]*entry
 	byTarget  map[string][]*entry
+}
+
+func newBuilder(c *collector, k Kinds) *builder {
+	return &builder{binder: binder{c}, kinds: k, byMachine: map[string][]*entry{}, byTarget: map[string][]*entry{}}
 }
 
 // An entry is one expanded machine, target or workload.
@@ -81,50 +85,40 @@ func names(entries []*entry) []string {
 
 func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.subst} }
 
-var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure", "layers", "layout", "beside"}
+var (
+	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
+	topKeys     = append([]string{"name", "baseline", "layers", "layout", "beside"}, sectionKeys...)
+)
 
 func (b *builder) plan(root *node, m Measure) *Plan {
 	p := &Plan{Measure: m}
-	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
-	var baseline *node
-	var layers, layout, beside *pair
+	given := map[string]pair{}
 	section := map[string]*node{}
 	for _, e := range root.entries {
-		switch key := e.key.text; key {
-		case "name":
-			if b.word(e) {
-				p.Name = e.val.text
-				b.checkName(e.val, "a plan")
+		key := e.key.text
+		switch {
+		case strings.HasPrefix(key, "x-"): // a place for anchors, as in Compose files
+		case !slices.Contains(topKeys, key):
+			b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
+			if near := Nearest(key, topKeys); section[near] == nil {
+				section[near] = &node{kind: mappingNode} // and so not missing
 			}
-		case "baseline":
-			if b.word(e) {
-				baseline = e.val
-			}
-		case "layers":
-			layers = &e
-		case "layout":
-			layout = &e
-		case "beside":
-			beside = &e
-		case "machines", "targets", "workloads", "measure":
-			if e.val.kind == nullNode {
-				continue
-			}
-			if e.val.kind != mappingNode {
-				b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
-				section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
-				continue
-			}
+		case !slices.Contains(sectionKeys, key):
+			given[key] = e
+		case e.val.kind == mappingNode:
 			section[key] = e.val
-		default:
-			// "x-…" is a place for anchors, as in Compose files.
-			if !strings.HasPrefix(key, "x-") {
-				b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
-				if near := Nearest(key, topKeys); section[near] == nil {
-					section[near] = &node{kind: mappingNode} // and so not missing
-				}
-			}
+		case e.val.kind != nullNode:
+			b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
+			section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
 		}
+	}
+	if e, ok := given["name"]; ok && b.word(e) {
+		p.Name = e.val.text
+		b.checkName(e.val, "a plan")
+	}
+	var baseline *node
+	if e, ok := given["baseline"]; ok && b.word(e) {
+		baseline = e.val
 	}
 	b.addMachines(section["machines"])
 	b.addTargets(section["targets"])
@@ -155,14 +149,14 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	b.at()
 	b.gather()
 	b.against(p.Baseline)
-	if layers != nil && len(b.byTarget) > 0 {
-		p.Layers = b.layers(layers.val)
+	if e, ok := given["layers"]; ok && len(b.byTarget) > 0 {
+		p.Layers = b.layers(e.val)
 	}
-	if layout != nil {
-		p.Layout = b.oneOf(*layout, b.kinds.Layouts)
+	if e, ok := given["layout"]; ok {
+		p.Layout = b.oneOf(e, b.kinds.Layouts)
 	}
-	if beside != nil {
-		p.Beside = b.beside(*beside)
+	if e, ok := given["beside"]; ok {
+		p.Beside = b.beside(e)
 	}
 	b.fill(p)
 	return p
@@ -427,7 +421,7 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 			}
 		}
 		if !known {
-			all := sorted(slices.Collect(maps.Keys(b.byMachine)))
+			all := slices.Sorted(maps.Keys(b.byMachine))
 			hint := didYouMean(n.text, all)
 			if Nearest(n.text, all) == "" {
 				hint = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))

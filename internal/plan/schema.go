@@ -61,11 +61,9 @@ func one() *uint64 { n := uint64(1); return &n }
 
 func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 	e := object("")
-	if what == "target" {
-		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
-	}
 	switch what {
 	case "target":
+		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
 		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
 	case "workload":
 		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that it is done at; all when left out"}))

@@ -642,11 +642,6 @@ func list(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-func sorted(words []string) []string {
-	slices.Sort(words)
-	return words
-}
-
 // optionsOf lists the Options that are set, in order.
 func optionsOf(spec Spec) []Option {
 	if o := traits(spec).Options; o != nil && o.List != nil {

@@ -50,8 +50,7 @@ var instead = map[string]string{
 // in .fio; or another kind of workload, with its value if it has one: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &collector{}
-	b := &builder{binder: binder{c}, kinds: k}
-	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
+	b := newBuilder(c, k)
 	p := &Plan{Measure: m, Name: wordsName(targets)}
 	if len(workloads) == 0 {
 		workloads = DefaultWorkloads
@@ -87,16 +86,9 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.fill(p)
 	// What was written into the words is what differs between them.
-	for i := range p.Targets {
-		if e := b.targets[i]; e.val != nil {
-			spread := p.Targets[i].Labels
-			p.Targets[i].Labels = wordLabels(e)
-			for k, v := range spread {
-				if p.Targets[i].Labels == nil {
-					p.Targets[i].Labels = map[string]string{}
-				}
-				p.Targets[i].Labels[k] = v
-			}
+	for i, e := range b.targets {
+		if e.val != nil {
+			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
 		}
 	}
 	if len(c.errs) > 0 {
@@ -113,25 +105,22 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-func wordLabels(e *entry) map[string]string {
-	var out map[string]string
+// wordLabels are the keys that a word has, and the labels of what it was spread to.
+func wordLabels(e *entry, spread map[string]string) map[string]string {
+	out := map[string]string{}
 	add := func(n *node) {
-		if n == nil {
-			return
-		}
 		for _, p := range n.entries {
-			if p.key.col == p.val.col || p.val.kind == listNode { // made up, not written; or spread
-				continue
+			if p.key.col != p.val.col && p.val.kind != listNode { // written, not made up; and not spread
+				out[p.key.text] = p.val.text
 			}
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[p.key.text] = p.val.text
 		}
 	}
 	add(e.val)
-	if e.where != nil {
+	if e.where != nil && e.where.val != nil {
 		add(e.where.val)
+	}
+	if maps.Copy(out, spread); len(out) == 0 {
+		return nil
 	}
 	return out
 }
