@@ -39,7 +39,7 @@ var floors = map[string]string{
 	"report/export":      "iotax stat report report/format report/compare report/assess report/table",
 	"report/output":      "report report/compare report/document report/text report/html report/export",
 	"rules":              "iotax stat",
-	"rules/check":        "iotax stat rules",
+	"rules/check":        "iotax fio stat rules",
 	"rules/lint":         "iotax plan fio rules",
 	"guard":              "iotax agent",
 	"volume":             "iotax agent guard plan probe leftover rules",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/fio"
 	"iotax/internal/rules"
 	"iotax/stat"
 )
@@ -508,7 +509,7 @@ func (r reading) busy() (float64, bool) {
 
 // submission looks for an asynchronous engine that is none.
 func (r reading) submission() []iotax.Finding {
-	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || syncEngine(r.fact(iotax.FactIOEngine)) {
+	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		return nil
 	}
 	var fs []iotax.Finding
@@ -591,7 +592,7 @@ func (r reading) reached() float64 {
 func (r reading) asked() (float64, bool) {
 	depth, ok := r.number(iotax.FactIODepth)
 	jobs, known := r.jobs()
-	if syncEngine(r.fact(iotax.FactIOEngine)) {
+	if fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		depth, ok = 1, true
 	}
 	return depth * jobs, ok && known

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
 	"iotax"
 	"iotax/internal/rules"
@@ -59,14 +60,17 @@ func fitsMemory(j *job, r *report) {
 // flushes are the options that make a job wait for the storage.
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
+// waits reports whether one of these options is on.
+func (j *job) waits(options []string) bool {
+	return slices.ContainsFunc(options, func(o string) bool {
+		s, ok := j.get(o)
+		return ok && s.value != "0" && s.value != "none"
+	})
+}
+
 func unsynced(j *job, r *report) {
-	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) {
+	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) || j.waits(flushes) {
 		return
-	}
-	for _, f := range flushes {
-		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
-			return
-		}
 	}
 	r.at(j, j.first("rw"), "rw=%s is buffered, and no fsync is asked for", j.mode())
 }
@@ -79,10 +83,8 @@ func overwritten(j *job, r *report) {
 	if j.sized || !j.writes() || j.direct() || j.verifies() || !known || !j.onFiles(r.facts) || r.facts.Memory > 0 && size > r.facts.Memory {
 		return
 	}
-	for _, f := range flushed {
-		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
-			return
-		}
+	if j.waits(flushed) {
+		return
 	}
 	if !j.ours { // without any flush it is buffered-write-unsynced
 		_, again := j.returns()
