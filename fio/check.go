@@ -64,6 +64,15 @@ func EngineName(value string) string {
 	return value
 }
 
+// Synchronous reports whether the engine finishes each I/O before it starts the next, whatever the depth (fio HOWTO, ioengine).
+func Synchronous(engine string) bool { return slices.Contains(synchronous, engine) }
+
+var synchronous = []string{
+	"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "cpuio", "falloc", "e4defrag", "ftruncate",
+	"filecreate", "filestat", "filedelete", "http", "net", "netsplice", "libpmem", "dev-dax", "pmemblk", "mtd",
+	"gfapi", "libhdfs", "libcufile", "libhipfile", "libzbc", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
+}
+
 // ExternalEngine reports whether the value of ioengine names a file.
 func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")

@@ -323,7 +323,7 @@ func (l *linter) results(name, text string) error {
 		if i := slices.IndexFunc(rows, func(r ingest.Row) bool { return r.Trial == t.Seq }); i >= 0 {
 			at = rows[i].Line
 		}
-		if t.Err != "" && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "fio-error" }) {
+		if t.Err != "" && !slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rules.FioError.ID }) {
 			add(at, rules.FioErrors(iotax.AboutTrial(t), errors.New(t.Err), nil)[0])
 		}
 		if id, why, ok := strings.Cut(t.Discarded, ": "); ok {

@@ -16,6 +16,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
+	"iotax/internal/rules"
 	"iotax/internal/rules/lint"
 )
 
@@ -85,7 +86,7 @@ func hereMemory(ctx context.Context) int64 {
 func lintPlan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	facts := lint.Facts{OS: runtime.GOOS}
 	found := lint.Plan(p, facts)
-	if slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == "file-fits-memory" }) {
+	if slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == rules.FileFitsMemory.ID }) {
 		facts.Memory = hereMemory(ctx)
 		found = lint.Plan(p, facts)
 	}

@@ -14,12 +14,9 @@ func (b *builder) gather() {
 		if g == nil || e.failed {
 			continue
 		}
-		resolve := func(key string, names []string) (out []string) {
-			at := e.at(e.val, key)
-			if at == nil {
-				at = e.kindKey
-			}
-			for _, name := range names {
+		resolve := func(key string, wanted []string) (out []string) {
+			at := e.place(key)
+			for _, name := range wanted {
 				group := b.byTarget[name]
 				if len(group) == 0 {
 					n := *at
@@ -67,15 +64,7 @@ func (b *builder) gather() {
 			}
 		}
 		if !slices.ContainsFunc(b.works, func(w *entry) bool { return w.name == work }) {
-			var names []string
-			for _, w := range b.works {
-				names = append(names, w.name)
-			}
-			n := e.at(e.val, "doing")
-			if n == nil {
-				n = e.kindKey
-			}
-			b.fail(n, didYouMean(work, names), "doing: there is no workload %s", quote(work))
+			b.fail(e.place("doing"), didYouMean(work, names(b.works)), "doing: there is no workload %s", quote(work))
 		}
 		aside[work] = true
 	}
@@ -103,11 +92,11 @@ func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {
 		if g := e.spec.Traits().Gather; g != nil {
-			names := g.Together
+			parts := g.Together
 			if g.Doing != "" {
-				names = g.At
+				parts = g.At
 			}
-			for _, name := range names {
+			for _, name := range parts {
 				for _, t := range b.byTarget[name] {
 					part[t.name] = true
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -66,6 +67,7 @@ type node struct {
 	line, col int // from 1, in characters
 	width     int // of the token
 	text      string
+	doc       string // comment behind it, when it is written
 	items     []*node
 	entries   []pair
 }
@@ -547,11 +549,7 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *node {
 	n := at(r.src, a.Value.GetToken())
 	switch found := r.anchors[name]; {
 	case len(found) == 0:
-		var names []string
-		for k := range r.anchors {
-			names = append(names, k)
-		}
-		return r.stop(n, didYouMean(name, sorted(names)), "there is no anchor &%s", name)
+		return r.stop(n, didYouMean(name, slices.Sorted(maps.Keys(r.anchors))), "there is no anchor &%s", name)
 	case r.open[name]:
 		return r.stop(n, "an anchor cannot contain its own alias", "the alias *%s is inside its own anchor", name)
 	case found[0].GetToken().Position.Offset > a.GetToken().Position.Offset:

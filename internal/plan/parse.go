@@ -25,7 +25,7 @@ func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 		c.fail(root, "begin with targets: and workloads:", "a plan is a mapping, not %s", root.what())
 		return nil, c.err()
 	}
-	b := &builder{binder: binder{c}, kinds: k}
+	b := newBuilder(c, k)
 	p := b.plan(root, Defaults())
 	p.File = file
 	if p.Name == "" {
@@ -50,72 +50,75 @@ type builder struct {
 	byTarget  map[string][]*entry
 }
 
+func newBuilder(c *collector, k Kinds) *builder {
+	return &builder{binder: binder{c}, kinds: k, byMachine: map[string][]*entry{}, byTarget: map[string][]*entry{}}
+}
+
 // An entry is one expanded machine, target or workload.
 type entry struct {
-	name    string
-	key     *node // of the written name
-	kind    Kind
-	kindKey *node
-	val     *node // of the spec
+	parts
+	name string
+	key  *node // of the written name
 	variant
-	on      *node
-	done    *node    // what was written below at:
-	places  []string // the targets that it means
+	places  []string // the targets that at: means
 	where   *entry   // the machine of a target
-	held    *node    // what was written below against:
 	against []string
-	aside   bool // of a workload: only done beside others
-	section string
-	labels  []label           // axis values, the machine's first
-	own     map[string]string // labels written in the plan
+	aside   bool    // of a workload: only done beside others
+	labels  []label // axis values, the machine's first
+}
+
+// place is where a key of the spec is written, else the kind.
+func (e *entry) place(key string) *node {
+	if at := e.at(e.val, key); at != nil {
+		return at
+	}
+	return e.kindKey
+}
+
+func names(entries []*entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.name)
+	}
+	return out
 }
 
 func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.subst} }
 
-var topKeys = []string{"name", "baseline", "machines", "targets", "workloads", "measure", "layers", "layout", "beside"}
+var (
+	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
+	topKeys     = append([]string{"name", "baseline", "layers", "layout", "beside"}, sectionKeys...)
+)
 
 func (b *builder) plan(root *node, m Measure) *Plan {
 	p := &Plan{Measure: m}
-	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
-	var baseline *node
-	var layers, layout, beside *pair
+	given := map[string]pair{}
 	section := map[string]*node{}
 	for _, e := range root.entries {
-		switch key := e.key.text; key {
-		case "name":
-			if b.word(e) {
-				p.Name = e.val.text
-				b.checkName(e.val, "a plan")
+		key := e.key.text
+		switch {
+		case strings.HasPrefix(key, "x-"): // a place for anchors, as in Compose files
+		case !slices.Contains(topKeys, key):
+			b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
+			if near := Nearest(key, topKeys); section[near] == nil {
+				section[near] = &node{kind: mappingNode} // and so not missing
 			}
-		case "baseline":
-			if b.word(e) {
-				baseline = e.val
-			}
-		case "layers":
-			layers = &e
-		case "layout":
-			layout = &e
-		case "beside":
-			beside = &e
-		case "machines", "targets", "workloads", "measure":
-			if e.val.kind == nullNode {
-				continue
-			}
-			if e.val.kind != mappingNode {
-				b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
-				section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
-				continue
-			}
+		case !slices.Contains(sectionKeys, key):
+			given[key] = e
+		case e.val.kind == mappingNode:
 			section[key] = e.val
-		default:
-			// "x-…" is a place for anchors, as in Compose files.
-			if !strings.HasPrefix(key, "x-") {
-				b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
-				if near := Nearest(key, topKeys); section[near] == nil {
-					section[near] = &node{kind: mappingNode} // and so not missing
-				}
-			}
+		case e.val.kind != nullNode:
+			b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
+			section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
 		}
+	}
+	if e, ok := given["name"]; ok && b.word(e) {
+		p.Name = e.val.text
+		b.checkName(e.val, "a plan")
+	}
+	var baseline *node
+	if e, ok := given["baseline"]; ok && b.word(e) {
+		baseline = e.val
 	}
 	b.addMachines(section["machines"])
 	b.addTargets(section["targets"])
@@ -146,14 +149,14 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	b.at()
 	b.gather()
 	b.against(p.Baseline)
-	if layers != nil && len(b.byTarget) > 0 {
-		p.Layers = b.layers(layers.val)
+	if e, ok := given["layers"]; ok && len(b.byTarget) > 0 {
+		p.Layers = b.layers(e.val)
 	}
-	if layout != nil {
-		p.Layout = b.oneOf(*layout, b.kinds.Layouts)
+	if e, ok := given["layout"]; ok {
+		p.Layout = b.oneOf(e, b.kinds.Layouts)
 	}
-	if beside != nil {
-		p.Beside = b.beside(*beside)
+	if e, ok := given["beside"]; ok {
+		p.Beside = b.beside(e)
 	}
 	b.fill(p)
 	return p
@@ -204,24 +207,17 @@ type parts struct {
 	done    *node // of at:
 	held    *node // of against:
 	section string
-	labels  map[string]string
+	own     map[string]string // labels
 }
 
 // split finds the one kind in an entry.
 func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
-	extra := []string{"labels"}
-	switch what {
-	case "target":
-		extra = []string{"on", "against", "labels"}
-	case "workload":
-		extra = []string{"at", "section", "labels"}
-	}
-	names := slices.Clone(extra)
+	extra := map[string][]string{"machine": {"labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "section", "labels"}}[what]
 	var kindNames []string
 	for _, k := range kinds {
 		kindNames = append(kindNames, k.Name)
 	}
-	names = append(kindNames, names...)
+	names := append(slices.Clone(kindNames), extra...)
 
 	out := parts{}
 	if !b.checkName(name.key, "a "+what) {
@@ -234,35 +230,8 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 	ok := true
 	for _, e := range name.val.entries {
 		key := e.key.text
-		if what == "target" && key == "on" {
-			out.on = e.val
-			if e.val.kind == nullNode || e.val.kind == mappingNode {
-				b.fail(orKey(e.val, e.key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.val.what())
-				ok = false
-			}
-			continue
-		}
-		if what == "target" && key == "against" {
-			ok = b.names(e) && ok
-			out.held = e.val
-			continue
-		}
-		if what == "workload" && key == "at" {
-			ok = b.names(e) && ok
-			out.done = e.val
-			continue
-		}
-		if what == "workload" && key == "section" {
-			ok = b.word(e) && b.checkName(e.val, "a section") && ok
-			out.section = e.val.text
-			continue
-		}
-		if key == "labels" {
-			before := len(b.errs)
-			if e.val.kind != nullNode {
-				b.strings(reflect.ValueOf(&out.labels).Elem(), field{name: "labels"}, e.val)
-			}
-			ok = ok && len(b.errs) == before
+		if slices.Contains(extra, key) {
+			ok = b.extra(&out, e) && ok
 			continue
 		}
 		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == key })
@@ -295,11 +264,38 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 	return out, ok && out.kindKey != nil
 }
 
+// extra reads a key of an entry that is not its kind.
+func (b *builder) extra(p *parts, e pair) bool {
+	switch e.key.text {
+	case "on":
+		p.on = e.val
+		if e.val.kind == nullNode || e.val.kind == mappingNode {
+			b.fail(orKey(e.val, e.key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.val.what())
+			return false
+		}
+		return true
+	case "against":
+		p.held = e.val
+		return b.names(e)
+	case "at":
+		p.done = e.val
+		return b.names(e)
+	case "section":
+		p.section = e.val.text
+		return b.word(e) && b.checkName(e.val, "a section")
+	}
+	before := len(b.errs)
+	if e.val.kind != nullNode {
+		b.strings(reflect.ValueOf(&p.own).Elem(), field{name: "labels"}, e.val)
+	}
+	return len(b.errs) == before
+}
+
 // variants expands one written entry.
 func (b *builder) variants(p parts, name *node, room int) []*entry {
 	var out []*entry
 	for _, v := range b.bind(p.kind, p.kindKey, p.val, room) {
-		out = append(out, &entry{name: name.text, key: name, kind: p.kind, kindKey: p.kindKey, val: p.val, variant: v, on: p.on, done: p.done, held: p.held, section: p.section, labels: v.labels, own: p.labels})
+		out = append(out, &entry{parts: p, name: name.text, key: name, variant: v, labels: v.labels})
 	}
 	return out
 }
@@ -374,7 +370,7 @@ func (b *builder) addMachines(section *node) {
 	}
 	if i := slices.IndexFunc(b.kinds.Machines, func(k Kind) bool { return k.Name == Host }); i >= 0 {
 		k := b.kinds.Machines[i]
-		b.byMachine[Host] = []*entry{{name: Host, kind: k, variant: variant{spec: k.New()}}}
+		b.byMachine[Host] = []*entry{{name: Host, parts: parts{kind: k}, variant: variant{spec: k.New()}}}
 	}
 }
 
@@ -394,7 +390,6 @@ func (p place) text() string {
 
 // on resolves the machines of a target; false when one is unknown (said) or wrong (said there).
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
-	var names []*node
 	switch {
 	case p.on == nil:
 		for _, m := range b.byMachine[Host] {
@@ -406,12 +401,9 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 		if _, ok := b.expand([]axis{{"on", p.on}}, maxEntries); !ok {
 			return nil, true, false
 		}
-		names = p.on.items
-	default:
-		names = append(names, p.on)
 	}
 	ok = true
-	for _, n := range names {
+	for _, n := range p.on.listed() {
 		if n.kind != scalarNode {
 			b.fail(n, "write the name of a machine", "on takes the name of a machine, not %s", n.what())
 			ok = false
@@ -429,7 +421,7 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 			}
 		}
 		if !known {
-			all := sorted(slices.Collect(maps.Keys(b.byMachine)))
+			all := slices.Sorted(maps.Keys(b.byMachine))
 			hint := didYouMean(n.text, all)
 			if Nearest(n.text, all) == "" {
 				hint = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))
@@ -543,11 +535,7 @@ func (b *builder) target(n *node, what string) (*entry, bool) {
 	if known {
 		return nil, false
 	}
-	var names []string
-	for _, e := range b.targets {
-		names = append(names, e.name)
-	}
-	b.fail(n, didYouMean(n.text, names), "%s: there is no target %s", what, quote(n.text))
+	b.fail(n, didYouMean(n.text, names(b.targets)), "%s: there is no target %s", what, quote(n.text))
 	return nil, false
 }
 
@@ -579,10 +567,7 @@ func (b *builder) references(baseline string) {
 		if can.Of == nil {
 			continue
 		}
-		at := e.at(e.val, "of")
-		if at == nil {
-			at = e.kindKey
-		}
+		at := e.place("of")
 		if *can.Of == "" {
 			if baseline == "" {
 				continue // said
@@ -638,12 +623,7 @@ func (b *builder) enclosed(e, to *entry, at *node) {
 
 func (b *builder) cycle(names []string) {
 	i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == names[0] })
-	e := b.targets[i]
-	at := e.at(e.val, "of")
-	if at == nil {
-		at = e.kindKey
-	}
-	b.fail(at, "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
+	b.fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
 }
 
 // fill writes the entries into the plan.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,12 +10,15 @@ import (
 // of the plan to what the publication calls the same thing; Values are of single figures, each as
 // "TARGET / WORKLOAD / METRIC".
 type Beside struct {
-	Published string
-	Targets   map[string]string
-	Workloads map[string]string
-	Metrics   map[string]string
-	Values    map[string]string
+	Published string            `yaml:"published"`
+	Targets   map[string]string `yaml:"targets"`
+	Workloads map[string]string `yaml:"workloads"`
+	Metrics   map[string]string `yaml:"metrics"`
+	Values    map[string]string `yaml:"values"`
 }
+
+// SetScalar reads `beside: lima-mounts`.
+func (b *Beside) SetScalar(s string) error { b.Published = s; return nil }
 
 // layers reads `layers: [device, filesystem, guest]`, or a list of such chains.
 func (b *builder) layers(n *node) [][]string {
@@ -79,8 +81,6 @@ func (b *builder) oneOf(e pair, known []string) string {
 	return e.val.text
 }
 
-var besideKeys = []string{"published", "targets", "workloads", "metrics", "values"}
-
 // beside reads `beside: lima-mounts`, or a mapping that also says what is called what.
 func (b *builder) beside(at pair) *Beside {
 	out := &Beside{}
@@ -88,46 +88,34 @@ func (b *builder) beside(at pair) *Beside {
 	case nullNode:
 		return nil
 	case scalarNode:
-		out.Published = b.oneOf(at, b.kinds.Published)
-		return out
+		b.oneOf(at, b.kinds.Published)
 	case listNode:
 		b.fail(at.val, "write beside: and the name of a data set", "beside takes one data set, not a list")
 		return nil
 	}
+	at.val.entries = slices.DeleteFunc(at.val.entries, func(e pair) bool { return e.val.kind == nullNode && e.key.text != "published" })
+	b.value(&variant{}, reflect.ValueOf(out).Elem(), field{name: "beside"}, at.key, at.val)
+	if at.val.kind == scalarNode {
+		return out
+	}
 	for _, e := range at.val.entries {
-		var to *map[string]string
-		known := func(*node) {}
-		switch e.key.text {
-		case "published":
-			out.Published = b.oneOf(e, b.kinds.Published)
-			continue
-		case "targets":
-			to, known = &out.Targets, func(k *node) { b.target(k, "beside") }
-		case "workloads":
-			to, known = &out.Workloads, b.knownWorkload
-		case "metrics":
-			to = &out.Metrics
-		case "values":
-			to, known = &out.Values, b.knownFigure
-		default:
-			b.fail(e.key, didYouMean(e.key.text, besideKeys), "unknown key %s of beside", quote(e.key.text))
-			continue
-		}
-		if e.val.kind == nullNode {
-			continue
-		}
-		before := len(b.errs)
-		b.strings(reflect.ValueOf(to).Elem(), field{name: e.key.text}, e.val)
-		if len(b.errs) == before {
-			for _, name := range e.val.entries {
-				known(name.key)
-				if e.key.text == "values" {
+		for _, name := range e.val.entries {
+			switch e.key.text {
+			case "targets":
+				b.target(name.key, "beside")
+			case "workloads":
+				b.knownWorkload(name.key)
+			case "values":
+				b.knownFigure(name.key)
+				if name.val.kind == scalarNode {
 					b.figure(name.val)
 				}
 			}
 		}
 	}
-	if _, there := at.val.get("published"); !there {
+	if e, there := at.val.get("published"); there {
+		b.oneOf(e, b.kinds.Published)
+	} else {
 		b.fail(at.key, "add published: and its name"+orList(b.kinds.Published), "beside names no data set")
 	}
 	return out
@@ -141,12 +129,8 @@ func orList(names []string) string {
 }
 
 func (b *builder) knownWorkload(n *node) {
-	var names []string
-	for _, e := range b.works {
-		names = append(names, e.name)
-	}
-	if !slices.Contains(names, n.text) {
-		b.fail(n, didYouMean(n.text, names), "beside: there is no workload %s", quote(n.text))
+	if known := names(b.works); !slices.Contains(known, n.text) {
+		b.fail(n, didYouMean(n.text, known), "beside: there is no workload %s", quote(n.text))
 	}
 }
 
@@ -172,11 +156,7 @@ func (b *builder) knownFigure(n *node) {
 
 // names checks the form of `against:`: a name or a list of names.
 func (b *builder) names(e pair) bool {
-	items := []*node{e.val}
-	if e.val.kind == listNode {
-		items = e.val.items
-	}
-	for _, n := range items {
+	for _, n := range e.val.listed() {
 		if n.kind != scalarNode {
 			b.fail(orKey(n, e.key), "write "+e.key.text+": and the name of a target, or a list of names", "%s takes names of targets, not %s", e.key.text, n.what())
 			return false
@@ -191,15 +171,11 @@ func (b *builder) against(baseline string) {
 		if e.held == nil {
 			continue
 		}
-		items := []*node{e.held}
-		if e.held.kind == listNode {
-			items = e.held.items
-		}
 		if e.name == baseline {
 			b.fail(e.held, "leave it out", "%s is the baseline: it is held against nothing", quote(e.name))
 			continue
 		}
-		for _, n := range items {
+		for _, n := range e.held.listed() {
 			to, ok := b.target(n, "against")
 			switch {
 			case !ok:
@@ -214,38 +190,16 @@ func (b *builder) against(baseline string) {
 	}
 }
 
-// present writes what a plan asks of the report.
-func (w *writer) present(p *Plan) {
-	if len(p.Layers) > 0 {
-		w.open(0, "layers")
-		for _, chain := range p.Layers {
-			w.b.WriteString("  - " + flow(chain) + "\n")
-		}
+// present adds what a plan asks of the report.
+func (p *Plan) present(top *node) {
+	layers := &node{kind: listNode}
+	for _, chain := range p.Layers {
+		layers.items = append(layers.items, wordsNode(chain))
 	}
-	if p.Layout != "" {
-		w.line(0, "layout", p.Layout)
+	top.put("layers", layers)
+	top.put("layout", wordNode(p.Layout))
+	if p.Beside != nil {
+		var e encoder // its fields are words: none fails
+		top.put("beside", e.fields(reflect.ValueOf(*p.Beside), reflect.ValueOf(Beside{})))
 	}
-	if p.Beside == nil {
-		return
-	}
-	w.open(0, "beside")
-	w.line(1, "published", p.Beside.Published)
-	for _, m := range []struct {
-		key   string
-		names map[string]string
-	}{{"targets", p.Beside.Targets}, {"workloads", p.Beside.Workloads}, {"metrics", p.Beside.Metrics}, {"values", p.Beside.Values}} {
-		if len(m.names) > 0 {
-			w.open(1, m.key)
-			w.strings(2, m.names)
-		}
-	}
-}
-
-// flow is a list of words on one line.
-func flow(words []string) string {
-	var items []string
-	for _, s := range words {
-		items = append(items, quoted(s))
-	}
-	return fmt.Sprintf("[%s]", strings.Join(items, ", "))
 }

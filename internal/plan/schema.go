@@ -61,11 +61,9 @@ func one() *uint64 { n := uint64(1); return &n }
 
 func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 	e := object("")
-	if what == "target" {
-		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
-	}
 	switch what {
 	case "target":
+		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
 		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
 	case "workload":
 		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that it is done at; all when left out"}))
@@ -250,10 +248,11 @@ func wordOf(doc string, names []string) *jsonschema.Schema {
 
 func besideSchema(published []string) *jsonschema.Schema {
 	full := object("")
-	full.Properties.Set("published", wordOf("name of the data set", published))
-	for _, key := range besideKeys[1:] {
-		full.Properties.Set(key, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
+	known, _ := fields(reflect.TypeFor[Beside]())
+	for _, f := range known {
+		full.Properties.Set(f.name, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
 	}
-	full.Required = besideKeys[:1]
+	full.Properties.Set("published", wordOf("name of the data set", published))
+	full.Required = []string{"published"}
 	return &jsonschema.Schema{Description: "published figures to show as a reference", AnyOf: []*jsonschema.Schema{wordOf("", published), full}}
 }

@@ -272,11 +272,7 @@ func (b *binder) spread(k Kind, val *node) {
 		where = val.entries[at].val
 	}
 	if err != nil {
-		msg, hint := err.Error(), ""
-		if fe := (*FieldError)(nil); errors.As(err, &fe) {
-			msg, hint = fe.Msg, fe.Hint
-		}
-		b.fail(where, hint, "%s: %s", k.Name, msg)
+		b.fail(where, said(err).Hint, "%s: %s", k.Name, said(err).Msg)
 		return
 	}
 	if key == "" {
@@ -365,25 +361,30 @@ func (b *binder) explain(v *variant, itself, value, mapping *node, err error) {
 		}
 		return
 	}
-	n, msg, hint := itself, err.Error(), ""
-	var fe *FieldError
-	var ve *ValueError
-	switch {
-	case errors.As(err, &fe):
-		msg, hint = fe.Msg, fe.Hint
-		if fe.Field != "" {
-			msg = fe.Field + ": " + fe.Msg
+	n, e := itself, said(err)
+	if e.Field != "" {
+		e.Msg = e.Field + ": " + e.Msg
+		if at := v.at(mapping, e.Field); at != nil {
+			n = at.from(e.Column)
 		}
-		if at := v.at(mapping, fe.Field); at != nil {
-			n = at.from(fe.Column)
-		}
-	case errors.As(err, &ve):
-		msg, hint = ve.Msg, ve.Hint
 	}
 	if value != nil {
 		n = value
 	}
-	b.fail(n, hint, "%s", msg)
+	b.fail(n, e.Hint, "%s", e.Msg)
+}
+
+// said is what an error of a spec says.
+func said(err error) FieldError {
+	var fe *FieldError
+	var ve *ValueError
+	switch {
+	case errors.As(err, &fe):
+		return *fe
+	case errors.As(err, &ve):
+		return FieldError{Msg: ve.Msg, Hint: ve.Hint}
+	}
+	return FieldError{Msg: err.Error()}
 }
 
 // mapping binds the entries of val to the struct dst; spec is not nil at the top, where options may
@@ -425,24 +426,29 @@ func (b *binder) option(v *variant, o *Options, what string, names []string, key
 	if err == nil {
 		return
 	}
+	e := said(err)
 	if slices.Contains(names, key.text) {
-		var fe *FieldError
-		if errors.As(err, &fe) {
-			b.fail(val, fe.Hint, "%s: %s", key.text, fe.Msg)
-			return
+		if errors.As(err, new(*FieldError)) {
+			e.Msg = key.text + ": " + e.Msg
 		}
-		b.explain(v, val, val, nil, err)
+		b.fail(val, e.Hint, "%s", e.Msg)
 		return
 	}
-	hint := ""
-	var fe *FieldError
-	if errors.As(err, &fe) {
-		hint = fe.Hint
+	if !errors.As(err, new(*FieldError)) {
+		e.Hint = ""
 	}
-	if n := Nearest(key.text, names); n != "" || hint == "" {
-		hint = didYouMean(key.text, names)
+	if n := Nearest(key.text, names); n != "" || e.Hint == "" {
+		e.Hint = didYouMean(key.text, names)
 	}
-	b.fail(key, hint, "unknown key %s of %s", quote(key.text), what)
+	b.fail(key, e.Hint, "unknown key %s of %s", quote(key.text), what)
+}
+
+// listed are the values of a list, or the one that stands in its place.
+func (n *node) listed() []*node {
+	if n.kind == listNode {
+		return n.items
+	}
+	return []*node{n}
 }
 
 func orKey(val, key *node) *node {
@@ -474,12 +480,8 @@ func (b *binder) value(v *variant, dst reflect.Value, f field, key, val *node) {
 		}
 		b.text(dst, f, val)
 	case t.Kind() == reflect.Slice:
-		items := []*node{val}
-		if val.kind == listNode {
-			items = val.items
-		}
-		out := reflect.MakeSlice(t, 0, len(items))
-		for _, it := range items {
+		out := reflect.MakeSlice(t, 0, len(val.items))
+		for _, it := range val.listed() {
 			x := reflect.New(t.Elem()).Elem()
 			if it.kind != scalarNode {
 				b.fail(it, "", "each of %s is %s, not %s", f.name, typeName(t.Elem()), it.what())
@@ -533,55 +535,49 @@ func (b *binder) text(dst reflect.Value, f field, val *node) {
 	if dst.CanAddr() {
 		if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			if err := u.UnmarshalText([]byte(s)); err != nil {
-				msg, hint := err.Error(), ""
-				var ve *ValueError
-				if errors.As(err, &ve) {
-					msg, hint = ve.Msg, ve.Hint
-				}
-				b.fail(val, hint, "%s: %s", f.name, msg)
+				b.fail(val, said(err).Hint, "%s: %s", f.name, said(err).Msg)
 			}
 			return
 		}
 	}
 	t := dst.Type()
-	bad := func() {
+	bad := func(err error) {
+		if errors.Is(err, strconv.ErrRange) && t.Kind() < reflect.Float32 {
+			b.fail(val, "", "%s: %s is too large", f.name, quote(s))
+			return
+		}
 		b.fail(val, "write "+example(t, f), "%s takes %s, not %s", f.name, typeName(t), quote(s))
 	}
-	switch t.Kind() {
-	case reflect.String:
+	switch k := t.Kind(); {
+	case k == reflect.String:
 		if len(f.enum) > 0 && !slices.Contains(f.enum, s) {
 			b.fail(val, didYouMean(s, named(f.enum)), "unknown value %s of %s", quote(s), f.name)
 			return
 		}
 		dst.SetString(s)
-	case reflect.Bool:
+	case k == reflect.Bool:
 		switch s {
 		case "true", "false", "True", "False", "TRUE", "FALSE":
 			dst.SetBool(strings.EqualFold(s, "true"))
 		default:
-			bad()
+			bad(nil)
 		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case dst.CanInt():
 		i, err := strconv.ParseInt(s, 10, t.Bits())
-		if errors.Is(err, strconv.ErrRange) {
-			b.fail(val, "", "%s: %s is too large", f.name, quote(s))
-		} else if err != nil {
-			bad()
+		if err != nil {
+			bad(err)
 		}
 		dst.SetInt(i)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case dst.CanUint():
 		i, err := strconv.ParseUint(s, 10, t.Bits())
-		if errors.Is(err, strconv.ErrRange) {
-			b.fail(val, "", "%s: %s is too large", f.name, quote(s))
-		} else if err != nil {
-			bad()
+		if err != nil {
+			bad(err)
 		}
 		dst.SetUint(i)
-	case reflect.Float32, reflect.Float64:
+	case dst.CanFloat():
 		x, err := strconv.ParseFloat(s, t.Bits())
-		// "inf" and "nan" parse, and no field means them.
-		if err != nil || x-x != 0 {
-			bad()
+		if err != nil || x-x != 0 { // "inf" and "nan" parse, and no field means them
+			bad(err)
 			return
 		}
 		dst.SetFloat(x)
@@ -595,46 +591,41 @@ func named(enum []string) []string {
 	return slices.DeleteFunc(slices.Clone(enum), func(s string) bool { return s == "" })
 }
 
-func typeName(t reflect.Type) string {
+// typed names the values of a type, with one of them.
+func typed(t reflect.Type) (name, example string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch t {
 	case reflect.TypeFor[Size]():
-		return "a size"
+		return "a size", "1GiB"
 	case reflect.TypeFor[Duration]():
-		return "a duration"
+		return "a duration", "10s"
 	case reflect.TypeFor[Percent]():
-		return "a percentage"
+		return "a percentage", "5%"
 	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return "a whole number"
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "a whole number from 0"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
+	switch k := t.Kind(); {
+	case k == reflect.Bool:
+		return "true or false", "true"
+	case k >= reflect.Int && k <= reflect.Int64:
+		return "a whole number", "1"
+	case k >= reflect.Uint && k <= reflect.Uintptr:
+		return "a whole number from 0", "1"
+	case k == reflect.Float32, k == reflect.Float64:
+		return "a number", "1"
 	}
-	return "a word"
+	return "a word", "…"
+}
+
+func typeName(t reflect.Type) string {
+	name, _ := typed(t)
+	return name
 }
 
 func example(t reflect.Type, f field) string {
-	word := "…"
-	switch {
-	case t == reflect.TypeFor[Size]():
-		word = "1GiB"
-	case t == reflect.TypeFor[Duration]():
-		word = "10s"
-	case t == reflect.TypeFor[Percent]():
-		word = "5%"
-	case len(named(f.enum)) > 0:
-		word = named(f.enum)[0]
-	case t.Kind() == reflect.Bool:
-		word = "true"
-	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64:
-		word = "1"
+	_, word := typed(t)
+	if words := named(f.enum); len(words) > 0 {
+		word = words[0]
 	}
 	return f.name + ": " + word
 }
@@ -649,11 +640,6 @@ func list(words []string) string {
 		return strings.Join(words[:most], ", ") + ", …"
 	}
 	return strings.Join(words, ", ")
-}
-
-func sorted(words []string) []string {
-	slices.Sort(words)
-	return words
 }
 
 // optionsOf lists the Options that are set, in order.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -46,13 +47,7 @@ var sizeUnits = []struct {
 	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
 }
 
-var durationUnits = []struct {
-	name string
-	unit time.Duration
-}{
-	{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"ms", time.Millisecond},
-	{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"µs", time.Microsecond}, {"μs", time.Microsecond},
-}
+var durationUnits = []string{"ns", "us", "ms", "s", "m", "h", "µs", "μs"}
 
 // What people write for a unit of time; the nearest spelling alone would turn "sec" into "us".
 var durationWords = map[string]string{
@@ -86,13 +81,10 @@ func ParseSize(s string) (Size, error) {
 		return 0, err
 	}
 	factor := int64(0)
-	if unit == "" {
-		factor = 1
-	}
 	var names []string
 	for _, u := range sizeUnits {
 		names = append(names, u.name)
-		if u.name == unit {
+		if u.name == cmp.Or(unit, "B") {
 			factor = u.bytes
 		}
 	}
@@ -117,14 +109,9 @@ func ParseSize(s string) (Size, error) {
 // are GiB, "mb" is MB.
 func sizeUnit(unit string, names []string) string {
 	plain := strings.TrimSuffix(unit, "s")
-	for _, n := range names {
-		if plain == n {
-			return n
-		}
-	}
-	for _, n := range names {
-		if strings.EqualFold(plain, n) {
-			return n
+	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
+		if i := slices.IndexFunc(names, func(n string) bool { return same(plain, n) }); i >= 0 {
+			return names[i]
 		}
 	}
 	return Nearest(unit, names)
@@ -145,49 +132,27 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", quote(s)), Hint: fmt.Sprintf("did you mean %q?", number+"s")}
 	}
 	var sum time.Duration
-	for rest := number + unit; rest != ""; {
-		end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-		if end <= 0 {
-			if end < 0 {
-				return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Hint: "write it as in 1m30s"}
-			}
-			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
-		}
-		n := rest[:end]
-		rest = rest[end:]
-		stop := strings.IndexFunc(rest, func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
-		if stop < 0 {
-			stop = len(rest)
-		}
-		u := rest[:stop]
-		rest = rest[stop:]
-		var names []string
-		known := false
-		for _, d := range durationUnits {
-			names = append(names, d.name)
-			known = known || d.name == u
-		}
-		if !known {
-			near := durationWords[u]
-			if near == "" {
-				near = durationWords[strings.ToLower(u)]
-			}
-			if near == "" {
-				near = Nearest(u, names)
-			}
+	for _, part := range durationPart.FindAllStringSubmatch(number+unit, -1) {
+		n, u := part[1], part[2]
+		switch {
+		case u == "":
+			return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Hint: "write it as in 1m30s"}
+		case !slices.Contains(durationUnits, u):
+			near := cmp.Or(durationWords[u], durationWords[strings.ToLower(u)], Nearest(u, durationUnits))
 			return 0, unknownUnit(u, near, "ns, us, ms, s, m, h")
+		case strings.Count(n, ".") > 1 || n == ".":
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
 		}
 		d, err := time.ParseDuration(n + u)
 		if err != nil || sum > math.MaxInt64-d {
-			if strings.Count(n, ".") > 1 || n == "." {
-				return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
-			}
 			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", quote(s)), Hint: "the longest duration is about 292 years"}
 		}
 		sum += d
 	}
 	return Duration(sum), nil
 }
+
+var durationPart = regexp.MustCompile(`([0-9.]+)([^0-9.]*)`)
 
 // ParsePercent reads a percentage with its sign: 5%, 0.5%, 100%.
 func ParsePercent(s string) (Percent, error) {

@@ -24,10 +24,7 @@ func (b *builder) server(e *entry, key, name string) {
 	if slices.ContainsFunc(b.machines, func(m *entry) bool { return m.name == name }) || name == Host {
 		return
 	}
-	at := e.at(e.val, key)
-	if at == nil {
-		at = e.kindKey
-	}
+	at := e.place(key)
 	group, known := b.byMachine[name]
 	switch {
 	case len(group) > 1:
@@ -53,26 +50,20 @@ func (b *builder) at() {
 		if w.done == nil || len(b.byTarget) == 0 {
 			continue
 		}
-		items := []*node{w.done}
-		if w.done.kind == listNode {
-			items = w.done.items
-		}
+		items := w.done.listed()
 		if len(items) == 0 {
 			b.fail(w.done, "name a target, or leave it out for all of them", "%s is done at no target", quote(w.name))
 		}
 		for _, n := range items {
-			names := []string{n.text}
-			if group := b.byTarget[n.text]; len(group) > 1 { // all that the name stands for
-				names = nil
-				for _, e := range group {
-					names = append(names, e.name)
+			group := b.byTarget[n.text]
+			if len(group) < 2 { // else all that the name stands for
+				e, ok := b.target(n, "at")
+				if !ok {
+					continue
 				}
-			} else if e, ok := b.target(n, "at"); ok {
-				names[0] = e.name
-			} else {
-				continue
+				group = []*entry{e}
 			}
-			for _, name := range names {
+			for _, name := range names(group) {
 				if slices.Contains(w.places, name) {
 					b.fail(n, "name it once", "%s is done at %s twice", quote(w.name), quote(name))
 					continue

@@ -50,8 +50,7 @@ var instead = map[string]string{
 // in .fio; or another kind of workload, with its value if it has one: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &collector{}
-	b := &builder{binder: binder{c}, kinds: k}
-	b.byMachine, b.byTarget = map[string][]*entry{}, map[string][]*entry{}
+	b := newBuilder(c, k)
 	p := &Plan{Measure: m, Name: wordsName(targets)}
 	if len(workloads) == 0 {
 		workloads = DefaultWorkloads
@@ -87,16 +86,9 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.fill(p)
 	// What was written into the words is what differs between them.
-	for i := range p.Targets {
-		if e := b.targets[i]; e.val != nil {
-			spread := p.Targets[i].Labels
-			p.Targets[i].Labels = wordLabels(e)
-			for k, v := range spread {
-				if p.Targets[i].Labels == nil {
-					p.Targets[i].Labels = map[string]string{}
-				}
-				p.Targets[i].Labels[k] = v
-			}
+	for i, e := range b.targets {
+		if e.val != nil {
+			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
 		}
 	}
 	if len(c.errs) > 0 {
@@ -113,25 +105,22 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-func wordLabels(e *entry) map[string]string {
-	var out map[string]string
+// wordLabels are the keys that a word has, and the labels of what it was spread to.
+func wordLabels(e *entry, spread map[string]string) map[string]string {
+	out := map[string]string{}
 	add := func(n *node) {
-		if n == nil {
-			return
-		}
 		for _, p := range n.entries {
-			if p.key.col == p.val.col || p.val.kind == listNode { // made up, not written; or spread
-				continue
+			if p.key.col != p.val.col && p.val.kind != listNode { // written, not made up; and not spread
+				out[p.key.text] = p.val.text
 			}
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[p.key.text] = p.val.text
 		}
 	}
 	add(e.val)
-	if e.where != nil {
+	if e.where != nil && e.where.val != nil {
 		add(e.where.val)
+	}
+	if maps.Copy(out, spread); len(out) == 0 {
+		return nil
 	}
 	return out
 }
@@ -177,44 +166,28 @@ func unmasked(line string, column, width int) (text string, at, wide int) {
 	}
 	const dots = "......"
 	var b strings.Builder
-	col, end := 0, column+width
-	at, wide = column, width
-	run := 0 // characters of the mask until here
-	flush := func() {
-		if run == 0 {
-			return
-		}
-		less := run - len(dots)
-		from := col - run + 1 // column of the first
-		switch {
-		case column > from+run-1: // behind it
-			at -= less
-		case column >= from: // in it, or its begin
-			at -= column - from
-			wide = min(width, len(dots))
-			if end > from+run { // and beyond it
-				wide = len(dots) + end - (from + run)
-			}
-		case end > from+run-1: // around it
-			wide -= less
-		case end > from: // its end
-			wide = from - column + len(dots)
-		}
-		b.WriteString(dots)
-		run = 0
-	}
+	var from, to []int // columns of each character in what is shown
+	col, last := 1, rune(0)
 	for _, r := range line {
-		if r == mask {
+		switch {
+		case r != mask:
+			b.WriteRune(r)
 			col++
-			run++
-			continue
+			from, to = append(from, col-1), append(to, col)
+		case last != mask:
+			b.WriteString(dots)
+			col += len(dots)
+			fallthrough
+		default:
+			from, to = append(from, col-len(dots)), append(to, col)
 		}
-		flush()
-		col++
-		b.WriteRune(r)
+		last = r
 	}
-	flush()
-	return b.String(), at, max(1, wide)
+	if at = col; column <= len(from) {
+		at = from[max(0, column-1)]
+	}
+	end := min(column+width-1, len(to))
+	return b.String(), at, max(1, to[max(0, end-1)]-at)
 }
 
 // begin makes the node of a whole word.
@@ -319,9 +292,9 @@ func (w *words) target(n *node) {
 	case name == "ssh" && isMachine:
 		w.ssh(n)
 	case isMachine && name == "k8s" && strings.HasPrefix(rest.text, "//"):
-		w.pod(n, rest)
+		w.pod(n)
 	case isMachine && strings.HasPrefix(rest.text, "//"):
-		w.container(n, name, rest)
+		w.container(n, name)
 	case isMachine && name != Host:
 		w.guest(n, name, rest)
 	case isVolume:
@@ -402,18 +375,4 @@ func (w *words) onHost(n *node, kind string, value *node) {
 		value = mapping(value, append([]pair{{parts[0].made("path"), parts[0]}}, onVolume...)...)
 	}
 	w.add(n, pair{n.made(kind), value})
-}
-
-func msgOf(err error) string {
-	if e, ok := err.(*ValueError); ok {
-		return e.Msg
-	}
-	return err.Error()
-}
-
-func hintOf(err error, other string) string {
-	if e, ok := err.(*ValueError); ok && e.Hint != "" {
-		return e.Hint
-	}
-	return other
 }

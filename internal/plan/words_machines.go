@@ -178,23 +178,35 @@ func (w *words) machine(n *node, k Kind, name string, spec *node) string {
 	return name
 }
 
+// query cuts the word from byte start on into what stands before its ? and the key=value words behind it.
+func (n *node) query(start int) (body *node, pairs []*node) {
+	i := strings.IndexByte(n.text[start:], '?')
+	if i < 0 {
+		return n.sub(start, len(n.text)), nil
+	}
+	return n.sub(start, start+i), n.sub(start+i+1, len(n.text)).split("&")
+}
+
+// directory adds a target in a directory of a machine.
+func (w *words) directory(n, path *node, onVolume []pair, machine string) {
+	value := path
+	if len(onVolume) > 0 {
+		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+	}
+	w.add(n, pair{n.made("on"), n.made(machine)}, pair{n.made("dir"), value})
+}
+
 // ssh reads ssh://[user@]host[:port]/path[?key=value&…].
 func (w *words) ssh(n *node) {
 	const form = "write ssh://[user@]host[:port]/path"
-	text := n.text
-	if !strings.HasPrefix(text, "ssh://") {
+	if !strings.HasPrefix(n.text, "ssh://") {
 		w.fail(n, form, "an ssh target is a URL")
 		return
 	}
-	start := len("ssh://")
-	end := start + strings.IndexAny(text[start:]+"/", "/?")
-	host := n.sub(start, end)
-	query := len(text)
-	if i := strings.IndexByte(text[end:], '?'); i >= 0 {
-		query = end + i
-	}
-	path := n.sub(end, query)
-	u, err := url.Parse(text[:query])
+	body, query := n.query(len("ssh://"))
+	end := strings.IndexByte(body.text+"/", '/')
+	host, path := body.sub(0, end), body.sub(end, len(body.text))
+	u, err := url.Parse("ssh://" + body.text)
 	switch {
 	case err != nil:
 		w.fail(host, form, "this is no URL: %v", cause(err))
@@ -215,90 +227,59 @@ func (w *words) ssh(n *node) {
 		w.unknown(n, "ssh")
 		return
 	}
-	var onVolume, onMachine []pair
-	if query < len(text) {
-		onVolume, onMachine = w.pairs(n.sub(query+1, len(text)).split("&"), dir, m)
-	}
-	spec := mapping(host, onMachine...)
-	list, _ := fields(elem(m.New()))
-	add := func(key, value string) {
-		if _, ok := findField(list, key); ok && value != "" {
-			spec.entries = append([]pair{{host.made(key), host.made(value)}}, spec.entries...)
+	onVolume, onMachine := w.pairs(query, dir, m)
+	spec := mapping(host)
+	keys := keysOf(m.New())
+	for _, p := range [][2]string{{"host", u.Hostname()}, {"user", u.User.Username()}, {"port", u.Port()}} {
+		if p[1] != "" && slices.Contains(keys, p[0]) {
+			spec.entries = append(spec.entries, pair{host.made(p[0]), host.made(p[1])})
 		}
 	}
-	add("port", u.Port())
-	add("user", u.User.Username())
-	add("host", u.Hostname())
-	value := path.made(u.Path)
-	if len(onVolume) > 0 {
-		value = mapping(path, append([]pair{{path.made("path"), path.made(u.Path)}}, onVolume...)...)
-	}
-	name := w.machine(n, m, "ssh://"+host.text, spec)
-	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+	spec.entries = append(spec.entries, onMachine...)
+	w.directory(n, path.made(u.Path), onVolume, w.machine(n, m, "ssh://"+host.text, spec))
 }
 
 // container reads docker://NAME/path[?key=value&…], where NAME is a container that runs or an image.
-func (w *words) container(n *node, kind string, rest *node) {
-	form := "write " + kind + "://IMAGE-or-container/path"
+func (w *words) container(n *node, kind string) {
 	m, _ := kindNamed(w.kinds.Machines, kind)
-	list, _ := fields(elem(m.New()))
 	dir, isDir := w.volume("dir")
-	if _, ok := findField(list, "ref"); !ok || !isDir {
+	if !isDir || !slices.Contains(keysOf(m.New()), "ref") {
 		w.fail(n, "", "%s is not written as a URL", kind)
 		return
 	}
-	text := rest.text[len("//"):]
-	end := strings.IndexAny(text+"/", "/?")
-	query := len(text)
-	if i := strings.IndexByte(text, '?'); i >= 0 {
-		query = i
-	}
-	ref, path := rest.sub(2, 2+end), rest.sub(2+min(end, query), 2+query)
+	body, query := n.query(len(kind + "://"))
+	end := strings.IndexByte(body.text+"/", '/')
+	ref, path := body.sub(0, end), body.sub(end, len(body.text))
 	if path.text == "" {
-		w.fail(n, form, "the URL names no directory")
+		w.fail(n, "write "+kind+"://IMAGE-or-container/path", "the URL names no directory")
 		return
 	}
-	var onVolume, onMachine []pair
-	if query < len(text) {
-		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), dir, m)
-	}
-	called := kind + "://" + ref.text
+	onVolume, onMachine := w.pairs(query, dir, m)
 	if ref.text != "" {
 		onMachine = append([]pair{{ref.made("ref"), ref}}, onMachine...)
 	}
-	value := path
-	if len(onVolume) > 0 {
-		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
-	}
+	called := kind + "://" + ref.text
 	for _, p := range onMachine {
 		if p.key.text == "image" || p.key.text == "container" {
 			called = kind + "://" + p.val.text
 		}
 	}
-	name := w.machine(n, m, called, mapping(n, onMachine...))
-	w.add(n, pair{n.made("on"), n.made(name)}, pair{n.made("dir"), value})
+	w.directory(n, path, onVolume, w.machine(n, m, called, mapping(n, onMachine...)))
 }
 
 // pod reads k8s://pod/NAMESPACE/NAME[/path] and k8s://storageclass/CLASS, each with ?key=value&…
-func (w *words) pod(n *node, rest *node) {
+func (w *words) pod(n *node) {
 	const form = "write k8s://pod/NAMESPACE/NAME/path or k8s://storageclass/CLASS"
 	m, _ := kindNamed(w.kinds.Machines, "k8s")
-	text := rest.text[len("//"):]
-	query := len(text)
-	if i := strings.IndexByte(text, '?'); i >= 0 {
-		query = i
-	}
-	parts := rest.sub(2, 2+query).split("/")
+	body, query := n.query(len("k8s://"))
+	parts := body.split("/")
 	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].text]
 	vol, ok := w.volume(volume)
 	if !ok {
 		w.fail(parts[0], form, "%s is nothing of a cluster that can be measured", quote(parts[0].text))
 		return
 	}
-	var onVolume, onMachine []pair
-	if query < len(text) {
-		onVolume, onMachine = w.pairs(rest.sub(2+query+1, len(rest.text)).split("&"), vol, m)
-	}
+	onVolume, onMachine := w.pairs(query, vol, m)
 	if volume == "claim" {
 		if len(parts) != 2 || parts[1].text == "" {
 			w.fail(n, form, "the URL names no storage class")
@@ -315,15 +296,10 @@ func (w *words) pod(n *node, rest *node) {
 	name := parts[1].text + "/" + parts[2].text
 	path := parts[2].made("/tmp")
 	if len(parts) > 3 {
-		at := 2 + len("pod/") + len(name)
-		path = rest.sub(at, 2+query)
+		path = body.sub(len("pod/"+name), len(body.text))
 	}
 	onMachine = append([]pair{{parts[1].made("pod"), parts[1].made(name)}}, onMachine...)
-	value := path
-	if len(onVolume) > 0 {
-		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
-	}
-	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "k8s://pod/"+name, mapping(n, onMachine...)))}, pair{n.made("dir"), value})
+	w.directory(n, path, onVolume, w.machine(n, m, "k8s://pod/"+name, mapping(n, onMachine...)))
 }
 
 func cause(err error) error {

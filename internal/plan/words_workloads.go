@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -24,13 +25,22 @@ func IsCommand(text string) bool { return command.MatchString(text) }
 
 // fio adds a workload of fio that is written elsewhere: in a file, or as a command line.
 func (w *words) fio(n *node, key string) {
-	if _, ok := kindNamed(w.kinds.Workloads, "fio"); !ok {
-		w.fail(n, "", "there is no workload kind fio")
-		return
-	}
 	// The name comes with the jobs: see Part.
-	name := n.made(fmt.Sprintf("fio %d", len(w.works.entries)+1))
-	w.works.entries = append(w.works.entries, pair{name, mapping(n, pair{n.made("fio"), mapping(n, pair{n.made(key), n})})})
+	w.work(n, n.made(fmt.Sprintf("fio %d", len(w.works.entries)+1)), "fio", mapping(n, pair{n.made(key), n}))
+}
+
+// work adds a workload of a kind under its name.
+func (w *words) work(n, name *node, kind string, spec *node) {
+	_, known := kindNamed(w.kinds.Workloads, kind)
+	_, there := w.works.get(name.text)
+	switch {
+	case !known:
+		w.fail(n, "", "there is no workload kind %s", kind)
+	case there:
+		w.fail(n, "name it once", "the workload %s is given twice", quote(name.text))
+	default:
+		w.works.entries = append(w.works.entries, pair{name, mapping(n, pair{n.made(kind), spec})})
+	}
 }
 
 // otherKind reads KIND or KIND:VALUE of a kind of workload that is not fio, as in command:make.
@@ -39,10 +49,6 @@ func (w *words) otherKind(n *node) bool {
 	k, ok := kindNamed(w.kinds.Workloads, name)
 	if !ok || name == "fio" {
 		return false
-	}
-	if _, there := w.works.get(n.text); there {
-		w.fail(n, "name it once", "the workload %s is given twice", quote(n.text))
-		return true
 	}
 	spec := mapping(n)
 	if _, scalar := k.New().(Scalar); found && !scalar {
@@ -55,7 +61,7 @@ func (w *words) otherKind(n *node) bool {
 		}
 		spec = n.sub(len(name)+1, len(n.text))
 	}
-	w.works.entries = append(w.works.entries, pair{n, mapping(n, pair{n.made(name), spec})})
+	w.work(n, n, name, spec)
 	return true
 }
 
@@ -94,7 +100,7 @@ func (w *words) workload(n *node) {
 		rw, depth = "rand"+rw, fmt.Sprint(RandomDepth)
 	}
 	if _, err := positive(parts[1].text); err != nil {
-		w.fail(parts[1], hintOf(err, form), "the block size: %s", msgOf(err))
+		w.fail(parts[1], cmp.Or(said(err).Hint, form), "the block size: %s", said(err).Msg)
 		return
 	}
 	options := map[string]*node{"iodepth": n.made(depth)}
@@ -121,7 +127,7 @@ func (w *words) workload(n *node) {
 		} else if _, err := positive(part.text); err == nil {
 			set("size", part, part.text)
 		} else {
-			w.fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), msgOf(err))
+			w.fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), said(err).Msg)
 		}
 	}
 	entries := []pair{{head.made("rw"), head.made(rw)}, {n.made("bs"), parts[1]}}
@@ -130,15 +136,7 @@ func (w *words) workload(n *node) {
 			entries = append(entries, pair{v.made(key), v})
 		}
 	}
-	if _, ok := kindNamed(w.kinds.Workloads, "fio"); !ok {
-		w.fail(n, "", "there is no workload kind fio")
-		return
-	}
-	if _, there := w.works.get(n.text); there {
-		w.fail(n, "name it once", "the workload %s is given twice", quote(n.text))
-		return
-	}
-	w.works.entries = append(w.works.entries, pair{n, mapping(n, pair{n.made("fio"), mapping(n, entries...)})})
+	w.work(n, n, "fio", mapping(n, entries...))
 }
 
 func positive(s string) (Size, error) {

@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -14,81 +12,60 @@ import (
 // YAML writes the plan with every default filled in and every axis expanded. It parses back to the
 // same plan (File and positions aside).
 func (p *Plan) YAML() ([]byte, error) {
-	var w writer
-	w.line(0, "name", p.Name)
-	if p.Baseline != "" {
-		w.line(0, "baseline", p.Baseline)
+	var e encoder
+	machines, targets, works := &node{kind: mappingNode}, &node{kind: mappingNode}, &node{kind: mappingNode}
+	for _, m := range p.Machines {
+		machines.put(m.Name, e.entry(m.Kind, m.Spec, m.fresh, m.Labels, &node{kind: mappingNode}))
 	}
-	w.present(p)
-	if len(p.Machines) > 0 {
-		w.open(0, "machines")
-		for _, m := range p.Machines {
-			w.open(1, m.Name)
-			w.labels(m.Labels)
-			w.spec(2, m.Kind, m.Spec, m.fresh)
-		}
-	}
-	w.open(0, "targets")
 	for _, t := range p.Targets {
-		w.open(1, t.Name)
-		w.line(2, "on", t.On)
-		if len(t.Against) > 0 {
-			w.indent(2, "against")
-			w.b.WriteString(" " + flow(t.Against) + "\n")
-		}
-		w.labels(t.Labels)
-		w.spec(2, t.Kind, t.Spec, t.fresh)
+		n := &node{kind: mappingNode}
+		n.put("on", wordNode(t.On))
+		n.put("against", wordsNode(t.Against))
+		targets.put(t.Name, e.entry(t.Kind, t.Spec, t.fresh, t.Labels, n))
 	}
-	w.open(0, "workloads")
-	for _, l := range p.Workloads {
-		w.open(1, l.Name)
-		if len(l.At) > 0 {
-			w.indent(2, "at")
-			w.b.WriteString(" " + flow(l.At) + "\n")
-		}
-		if l.Section != "" {
-			w.line(2, "section", l.Section)
-		}
-		w.labels(l.Labels)
-		w.spec(2, l.Kind, l.Spec, l.fresh)
+	for _, w := range p.Workloads {
+		n := &node{kind: mappingNode}
+		n.put("at", wordsNode(w.At))
+		n.put("section", wordNode(w.Section))
+		works.put(w.Name, e.entry(w.Kind, w.Spec, w.fresh, w.Labels, n))
 	}
-	w.open(0, "measure")
-	w.comments = true
-	w.fields(1, reflect.ValueOf(p.Measure), reflect.ValueOf(Defaults()))
-	if w.err != nil {
-		return nil, w.err
+	top := &node{kind: mappingNode}
+	top.put("name", wordNode(p.Name))
+	top.put("baseline", wordNode(p.Baseline))
+	p.present(top)
+	if len(p.Machines) > 0 {
+		top.put("machines", machines)
 	}
-	return []byte(w.b.String()), nil
+	top.put("targets", targets)
+	top.put("workloads", works)
+	e.docs = true
+	top.put("measure", e.fields(reflect.ValueOf(p.Measure), reflect.ValueOf(Defaults())))
+	return []byte(top.yaml(0)), e.err
 }
 
 // Job is what the workload does: the kind and the keys of its spec that are not as a fresh one has them.
 func (l Workload) Job() (map[string]string, error) {
-	var w, usual writer
-	w.spec(0, l.Kind, l.Spec, l.fresh)
+	var e encoder
+	out := e.spec(l.Kind, l.Spec, l.fresh).leaves("", map[string]string{})
 	if l.fresh != nil {
-		usual.spec(0, l.Kind, l.fresh, l.fresh)
-	}
-	out := leaves(w.b.String())
-	for k, v := range leaves(usual.b.String()) {
-		if out[k] == v {
-			delete(out, k)
+		for k, v := range e.spec(l.Kind, l.fresh, l.fresh).leaves("", map[string]string{}) {
+			if out[k] == v {
+				delete(out, k)
+			}
 		}
 	}
 	out["kind"] = l.Kind
-	return out, errors.Join(w.err, usual.err)
+	return out, e.err
 }
 
-// leaves are the values of what writer wrote, by their path below the first key.
-func leaves(yaml string) map[string]string {
-	out := map[string]string{}
-	var path []string
-	for line := range strings.Lines(yaml) {
-		text := strings.TrimLeft(line, " ")
-		depth := (len(line) - len(text)) / 2
-		key, value, leaf := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
-		path = append(path[:min(depth, len(path))], strings.TrimSuffix(key, ":"))
-		if leaf && len(path) > 1 {
-			out[strings.Join(path[1:], ".")] = value
+// leaves adds the values below n to out, by their path.
+func (n *node) leaves(path string, out map[string]string) map[string]string {
+	for _, e := range n.entries {
+		key := path + plain(e.key.text)
+		if len(e.val.entries) > 0 {
+			e.val.leaves(key+".", out)
+		} else {
+			out[key] = e.val.inline()
 		}
 	}
 	return out
@@ -96,89 +73,126 @@ func leaves(yaml string) map[string]string {
 
 // specYAML is the canonical text of one spec: equal specs have equal texts.
 func specYAML(k Kind, spec Spec) (string, error) {
-	var w writer
-	w.spec(0, k.Name, spec, k.New())
-	return w.b.String(), w.err
+	var e encoder
+	return e.spec(k.Name, spec, k.New()).yaml(0), e.err
 }
 
-// writer writes block style YAML. The encoder of the YAML package is not used: it has no way to put
+func wordNode(s string) *node { return &node{kind: scalarNode, text: s} }
+
+func wordsNode(words []string) *node {
+	n := &node{kind: listNode}
+	for _, s := range words {
+		n.items = append(n.items, wordNode(s))
+	}
+	return n
+}
+
+func mapNode(m map[string]string) *node {
+	n := &node{kind: mappingNode}
+	for k, v := range m {
+		n.entries = append(n.entries, pair{wordNode(k), wordNode(v)})
+	}
+	return n.sorted()
+}
+
+func (n *node) sorted() *node {
+	slices.SortFunc(n.entries, func(a, b pair) int { return strings.Compare(a.key.text, b.key.text) })
+	return n
+}
+
+// put adds an entry, unless its word or list is empty.
+func (n *node) put(key string, val *node) {
+	if val.text != "" || len(val.items) > 0 || val.kind == mappingNode {
+		n.entries = append(n.entries, pair{wordNode(key), val})
+	}
+}
+
+// yaml writes the entries of n in block style. The encoder of the YAML package is not used: it has no way to put
 // a comment behind a value of an ordered mapping, and quotes by other rules than its parser reads.
-type writer struct {
-	b        strings.Builder
-	comments bool
-	err      error
-}
-
-func (w *writer) indent(depth int, key string) {
-	w.b.WriteString(strings.Repeat("  ", depth) + scalar(key) + ":")
-}
-
-func (w *writer) open(depth int, key string) {
-	w.indent(depth, key)
-	w.b.WriteByte('\n')
-}
-
-func (w *writer) line(depth int, key, value string) {
-	w.indent(depth, key)
-	w.b.WriteString(" " + scalar(value) + "\n")
-}
-
-func (w *writer) labels(m map[string]string) {
-	if len(m) == 0 {
-		return
+func (n *node) yaml(depth int) string {
+	var b strings.Builder
+	indent := strings.Repeat("  ", depth)
+	for _, e := range n.entries {
+		b.WriteString(indent + plain(e.key.text) + ":")
+		switch {
+		case len(e.val.entries) > 0:
+			b.WriteString("\n" + e.val.yaml(depth+1))
+		case len(e.val.items) > 0 && e.val.items[0].kind == listNode:
+			for _, list := range e.val.items {
+				b.WriteString("\n" + indent + "  - " + list.inline())
+			}
+			b.WriteByte('\n')
+		case e.val.doc != "":
+			b.WriteString(" " + e.val.inline() + " # " + e.val.doc + "\n")
+		default:
+			b.WriteString(" " + e.val.inline() + "\n")
+		}
 	}
-	w.open(2, "labels")
-	w.strings(3, m)
+	return b.String()
 }
 
-func (w *writer) strings(depth int, m map[string]string) {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		w.line(depth, k, m[k])
+// inline writes a value without entries on one line.
+func (n *node) inline() string {
+	switch n.kind {
+	case scalarNode:
+		return plain(n.text)
+	case listNode:
+		var items []string
+		for _, it := range n.items {
+			items = append(items, quoted(it.text))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
 	}
+	return "{}"
 }
 
-func (w *writer) spec(depth int, kind string, spec, fresh Spec) {
+// encoder makes nodes of specs.
+type encoder struct {
+	docs bool // put the doc of each field behind it
+	err  error
+}
+
+// entry adds labels and the spec to the entry n.
+func (e *encoder) entry(kind string, spec, fresh Spec, labels map[string]string, n *node) *node {
+	if len(labels) > 0 {
+		n.put("labels", mapNode(labels))
+	}
+	n.put(kind, e.spec(kind, spec, fresh))
+	return n
+}
+
+func (e *encoder) spec(kind string, spec, fresh Spec) *node {
 	v := reflect.ValueOf(spec)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		w.err = fmt.Errorf("write plan: the spec of %s is %T, not a pointer to a struct", kind, spec)
-		return
+		e.err = fmt.Errorf("write plan: the spec of %s is %T, not a pointer to a struct", kind, spec)
+		return &node{kind: mappingNode}
 	}
-	mark := w.b.Len()
-	w.open(depth, kind)
-	body := w.b.Len()
-	var zero reflect.Value
+	var usual reflect.Value
 	if f := reflect.ValueOf(fresh); f.IsValid() && f.Type() == v.Type() {
-		zero = f.Elem()
+		usual = f.Elem()
 	}
-	w.fields(depth+1, v.Elem(), zero)
+	n := e.fields(v.Elem(), usual)
 	for _, o := range optionsOf(spec) {
-		w.line(depth+1, o.Key, o.Value)
+		n.entries = append(n.entries, pair{wordNode(o.Key), wordNode(o.Value)})
 	}
-	if w.b.Len() == body {
-		w.truncate(mark)
-		w.indent(depth, kind)
-		w.b.WriteString(" {}\n")
-	}
-}
-
-// truncate takes back what was written since the text had n bytes.
-func (w *writer) truncate(n int) {
-	s := w.b.String()[:n]
-	w.b.Reset()
-	w.b.WriteString(s)
+	return n
 }
 
 // fields writes a struct. What is empty is left out where it is empty in a fresh struct too, so that
 // a plan reads back as it is.
-func (w *writer) fields(depth int, v, fresh reflect.Value) {
+func (e *encoder) fields(v, fresh reflect.Value) *node {
+	n := &node{kind: mappingNode}
 	list, _ := fields(v.Type())
 	for _, f := range list {
 		var was reflect.Value
 		if fresh.IsValid() {
 			was = fresh.FieldByIndex(f.index)
 		}
-		w.field(depth, f, v.FieldByIndex(f.index), was)
+		if val := e.field(f, v.FieldByIndex(f.index), was); val != nil {
+			n.entries = append(n.entries, pair{wordNode(f.name), val})
+		}
 	}
+	return n
 }
 
 func isEmpty(v reflect.Value) bool {
@@ -189,109 +203,61 @@ func isEmpty(v reflect.Value) bool {
 	return false
 }
 
-func (w *writer) field(depth int, f field, v, fresh reflect.Value) {
+// field is the node of a value, nil when it is left out.
+func (e *encoder) field(f field, v, fresh reflect.Value) *node {
 	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return
-		}
 		v, fresh = v.Elem(), reflect.Value{}
 	}
-	if isEmpty(v) && fresh.IsValid() && isEmpty(fresh) {
-		return
+	if !v.IsValid() || isEmpty(v) && fresh.IsValid() && isEmpty(fresh) {
+		return nil
 	}
 	switch {
 	case isText(v.Type()):
-		s, err := textOf(v)
-		if err != nil {
-			w.err = fmt.Errorf("write plan: %s: %w", f.name, err)
-			return
+		n := e.word(f, v)
+		if e.docs {
+			n.doc = f.doc
 		}
-		w.indent(depth, f.name)
-		w.b.WriteString(" " + scalar(s))
-		if w.comments && f.doc != "" {
-			w.b.WriteString(" # " + f.doc)
-		}
-		w.b.WriteByte('\n')
+		return n
 	case v.Kind() == reflect.Slice:
-		w.indent(depth, f.name)
-		var items []string
+		n := &node{kind: listNode}
 		for i := range v.Len() {
-			s, err := textOf(v.Index(i))
-			if err != nil {
-				w.err = fmt.Errorf("write plan: %s: %w", f.name, err)
-			}
-			items = append(items, quoted(s))
+			n.items = append(n.items, e.word(f, v.Index(i)))
 		}
-		w.b.WriteString(" [" + strings.Join(items, ", ") + "]\n")
+		return n
 	case v.Kind() == reflect.Map:
-		if v.Len() == 0 {
-			w.indent(depth, f.name)
-			w.b.WriteString(" {}\n")
-			return
-		}
-		w.open(depth, f.name)
-		it := map[string]string{}
+		n := &node{kind: mappingNode}
 		for _, k := range v.MapKeys() {
-			s, err := textOf(v.MapIndex(k))
-			if err != nil {
-				w.err = fmt.Errorf("write plan: %s: %w", f.name, err)
-			}
-			it[k.String()] = s
+			n.entries = append(n.entries, pair{wordNode(k.String()), e.word(f, v.MapIndex(k))})
 		}
-		w.strings(depth+1, it)
+		return n.sorted()
 	case v.Kind() == reflect.Struct:
-		mark := w.b.Len()
-		w.open(depth, f.name)
-		body := w.b.Len()
-		if w.fields(depth+1, v, fresh); w.b.Len() == body {
-			w.truncate(mark) // a key without a value is none
+		if n := e.fields(v, fresh); len(n.entries) > 0 {
+			return n
 		}
 	}
+	return nil
+}
+
+func (e *encoder) word(f field, v reflect.Value) *node {
+	s, err := textOf(v)
+	if err != nil {
+		e.err = fmt.Errorf("write plan: %s: %w", f.name, err)
+	}
+	return wordNode(s)
 }
 
 // Words that are safe as they are: no indicator at the start, nothing that ends a plain text.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._][A-Za-z0-9/._+=%@ -]*$`)
 
-// scalar writes a text plain where that is surely read back as it is, and quoted elsewhere.
-func scalar(s string) string {
-	if plainWord.MatchString(s) && !strings.HasSuffix(s, " ") && !strings.Contains(s, "  ") {
-		switch strings.ToLower(s) {
-		case "null", "true", "false", "~":
-		default:
-			if !strings.HasPrefix(s, "...") {
-				return s
-			}
-		}
-		if s == "true" || s == "false" {
-			return s // a boolean, or a text that reads the same
-		}
+// plain writes a text plain where that is surely read back as it is, and quoted elsewhere.
+func plain(s string) string {
+	lower := strings.ToLower(s)
+	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // true is a boolean, or a text that reads the same
+	if other || !plainWord.MatchString(s) || strings.HasSuffix(s, " ") || strings.Contains(s, "  ") || strings.HasPrefix(s, "...") {
+		return quoted(s)
 	}
-	return quoted(s)
+	return s
 }
 
-// quoted is a double-quoted text in printable characters.
-func quoted(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"', r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case strconv.IsPrint(r):
-			b.WriteRune(r)
-		case r <= 0xff:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+// quoted is a double-quoted text in printable characters. Go's escapes are YAML's too.
+func quoted(s string) string { return strconv.Quote(strings.ToValidUTF8(s, "\ufffd")) }

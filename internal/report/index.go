@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 // An index is what the parts of a report are found by.
@@ -57,6 +58,6 @@ func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 // Condemned reports whether a check said that the number of a row of the report's sections must not be quoted.
 func (x *index) Condemned(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
-		return n.Severity == iotax.Invalid && n.Rule != "too-many-discarded" && x.refs[n][r]
+		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]
 	})
 }

@@ -11,6 +11,11 @@ import (
 
 // findings notes what the checks said about a cell and about its target.
 func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
+	for _, f := range b.Run.Findings {
+		if f.Subject == iotax.AboutCell(r.Target, s.Workload) {
+			b.note(r, f, Item{Cells: []Cell{{r.Target, s.Workload}}})
+		}
+	}
 	for _, f := range target.Findings {
 		if f.Subject.Concerns(r.Target, s.Workload) {
 			b.note(r, f, Item{Cells: []Cell{{r.Target, f.Subject.Workload}}})
@@ -24,8 +29,12 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 }
 
 // general puts what was found of the run as a whole into notes: the same rule about several workloads is one.
+// What was found of a cell that has rows is a note of these.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
+		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
+			continue
+		}
 		i := slices.IndexFunc(b.General, func(n Note) bool { return noteKey{n.Rule, n.Hint, n.Severity} == noteKey{f.Rule, f.Hint, f.Severity} })
 		if i < 0 {
 			i = len(b.General)
@@ -35,6 +44,10 @@ func (b *builder) general(findings []iotax.Finding) {
 			n.Items = append(n.Items, Item{Evidence: f.Evidence})
 		}
 	}
+}
+
+func (b *builder) hasRow(of iotax.Subject) bool {
+	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
 // note attaches a finding to r. Findings of one rule, severity and hint share a note; in it, equal

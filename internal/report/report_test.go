@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
@@ -388,5 +389,27 @@ func TestHintOfFewTrials(t *testing.T) {
 		if !found {
 			t.Errorf("%q: no note with %s", plan, want)
 		}
+	}
+}
+
+// What a check of the run found of a cell is a note of the rows of that cell, and of no other.
+func TestRunFindingOfOneCell(t *testing.T) {
+	run, trials := reporttest.SomeTargets()
+	run.Findings = []iotax.Finding{
+		rules.UnlikeDepth.Found(iotax.AboutCell("guest", "read"), "1 in flight"),
+		rules.UnlikeDepth.Found(iotax.AboutCell("gone", "read"), "2 in flight"),
+		rules.Emulated.Found(iotax.AboutRun(), "guest"),
+	}
+	r := New(run, trials)
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			found := slices.ContainsFunc(r.Findings(s, row), func(f iotax.Finding) bool { return f.Rule == rules.UnlikeDepth.ID })
+			if want := row.Target == "guest" && s.Workload == "read"; found != want {
+				t.Errorf("%s / %s: %v", row.Target, s.Workload, r.Findings(s, row))
+			}
+		}
+	}
+	if len(r.General) != 2 || r.General[0].Items[0].Evidence != "2 in flight" || r.General[1].Rule != rules.Emulated.ID {
+		t.Errorf("%+v", r.General)
 	}
 }

@@ -228,6 +228,17 @@ func selected(e ast.Expr) string {
 	return ""
 }
 
+// literal reports whether n compares the rule of a finding with the text of an id.
+func literal(n ast.Node) bool {
+	b, ok := n.(*ast.BinaryExpr)
+	if !ok || b.Op != token.EQL && b.Op != token.NEQ {
+		return false
+	}
+	s, field := b.X.(*ast.SelectorExpr)
+	_, text := b.Y.(*ast.BasicLit)
+	return field && text && s.Sel.Name == "Rule"
+}
+
 // Only rules build findings. What their callers leave out of a hint, or fill in, is in the hint.
 func TestOnlyRulesBuildFindings(t *testing.T) {
 	byName := map[string]Rule{}
@@ -255,6 +266,9 @@ func TestOnlyRulesBuildFindings(t *testing.T) {
 			t.Errorf("%s: this builds a finding: add the rule to internal/rules and call its Found", at)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if literal(n) {
+				t.Errorf("%s: this writes the id of a rule again: compare with rules.NAME.ID", fset.Position(n.Pos()))
+			}
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) == 0 {
 				return true

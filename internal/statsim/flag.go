@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/internal/rules/check"
 )
 
@@ -23,7 +24,7 @@ type Flagged struct {
 // chatty is the rule that does not count as a flag. SNIA's criterion of a steady state is a label, not a
 // test: of seconds that vary by 5 % it calls one window of ten seconds in forty unsteady, and so a quarter of
 // all sound studies.
-const chatty = "not-steady"
+var chatty = rules.NotSteady.ID
 
 type flagTally struct {
 	studies, any, missed, anyMissed int

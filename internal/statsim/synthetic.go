@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/internal/rules/check"
 )
 
@@ -78,24 +79,24 @@ type corruption struct {
 }
 
 var corruptions = []corruption{
-	{name: "no I/O at all", shift: math.Inf(-1), rules: []string{"no-io"}, spoil: func(t *iotax.Trial) {
+	{name: "no I/O at all", shift: math.Inf(-1), rules: []string{rules.NoIO.ID}, spoil: func(t *iotax.Trial) {
 		scale(t, "read.", 0)
 		scale(t, "device.", 0)
 		t.Series = nil
 	}},
-	{name: "served by a cache, ten times as fast", shift: math.Log(10), rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .1) }},
-	{name: "half served by a cache, twice as fast", shift: math.Ln2, rules: []string{"cache-served"}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .5) }},
-	{name: "clock 2 % fast", shift: -math.Log(1.02), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.02) }},
-	{name: "clock 2 % slow", shift: -math.Log(.98), rules: []string{"clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, .98) }},
-	{name: "clock 0.5 % fast", shift: -math.Log(1.005), rules: []string{"clock-drift", "clock-insane"}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.005) }},
-	{name: "ended after 40 % of its window", rules: []string{"short-window"}, spoil: func(t *iotax.Trial) {
+	{name: "served by a cache, ten times as fast", shift: math.Log(10), rules: []string{rules.CacheServed.ID}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .1) }},
+	{name: "half served by a cache, twice as fast", shift: math.Ln2, rules: []string{rules.CacheServed.ID}, spoil: func(t *iotax.Trial) { scale(t, "device.read.", .5) }},
+	{name: "clock 2 % fast", shift: -math.Log(1.02), rules: []string{rules.ClockInsane.ID}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.02) }},
+	{name: "clock 2 % slow", shift: -math.Log(.98), rules: []string{rules.ClockInsane.ID}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, .98) }},
+	{name: "clock 0.5 % fast", shift: -math.Log(1.005), rules: []string{rules.ClockDrift.ID, rules.ClockInsane.ID}, spoil: func(t *iotax.Trial) { scale(t, iotax.ValueClockRatio, 1.005) }},
+	{name: "ended after 40 % of its window", rules: []string{rules.ShortWindow.ID}, spoil: func(t *iotax.Trial) {
 		for _, name := range []string{"duration", "read.ios", "read.bytes", "device.read.", iotax.ValueCPUClient} {
 			scale(t, name, .4)
 		}
 		cut(t, .4)
 	}, mild: true},
-	{name: "log ends half way, totals are whole", rules: []string{"stall"}, spoil: func(t *iotax.Trial) { cut(t, .5) }, mild: true},
-	{name: "log has two seconds of zeros", rules: []string{"stall"}, spoil: func(t *iotax.Trial) {
+	{name: "log ends half way, totals are whole", rules: []string{rules.Stall.ID}, spoil: func(t *iotax.Trial) { cut(t, .5) }, mild: true},
+	{name: "log has two seconds of zeros", rules: []string{rules.Stall.ID}, spoil: func(t *iotax.Trial) {
 		for _, s := range t.Series {
 			clear(s.V[3:5])
 		}

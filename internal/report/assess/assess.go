@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"iotax/internal/report"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -140,7 +141,7 @@ func (a *assessing) cells() []assessed {
 // unmeasured are the notes that tell why the workload of a row could not run at all.
 func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 	for _, n := range a.Found() {
-		if n.Rule == notMeasured && a.Concerns(n, r) {
+		if n.Rule == rules.CellNotMeasured.ID && a.Concerns(n, r) {
 			out = append(out, n)
 		}
 	}
@@ -150,10 +151,10 @@ func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 
 // notes are the numbers of the row's notes of those rules, which count as told.
-func (a *assessing) notes(r *report.Row, rules ...string) []int {
+func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {
-		if slices.Contains(rules, n.Rule) && a.Concerns(n, r) {
+		if slices.Contains(ids, n.Rule) && a.Concerns(n, r) {
 			a.told[n] = true
 			if n.Number > 0 {
 				out = append(out, n.Number)

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/rules"
 	"iotax/internal/testenv/reporttest"
 )
 
@@ -62,7 +63,7 @@ func (c assessCase) report() *report.Report {
 // causeCases are about the causes in the answer.
 func causeCases() map[string]assessCase {
 	disk := reporttest.Reads("disk", 10000, nil)
-	finding := func(target string, iops float64, rule string) reporttest.CellSpec {
+	finding := func(target string, iops float64, rule rules.Rule) reporttest.CellSpec {
 		return reporttest.Reads(target, iops, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rule)} })
 	}
 	line := func(rate string) reporttest.CellSpec {
@@ -76,7 +77,7 @@ func causeCases() map[string]assessCase {
 			reporttest.Against(r, "three", "s3", "tcp")
 		}
 	}
-	with := func(iops float64, rule, name string, value float64) reporttest.CellSpec {
+	with := func(iops float64, rule rules.Rule, name string, value float64) reporttest.CellSpec {
 		c := finding("share", iops, rule)
 		c.Values[name] = value
 		return c
@@ -86,7 +87,7 @@ func causeCases() map[string]assessCase {
 			x.Length = 10 * time.Second
 		}
 	}
-	reached := func(rule, clients string) reporttest.CellSpec {
+	reached := func(rule rules.Rule, clients string) reporttest.CellSpec {
 		return reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			c.Facts = map[string]string{"iodepth": "32", "numjobs": "1", "clients": clients}
 			c.Values["read.latency.mean"] = .032 // 32 in flight at 1000/s
@@ -120,22 +121,22 @@ func causeCases() map[string]assessCase {
 		"no line": {cells: []reporttest.CellSpec{disk, line("")}, without: "line"},
 		"blocking": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			depth(c)
-			c.Findings = []iotax.Finding{reporttest.Warn("blocking-submit")}
+			c.Findings = []iotax.Finding{reporttest.Warn(rules.BlockingSubmit)}
 		})}, want: "; submission blocks there, with 1 in flight where 32 were asked for"},
-		"blocking, depth unknown": {cells: []reporttest.CellSpec{disk, finding("share", 1000, "blocking-submit")}, without: "submission"},
-		"blocking on both":        {cells: []reporttest.CellSpec{finding("disk", 10000, "blocking-submit"), finding("share", 1000, "blocking-submit")}, without: "submission"},
+		"blocking, depth unknown": {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.BlockingSubmit)}, without: "submission"},
+		"blocking on both":        {cells: []reporttest.CellSpec{finding("disk", 10000, rules.BlockingSubmit), finding("share", 1000, rules.BlockingSubmit)}, without: "submission"},
 		"depth": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			depth(c)
-			c.Findings = []iotax.Finding{reporttest.Warn("depth-not-reached")}
+			c.Findings = []iotax.Finding{reporttest.Warn(rules.DepthNotReached)}
 		})}, want: "; by Little's law 1 were in flight where 32 were asked for"},
-		"blocking, but deep enough":        {cells: []reporttest.CellSpec{disk, reached("blocking-submit", "1")}, want: "4k read is", without: "in flight"},
-		"not reached, but deep enough":     {cells: []reporttest.CellSpec{disk, reached("depth-not-reached", "1")}, want: "4k read is", without: "in flight"},
-		"each of four clients has a share": {cells: []reporttest.CellSpec{disk, reached("depth-not-reached", "4")}, want: "; by Little's law 8.1 were in flight where 32 were asked for"},
+		"blocking, but deep enough":        {cells: []reporttest.CellSpec{disk, reached(rules.BlockingSubmit, "1")}, want: "4k read is", without: "in flight"},
+		"not reached, but deep enough":     {cells: []reporttest.CellSpec{disk, reached(rules.DepthNotReached, "1")}, want: "4k read is", without: "in flight"},
+		"each of four clients has a share": {cells: []reporttest.CellSpec{disk, reached(rules.DepthNotReached, "4")}, want: "; by Little's law 8.1 were in flight where 32 were asked for"},
 		"depth, no finding":                {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, depth)}, without: "Little"},
-		"generator":                        {cells: []reporttest.CellSpec{disk, finding("share", 1000, "generator-bound")}, want: "; its load generator had no more CPU, so the CPU is the limit"},
-		"generator of the baseline": {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), reporttest.Reads("share", 1000, nil)},
+		"generator":                        {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.GeneratorBound)}, want: "; its load generator had no more CPU, so the CPU is the limit"},
+		"generator of the baseline": {cells: []reporttest.CellSpec{finding("disk", 10000, rules.GeneratorBound), reporttest.Reads("share", 1000, nil)},
 			want: "; disk was itself limited by its CPU, so the loss may be larger"},
-		"generator of both": {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), finding("share", 1000, "generator-bound")}, want: "4k read is", without: "CPU"},
+		"generator of both": {cells: []reporttest.CellSpec{finding("disk", 10000, rules.GeneratorBound), finding("share", 1000, rules.GeneratorBound)}, want: "4k read is", without: "CPU"},
 		"near the ceiling": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, want: "; disk was itself limited by its CPU, so the loss may be larger",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 15000} }},
 		"at the ceiling itself": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, want: "; it is near the limit of the CPU",
@@ -147,29 +148,29 @@ func causeCases() map[string]assessCase {
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 11000} }},
 		"far from the ceiling": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, without: "CPU",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 1e6} }},
-		"steal":           {cells: []reporttest.CellSpec{disk, with(7000, "steal", "cpu.host.steal", .2)}, want: "; 20 % of its CPU time was stolen"},
-		"steal of little": {cells: []reporttest.CellSpec{disk, with(1000, "steal", "cpu.host.steal", .03)}, without: "stolen"},
-		"steal of both":   {cells: []reporttest.CellSpec{finding("disk", 10000, "steal"), finding("share", 1000, "steal")}, want: "4k read is", without: "stolen"},
-		"throttle":        {cells: []reporttest.CellSpec{disk, finding("share", 1000, "throttle-step")}, want: "; a rate limit began during its trials"},
-		"drain":           {cells: []reporttest.CellSpec{disk, with(8000, "drain-counted", "duration", 12.5)}, want: "; the end of its queue was counted as time, so it looks 20 % slower than it is", change: length},
-		"drain of little": {cells: []reporttest.CellSpec{disk, with(1000, "drain-counted", "duration", 10.2)}, without: "queue", change: length},
-		"drain, bandwidth": {cells: []reporttest.CellSpec{disk, with(8000, "drain-counted", "duration", 12.5)}, want: "4k read is", without: "queue",
+		"steal":           {cells: []reporttest.CellSpec{disk, with(7000, rules.Steal, "cpu.host.steal", .2)}, want: "; 20 % of its CPU time was stolen"},
+		"steal of little": {cells: []reporttest.CellSpec{disk, with(1000, rules.Steal, "cpu.host.steal", .03)}, without: "stolen"},
+		"steal of both":   {cells: []reporttest.CellSpec{finding("disk", 10000, rules.Steal), finding("share", 1000, rules.Steal)}, want: "4k read is", without: "stolen"},
+		"throttle":        {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.ThrottleStep)}, want: "; a rate limit began during its trials"},
+		"drain":           {cells: []reporttest.CellSpec{disk, with(8000, rules.DrainCounted, "duration", 12.5)}, want: "; the end of its queue was counted as time, so it looks 20 % slower than it is", change: length},
+		"drain of little": {cells: []reporttest.CellSpec{disk, with(1000, rules.DrainCounted, "duration", 10.2)}, without: "queue", change: length},
+		"drain, bandwidth": {cells: []reporttest.CellSpec{disk, with(8000, rules.DrainCounted, "duration", 12.5)}, want: "4k read is", without: "queue",
 			change: func(r *iotax.Run, ts []*iotax.Trial) {
 				length(r, ts)
 				r.Workloads[0].Metrics = []string{"read.bandwidth"}
 			}},
-		"few trials said so": {cells: []reporttest.CellSpec{disk, finding("share", 1000, "steal")}, without: "stolen",
+		"few trials said so": {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.Steal)}, without: "stolen",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts[:len(ts)-4] {
 					x.Findings = nil
 				}
 			}},
-		"cache, gain":                  {cells: []reporttest.CellSpec{disk, finding("share", 20000, "cache-served")}, want: "; a cache answered a part"},
-		"writes, gain":                 {cells: []reporttest.CellSpec{disk, finding("share", 20000, "write-absorbed")}, want: "; a cache took a part of the writes"},
-		"host, gain":                   {cells: []reporttest.CellSpec{disk, finding("share", 20000, "device-did-less")}, want: "; the host's cache did a part of it"},
-		"baseline held":                {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), reporttest.Reads("share", 20000, nil)}, want: "; disk was limited by the CPU of its load generator"},
-		"both held":                    {cells: []reporttest.CellSpec{finding("disk", 10000, "generator-bound"), finding("share", 20000, "generator-bound")}, want: "4k read is", without: "CPU"},
-		"a loss is no work of a cache": {cells: []reporttest.CellSpec{disk, finding("share", 1000, "cache-served")}, without: "answered a part"},
+		"cache, gain":                  {cells: []reporttest.CellSpec{disk, finding("share", 20000, rules.CacheServed)}, want: "; a cache answered a part"},
+		"writes, gain":                 {cells: []reporttest.CellSpec{disk, finding("share", 20000, rules.WriteAbsorbed)}, want: "; a cache took a part of the writes"},
+		"host, gain":                   {cells: []reporttest.CellSpec{disk, finding("share", 20000, rules.DeviceDidLess)}, want: "; the host's cache did a part of it"},
+		"baseline held":                {cells: []reporttest.CellSpec{finding("disk", 10000, rules.GeneratorBound), reporttest.Reads("share", 20000, nil)}, want: "; disk was limited by the CPU of its load generator"},
+		"both held":                    {cells: []reporttest.CellSpec{finding("disk", 10000, rules.GeneratorBound), finding("share", 20000, rules.GeneratorBound)}, want: "4k read is", without: "CPU"},
+		"a loss is no work of a cache": {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.CacheServed)}, without: "answered a part"},
 		"silence":                      {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, nil)}, without: ";"},
 	}
 }
@@ -302,7 +303,7 @@ func sentenceCases() map[string]assessCase {
 					}
 				}
 			}},
-		"only a warning": {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn("cache-served"))}, kind: SaysInvalid},
+		"only a warning": {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.CacheServed))}, kind: SaysInvalid},
 		"failed": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysFailed, want: "b / 4k read has no result: none of its 8 trials counts.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
@@ -385,23 +386,23 @@ func sentenceCases() map[string]assessCase {
 		"no volume":        {cells: volume(.03, "1"), kind: SaysLazy},
 		"fast path unsure": {cells: append(both("disk", 1, 1), reporttest.CellSpec{Target: "a", Workload: "clone", Values: map[string]float64{"volume.first.duration": 10, "volume.second.duration": 1}, Noise: .3}), kind: SaysPath, want: "; whether that is 10 times is not decided."},
 		"no two things":    {cells: []reporttest.CellSpec{disk, loss}, kind: SaysPath},
-		"doubt":            {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn("not-steady"))}, kind: SaysDoubt, want: "More warnings, see the notes: not-steady (b / 4k read)."},
+		"doubt":            {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysDoubt, want: "More warnings, see the notes: not-steady (b / 4k read)."},
 		"doubt of the run": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "More warnings, see the notes: unlike-depth.",
-			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Findings = []iotax.Finding{reporttest.Warn("unlike-depth")} }},
+			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Findings = []iotax.Finding{reporttest.Warn(rules.UnlikeDepth)} }},
 		"a cause is no doubt besides": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 7000, func(c *reporttest.CellSpec) {
-			c.Findings, c.Values["cpu.host.steal"] = []iotax.Finding{reporttest.Warn("steal")}, .2
+			c.Findings, c.Values["cpu.host.steal"] = []iotax.Finding{reporttest.Warn(rules.Steal)}, .2
 		})}, kind: SaysDoubt},
 		"doubt of all": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "not-steady (all)",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
-					x.Findings = []iotax.Finding{reporttest.Warn("not-steady")}
+					x.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)}
 				}
 			}},
 		"no doubt":              {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt},
 		"fair":                  {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "No check found a problem."},
-		"not fair":              {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn("not-steady"))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Warnings: not-steady."},
+		"not fair":              {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Warnings: not-steady."},
 		"condemned":             {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Invalid results: cache-served."},
-		"condemned and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn("not-steady")} }), cond(bad)}, kind: SaysSum, want: "Invalid results: cache-served. Warnings: not-steady."},
+		"condemned and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)} }), cond(bad)}, kind: SaysSum, want: "Invalid results: cache-served. Warnings: not-steady."},
 		"the sum of all": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 10000, nil), reporttest.Reads("c", 20000, nil), reporttest.Reads("d", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysSum,
 			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 too noisy to call. "},
 		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More blocks would decide: too noisy to call: b / 4k read."},

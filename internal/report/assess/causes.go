@@ -11,6 +11,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -100,19 +101,22 @@ func (a *assessing) findReasons(c assessed) []reason {
 		}
 	}
 	if !worse {
-		for rule, text := range map[string]string{"cache-served": "a cache answered a part", "write-absorbed": "a cache took a part of the writes", "device-did-less": "the host's cache did a part of it"} {
-			if here(rule) && !there(rule) {
-				plain(rule, text)
+		for _, x := range []struct{ rule, text string }{
+			{rules.CacheServed.ID, "a cache answered a part"},
+			{rules.DeviceDidLess.ID, "the host's cache did a part of it"},
+			{rules.WriteAbsorbed.ID, "a cache took a part of the writes"},
+		} {
+			if here(x.rule) && !there(x.rule) {
+				plain(x.rule, x.text)
 			}
 		}
-		slices.SortFunc(out, func(x, y reason) int { return cmp.Compare(x.rule, y.rule) })
-		if there("generator-bound") && !here("generator-bound") {
-			plain("generator-bound", c.r.Against+" was limited by the CPU of its load generator")
+		if there(rules.GeneratorBound.ID) && !here(rules.GeneratorBound.ID) {
+			plain(rules.GeneratorBound.ID, c.r.Against+" was limited by the CPU of its load generator")
 		}
 		return out
 	}
-	blocking := here("blocking-submit") && !there("blocking-submit")
-	short := here("depth-not-reached") && !there("depth-not-reached")
+	blocking := here(rules.BlockingSubmit.ID) && !there(rules.BlockingSubmit.ID)
+	short := here(rules.DepthNotReached.ID) && !there(rules.DepthNotReached.ID)
 	var depth, asked float64
 	if blocking || short {
 		depth, asked = a.depth(c)
@@ -120,18 +124,18 @@ func (a *assessing) findReasons(c assessed) []reason {
 	switch {
 	case depth >= stat.DepthReached*asked && asked > 1: // whatever blocked, the queue was as deep as asked
 	case blocking && depth > 0 && asked > 1:
-		add("blocking-submit", depth, depthText, func(f string) string {
+		add(rules.BlockingSubmit.ID, depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
 		})
 	case short && depth > 0 && asked > 1:
-		add("depth-not-reached", depth, depthText, func(f string) string {
+		add(rules.DepthNotReached.ID, depth, depthText, func(f string) string {
 			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
 		})
 	}
 	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.
 	for _, x := range []struct{ rule, text string }{
-		{"generator-bound", "its load generator had no more CPU, so the CPU is the limit"},
-		{"cpu-bound", "it is near the limit of the CPU"},
+		{rules.GeneratorBound.ID, "its load generator had no more CPU, so the CPU is the limit"},
+		{rules.CPUBound.ID, "it is near the limit of the CPU"},
 	} {
 		if here(x.rule) == there(x.rule) {
 			continue
@@ -145,15 +149,15 @@ func (a *assessing) findReasons(c assessed) []reason {
 	}
 	// A share of the time explains a loss that is not many times as large.
 	lost := 1 - c.r.Ratio.Estimate
-	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here("steal") && !there("steal") && stolen >= lost/2 {
-		add("steal", stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
+	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here(rules.Steal.ID) && !there(rules.Steal.ID) && stolen >= lost/2 {
+		add(rules.Steal.ID, stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
 	}
-	if here("throttle-step") && !there("throttle-step") {
-		plain("throttle-step", "a rate limit began during its trials")
+	if here(rules.ThrottleStep.ID) && !there(rules.ThrottleStep.ID) {
+		plain(rules.ThrottleStep.ID, "a rate limit began during its trials")
 	}
 	// The bytes of those I/Os are counted, and only their number is not.
-	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here("drain-counted") && !there("drain-counted") && over >= lost/2 {
-		add("drain-counted", over, share, func(f string) string {
+	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here(rules.DrainCounted.ID) && !there(rules.DrainCounted.ID) && over >= lost/2 {
+		add(rules.DrainCounted.ID, over, share, func(f string) string {
 			return "the end of its queue was counted as time, so it looks " + f + " slower than it is"
 		})
 	}
@@ -188,7 +192,7 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	}) {
 		return true
 	}
-	return rule == "cpu-bound" && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })
+	return rule == rules.CPUBound.ID && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })
 }
 
 // depth is the number of I/Os in flight by Little's law, the median over the trials, and what the job
@@ -331,7 +335,7 @@ func (a *assessing) lines(cells []assessed) {
 			}
 			if format.Vague(sh.Ratio) {
 				open.Figures = append(open.Figures, Figure{c.r.Target, c.s.Workload, c.s.Metric, sh.Against, &sh.Ratio})
-				open.Notes = append(open.Notes, a.notes(c.r, "compared-with-another")...)
+				open.Notes = append(open.Notes, a.notes(c.r, rules.ComparedWithAnother.ID)...)
 				parts = append(parts, fmt.Sprintf("%s / %s of %s", c.r.Target, c.s.Workload, sh.Against))
 				continue
 			}
@@ -347,7 +351,7 @@ func (a *assessing) lines(cells []assessed) {
 			} else {
 				groups = append(groups, g)
 			}
-			g.cells, g.shares, g.notes = append(g.cells, c), append(g.shares, sh), append(g.notes, a.notes(c.r, "compared-with-another")...)
+			g.cells, g.shares, g.notes = append(g.cells, c), append(g.shares, sh), append(g.notes, a.notes(c.r, rules.ComparedWithAnother.ID)...)
 		}
 	}
 	for _, g := range groups {

@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -52,7 +53,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text = "Nothing was measured"
 		if i := slices.IndexFunc(a.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" }); i >= 0 {
 			out.Text += ": " + a.Targets()[i].Name + " could not be opened"
-		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" }); i >= 0 {
+		} else if i := slices.IndexFunc(a.Run.Findings, func(f iotax.Finding) bool { return f.Rule == rules.RunFailed.ID }); i >= 0 {
 			why, _, _ := strings.Cut(a.Run.Findings[i].Evidence, "\n")
 			out.Text += ": " + why
 		}
@@ -112,40 +113,25 @@ func than(c assessed, number func(format.Contrast, stat.Interval) string, named 
 
 // compared tells losses and gains. The cells of one target that have the same causes share a sentence.
 func (a *assessing) compared(cells []assessed) {
-	type group struct {
-		kind  SentenceKind
-		cells []assessed
-	}
-	var groups []*group
-	byKey := map[string]*group{}
 	pick := slices.Clone(cells)
 	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
-	for _, c := range pick {
-		kind := SaysLoss
-		switch c.r.Verdict {
-		case stat.Better:
-			kind = SaysGain
-		case stat.Worse:
-		default:
-			continue
+	for _, group := range grouped(pick, func(c assessed) (key string, ok bool) {
+		if c.r.Verdict != stat.Better && c.r.Verdict != stat.Worse {
+			return "", false
 		}
-		key := fmt.Sprintf("%s\x00%s\x00%s", kind, c.r.Target, c.r.Against)
+		key = fmt.Sprintf("%v\x00%s\x00%s", c.r.Verdict, c.r.Target, c.r.Against)
 		for _, w := range a.why(c) {
 			key += "\x00" + w.rule
 		}
-		g := byKey[key]
-		if g == nil {
-			g = &group{kind: kind}
-			byKey[key] = g
-			groups = append(groups, g)
+		return key, true
+	}) {
+		c := group[0]
+		s := Sentence{Kind: SaysLoss}
+		if c.r.Verdict == stat.Better {
+			s.Kind = SaysGain
 		}
-		g.cells = append(g.cells, c)
-	}
-	for _, g := range groups {
-		c := g.cells[0]
-		s := Sentence{Kind: g.kind}
 		var parts []string
-		for i, x := range g.cells {
+		for i, x := range group {
 			s.Figures = append(s.Figures, x.figure())
 			if i == 0 {
 				parts = append(parts, than(x, format.Contrast.Interval, false))
@@ -154,13 +140,32 @@ func (a *assessing) compared(cells []assessed) {
 			parts = append(parts, format.Work(x.s.Workload, x.s.Label)+" "+format.ContrastOf(x.s.Better, x.s.Unit).Interval(x.r.Ratio.Interval))
 		}
 		s.Text = c.r.Target + ": " + format.Enumerate(parts, format.Listed, "workload")
-		s.Causes, s.Notes = a.causes(g.cells)
+		s.Causes, s.Notes = a.causes(group)
 		for _, cause := range s.Causes {
 			s.Text += "; " + cause.Text
 		}
 		s.Text += "."
 		a.say(s)
 	}
+}
+
+// grouped puts the items of a key together, in the order of the first of each. Items without a key are left out.
+func grouped[T any, K comparable](items []T, key func(T) (K, bool)) [][]T {
+	at := map[K]int{}
+	var out [][]T
+	for _, x := range items {
+		k, ok := key(x)
+		if !ok {
+			continue
+		}
+		i, there := at[k]
+		if !there {
+			i = len(out)
+			at[k], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], x)
+	}
+	return out
 }
 
 // distance is how far a ratio lies from 1, as a factor above 1; 0 without one.
@@ -173,53 +178,47 @@ func distance(r *report.Row) float64 {
 
 // invalid tells what must not be quoted, by what condemned it.
 func (a *assessing) invalid(cells []assessed) {
-	var order []*report.Note
-	by := map[*report.Note][]assessed{}
-	for _, c := range cells {
-		if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
-			continue
-		}
-		for _, n := range a.Found() {
-			if n.Severity == iotax.Invalid && a.Concerns(n, c.r) {
-				if by[n] == nil {
-					order = append(order, n)
-				}
-				by[n] = append(by[n], c)
-				break
-			}
-		}
-	}
-	for _, n := range order {
+	for _, group := range grouped(cells, func(c assessed) (*report.Note, bool) {
+		n := a.condemns(c)
+		return n, n != nil
+	}) {
+		n := a.condemns(group[0])
 		a.told[n] = true
-		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule}}}
+		evidence := cmp.Or(conditions[n.Rule], n.Rule)
+		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule, Text: evidence}}}
 		var names []string
-		for _, c := range by[n] {
+		for _, c := range group {
 			names = append(names, c.name())
 			s.Figures = append(s.Figures, c.figure())
 		}
 		if n.Number > 0 {
 			s.Notes = []int{n.Number}
 		}
-		evidence := n.Rule
-		if cause := conditions[n.Rule]; cause != "" {
-			evidence = cause
-		}
-		s.Causes[0].Text = evidence
 		s.Text = fmt.Sprintf("Invalid: %s: %s.", format.Enumerate(names, format.Listed, "cell"), evidence)
 		a.say(s)
 	}
 }
 
-// conditions say in a sentence what a rule has found against a number.
-var conditions = map[string]string{
-	"cache-served":       "a cache answered, not the device",
-	"write-absorbed":     "a cache took the writes, not the device",
-	"line-rate-exceeded": "it is faster than the line to the storage, so a cache answered",
-	"too-many-discarded": "more than 20 % of the trials are discarded",
-	"no-ratio":           "a value has no logarithm",
+// condemns is the first note for which the number of a cell is invalid, or nil.
+func (a *assessing) condemns(c assessed) *report.Note {
+	if c.r.Verdict == stat.NotComparable || c.r.Verdict == stat.TooManyDiscarded {
+		for _, n := range a.Found() {
+			if n.Severity == iotax.Invalid && a.Concerns(n, c.r) {
+				return n
+			}
+		}
+	}
+	return nil
 }
 
-const notMeasured = "cell-not-measured"
+// conditions say in a sentence what a rule has found against a number.
+var conditions = map[string]string{
+	rules.CacheServed.ID:      "a cache answered, not the device",
+	rules.WriteAbsorbed.ID:    "a cache took the writes, not the device",
+	rules.LineRateExceeded.ID: "it is faster than the line to the storage, so a cache answered",
+	rules.TooManyDiscarded.ID: "more than 20 % of the trials are discarded",
+	rules.NoRatio.ID:          "a value has no logarithm",
+}
 
 // failed tells of targets without a number.
 func (a *assessing) failed(cells []assessed) {
@@ -238,10 +237,10 @@ func (a *assessing) failed(cells []assessed) {
 			if op, rest, ok := strings.Cut(why, ": "); ok && strings.HasPrefix(op, "open ") {
 				why = rest
 			}
-			s.Notes = a.notes(c.r, "target-not-opened")
+			s.Notes = a.notes(c.r, rules.TargetNotOpened.ID)
 			s.Text = fmt.Sprintf("%s could not be opened: %s.", c.r.Target, strings.TrimSuffix(why, "."))
 		} else if ns := a.unmeasured(c.r); c.r.Ran == 0 && len(ns) > 0 {
-			s.Notes = a.notes(c.r, notMeasured)
+			s.Notes = a.notes(c.r, rules.CellNotMeasured.ID)
 			why := ""
 			for _, it := range ns[0].Items {
 				if it.About(c.r.Target, c.s.Workload) {
@@ -250,7 +249,7 @@ func (a *assessing) failed(cells []assessed) {
 			}
 			s.Text = fmt.Sprintf("%s could not be measured: %s.", c.name(), strings.TrimSuffix(why, "."))
 		} else {
-			s.Notes = a.notes(c.r, "trial-failed", "trial-discarded")
+			s.Notes = a.notes(c.r, rules.TrialFailed.ID, rules.TrialDiscarded.ID)
 			s.Text = fmt.Sprintf("%s has no result: none of its %s counts.", c.name(), format.Plural(c.r.Ran, "trial"))
 		}
 		a.say(s)
@@ -279,7 +278,7 @@ func (a *assessing) unsure(cells []assessed) {
 	var parts, dark, few []string
 	for _, c := range open {
 		s.Figures = append(s.Figures, c.figure())
-		s.Notes = append(s.Notes, a.notes(c.r, "precision-not-reached", "one-of-many", "few-trials")...)
+		s.Notes = append(s.Notes, a.notes(c.r, rules.PrecisionNotReached.ID, rules.OneOfMany.ID, rules.FewTrials.ID)...)
 		if c.r.Verdict == stat.TooFew {
 			few = append(few, fmt.Sprintf("%s (%d of %d)", c.name(), c.r.Ratio.N, stat.LeastTrials))
 		} else if format.Vague(c.r.Ratio.Interval) {
@@ -305,32 +304,27 @@ func (a *assessing) unlike(cells []assessed) {
 		durability iotax.Durability
 		against    string
 	}
-	var order []kind
-	names, figures, notes := map[kind][]string{}, map[kind][]Figure{}, map[kind][]int{}
-	for _, c := range cells {
-		if c.r.Verdict != stat.NotRanked || c.r.Against == "" {
-			continue
-		}
+	of := func(c assessed) (kind, bool) {
 		k := kind{a.Target(c.r.Target).Durability, c.r.Against}
-		if a.Target(c.r.Against).Durability == k.durability {
-			continue
-		}
-		if names[k] == nil {
-			order = append(order, k)
-		}
-		if !slices.Contains(names[k], c.r.Target) {
-			names[k] = append(names[k], c.r.Target)
-		}
-		figures[k] = append(figures[k], c.figure())
-		notes[k] = append(notes[k], a.notes(c.r, "durability-differs")...)
+		return k, c.r.Verdict == stat.NotRanked && k.against != "" && a.Target(k.against).Durability != k.durability
 	}
-	for _, k := range order {
-		what := map[iotax.Durability]string{iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done", iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device"}[k.durability]
-		if what == "" {
-			what = "a flush promises something else there"
+	for _, group := range grouped(cells, of) {
+		k, _ := of(group[0])
+		s := Sentence{Kind: SaysUnlike}
+		var names []string
+		for _, c := range group {
+			names = append(names, c.r.Target)
+			s.Figures = append(s.Figures, c.figure())
+			s.Notes = append(s.Notes, a.notes(c.r, rules.DurabilityDiffers.ID)...)
 		}
-		a.say(Sentence{Kind: SaysUnlike, Figures: figures[k], Notes: notes[k], Causes: []Cause{{"durability-differs", what}},
-			Text: fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(names[k], format.Listed, "target"))})
+		what := map[iotax.Durability]string{
+			iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done",
+			iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device",
+		}[k.durability]
+		what = cmp.Or(what, "a flush promises something else there")
+		s.Causes = []Cause{{rules.DurabilityDiffers.ID, what}}
+		s.Text = fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(uniq(names), format.Listed, "target"))
+		a.say(s)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -54,25 +55,14 @@ func (a *assessing) sum(cells []assessed) {
 	}
 	counts := map[string]int{}
 	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "too noisy to call", "too few " + a.Counted() + "s", "without a verdict"}
+	words := map[stat.Verdict]string{stat.Worse: order[0], stat.Better: order[1], stat.Equivalent: order[2], stat.BelowMargin: order[2],
+		stat.Inconclusive: order[3], stat.TooFew: order[4]}
 	n := 0
 	for _, c := range cells {
-		i := 5
-		switch c.r.Verdict {
-		case stat.NoVerdict:
-			continue
-		case stat.Worse:
-			i = 0
-		case stat.Better:
-			i = 1
-		case stat.Equivalent, stat.BelowMargin:
-			i = 2
-		case stat.Inconclusive:
-			i = 3
-		case stat.TooFew:
-			i = 4
+		if c.r.Verdict != stat.NoVerdict {
+			counts[cmp.Or(words[c.r.Verdict], order[5])]++
+			n++
 		}
-		counts[order[i]]++
-		n++
 	}
 	var parts []string
 	for _, word := range order {
@@ -95,17 +85,22 @@ func (a *assessing) sum(cells []assessed) {
 	}
 	errors, warnings = uniq(errors), uniq(warnings)
 	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
+	var problems []string
+	for _, x := range []struct {
+		label string
+		ids   []string
+	}{{"Invalid results: ", errors}, {"Warnings: ", warnings}} {
+		if len(x.ids) > 0 {
+			problems = append(problems, x.label+format.Enumerate(x.ids, format.Listed, "rule")+".")
+		}
+	}
 	switch {
 	case a.Run.Imported():
 		text += "The trials were imported and not measured in turns: nothing shows whether the comparison is fair."
-	case len(errors)+len(warnings) == 0:
+	case problems == nil:
 		text += "No check found a problem."
-	case len(errors) == 0:
-		text += "Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
-	case len(warnings) == 0:
-		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + "."
 	default:
-		text += "Invalid results: " + format.Enumerate(errors, format.Listed, "rule") + ". Warnings: " + format.Enumerate(warnings, format.Listed, "rule") + "."
+		text += strings.Join(problems, " ")
 	}
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
@@ -115,7 +110,7 @@ func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {
 		base := c.s.Row(c.r.Against)
-		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, "host-memory") {
+		if base == nil || slices.Contains(told, base.Target) || !a.found(base, c.s, rules.HostMemory.ID) {
 			continue
 		}
 		told = append(told, base.Target)
@@ -131,7 +126,7 @@ func (a *assessing) memory(cells []assessed) {
 		}
 		text := fmt.Sprintf("%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", base.Target, by)
 		a.say(Sentence{Kind: SaysMemory, Figures: []Figure{{Target: base.Target, Workload: c.s.Workload, Metric: c.s.Metric}},
-			Causes: []Cause{{"host-memory", text}}, Notes: a.notes(base, "host-memory"), Text: text})
+			Causes: []Cause{{rules.HostMemory.ID, text}}, Notes: a.notes(base, rules.HostMemory.ID), Text: text})
 	}
 }
 
@@ -180,7 +175,7 @@ func (a *assessing) doubts() {
 }
 
 // tellsItself are warnings about trials that count for nothing any more, which the table shows.
-var tellsItself = []string{"trial-discarded", "trial-failed", "target-not-opened", "durability-differs"}
+var tellsItself = []string{rules.TrialDiscarded.ID, rules.TrialFailed.ID, rules.TargetNotOpened.ID, rules.DurabilityDiffers.ID}
 
 func uniq(words []string) []string {
 	var out []string

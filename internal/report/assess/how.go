@@ -1,6 +1,7 @@
 package assess
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,57 +16,37 @@ import (
 // Environment names what a reader asks first: kernel, CPU, load generator, accelerator.
 func Environment(r *report.Report) string {
 	var parts []string
-	add := func(label string, m map[string]string, keys ...string) bool {
-		for _, k := range keys {
-			if v := strings.TrimSpace(m[k]); v != "" {
-				if label != "" && !strings.HasPrefix(strings.ToLower(v), strings.ToLower(label)) {
-					v = label + " " + v
-				}
-				if !slices.Contains(parts, v) {
-					parts = append(parts, v)
-				}
-				return true
-			}
+	add := func(label, s string) {
+		if s = strings.TrimSpace(s); s != "" && !strings.HasPrefix(strings.ToLower(s), strings.ToLower(label)) {
+			s = strings.TrimSpace(label + " " + s)
 		}
-		return false
+		if s != "" && !slices.Contains(parts, s) {
+			parts = append(parts, s)
+		}
 	}
 	env := r.Run.Environment
-	add("Linux", env, "kernel", "kernel.release", "os.kernel", "uname")
-	if cpu := cmpOr(env, "cpu", iotax.FactCPUModel, "processor"); cpu != "" {
-		if n := cmpOr(env, "cpus", iotax.FactCPUCount, "cpu.cores"); n != "" {
-			cpu += " × " + n
-		}
-		parts = append(parts, cpu)
+	add("Linux", env[iotax.FactKernel])
+	cpu := env[iotax.FactCPUModel]
+	if n := env[iotax.FactCPUCount]; n != "" && cpu != "" {
+		cpu += " × " + n
 	}
-	add("", env, "memory")
-	if !add("fio", env, "fio", "fio.version") {
-		fio := false
-		for _, t := range r.Trials {
-			if fio = add("fio", t.Facts, "fio", "fio.version", "generator"); fio {
-				break
-			}
-		}
-		for _, t := range r.Run.Targets {
-			if fio {
-				break
-			}
-			fio = add("fio", t.Facts, "fio", "fio.version", "generator", "machine.fio")
-		}
+	add("", cpu)
+	add("", env["memory"])
+	fio := env[iotax.FactFio]
+	for _, t := range r.Trials {
+		fio = cmp.Or(fio, t.Facts[iotax.FactFio])
 	}
 	for _, t := range r.Run.Targets {
-		version, accel := cmpOr(t.Facts, "qemu.version", "qemu", "machine.qemu"), cmpOr(t.Facts, "qemu.accel", "accel", "acceleration", "qemu.acceleration", "machine.accel")
-		if version == "" && accel == "" {
-			continue
-		}
-		s := version
-		if !strings.HasPrefix(strings.ToUpper(s), "QEMU") {
-			s = strings.TrimSpace("QEMU " + s)
-		}
+		fio = cmp.Or(fio, t.Facts[iotax.FactFio], t.Facts["machine.fio"])
+	}
+	add("fio", fio)
+	for _, t := range r.Run.Targets {
+		version, accel := cmp.Or(t.Facts["qemu"], t.Facts["machine.qemu"]), cmp.Or(t.Facts[iotax.FactAccel], t.Facts["machine.accel"])
 		if accel != "" {
-			s += " (" + accel + ")"
+			version = strings.TrimPrefix(version+" ("+accel+")", " ")
 		}
-		if !slices.Contains(parts, s) {
-			parts = append(parts, s)
+		if version != "" {
+			add("QEMU", version)
 		}
 	}
 	return strings.Join(parts, " · ")
@@ -83,15 +64,6 @@ func Targets(r *report.Report) string {
 		return ""
 	}
 	return "Targets: " + strings.Join(out, ", ") + "."
-}
-
-func cmpOr(m map[string]string, keys ...string) string {
-	for _, k := range keys {
-		if v := strings.TrimSpace(m[k]); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // Protocol says how it was measured.

@@ -51,17 +51,10 @@ func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
-		groups := map[string][]way{} // of objects of the same size and number
-		var order []string
-		for _, w := range all[t.Name] {
-			key := w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts[iotax.FactClients] + w.facts[iotax.FactPayload]
-			if groups[key] == nil {
-				order = append(order, key)
-			}
-			groups[key] = append(groups[key], w)
-		}
-		for _, key := range order {
-			a.fastest(groups[key])
+		for _, group := range grouped(all[t.Name], func(w way) (string, bool) { // of objects of the same size and number
+			return w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts[iotax.FactClients] + w.facts[iotax.FactPayload], true
+		}) {
+			a.fastest(group)
 		}
 	}
 }

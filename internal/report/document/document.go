@@ -18,6 +18,7 @@ import (
 	"iotax/internal/report/block"
 	"iotax/internal/report/format"
 	"iotax/internal/report/table"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -48,7 +49,7 @@ func first(r *report.Report, a assess.Assessment) []block.Block {
 }
 
 // atCaches are the rules by which a cache did the work.
-var atCaches = []string{"cache-served", "write-absorbed", "line-rate-exceeded"}
+var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}
 
 func banner(r *report.Report) (out []string) {
 	if s := r.Banner(); s != "" {
@@ -56,7 +57,7 @@ func banner(r *report.Report) (out []string) {
 	}
 	var ended []string
 	for _, f := range r.Run.Findings {
-		if f.Rule == "stopped-early" || f.Rule == "runner-died" {
+		if f.Rule == rules.StoppedEarly.ID || f.Rule == rules.RunnerDied.ID {
 			why := strings.TrimSuffix(f.Evidence, ".")
 			ended = append(ended, why)
 			if rest, ok := strings.CutPrefix(why, f.Subject.Workload+": "); ok && f.Subject.Workload != "" && len(r.Run.Findings) > 1 {
@@ -225,26 +226,27 @@ func circumstances(r *report.Report) string {
 		parts = append(parts, table.BesideTitle(r.Beside)+" (--details)")
 	}
 	s := strings.Join(parts, ", ") + "."
-	var rules []string
+	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
-		if n.Severity == iotax.Warning && !slices.Contains(rules, n.Rule) && !slices.Contains(shown, n.Rule) {
-			rules = append(rules, n.Rule)
+		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) {
+			warned = append(warned, n.Rule)
 		}
 	}
-	if len(rules) > 0 {
-		s += " Warnings: " + format.Enumerate(rules, format.Listed, "rule") + "."
+	if len(warned) > 0 {
+		s += " Warnings: " + format.Enumerate(warned, format.Listed, "rule") + "."
 	}
 	return s
 }
 
 // shown are the rules that other parts of the short document report.
-var shown = []string{"emulated", "stopped-early", "runner-died", "steal", "target-not-opened", "durability-differs", "trial-failed", "trial-discarded", "imported"}
+var shown = []string{rules.Emulated.ID, rules.StoppedEarly.ID, rules.RunnerDied.ID, rules.Steal.ID, rules.TargetNotOpened.ID,
+	rules.DurabilityDiffers.ID, rules.TrialFailed.ID, rules.TrialDiscarded.ID, rules.Imported.ID}
 
 // steal is the median of the CPU time that trials with that warning lost.
 func steal(r *report.Report) float64 {
 	var xs []float64
 	for _, t := range r.Trials {
-		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == "steal" }) {
+		if slices.ContainsFunc(t.Findings, func(f iotax.Finding) bool { return f.Rule == rules.Steal.ID }) {
 			if v, ok := t.Value(iotax.ValueCPUHostSteal); ok {
 				xs = append(xs, v.Value)
 			}
@@ -270,7 +272,7 @@ func next(r *report.Report, details bool) []block.Block {
 	steps := []block.Step{{Name: "Open", Command: "iotax report " + id + " -o report.html", About: "charts"}}
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
-		if f.Rule == "stopped-early" && ok {
+		if f.Rule == rules.StoppedEarly.ID && ok {
 			steps = append(steps, block.Step{Name: "Finish", Command: strings.Trim(command, "`"), About: about})
 			break
 		}

@@ -36,7 +36,7 @@ func (s *study) levels(fs *[]iotax.Finding, target, workload, of string, logs []
 	l := stat.FindLevels(logs)
 	if l.Found {
 		slow := int(math.Round(l.Share * float64(len(logs))))
-		*fs = append(*fs, rules.TwoLevels.Found(iotax.AboutCell(target, workload), "%s: %s: %d of %d are %s lower than the others", workload, of, slow, len(logs), percent(-math.Expm1(l.Low-l.High))))
+		*fs = append(*fs, rules.TwoLevels.Found(iotax.AboutCell(target, workload), "%s: %s: %d of %d are %s lower than the others", workload, of, slow, len(logs), rules.Percent(-math.Expm1(l.Low-l.High))))
 	}
 	return l.Found
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -40,13 +39,8 @@ func RunFacts(t *iotax.Trial) map[string]string {
 // limits are the options of a job that is told not to go as fast as it can.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
-// syncEngines finish each I/O before they start the next (fio HOWTO, ioengine).
-var syncEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete", "ftruncate"}
-
 // disklessEngines do no I/O at any place (fio HOWTO, ioengine).
 var disklessEngines = []string{"null", "cpuio"}
-
-func syncEngine(name string) bool { return slices.Contains(syncEngines, name) }
 
 // number is a fact that is a positive number.
 func (r reading) number(fact string) (float64, bool) {

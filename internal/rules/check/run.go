@@ -234,7 +234,7 @@ func (s *study) facts() []iotax.Finding {
 const engineNBD = "nbd"
 
 // toldBefore are the findings of the fio workload, made before the first trial, about the same facts.
-var toldBefore = map[string]string{iotax.FactFio: "fio-version-differs", iotax.FactIOEngine: "engine-differs"}
+var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
 func (s *study) toldOfRun(rule string) bool {
 	return slices.ContainsFunc(s.run.Findings, func(f iotax.Finding) bool { return f.Rule == rule })
@@ -245,7 +245,7 @@ func (s *study) noisy() []iotax.Finding {
 	for _, w := range s.workloads {
 		logs := s.logs(s.run.Baseline, w)
 		if sd := stat.Spread(logs); sd > stat.NoisySpread {
-			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, percent(sd)))
+			fs = append(fs, rules.NoisyBaseline.Found(iotax.AboutCell(s.run.Baseline, w), "%s: %d trials of %s vary by %s", w, len(logs), s.run.Baseline, rules.Percent(sd)))
 		}
 	}
 	return fs
@@ -307,7 +307,7 @@ func (s *study) merging() []iotax.Finding {
 				base := size(of, w, d)
 				if x := size(t, w, d); x > base*mergeUnlike || x < base/mergeUnlike {
 					fs = append(fs, rules.UnlikeMerging.Found(iotax.AboutCell(t, w), "%s: a %s at the device has %s under %s, %s under %s",
-						w, d, bytesText(x), t, bytesText(base), of))
+						w, d, rules.Bytes(x), t, rules.Bytes(base), of))
 				}
 			}
 		}

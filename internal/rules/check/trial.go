@@ -1,14 +1,13 @@
 package check
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"iotax"
+	"iotax/fio"
 	"iotax/internal/rules"
 	"iotax/stat"
 )
@@ -186,7 +185,7 @@ func (r reading) device() []iotax.Finding {
 			if r.warm() || device >= servedBelow*done {
 				rule = rule.As(iotax.Warning)
 			}
-			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s of the bytes %s %s (%s of %s)", percent(device/of), c.verb, name, bytesText(device), bytesText(of)))
+			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s of the bytes %s %s (%s of %s)", rules.Percent(device/of), c.verb, name, rules.Bytes(device), rules.Bytes(of)))
 		}
 		ios, _ := r.value("machine.device." + c.direction + ".ios")
 		switch {
@@ -197,7 +196,7 @@ func (r reading) device() []iotax.Finding {
 			served(outer, asked, "the device")
 		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
 			n, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, rules.DeviceDidLess.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, bytesText(inner), ios, bytesText(outer), n))
+			fs = append(fs, rules.DeviceDidLess.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, rules.Bytes(inner), ios, rules.Bytes(outer), n))
 		}
 	}
 	return fs
@@ -241,7 +240,7 @@ func (r reading) warm() bool {
 		return false
 	}
 	for _, f := range r.t.Findings {
-		if f.Rule == "caches-not-dropped" {
+		if f.Rule == rules.CachesNotDropped.ID {
 			return false
 		}
 	}
@@ -292,7 +291,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
 	}
-	return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the device's operations were %ss, which the workload does not do", percent(share("ios")), other)}
+	return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the device's operations were %ss, which the workload does not do", rules.Percent(share("ios")), other)}
 }
 
 // foreignSame compares what the device did in the workload's own direction with what the trial's own
@@ -309,7 +308,7 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 	}
 	if strange := dev - own; strange > foreignAbove*dev {
 		return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the bytes that the device %s were others' (%s of %s)",
-			percent(strange/dev), map[string]string{"read": "read", "write": "wrote"}[d], bytesText(strange), bytesText(dev))}
+			rules.Percent(strange/dev), map[string]string{"read": "read", "write": "wrote"}[d], rules.Bytes(strange), rules.Bytes(dev))}
 	}
 	return nil
 }
@@ -351,7 +350,7 @@ func (r reading) lineRate() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, d := range []string{"read", "write"} {
 		if v, ok := r.value(d + ".bandwidth"); ok && v > lineSlack*line {
-			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s: %s/s over a line that carries %s/s", d, bytesText(v), bytesText(line)))
+			fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "%s: %s/s over a line that carries %s/s", d, rules.Bytes(v), rules.Bytes(line)))
 		}
 	}
 	return fs
@@ -369,13 +368,13 @@ func (r reading) window() []iotax.Finding {
 	s := r.seconds()
 	asked := r.t.Length.Seconds()
 	if s > 0 && asked > 0 && s < windowShort*asked {
-		fs = append(fs, rules.ShortWindow.Without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).Found(iotax.AboutTrial(r.t), "%s of %s", secondsText(s), secondsText(asked)))
+		fs = append(fs, rules.ShortWindow.Without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are waited for, and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
-		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), secondsText(s), secondsText(asked)))
+		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
 	}
 	if asked > 0 {
 		s = asked // so that all trials of a plan say the same
@@ -384,7 +383,7 @@ func (r reading) window() []iotax.Finding {
 		return fs // a piece of work that was done to its end, and has no window
 	}
 	if s > 0 && s < quickLook {
-		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", secondsText(s)))
+		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", rules.Seconds(s)))
 	}
 	return fs
 }
@@ -403,13 +402,13 @@ func (r reading) shape() []iotax.Finding {
 		w := stat.MSER5(s)
 		warming := w.Enough && !w.Over
 		if st := stat.ThrottleStep(s); st.Found && !(warming && gradual(s, st)) {
-			return []iotax.Finding{rules.ThrottleStep.Found(iotax.AboutTrial(r.t), "%s: %+.0f %% after %s", s.Name, 100*st.Size, secondsText(st.At))}
+			return []iotax.Finding{rules.ThrottleStep.Found(iotax.AboutTrial(r.t), "%s: %+.0f %% after %s", s.Name, 100*st.Size, rules.Seconds(st.At))}
 		}
 		if warming {
 			return []iotax.Finding{rules.WarmUp.Found(iotax.AboutTrial(r.t), "%s: unlike the rest until second %.3g", s.Name, w.Cut)}
 		}
 		if st := stat.SteadyState(s); st.Enough && !st.Reached {
-			return []iotax.Finding{rules.NotSteady.Found(iotax.AboutTrial(r.t), "%s: the means of five parts range over %s, their trend over %s", s.Name, percent(st.Range), percent(st.Slope))}
+			return []iotax.Finding{rules.NotSteady.Found(iotax.AboutTrial(r.t), "%s: the means of five parts range over %s, their trend over %s", s.Name, rules.Percent(st.Range), rules.Percent(st.Slope))}
 		}
 	}
 	return nil
@@ -431,7 +430,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		}
 	}
 	if st := stat.FindStalls(bare); st.Count > 0 {
-		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O for %s, from second %.3g on", s.Name, secondsText(st.Longest), st.First)
+		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O for %s, from second %.3g on", s.Name, rules.Seconds(st.Longest), st.First)
 		return &f
 	}
 	n := len(s.T)
@@ -440,7 +439,7 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 		step = max(step, math.Round(last-s.T[n-2]))
 	}
 	if r.seconds()-last >= stallAtEnd*step {
-		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O in the last %s", s.Name, secondsText(r.seconds()-last))
+		f := rules.Stall.Found(iotax.AboutTrial(r.t), "%s: no I/O in the last %s", s.Name, rules.Seconds(r.seconds()-last))
 		return &f
 	}
 	return nil
@@ -481,7 +480,7 @@ func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
 		if v, ok := r.value(c.name); ok && v > stealAbove {
-			fs = append(fs, rules.Steal.Found(iotax.AboutTrial(r.t), "%s of %s CPU time was stolen", percent(v), c.whose))
+			fs = append(fs, rules.Steal.Found(iotax.AboutTrial(r.t), "%s of %s CPU time was stolen", rules.Percent(v), c.whose))
 		}
 	}
 	busy, ok := r.busy()
@@ -490,9 +489,9 @@ func (r reading) cpu() []iotax.Finding {
 	rule := rules.GeneratorBound.Without("io_uring", r.fact(iotax.FactIOEngine) == "io_uring")
 	switch {
 	case ok && busy > busyThread:
-		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", percent(busy)))
+		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", rules.Percent(busy)))
 	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
-		fs = append(fs, rule.Without("numjobs", true).Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each while this host's CPUs were %s busy", percent(busy), percent(host)))
+		fs = append(fs, rule.Without("numjobs", true).Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each while this host's CPUs were %s busy", rules.Percent(busy), rules.Percent(host)))
 	}
 	return fs
 }
@@ -510,7 +509,7 @@ func (r reading) busy() (float64, bool) {
 
 // submission looks for an asynchronous engine that is none.
 func (r reading) submission() []iotax.Finding {
-	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || syncEngine(r.fact(iotax.FactIOEngine)) {
+	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		return nil
 	}
 	var fs []iotax.Finding
@@ -529,7 +528,7 @@ func (r reading) submission() []iotax.Finding {
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
-			fs = append(fs, rules.BlockingSubmit.Without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").Found(iotax.AboutTrial(r.t), "%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), secondsText(slat), secondsText(clat)))
+			fs = append(fs, rules.BlockingSubmit.Without("io_uring", r.fact(iotax.FactIOEngine) != "libaio").Found(iotax.AboutTrial(r.t), "%s with %s: submission takes %s, completion %s", d, r.fact(iotax.FactIOEngine), rules.Seconds(slat), rules.Seconds(clat)))
 		}
 	}
 	return fs
@@ -558,7 +557,7 @@ func (r reading) memory() []iotax.Finding {
 	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // a disk that this host's file system serves to a guest
 		return nil
 	}
-	return []iotax.Finding{rules.HostMemory.Found(iotax.AboutTrial(r.t), "a random read of %s took %s", r.fact("bs"), secondsText(took))}
+	return []iotax.Finding{rules.HostMemory.Found(iotax.AboutTrial(r.t), "a random read of %s took %s", r.fact("bs"), rules.Seconds(took))}
 }
 
 // reached is the mean number of I/Os in flight, 0 when unknown.
@@ -593,29 +592,8 @@ func (r reading) reached() float64 {
 func (r reading) asked() (float64, bool) {
 	depth, ok := r.number(iotax.FactIODepth)
 	jobs, known := r.jobs()
-	if syncEngine(r.fact(iotax.FactIOEngine)) {
+	if fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		depth, ok = 1, true
 	}
 	return depth * jobs, ok && known
-}
-
-func secondsText(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.3g s", s)
-	case d >= time.Millisecond:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	}
-	return fmt.Sprintf("%.3g µs", s*1e6)
-}
-
-func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
-
-func bytesText(n float64) string {
-	unit := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	for n >= 1024 && len(unit) > 1 {
-		n, unit = n/1024, unit[1:]
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") + " " + unit[0]
 }

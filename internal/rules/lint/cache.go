@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
 	"iotax"
 	"iotax/internal/rules"
@@ -47,26 +48,29 @@ func fitsMemory(j *job, r *report) {
 	s := j.first("size", "filesize")
 	switch {
 	case !again && size < r.facts.Memory:
-		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", bytesText(size), bytesText(r.facts.Memory))
+		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", rules.Bytes(size), rules.Bytes(r.facts.Memory))
 	case !again:
 	case r.facts.Memory == 0:
-		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", bytesText(size), why)
+		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", rules.Bytes(size), why)
 	case size < r.facts.Memory:
-		r.at(j, s, "buffered reads come back to the same %s (%s), and the machine has %s of memory", bytesText(size), why, bytesText(r.facts.Memory))
+		r.at(j, s, "buffered reads come back to the same %s (%s), and the machine has %s of memory", rules.Bytes(size), why, rules.Bytes(r.facts.Memory))
 	}
 }
 
 // flushes are the options that make a job wait for the storage.
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
+// waits reports whether one of these options is on.
+func (j *job) waits(options []string) bool {
+	return slices.ContainsFunc(options, func(o string) bool {
+		s, ok := j.get(o)
+		return ok && s.value != "0" && s.value != "none"
+	})
+}
+
 func unsynced(j *job, r *report) {
-	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) {
+	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) || j.waits(flushes) {
 		return
-	}
-	for _, f := range flushes {
-		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
-			return
-		}
 	}
 	r.at(j, j.first("rw"), "rw=%s is buffered, and no fsync is asked for", j.mode())
 }
@@ -79,20 +83,18 @@ func overwritten(j *job, r *report) {
 	if j.sized || !j.writes() || j.direct() || j.verifies() || !known || !j.onFiles(r.facts) || r.facts.Memory > 0 && size > r.facts.Memory {
 		return
 	}
-	for _, f := range flushed {
-		if s, ok := j.get(f); ok && s.value != "0" && s.value != "none" {
-			return
-		}
+	if j.waits(flushed) {
+		return
 	}
 	if !j.ours { // without any flush it is buffered-write-unsynced
 		_, again := j.returns()
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return
 		}
-		r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s again and again: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
+		r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s again and again: what is overwritten in the page cache never reaches the storage", j.mode(), rules.Bytes(size))
 		return
 	}
-	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), bytesText(size))
+	r.at(j, j.first("rw"), "rw=%s is buffered, and writes the same %s for the time of the trial: what is overwritten in the page cache never reaches the storage", j.mode(), rules.Bytes(size))
 }
 
 func randrepeat(j *job, r *report) {

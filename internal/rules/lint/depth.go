@@ -1,9 +1,8 @@
 package lint
 
 import (
-	"slices"
-
 	"iotax"
+	"iotax/fio"
 	"iotax/internal/rules"
 )
 
@@ -34,7 +33,7 @@ func libaioBuffered(j *job, r *report) {
 func depthOfSync(j *job, r *report) {
 	e := j.engine(r.facts)
 	depth, ok := j.number("iodepth", 1)
-	if !slices.Contains(syncEngines, e) || !ok || depth < 2 || j.text("io_submit_mode") == "offload" {
+	if !fio.Synchronous(e) || !ok || depth < 2 || j.text("io_submit_mode") == "offload" {
 		return
 	}
 	if j.has("ioengine") {

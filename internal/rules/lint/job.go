@@ -230,13 +230,6 @@ func (j *job) sectionEngine(facts Facts) string {
 	return defaultEngine(facts)
 }
 
-// syncEngines finish each I/O before they start the next, whatever the depth.
-var syncEngines = []string{
-	"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "cpuio", "falloc", "e4defrag", "ftruncate",
-	"filecreate", "filestat", "filedelete", "http", "net", "netsplice", "libpmem", "dev-dax", "pmemblk", "mtd",
-	"gfapi", "libhdfs", "libcufile", "libhipfile", "libzbc", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
-}
-
 // fileEngines do I/O on files and block devices through the kernel, where the page cache is.
 var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
 

@@ -25,7 +25,7 @@ func shortRun(j *job, r *report) {
 	if !ok || d <= 0 || d >= quickLook || j.aside(r.facts) {
 		return
 	}
-	r.at(j, j.first("runtime"), "a run of %s", secondsText(d))
+	r.at(j, j.first("runtime"), "a run of %s", rules.Time(d))
 }
 
 // aside reports whether the job measures no storage.
@@ -79,9 +79,9 @@ func endsBySize(j *job, r *report) {
 	}
 	switch {
 	case limited && asked > takes && takes < 2*quickLook:
-		r.at(j, size, "without time_based the job ends when its %s is through, after about %s of %s on a fast drive", size.value, secondsText(takes), secondsText(asked))
+		r.at(j, size, "without time_based the job ends when its %s is through, after about %s of %s on a fast drive", size.value, rules.Time(takes), rules.Time(asked))
 	case !j.has("runtime") && takes < quickLook:
-		r.as(iotax.Info, j, size, "the job ends when its %s is through: after about %s on a fast drive", size.value, secondsText(takes))
+		r.as(iotax.Info, j, size, "the job ends when its %s is through: after about %s on a fast drive", size.value, rules.Time(takes))
 	}
 }
 
@@ -90,7 +90,7 @@ func sizedTrials(p *planView, r *report) {
 	for _, j := range p.jobs {
 		if takes, known := j.pass(); j.sized && known && takes < quickLook {
 			size := j.first("size", "filesize", "io_size")
-			r.at(j, size, "a trial ends when its %s is through: after about %s on a fast drive", size.value, secondsText(takes))
+			r.at(j, size, "a trial ends when its %s is through: after about %s on a fast drive", size.value, rules.Time(takes))
 			r.hits[len(r.hits)-1].hint = "leave `by_size` out, or give it a larger `size`"
 		}
 	}
@@ -103,8 +103,8 @@ func rampNotShorter(j *job, r *report) {
 		return
 	}
 	if takes, known := j.pass(); known && takes < ramp {
-		r.as(iotax.Invalid, j, j.first("ramp_time"), "the size is through after about %s, inside the ramp of %s: nothing is measured", secondsText(takes), secondsText(ramp))
+		r.as(iotax.Invalid, j, j.first("ramp_time"), "the size is through after about %s, inside the ramp of %s: nothing is measured", rules.Time(takes), rules.Time(ramp))
 		return
 	}
-	r.at(j, j.first("ramp_time"), "a ramp of %s before a run of %s", secondsText(ramp), secondsText(run))
+	r.at(j, j.first("ramp_time"), "a ramp of %s before a run of %s", rules.Time(ramp), rules.Time(run))
 }

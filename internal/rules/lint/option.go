@@ -99,13 +99,6 @@ func open(value string) bool {
 	return strings.Contains(value, "${") || slices.ContainsFunc([]string{"$ncpus", "$mb_memory", "$pagesize"}, func(k string) bool { return strings.Contains(value, k) })
 }
 
-func orWord(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 var (
 	errNone  = errors.New("it takes a number from 1")
 	errZero  = errors.New("the number is below 1")
@@ -248,7 +241,7 @@ func refusedTogether(j *job, r *report) {
 	size, ok := j.size("size", 0)
 	block, known := j.smallestBlock()
 	if s, has := j.get("size"); has && ok && known && size > 0 && size < block {
-		r.at(j, s, "size=%s is less than one block of %s", s.value, bytesText(block))
+		r.at(j, s, "size=%s is less than one block of %s", s.value, rules.Bytes(block))
 	}
 	s, zoned := j.get("zonemode")
 	switch zones := positive("zonesize"); {

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,25 +25,6 @@ type planView struct {
 	jobs []*job
 }
 
-// direct reports whether a workload bypasses the page cache of the machine that it runs on.
-func (p *planView) direct() bool {
-	for _, j := range p.jobs {
-		if j.direct() {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *planView) writes() bool {
-	for _, j := range p.jobs {
-		if j.writes() {
-			return true
-		}
-	}
-	return false
-}
-
 func guestDiskCache(p *planView, r *report) {
 	for _, t := range p.Targets {
 		cache := t.Value("cache")
@@ -50,9 +32,9 @@ func guestDiskCache(p *planView, r *report) {
 			continue
 		}
 		switch {
-		case cache == "unsafe" && p.writes():
+		case cache == "unsafe" && slices.ContainsFunc(p.jobs, (*job).writes):
 			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=unsafe: its flushes are acknowledged and not done, those of %s are", t.Name, p.Baseline)
-		case (cache == "unsafe" || cache == "writeback" || cache == "writethrough") && p.direct() && p.baselineDirect():
+		case (cache == "unsafe" || cache == "writeback" || cache == "writethrough") && slices.ContainsFunc(p.jobs, (*job).direct) && p.baselineDirect():
 			r.on(t.Where("cache"), r.rule.Severity, "%s has cache=%s: direct I/O in the guest comes from the host's page cache, that of %s does not", t.Name, cache, p.Baseline)
 		}
 	}
@@ -101,7 +83,7 @@ func memoryJob(j *job, r *report) {
 // shortTrials is short-run on a plan.
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
-		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", secondsText(d))
+		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
 		r.hint("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
 	}
 }
@@ -140,7 +122,7 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 
 // toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
 // words of check: short-trial, depth-of-sync-engine, durability-differs.
-var toldByRuns = []string{"short-run", "depth-of-sync-engine", "memory-target"}
+var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun are those of the findings on a plan that belong into the report of its run.
 func ForRun(findings []Finding) []iotax.Finding {
@@ -164,7 +146,7 @@ func BadPlan(errs plan.Errors) []Finding {
 			file = e.Word
 		}
 		r.hits = append(r.hits, hit{at: position{file: file, source: e.Source, line: e.Pos.Line, column: e.Column, width: e.Width},
-			severity: rules.NotAPlan.Severity, evidence: e.Msg, hint: orWord(e.Hint, rules.NotAPlan.Hint)})
+			severity: rules.NotAPlan.Severity, evidence: e.Msg, hint: cmp.Or(e.Hint, rules.NotAPlan.Hint)})
 		out = append(out, r.findings(0)...)
 	}
 	return out

@@ -31,7 +31,7 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		bs, fixed := j.blockSize(d.name)
 		switch {
 		case fixed && mean > 0 && d.Short == 0 && !d.FitsBlocks(float64(bs), j.inFlight(ran)):
-			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, bytesText(int64(mean)), bytesText(bs))
+			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, rules.Bytes(int64(mean)), rules.Bytes(bs))
 			continue
 		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may have been made of the rates: the block size was not
 			mean = float64(bs)
@@ -44,22 +44,22 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		iops := between{d.IOPS - d.IOPSOff, d.IOPS + d.IOPSOff}
 		s := d.Runtime.Seconds()
 		if s > 0 && d.Bandwidth > 0 && d.Bytes > 0 && bandwidth.off(float64(d.Bytes)/s) {
-			r.at(j, j.head, "%s: %s in %s are %s/s, and the bandwidth is %s/s", d.name, bytesText(int64(d.Bytes)), secondsText(d.Runtime), bytesText(int64(float64(d.Bytes)/s)), bytesText(int64(d.Bandwidth)))
+			r.at(j, j.head, "%s: %s in %s are %s/s, and the bandwidth is %s/s", d.name, rules.Bytes(int64(d.Bytes)), rules.Time(d.Runtime), rules.Bytes(int64(float64(d.Bytes)/s)), rules.Bytes(int64(d.Bandwidth)))
 			continue
 		}
 		if s > 0 && d.IOPS > 0 && d.IOs > 0 && iops.off(float64(d.IOs)/s) {
-			r.at(j, j.head, "%s: %d I/Os in %s are %.4g IOPS, and %.4g are printed", d.name, d.IOs, secondsText(d.Runtime), float64(d.IOs)/s, d.IOPS)
+			r.at(j, j.head, "%s: %d I/Os in %s are %.4g IOPS, and %.4g are printed", d.name, d.IOs, rules.Time(d.Runtime), float64(d.IOs)/s, d.IOPS)
 			continue
 		}
 		if d.IOPS < 1 || d.Bandwidth <= 0 {
 			continue
 		}
 		if size := bandwidth.most / d.IOPS; !fixed && size < sector*(1-mismatch) && j.text("ioengine") == "" {
-			r.at(j, j.head, "%s: %.4g IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, d.IOPS, bytesText(int64(d.Bandwidth)), bytesText(int64(d.Bandwidth/d.IOPS)), sector)
+			r.at(j, j.head, "%s: %.4g IOPS and %s/s make I/Os of %s, and no storage has any smaller than %d bytes", d.name, d.IOPS, rules.Bytes(int64(d.Bandwidth)), rules.Bytes(int64(d.Bandwidth/d.IOPS)), sector)
 			continue
 		}
 		if mean > 0 && (iops.most*mean < bandwidth.least*(1-mismatch) || iops.least*mean > bandwidth.most*(1+mismatch)) {
-			r.at(j, j.head, "%s: %.4g IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, d.IOPS, bytesText(int64(mean)), bytesText(int64(d.IOPS*mean)), bytesText(int64(d.Bandwidth)))
+			r.at(j, j.head, "%s: %.4g IOPS of %s are %s/s, and the bandwidth is %s/s", d.name, d.IOPS, rules.Bytes(int64(mean)), rules.Bytes(int64(d.IOPS*mean)), rules.Bytes(int64(d.Bandwidth)))
 		}
 	}
 }

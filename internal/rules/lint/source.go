@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"slices"
@@ -210,12 +211,9 @@ func (t *texted) unreadable(err error) ([]Finding, error) {
 			return nil, err
 		}
 		r := &report{rule: rule{Rule: rules.NotAJob}}
-		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, hint: je.Hint}
+		h := hit{at: t.at(je.File, je.Line, je.Column, 0), severity: iotax.Invalid, evidence: je.Msg, hint: cmp.Or(je.Hint, rules.NotAJob.Hint)}
 		if je.Accepted {
 			h.severity = iotax.Warning
-		}
-		if h.hint == "" {
-			h.hint = rules.NotAJob.Hint
 		}
 		r.hits = append(r.hits, h)
 		out = append(out, r.findings(0)...)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -77,9 +78,9 @@ func Against(run *iotax.Run, target string, names ...string) {
 	}
 }
 
-// Warn is a finding of that rule.
-func Warn(rule string) iotax.Finding {
-	return iotax.Finding{Rule: rule, Severity: iotax.Warning, Evidence: "seen"}
+// Warn is a warning of the rule about no cell in particular.
+func Warn(r rules.Rule) iotax.Finding {
+	return r.As(iotax.Warning).Found(iotax.Subject{}, "seen")
 }
 
 // Reads is a cell of small reads, changed by more.

@@ -2,12 +2,12 @@
 package reporttest
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"iotax"
+	"iotax/internal/rules"
 )
 
 const (
@@ -42,7 +42,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: VirtioFS, Machine: "guest", Place: "/mnt/share", Durability: iotax.Durable, Facts: guest("-device vhost-user-fs-pci,tag=share,chardev=c0")},
 			{Name: UnsafeDisk, Machine: "guest2", Place: "/dev/vda", Durability: iotax.FlushIgnored, Labels: map[string]string{"cache": "unsafe", "aio": "io_uring"}, Facts: guest("-blockdev driver=raw,cache.no-flush=on,aio=io_uring")},
 			{Name: Ninep, Machine: "guest", Place: "/mnt/9p", Durability: iotax.Durable, Facts: guest("-device virtio-9p-pci,mount_tag=nine,msize=512k"),
-				Findings: []iotax.Finding{{Rule: "blocking-submit", Severity: iotax.Warning, Subject: iotax.AboutTarget(Ninep), Evidence: "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached", Hint: "compare at iodepth=1, or use several jobs"}}},
+				Findings: []iotax.Finding{rules.BlockingSubmit.Found(iotax.AboutTarget(Ninep), "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached")}},
 			{Name: NotOpened, Machine: "guest3", Err: "open guest3: qemu-system-x86_64: -device nvme: Device 'nvme' not found\n  hint: install qemu-system-x86 with its block devices"},
 		},
 		Workloads: []iotax.WorkloadInfo{
@@ -51,8 +51,8 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: "1M sequential read", Kind: "fio", Metrics: []string{"read.bandwidth"}, Cold: true},
 		},
 		Findings: []iotax.Finding{
-			{Rule: "stopped-early", Severity: iotax.Warning, Subject: iotax.AboutRun(), Evidence: "4k random write: the budget of 14m is spent", Hint: "give it more time (--budget, --blocks), longer trials (--trial) or a quieter machine"},
-			{Rule: "emulated", Severity: iotax.Info, Subject: iotax.AboutRun(), Evidence: "the guests ran without hardware acceleration (tcg): their CPU cost is not that of a real host", Hint: "use a host with /dev/kvm"},
+			rules.StoppedEarly.Found(iotax.AboutRun(), "4k random write: the budget of 14m is spent"),
+			rules.Emulated.Found(iotax.AboutRun(), "the guests ran without hardware acceleration (tcg): their CPU cost is not that of a real host"),
 		},
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -107,14 +107,11 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 				case target == Ninep && l.name == "4k random read" && block == 3:
 					t.Discarded = "the guest's clock ran 3.1 % slow against the host's"
 				case target == VirtioFS && l.name == "1M sequential read":
-					t.Findings = append(t.Findings, iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Subject: iotax.AboutTrial(t),
-						Evidence: fmt.Sprintf("the host's device read %d %% of the workload's bytes", 21+block%2), Hint: "drop the host's caches (--cold), or use a file larger than memory"})
+					t.Findings = append(t.Findings, rules.CacheServed.Found(iotax.AboutTrial(t), "the host's device read %d %% of the workload's bytes", 21+block%2))
 				case target == VirtioBlk && l.name == "4k random write" && block%2 == 0:
-					t.Findings = append(t.Findings, iotax.Finding{Rule: "not-steady", Severity: iotax.Warning, Subject: iotax.AboutTrial(t),
-						Evidence: "five sub-windows range over 27 % of their mean, SNIA allows 20 %", Hint: "longer trials (--trial 60s), or precondition the device"})
+					t.Findings = append(t.Findings, rules.NotSteady.Found(iotax.AboutTrial(t), "five sub-windows range over 27 %% of their mean, SNIA allows 20 %%"))
 				case target == HostDisk && l.name == "4k random write" && block == 5:
-					t.Findings = append(t.Findings, iotax.Finding{Rule: "throttle-step", Severity: iotax.Warning, Subject: iotax.AboutTrial(t),
-						Evidence: "after 6 s the rate fell by 31 % and stayed there", Hint: "burst credit or heat: longer trials, or a device without it"})
+					t.Findings = append(t.Findings, rules.ThrottleStep.Found(iotax.AboutTrial(t), "after 6 s the rate fell by 31 %% and stayed there"))
 				}
 				trials = append(trials, t)
 			}

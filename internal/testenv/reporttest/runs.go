@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/published"
+	"iotax/internal/rules"
 )
 
 // SomeTargets is a run whose workloads are done at some of the targets each.
@@ -303,7 +304,7 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 // stands alone; ALab stands beside it.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
-		return []iotax.Finding{{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of " + cell, Hint: "give trials of 10 s or more (`--trial 10s`)"}}
+		return []iotax.Finding{rules.ShortTrial.Found(iotax.Subject{Kind: iotax.SubjectTrial}, "a window of %s", cell)}
 	}
 	const mib = 1 << 20
 	run, trials := RunOf(8, nil,
@@ -324,8 +325,8 @@ func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	run.Version = "0.1.0"
 	Against(run, "controller export", "local disk", "tcp node04 to node01")
 	Against(run, "s3", "tcp node04 to node01")
-	for _, workload := range []string{"write", "read", "write"} {
-		run.Findings = append(run.Findings, iotax.Finding{Rule: "noisy-baseline", Severity: iotax.Warning, Evidence: workload + ": trials of local disk vary by 20 %", Hint: "use longer trials"})
+	for _, workload := range []string{"write", "write"} {
+		run.Findings = append(run.Findings, rules.NoisyBaseline.Found(iotax.AboutCell("local disk", workload), "%s: 8 trials of local disk vary by 20 %%", workload))
 	}
 	return run, trials
 }
@@ -364,8 +365,8 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 		blocks             int
 	}{{"4k random read", "read.iops", iotax.PerSecond, 60000, 6}, {"4k random write", "write.iops", iotax.PerSecond, 66000, 6}, {"1M sequential read", "read.bandwidth", iotax.BytesPerSecond, 1000 << 20, 6}} {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: work.name, Kind: "fio", Metrics: []string{work.metric}, Cold: true})
-		run.Findings = append(run.Findings, iotax.Finding{Rule: "stopped-early", Severity: iotax.Warning, Subject: iotax.AboutWorkload(work.name),
-			Evidence: work.name + ": the budget of 3m was spent after 6 of 7 blocks", Hint: "`iotax run --resume=" + run.ID + "` measures the rest, in about 1m"})
+		run.Findings = append(run.Findings, rules.StoppedEarly.Hinting("`iotax run --resume="+run.ID+"` measures the rest, in about 1m").
+			Found(iotax.AboutWorkload(work.name), "%s: the budget of 3m was spent after 6 of 7 blocks", work.name))
 		for b := range work.blocks {
 			for _, name := range names {
 				noise, ratio := .04, ratios[name][w]
@@ -385,17 +386,20 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Block: b, Seq: len(trials), Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
 					Facts: map[string]string{"fio": "fio-3.33", "iodepth": asked, "numjobs": "1"},
 					Values: []iotax.Value{{Name: work.metric, Value: rate, Unit: work.unit, Better: iotax.Up}, {Name: "cpu.host.steal", Value: .047, Unit: iotax.RatioUnit},
-						{Name: op + ".latency.mean", Value: depth / iops, Unit: iotax.Seconds, Better: iotax.Down}},
-					Findings: []iotax.Finding{{Rule: "steal", Severity: iotax.Warning, Evidence: "4.7 % of the host's CPU time was stolen", Hint: "use a quieter machine"},
-						{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of 1 s", Hint: "give trials of 10 s or more (`--trial 10s`)"}}}
+						{Name: op + ".latency.mean", Value: depth / iops, Unit: iotax.Seconds, Better: iotax.Down}}}
+				found := func(r rules.Rule, evidence string) {
+					t.Findings = append(t.Findings, r.Found(iotax.AboutTrial(t), "%s", evidence))
+				}
+				found(rules.Steal, "4.7 % of this host's CPU time was stolen")
+				found(rules.ShortTrial, "a window of 1 s")
 				if work.metric != op+".iops" {
 					t.Values = append(t.Values, iotax.Value{Name: op + ".iops", Value: iops, Unit: iotax.PerSecond, Better: iotax.Up})
 				}
 				if name == "guest 9p" {
-					t.Findings = append(t.Findings, iotax.Finding{Rule: "depth-not-reached", Severity: iotax.Warning, Evidence: "depth 32 was asked for, 1.0 was reached", Hint: "compare at iodepth=1"})
+					found(rules.DepthNotReached, "1 in flight of 32")
 				}
 				if name == "guest virtio-fs" && w == 2 {
-					t.Findings = append(t.Findings, iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "the host's device read 16 % of the workload's bytes", Hint: "drop the host's caches (--cold)"})
+					found(rules.CacheServed, "16 % of the bytes were read from the device")
 				}
 				trials = append(trials, t)
 			}
