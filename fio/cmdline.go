@@ -622,7 +622,7 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	if v, ok := valued[name]; ok {
 		return name, v.arg, true, nil
 	}
-	if o, ok := byName[name]; ok {
+	if o, ok := LookupOption(name); ok {
 		return name, kind(o), false, nil
 	}
 	if len(name) == 1 && !strings.HasPrefix(w.text, "--") {
@@ -640,7 +640,7 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	case own:
 		return full, valued[full].arg, true, nil
 	case full != "":
-		return full, kind(byName[full]), false, nil
+		return full, kind(tables().byName[full]), false, nil
 	}
 	return name, 'o', false, nil
 }
@@ -657,7 +657,7 @@ func Completed(name string) (full string, own bool) {
 			fit = append(fit, long)
 		}
 	}
-	for long, o := range byName {
+	for long, o := range tables().byName {
 		if o.Engine == "" && strings.HasPrefix(long, name) {
 			fit = append(fit, long)
 		}
