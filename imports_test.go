@@ -19,7 +19,6 @@ var floors = map[string]string{
 	"secret":             "iotax",
 	"stat":               "iotax",
 	"statsim":            "iotax plan stat rules/check",
-	"stat/alphatable":    "stat",
 	"guest":              "iotax",
 	"probe":              "iotax agent probe/pause rules",
 	"probe/pause":        "",

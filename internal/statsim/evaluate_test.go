@@ -147,7 +147,7 @@ func TestSecondsAgree(t *testing.T) {
 }
 
 // In mirrored blocks, noise that the arms share leaves neighbours correlated by 0.2 at most
-// (see stat/alphatable).
+// (see internal/testenv/alphatable).
 func TestMirroredCorrelation(t *testing.T) {
 	const pairs = 40000
 	worst := 0.0

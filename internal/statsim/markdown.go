@@ -69,7 +69,7 @@ func (r *Result) Markdown() string {
 	p("ratio itself changes with time, the true one is that at the start (drift) or at the end (warm-up).\n")
 	p("A policy that measures less looks cheap. So the second table below *Beside other rules* has the device-seconds that each would")
 	p("need to reach ± 5 %%: its mean device-seconds times (its half width/5 %%)², with half widths as logarithms.\n")
-	p("α′, the level of each look, comes from a simulation of its own, `go generate ./stat`; seed and size are in `stat/tables_gen.go`.")
+	p("α′, the level of each look, comes from a simulation of its own, `go generate ./stat`; seed and size are in `stat/tables.json`.")
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
