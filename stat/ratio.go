@@ -54,33 +54,33 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair blocks: %d values of the baseline, %d of the target", len(baseline), len(target))
 	}
-	d := make([]float64, len(target))
+	b, err := logarithms("pair blocks", "baseline", baseline)
+	if err != nil {
+		return nil, err
+	}
+	d, err := logarithms("pair blocks", "target", target)
+	if err != nil {
+		return nil, err
+	}
 	for i := range d {
-		if err := positive("baseline", i, baseline[i]); err != nil {
-			return nil, err
-		}
-		if err := positive("target", i, target[i]); err != nil {
-			return nil, err
-		}
 		// Not ln(t/b): the quotient may overflow where both values are fine.
-		d[i] = math.Log(target[i]) - math.Log(baseline[i])
-		if better == iotax.Down {
+		if d[i] -= b[i]; better == iotax.Down {
 			d[i] = -d[i]
 		}
 	}
 	return d, nil
 }
 
-func positive(who string, i int, x float64) error {
-	switch {
-	case math.IsNaN(x):
-		return fmt.Errorf("pair blocks: %s[%d] is NaN", who, i)
-	case math.IsInf(x, 0):
-		return fmt.Errorf("pair blocks: %s[%d] is infinite", who, i)
-	case x <= 0:
-		return fmt.Errorf("pair blocks: %s[%d] is %v: a ratio needs positive values", who, i, x)
+// logarithms are those of a sample, for an operation. The error names the first value that has none.
+func logarithms(op, sample string, xs []float64) ([]float64, error) {
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		if !(x > 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%s: %s[%d] is %v: a ratio needs positive numbers", op, sample, i, x)
+		}
+		out[i] = math.Log(x)
 	}
-	return nil
+	return out, nil
 }
 
 // Ratio is the ratio of target to baseline, paired by block and oriented so that higher is better for
@@ -134,16 +134,11 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // with fewer than two blocks, for a d that is not finite, and for a ratio that is not positive.
 func EffectP(d []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
-	if len(d) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
+	if len(d) < 2 || notFinite(mu) || !(autocorrelation < 1) || slices.ContainsFunc(d, notFinite) {
 		return math.NaN()
 	}
-	for _, x := range d {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return math.NaN()
-		}
-	}
 	m, sd := meanSD(d)
-	p := tTest(m-mu, sd/math.Sqrt(float64(len(d)))*Widening(autocorrelation), len(d))
+	p := tTest(m-mu, sd/math.Sqrt(float64(len(d)))*Widening(autocorrelation), float64(len(d)-1))
 	if mu < slices.Min(d) || mu > slices.Max(d) {
 		return p
 	}
@@ -177,10 +172,7 @@ func (h logHull) exp() Interval {
 }
 
 func hull(d []float64, o Options) (logHull, error) {
-	alpha := o.Alpha
-	if alpha == 0 {
-		alpha = 1 - Confidence
-	}
+	alpha := cmp.Or(o.Alpha, 1-Confidence)
 	nan := math.NaN()
 	h := logHull{n: len(d), mean: nan, sd: nan, se: nan, half: nan, lo: nan, hi: nan}
 	if err := checkAlpha(alpha); err != nil {
@@ -192,10 +184,8 @@ func hull(d []float64, o Options) (logHull, error) {
 	if !(o.Autocorrelation < 1) {
 		return h, fmt.Errorf("estimate ratio: an autocorrelation of %v leaves no interval", o.Autocorrelation)
 	}
-	for i, x := range d {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return h, fmt.Errorf("estimate ratio: log ratio %d is %v", i, x)
-		}
+	if i := slices.IndexFunc(d, notFinite); i >= 0 {
+		return h, fmt.Errorf("estimate ratio: log ratio %d is %v", i, d[i])
 	}
 	h.mean, h.sd = meanSD(d)
 	if o.tooFew(len(d)) {
@@ -207,13 +197,15 @@ func hull(d []float64, o Options) (logHull, error) {
 	return h, nil
 }
 
-// tTest is the two-sided p value of a mean m with standard error se of n values against 0.
-func tTest(m, se float64, n int) float64 {
-	if se == 0 {
-		if m == 0 {
-			return 1
-		}
-		return 0
+// tTest is the two-sided p value of a mean m with standard error se and df degrees of freedom against 0.
+func tTest(m, se, df float64) float64 {
+	switch {
+	case se > 0:
+		return 2 * distuv.StudentsT{Sigma: 1, Nu: df}.Survival(math.Abs(m)/se)
+	case m == 0:
+		return 1
 	}
-	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Survival(math.Abs(m/se))
+	return 0
 }
+
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

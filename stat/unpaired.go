@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -36,11 +36,11 @@ type Change struct {
 // level 1−alpha. Fewer than LeastTrials values on a side leave an estimate without bounds; an empty side and a value
 // without a logarithm are errors.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
-	x, err := logarithms("before", before)
+	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
 		return noChange(0), err
 	}
-	y, err := logarithms("after", after)
+	y, err := logarithms("compare samples", "after", after)
 	if err != nil {
 		return noChange(0), err
 	}
@@ -72,12 +72,8 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	if !(o.Autocorrelation < 1) {
 		return c, fmt.Errorf("compare samples: an autocorrelation of %v leaves no interval", o.Autocorrelation)
 	}
-	for _, s := range [][]float64{x, y} {
-		for i, v := range s {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return c, fmt.Errorf("compare samples: logarithm %d is %v", i, v)
-			}
-		}
+	if i := slices.IndexFunc(slices.Concat(x, y), notFinite); i >= 0 {
+		return c, fmt.Errorf("compare samples: logarithm %d is %v", i, slices.Concat(x, y)[i])
 	}
 	t := unpairedT(x, y, o.Autocorrelation)
 	c.Estimate = math.Exp(t.mean)
@@ -117,13 +113,7 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 		return math.NaN()
 	}
 	t := unpairedT(x, y, autocorrelation)
-	p := 0.0
-	switch {
-	case t.se > 0:
-		p = 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Survival(math.Abs(t.mean-mu)/t.se)
-	case t.mean == mu:
-		p = 1
-	}
+	p := tTest(t.mean-mu, t.se, t.df)
 	lo, hi := slices.Min(y)-slices.Max(x), slices.Max(y)-slices.Min(x)
 	if mu < lo || mu > hi {
 		return p
@@ -134,20 +124,6 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 
 func noChange(n int) Change {
 	return Change{Interval: none(n), T: none(n), RankSum: none(n), HodgesLehmann: math.NaN(), P: math.NaN()}
-}
-
-func logarithms(who string, xs []float64) ([]float64, error) {
-	if len(xs) == 0 {
-		return nil, fmt.Errorf("compare samples: no values %s", who)
-	}
-	out := make([]float64, len(xs))
-	for i, x := range xs {
-		if !(x > 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("compare samples: value %d %s is %v: a ratio needs positive numbers", i, who, x)
-		}
-		out[i] = math.Log(x)
-	}
-	return out, nil
 }
 
 type welchT struct{ mean, se, df float64 }
@@ -162,9 +138,7 @@ func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	if v := vx + vy; v > 0 {
 		t.df = v * v / (vx*vx/(m-1) + vy*vy/(n-1))
 	}
-	if autocorrelation > 0 {
-		t.se *= math.Sqrt((1 + autocorrelation) / (1 - autocorrelation))
-	}
+	t.se *= Widening(autocorrelation)
 	return t
 }
 
@@ -306,7 +280,7 @@ func rankSumWork(m, n int) float64 {
 	return float64(m+n) * float64(min(m, n)) * float64(m) * float64(n)
 }
 
-var rankSumCache sync.Map // [2]int → []float64: P(U ≤ u), up to the middle
+var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle
 
 // rankSumTail returns P(U ≤ u) of samples of m and n without ties, and the two-sided p value of a U
 // that far out.
@@ -323,23 +297,19 @@ func rankSumTail(m, n, u int) (cum, p float64) {
 		p = normalTail(mean-float64(u), v)
 		return p / 2, p
 	}
-	key := [2]int{m, n}
-	var cdf []float64
-	if c, ok := rankSumCache.Load(key); ok {
-		cdf = c.([]float64)
-	} else {
+	cdf := rankSums.get([2]int{m, n}, func() []float64 {
 		ranks := make([]int, m+n)
 		for i := range ranks {
 			ranks[i] = i + 1
 		}
-		pmf := pickSums(ranks, m)
-		least := m * (m + 1) / 2
-		for i := range m*n/2 + 1 {
-			cum += pmf[least+i]
-			cdf = append(cdf, cum)
+		least, sum := m*(m+1)/2, 0.0
+		cdf := pickSums(ranks, m)[least : least+m*n/2+1]
+		for i, p := range cdf {
+			sum += p
+			cdf[i] = sum
 		}
-		rankSumCache.Store(key, cdf)
-	}
+		return slices.Clone(cdf)
+	})
 	cum = cdf[u]
 	return cum, math.Min(1, 2*cum)
 }
@@ -374,30 +344,11 @@ func pickSums(ranks []int, k int) []float64 {
 	return ways[k]
 }
 
-var rankSumDepths sync.Map // rankSumKey → int
-
-type rankSumKey struct {
-	m, n  int
-	alpha float64
-}
-
 // rankSumDepth is the largest k with P(U ≤ k−1) ≤ alpha/2; 0 means that no bounded interval has that
 // level.
 func rankSumDepth(m, n int, alpha float64) int {
-	key := rankSumKey{m, n, alpha}
-	if k, ok := rankSumDepths.Load(key); ok {
-		return k.(int)
-	}
-	// The distribution function rises, so that the first failure can be found by halving.
-	lo, hi := 0, m*n/2
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if cum, _ := rankSumTail(m, n, mid-1); cum <= alpha/2*(1+1e-12) {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	rankSumDepths.Store(key, lo)
-	return lo
+	return sort.Search(m*n/2, func(k int) bool {
+		cum, _ := rankSumTail(m, n, k)
+		return cum > alpha/2*(1+1e-12)
+	})
 }
