@@ -242,12 +242,10 @@ func TestClientServer(t *testing.T) {
 func TestStatusInterval(t *testing.T) {
 	out := run(t, "--name=a", "--rw=read", "--size=1m", "--ioengine=null", "--rate_iops=1000", "--runtime=2500ms", "--time_based", "--status-interval=1", "--output-format=json")
 	n, last := 0, uint64(0)
-	for r, err := range Documents(out) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Jobs) == 0 {
-			continue
+	for d := range documents(out) {
+		r := d.result
+		if d.err != nil {
+			t.Fatal(d.err)
 		}
 		n++
 		if r.Jobs[0].Read.IOs < last {
