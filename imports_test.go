@@ -18,7 +18,7 @@ var floors = map[string]string{
 	"fio":                "iotax",
 	"secret":             "iotax",
 	"stat":               "iotax",
-	"statsim":            "iotax plan stat rules/check",
+	"statsim":            "iotax plan report/format stat rules/check",
 	"guest":              "iotax",
 	"probe":              "iotax agent probe/pause rules",
 	"probe/pause":        "",

@@ -13,7 +13,8 @@ type Timing struct {
 	Settle float64 // afterwards
 }
 
-func (t Timing) trial() float64 { return t.Setup + t.Ramp + t.Length + t.Settle }
+// Trial is what one trial takes.
+func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length + t.Settle }
 
 // A rig is one simulated rig under one study. Its noise depends on the model and the seed, and on
 // when and how long it is measured; nothing else.
