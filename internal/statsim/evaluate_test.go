@@ -211,7 +211,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	ps, err := choosePolicies([]string{"P7", "iot"})
+	ps, err := find("policies", Policies(), []string{"P7", "iot"}, (*Policy).named)
 	if err != nil || len(ps) != 3 {
 		t.Errorf("%d policies, %v", len(ps), err)
 	}

@@ -38,12 +38,6 @@ type rig struct {
 	meanW struct{ length, sd float64 } // of w over a window
 }
 
-func newRig() *rig {
-	g := &rig{}
-	g.r = rand.New(&g.src)
-	return g
-}
-
 // reset begins a study of m. The steps of S are kept while the model is the same.
 func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 	g.src.Seed(seed, study)
