@@ -58,7 +58,7 @@ type Levels struct {
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)
-	if n < 6 || slices.ContainsFunc(logs, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+	if n < 6 || slices.ContainsFunc(logs, notFinite) {
 		return l
 	}
 	s := slices.Clone(logs)
