@@ -3,6 +3,7 @@ package fio
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -158,11 +159,7 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 	case "INT", "ULL", "STR_VAL", "STR_VAL_TIME", "STR_VAL_ZONE":
 		return o.number(f, s, kbBase)
 	case "BOOL", "STR_SET":
-		v, ok := scanUnsigned(s)
-		switch {
-		case !ok:
-			return refused("it takes 0 or 1")
-		case f.Kind == "BOOL" && v > 1:
+		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // sscanf with %u, or %x
 			return refused("it takes 0 or 1")
 		}
 	case "FLOAT_LIST":
@@ -190,10 +187,8 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 		if !ok {
 			low, high, ok = strings.Cut(s, ":")
 		}
-		if _, _, okLow := toDecimal(low, kbBase, false); !ok || !okLow {
-			return refused("it takes a range, as in 4k-64k")
-		}
-		if _, _, okHigh := toDecimal(high, kbBase, false); !okHigh {
+		_, _, okLow := toDecimal(low, kbBase, false)
+		if _, _, okHigh := toDecimal(high, kbBase, false); !ok || !okLow || !okHigh {
 			return refused("it takes a range, as in 4k-64k")
 		}
 	case "DEPRECATED":
@@ -210,14 +205,12 @@ func (o Option) word(f form, s string, kbBase int) error {
 		}
 		return refused("it takes no value")
 	}
-	length := len(s)
-	for _, sep := range []byte(",:") {
-		if i := strings.IndexByte(s, sep); i >= 0 {
-			length = i
-			break
-		}
+	head, _, comma := strings.Cut(s, ",")
+	if !comma {
+		head, _, _ = strings.Cut(s, ":")
 	}
-	matches := func(v string) bool { return s[:length] == v || len(s) > len(v) && length < len(v) && s[:len(v)] == v }
+	length := len(head)
+	matches := func(v string) bool { return head == v || len(s) > len(v) && length < len(v) && s[:len(v)] == v }
 	switch {
 	case slices.ContainsFunc(o.Values, matches):
 		return o.own(s, kbBase)
@@ -265,7 +258,7 @@ func (o Option) number(f form, s string, kbBase int) error {
 	switch {
 	case !ok:
 		return refused("%q is not a number", s)
-	case f.Pow2 && bitsSet(wide) != 1:
+	case f.Pow2 && bits.OnesCount64(wide) != 1:
 		return refused("it takes a power of two")
 	case tooLarge || tooSmall:
 		if o.Max > 0 {
@@ -280,25 +273,12 @@ func (o Option) number(f form, s string, kbBase int) error {
 	return nil
 }
 
-func bitsSet(n uint64) (count int) {
-	for ; n != 0; n &= n - 1 {
-		count++
-	}
-	return count
-}
-
 var (
 	zones     = regexp.MustCompile(`^\s*[-+]?\d+z$`)
 	unsigned  = regexp.MustCompile(`^\s*[-+]?\d+`)
 	hexNumber = regexp.MustCompile(`^\s*[-+]?(?:0[xX])?[0-9a-fA-F]+`)
 	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
 )
-
-// scanUnsigned is sscanf with %u, or %x where the text has a 0x.
-func scanUnsigned(s string) (int64, bool) {
-	v, ok := scan(s)
-	return int64(int32(v)), ok
-}
 
 // scan is strtoll with base 10, or 16 where the text has a 0x anywhere.
 func scan(s string) (int64, bool) {

@@ -384,7 +384,7 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 	for _, l := range logs {
 		for _, h := range l.Bins {
 			if h.Direction < len(merged) {
-				merged[h.Direction].Bins = mergeBins(merged[h.Direction].Bins, h.Bins)
+				merged[h.Direction].Bins = compactBins(slices.Concat(merged[h.Direction].Bins, h.Bins))
 			}
 		}
 	}
