@@ -69,7 +69,7 @@ func ChangePoints(logs []float64) []ChangePoint {
 		}
 		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence, Least: LeastSegment})
 		if err != nil {
-			c = noChange(0)
+			c = noEffect(0)
 		}
 		found[i].Change = c
 	}

@@ -118,7 +118,7 @@ func TestPairedT(t *testing.T) {
 	if !near(math.Log(e.T.Lo), .7001142, 1e-6) || !near(math.Log(e.T.Hi), 2.4598858, 1e-6) || !near(math.Log(e.Estimate), 1.58, 1e-9) {
 		t.Errorf("got %v [%v, %v]", math.Log(e.Estimate), math.Log(e.T.Lo), math.Log(e.T.Hi))
 	}
-	if e.Lo > e.T.Lo || e.Lo > e.SignedRank.Lo || e.Hi < e.T.Hi || e.Hi < e.SignedRank.Hi {
+	if e.Lo > e.T.Lo || e.Lo > e.Rank.Lo || e.Hi < e.T.Hi || e.Hi < e.Rank.Hi {
 		t.Errorf("the hull %v is not one", e.Interval)
 	}
 }
@@ -135,7 +135,7 @@ func TestSmallSamples(t *testing.T) {
 		}
 	}
 	e, err = Estimate(five, Options{Least: 5})
-	if err != nil || e.Exact || !near(e.SignedRank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
+	if err != nil || e.Exact || !near(e.Rank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
 		t.Errorf("five blocks: %+v, %v", e, err)
 	}
 	e, err = Estimate(append(five, .1), Options{Alpha: 1.0 / 32})
@@ -144,7 +144,7 @@ func TestSmallSamples(t *testing.T) {
 	}
 	// At α′ the range of six blocks is a hair short of the level; the study as a whole is not.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
-	if err != nil || w.Exact || w.SignedRank != e.SignedRank {
+	if err != nil || w.Exact || w.Rank != e.Rank {
 		t.Errorf("six blocks at a look: %+v, %v", w, err)
 	}
 	if e, err = Estimate([]float64{.2, .2, .2}, Options{Least: 2}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {

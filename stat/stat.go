@@ -11,8 +11,6 @@ package stat
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -213,13 +211,4 @@ func tQuantile(df int, p float64) float64 {
 		return quantile()
 	}
 	return tQuantiles.get(tKey{df, p}, quantile)
-}
-
-var errAlpha = errors.New("alpha is not between 0 and 1")
-
-func checkAlpha(alpha float64) error {
-	if !(alpha > 0 && alpha < 1) {
-		return fmt.Errorf("%w: %v", errAlpha, alpha)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package stat
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -13,24 +12,6 @@ import (
 	"iotax"
 )
 
-// A Change is the ratio of two samples that were not measured in turns, two saved runs say. It is
-// oriented: 2 is twice as good, whichever direction of the metric is the good one. Its interval knows the
-// noise inside each sample; a drift from one to the other is in the estimate, and nothing shows it.
-type Change struct {
-	Interval               // estimate exp(mean y − mean x); bounds are the hull of T and RankSum; N is the smaller sample
-	HodgesLehmann float64  // exp(median of all differences): the estimate no outlier moves
-	T             Interval // exp of Welch's t interval
-	RankSum       Interval // exp of the rank-sum interval
-
-	// Exact says that RankSum reaches the asked level. When it does not (three values against three at
-	// 95 %, say), its bounds are the whole range of the differences; the hull still has its level if the
-	// noise is normal, and no promise if it is not.
-	Exact bool
-
-	// P is the largest alpha at which the hull still contains 1; NaN where there is no interval.
-	P float64
-}
-
 // Unpaired is the ratio of after to before, each at least one positive number, in any order: exp of the
 // difference of the mean logarithms, within the hull of Welch's t interval and the rank-sum interval at
 // level 1−alpha. Fewer than LeastTrials values on a side leave an estimate without bounds; an empty side and a value
@@ -38,11 +19,11 @@ type Change struct {
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
-		return noChange(0), err
+		return noEffect(0), err
 	}
 	y, err := logarithms("compare samples", "after", after)
 	if err != nil {
-		return noChange(0), err
+		return noEffect(0), err
 	}
 	if better == iotax.Down {
 		x, y = y, x
@@ -60,44 +41,26 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 // two distributions that differ in their place alone. An autocorrelation widens the t interval as in
 // Estimate.
 func EstimateChange(x, y []float64, o Options) (Change, error) {
-	alpha := cmp.Or(o.Alpha, 1-Confidence)
 	m, n := len(x), len(y)
-	c := noChange(min(m, n))
-	if err := checkAlpha(alpha); err != nil {
-		return c, err
+	alpha, err := o.check("compare samples", slices.Concat(x, y))
+	if err != nil {
+		return noEffect(min(m, n)), err
 	}
 	if m == 0 || n == 0 {
-		return c, errors.New("compare samples: one of them has no values")
+		return noEffect(0), errors.New("compare samples: one of them has no values")
 	}
-	if !(o.Autocorrelation < 1) {
-		return c, fmt.Errorf("compare samples: an autocorrelation of %v leaves no interval", o.Autocorrelation)
+	t, d, h, p := unpairedT(x, y, o.Autocorrelation), differences(x, y), newHull(min(m, n)), math.NaN()
+	h.mean = t.mean
+	if !o.tooFew(min(m, n)) {
+		if h.half = 0; t.se > 0 {
+			h.half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Quantile(1-alpha/2) * t.se
+		}
+		k := rankSumDepth(m, n, alpha)
+		h.exact, k = k > 0, max(k, 1)
+		h.lo, h.hi = d.kth(k), d.kth(d.len()+1-k)
+		p = ChangeP(x, y, 1, o.Autocorrelation)
 	}
-	if i := slices.IndexFunc(slices.Concat(x, y), notFinite); i >= 0 {
-		return c, fmt.Errorf("compare samples: logarithm %d is %v", i, slices.Concat(x, y)[i])
-	}
-	t := unpairedT(x, y, o.Autocorrelation)
-	c.Estimate = math.Exp(t.mean)
-	c.T.Estimate = c.Estimate
-	d := differences(x, y)
-	c.HodgesLehmann = math.Exp(d.median())
-	c.RankSum.Estimate = c.HodgesLehmann
-	if o.tooFew(min(m, n)) {
-		return c, nil
-	}
-	half := 0.0
-	if t.se > 0 {
-		half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Quantile(1-alpha/2) * t.se
-	}
-	lo, hi := t.mean-half, t.mean+half
-	c.T.Lo, c.T.Hi = math.Exp(lo), math.Exp(hi)
-	k := rankSumDepth(m, n, alpha)
-	c.Exact = k > 0
-	least, most := d.kth(max(k, 1)), d.kth(d.len()+1-max(k, 1))
-	c.RankSum.Lo, c.RankSum.Hi = math.Exp(least), math.Exp(most)
-	lo, hi = min(lo, least), max(hi, most)
-	c.Lo, c.Hi = math.Exp(lo), math.Exp(hi)
-	c.P = ChangeP(x, y, 1, o.Autocorrelation)
-	return c, nil
+	return h.effect(d.median(), p), nil
 }
 
 // ChangeP is the largest alpha at which the hull of EstimateChange still contains ratio, and so a two-sided p
@@ -120,10 +83,6 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 	}
 	_, rank := RankSum(x, y, mu)
 	return math.Max(p, rank)
-}
-
-func noChange(n int) Change {
-	return Change{Interval: none(n), T: none(n), RankSum: none(n), HodgesLehmann: math.NaN(), P: math.NaN()}
 }
 
 type welchT struct{ mean, se, df float64 }
