@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ type document struct {
 func documents(data []byte) iter.Seq[document] {
 	return func(yield func(document) bool) {
 		for pos := 0; ; {
-			start := documentStart(data, pos)
+			start := documentStart(data, pos, opening)
 			if start < 0 {
 				return
 			}
@@ -92,7 +93,7 @@ func nextDocument(data []byte, start int) document {
 	if d.err == nil {
 		return d
 	}
-	if next := documentLine(data, start+1); next > 0 && next <= d.end {
+	if next := documentStart(data, start, openingLine) + 1; next > 0 && next <= d.end {
 		d = decodeDocument(data[:next], start)
 		d.end, d.cut = next, false
 	}
@@ -111,37 +112,17 @@ func decodeDocument(data []byte, start int) document {
 	return doc
 }
 
-// documentLine is documentStart for documents that begin a line.
-func documentLine(data []byte, pos int) int {
-	for {
-		start := documentStart(data, pos)
-		if start <= 0 || data[start-1] == '\n' {
-			return start
-		}
-		pos = start + 1
-	}
-}
+// opening begins a document of fio. Looking for its first keys, and not for any brace, keeps braces in notes from being
+// taken for one. A document that follows one which was cut off begins a line.
+var (
+	opening     = regexp.MustCompile(`\{[ \t\r\n]*"(?:fio version|timestamp|jobs|client_stats|global options)`)
+	openingLine = regexp.MustCompile(`\n` + opening.String())
+)
 
-// firstKeys can open a document of fio. Looking for them, and not for any brace, keeps braces in
-// notes from being taken for one.
-var firstKeys = [][]byte{[]byte("fio version"), []byte("timestamp"), []byte("jobs"), []byte("client_stats"), []byte("global options")}
-
-func documentStart(data []byte, pos int) int {
-	for pos < len(data) {
-		i := bytes.IndexByte(data[pos:], '{')
-		if i < 0 {
-			return -1
-		}
-		pos += i
-		rest := bytes.TrimLeft(data[pos+1:min(len(data), pos+256)], " \t\r\n")
-		if len(rest) > 0 && rest[0] == '"' {
-			for _, k := range firstKeys {
-				if bytes.HasPrefix(rest[1:], k) {
-					return pos
-				}
-			}
-		}
-		pos++
+// documentStart returns where the next document begins, or -1.
+func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
+	if at := opening.FindIndex(data[pos:]); at != nil {
+		return pos + at[0]
 	}
 	return -1
 }
