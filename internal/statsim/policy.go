@@ -449,15 +449,11 @@ func (d *die) roll(n int) int {
 }
 
 func meanSD(xs []float64) (m, sd float64) {
-	for _, x := range xs {
-		m += x
-	}
-	n := float64(len(xs))
-	m /= n
+	m = mean(xs)
 	for _, x := range xs {
 		sd += (x - m) * (x - m)
 	}
-	return m, math.Sqrt(sd / (n - 1))
+	return m, math.Sqrt(sd / float64(len(xs)-1))
 }
 
 // tTable is the 97.5 % quantile of Student's t for a sample of n. It takes 7 ms to make, which only
