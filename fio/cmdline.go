@@ -154,12 +154,15 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	places := newLines(text)
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		e := &JobError{Msg: err.Error()}
+		e, at := &JobError{Msg: err.Error()}, uint(0)
 		var pe syntax.ParseError
+		var le syntax.LangError // of another shell
 		if errors.As(err, &pe) {
-			e.Msg = pe.Text
-			e.Line, e.Column = places.at(min(int(pe.Pos.Offset()), len(text)))
+			e.Msg, at = pe.Text, pe.Pos.Offset()
+		} else if errors.As(err, &le) {
+			at = le.Pos.Offset()
 		}
+		e.Line, e.Column = places.at(min(int(at), len(text)))
 		return nil, nil, e
 	}
 	return file, places, nil
