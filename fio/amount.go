@@ -19,10 +19,7 @@ type amount struct {
 // list of them lacks T, so that 1024 GB are printed as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
-	end := 0
-	for end < len(s) && (s[end] >= '0' && s[end] <= '9' || s[end] == '.') {
-		end++
-	}
+	end := len(s) - len(strings.TrimLeft(s, decimals+"."))
 	a := amount{value: number(s[:end]), scale: 1, old: old}
 	if i := strings.IndexByte(s[:end], '.'); i >= 0 {
 		a.decimals = end - i - 1
@@ -30,7 +27,7 @@ func sizeOf(s string, old bool) amount {
 	}
 	unit := s[end:]
 	if unit != "" {
-		a.power = strings.IndexByte("?KMGTPE", upper(unit[0]))
+		a.power = strings.IndexByte("?kmgtpe", unit[0]|0x20)
 	}
 	if a.power <= 0 {
 		a.power = 0
@@ -56,13 +53,6 @@ func sizeOf(s string, old bool) amount {
 
 // amountOf reads a plain number: "8910", "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
-
-func upper(c byte) byte {
-	if c >= 'a' && c <= 'z' {
-		return c - 'a' + 'A'
-	}
-	return c
-}
 
 // margin is how far the true value may be from the printed one. Wild decimals say nothing, and until
 // 3.25 a ".0" may stand for the next unit.

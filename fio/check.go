@@ -3,6 +3,7 @@ package fio
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,28 +12,28 @@ import (
 
 // A form is how fio reads the value of an option (FIO_OPT_… in its parse.h).
 type form struct {
-	kind    string
-	time    bool     // a number is a time
-	seconds bool     // without a unit it is in seconds
-	pow2    bool     // the number must be a power of two
-	any     bool     // a function of fio's reads it, and no word is listed
-	length  int      // the most elements of a list, or characters of a string
-	values  []string // the words that some build of 3.33 or later takes
+	Kind    string
+	Time    bool     // a number is a time
+	Seconds bool     // without a unit it is in seconds
+	Pow2    bool     // the number must be a power of two
+	Any     bool     // a function of fio's reads it, and no word is listed
+	Length  int      // the most elements of a list, or characters of a string
+	Values  []string // the words that some build of 3.33 or later takes
 }
 
 // form finds the form of the option, and whether it is known.
 func (o Option) form() (form, bool) {
-	if o.Engine == "" {
-		f, ok := optionForms[o.Name]
-		return f, ok
+	key := o.Name
+	if o.Engine != "" {
+		key = engineFile(o.Engine) + "/" + key
 	}
-	f, ok := optionForms[engineFile(o.Engine)+"/"+o.Name]
+	f, ok := tables().Forms[key]
 	return f, ok
 }
 
 // engineFile is the file in fio's engines/ that has the options of the engine.
 func engineFile(engine string) string {
-	file, ok := engines[engine]
+	file, ok := tables().Engines[engine]
 	switch {
 	case !ok:
 		return engine
@@ -46,9 +47,10 @@ func engineFile(engine string) string {
 
 // Engines returns the names of the engines that some version of fio has, in no particular order.
 func Engines() []string {
-	all := slices.AppendSeq([]string{"libhipfile"}, maps.Keys(engines)) // libhipfile came after 3.42
-	for _, v := range optionForms["ioengine"].values {
-		if v != "external" && engines[v] == "" {
+	t := tables()
+	all := slices.AppendSeq([]string{"libhipfile"}, maps.Keys(t.Engines)) // libhipfile came after 3.42
+	for _, v := range t.Forms["ioengine"].Values {
+		if v != "external" && t.Engines[v] == "" {
 			all = append(all, v)
 		}
 	}
@@ -80,17 +82,17 @@ func ExternalEngine(value string) bool {
 
 // EngineOption finds an option that an engine has besides those of every job, by name or alias.
 func EngineOption(engine, name string) (Option, bool) {
-	file := engineFile(engine)
-	for _, o := range slices.Concat(options, elsewhere) {
+	file, t := engineFile(engine), tables()
+	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
 		if (o.Name == name || o.Alias == name) && o.Engine != "" && (o.Engine == engine || o.Engine == file) {
-			o.Since = since[name]
+			o.Since = t.Since[name]
 			return o, true
 		}
 	}
-	// An engine that the fio behind options_gen.go lacks may share a name with one that it has.
+	// An engine that the build behind the tables lacks may share a name with one that it has.
 	built, _ := LookupOption("ioengine")
-	if _, ok := optionForms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
-		return Option{Name: name, Engine: engine, Since: since[name]}, true
+	if _, ok := t.Forms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
+		return Option{Name: name, Engine: engine, Since: t.Since[name]}, true
 	}
 	return Option{}, false
 }
@@ -119,13 +121,13 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 	if bare {
 		log := strings.HasPrefix(o.Name, "write_") // of the options of this form, fio crashes at the others
-		if f.kind == "STR_SET" || f.kind == "STR" && f.any && log {
+		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}
 		return refused("it needs a value")
 	}
 	seps := ",:-"
-	switch f.kind {
+	switch f.Kind {
 	case "STR", "STR_ULL", "STR_STORE", "DEPRECATED", "SOFT_DEPRECATED":
 		seps = ""
 	case "STR_MULTI", "RANGE":
@@ -160,25 +162,21 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 
 // part checks what is left of a list from its element n on.
 func (o Option) part(f form, s string, n, kbBase int) error {
-	switch f.kind {
+	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":
 		return o.word(f, s, kbBase)
 	case "INT", "ULL", "STR_VAL", "STR_VAL_TIME", "STR_VAL_ZONE":
 		return o.number(f, s, kbBase)
 	case "BOOL", "STR_SET":
-		v, ok := scanUnsigned(s)
-		switch {
-		case !ok:
-			return refused("it takes 0 or 1")
-		case f.kind == "BOOL" && v > 1:
+		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // sscanf with %u, or %x
 			return refused("it takes 0 or 1")
 		}
 	case "FLOAT_LIST":
 		s, _, _ = strings.Cut(s, ":")
 		v, ok := scanFloat(s)
 		switch {
-		case f.length > 0 && n >= f.length:
-			return refused("the list is longer than %d", f.length)
+		case f.Length > 0 && n >= f.Length:
+			return refused("the list is longer than %d", f.Length)
 		case !ok:
 			return refused("%q is not a number", s)
 		case (o.Min != 0 || o.Max != 0) && (v > o.Max || v < o.Min):
@@ -188,8 +186,8 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 		switch {
 		case s == "":
 			return refused("it needs a value")
-		case f.length > 0 && len(s) > f.length-1:
-			return refused("it is longer than %d characters", f.length-1)
+		case f.Length > 0 && len(s) > f.Length-1:
+			return refused("it is longer than %d characters", f.Length-1)
 		}
 		return o.own(s, kbBase)
 	case "RANGE":
@@ -198,10 +196,8 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 		if !ok {
 			low, high, ok = strings.Cut(s, ":")
 		}
-		if _, _, okLow := toDecimal(low, kbBase, false); !ok || !okLow {
-			return refused("it takes a range, as in 4k-64k")
-		}
-		if _, _, okHigh := toDecimal(high, kbBase, false); !okHigh {
+		_, _, okLow := toDecimal(low, kbBase, false)
+		if _, _, okHigh := toDecimal(high, kbBase, false); !ok || !okLow || !okHigh {
 			return refused("it takes a range, as in 4k-64k")
 		}
 	case "DEPRECATED":
@@ -212,24 +208,22 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 
 // word checks a value that begins with one of a list of words.
 func (o Option) word(f form, s string, kbBase int) error {
-	if len(o.Values) == 0 && len(f.values) == 0 {
-		if f.any {
+	if len(o.Values) == 0 && len(f.Values) == 0 {
+		if f.Any {
 			return o.own(s, kbBase)
 		}
 		return refused("it takes no value")
 	}
-	length := len(s)
-	for _, sep := range []byte(",:") {
-		if i := strings.IndexByte(s, sep); i >= 0 {
-			length = i
-			break
-		}
+	head, _, comma := strings.Cut(s, ",")
+	if !comma {
+		head, _, _ = strings.Cut(s, ":")
 	}
-	matches := func(v string) bool { return s[:length] == v || len(s) > len(v) && length < len(v) && s[:len(v)] == v }
+	length := len(head)
+	matches := func(v string) bool { return head == v || len(s) > len(v) && length < len(v) && s[:len(v)] == v }
 	switch {
 	case slices.ContainsFunc(o.Values, matches):
 		return o.own(s, kbBase)
-	case slices.ContainsFunc(f.values, matches):
+	case slices.ContainsFunc(f.Values, matches):
 		if len(o.Values) == 0 {
 			return o.own(s, kbBase)
 		}
@@ -237,7 +231,7 @@ func (o Option) word(f form, s string, kbBase int) error {
 	}
 	want := o.Values
 	if len(want) == 0 {
-		want = f.values
+		want = f.Values
 	}
 	return &RefusedError{Msg: "it takes " + oneOf(want), Want: want}
 }
@@ -254,7 +248,7 @@ func oneOf(words []string) string {
 
 func (o Option) number(f form, s string, kbBase int) error {
 	if strings.HasSuffix(s, "z") {
-		if f.kind != "STR_VAL_ZONE" {
+		if f.Kind != "STR_VAL_ZONE" {
 			return refused("it does not take a number of zones")
 		}
 		if !zones.MatchString(s) {
@@ -263,17 +257,17 @@ func (o Option) number(f form, s string, kbBase int) error {
 		return nil
 	}
 	s, _, _ = strings.Cut(s, ",")
-	v, percent, ok := toDecimal(s, kbBase, f.time)
+	v, percent, ok := toDecimal(s, kbBase, f.Time)
 	wide := uint64(v)
 	tooLarge, tooSmall := o.Max > 0 && float64(wide) > o.Max, o.Min > 0 && float64(wide) < o.Min
-	if f.kind == "INT" { // compared as 32 bits
+	if f.Kind == "INT" { // compared as 32 bits
 		tooLarge = o.Max > 0 && (int32(v) < 0 && float64(int32(v)) > o.Max || int32(v) >= 0 && float64(uint32(v)) > o.Max)
 		tooSmall = o.Min != 0 && float64(int32(v)) < o.Min
 	}
 	switch {
 	case !ok:
 		return refused("%q is not a number", s)
-	case f.pow2 && bitsSet(wide) != 1:
+	case f.Pow2 && bits.OnesCount64(wide) != 1:
 		return refused("it takes a power of two")
 	case tooLarge || tooSmall:
 		if o.Max > 0 {
@@ -288,25 +282,12 @@ func (o Option) number(f form, s string, kbBase int) error {
 	return nil
 }
 
-func bitsSet(n uint64) (count int) {
-	for ; n != 0; n &= n - 1 {
-		count++
-	}
-	return count
-}
-
 var (
 	zones     = regexp.MustCompile(`^\s*[-+]?\d+z$`)
 	unsigned  = regexp.MustCompile(`^\s*[-+]?\d+`)
 	hexNumber = regexp.MustCompile(`^\s*[-+]?(?:0[xX])?[0-9a-fA-F]+`)
 	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
 )
-
-// scanUnsigned is sscanf with %u, or %x where the text has a 0x.
-func scanUnsigned(s string) (int64, bool) {
-	v, ok := scan(s)
-	return int64(int32(v)), ok
-}
 
 // scan is strtoll with base 10, or 16 where the text has a 0x anywhere.
 func scan(s string) (int64, bool) {

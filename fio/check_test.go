@@ -16,7 +16,7 @@ import (
 func TestCheckAgainstFio(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "fio-3.33" {
-		t.Skipf("needs fio-3.33, the version of options_gen.go: %s (%v)", out, err)
+		t.Skipf("needs fio-3.33, the version of tables.json: %s (%v)", out, err)
 	}
 	dir := t.TempDir()
 	common := []string{"0", "1", "2", "-1", "5", "64", "100", "101", "150", "512", "1000", "1024", "3000000000", "99999999999", "4k", "4kb", "4KiB", "1m", "2Mi", "3z", "z", "10%", "100%", "150%",
@@ -24,7 +24,7 @@ func TestCheckAgainstFio(t *testing.T) {
 		"zipf:1", "zipf:1.2", "zipf:1.2:0.5", "zipf:x", "pareto:2", "pareto:0.3", "normal:100", "normal:5", "zoned:60/10:40/90", "zoned:60/10", "zoned_abs:60/10g:40/1g",
 		"4k/50:8k/50", "4k/50:8k", "4k/80:8k:16k/30:1k", "x/50", "4k/50,8k/50", "iops:5%", "iops", "bw:x", "bw:1m", "iops_slope:0.3%", "0xdeadbeef", `"abcd"`, "write:4k", "randread:8", "write,", "sequential:8", "roundrobin", ""}
 	byEngine := map[string][]Option{}
-	for _, list := range [][]Option{options, hidden} {
+	for _, list := range [][]Option{tables().Options, hidden} {
 		for _, o := range list {
 			byEngine[o.Engine] = append(byEngine[o.Engine], o)
 		}
@@ -43,7 +43,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			fmt.Fprintf(&text, "ioengine=%s\n", engine)
 		}
 		for _, o := range byEngine[engine] {
-			if f, ok := o.form(); !ok || f.kind == "" {
+			if f, ok := o.form(); !ok || f.Kind == "" {
 				t.Errorf("%s (%s) has no form", o.Name, o.Engine)
 			}
 			if o.Name == "ioengine" || o.Name == "kb_base" {
@@ -56,7 +56,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			for _, v := range values {
 				lines[o.Name+"="+v] = ask{o: o, value: v}
 			}
-			if f, _ := o.form(); f.kind != "STR" || !f.any || strings.HasPrefix(o.Name, "write_") { // else fio crashes, if only in a run
+			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // else fio crashes, if only in a run
 				lines[o.Name] = ask{o: o, bare: true}
 			}
 		}

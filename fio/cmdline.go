@@ -21,7 +21,7 @@ type Command struct {
 	Wrapper []string // what stands before fio, such as sudo; without assignments
 	Program string   // "fio", "/opt/fio/fio"
 
-	Line, Column int // of the program, as ParseCommands found it
+	Line, Column int // of the program in the text
 
 	Options  []Setting  // of fio itself, not of a job: --output, --eta, --section
 	Sections []*Section // one for each --name; options before the first are a section "global"
@@ -53,32 +53,37 @@ func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
 	}
-	call, redirs, assigns, err := findCall(text)
+	args, redirs, assigns, places, err := findCall(text)
 	if err != nil {
 		return nil, err
 	}
-	c := &Command{Ignored: redirs}
-	words, err := fields(call, assigns)
+	words, err := fields(shell(assigns), places, args)
 	if err != nil {
 		return nil, err
 	}
 	at := slices.IndexFunc(words, func(w word) bool { return isFio(w.text) })
 	if at < 0 {
-		return nil, place(call.text, call.args[0]).fail("begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
+		return nil, place(places, args[0]).fail("begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
 	}
+	c, err := command(words, at)
+	if err != nil {
+		return nil, err
+	}
+	c.Ignored = redirs
+	hasJob := slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() })
+	if !hasJob && len(c.Files) == 0 {
+		return nil, words[at].fail("add --name=test before the options of the job", "the command has no --name and no job file: fio would run nothing")
+	}
+	return c, nil
+}
+
+// command reads the words of a command whose program is words[at].
+func command(words []word, at int) (*Command, error) {
+	c := &Command{Program: words[at].text, Line: words[at].line, Column: words[at].column}
 	for _, w := range words[:at] {
 		c.Wrapper = append(c.Wrapper, w.text)
 	}
-	c.Program = words[at].text
-	if err := c.options(words[at+1:]); err != nil {
-		return nil, err
-	}
-	hasJob := slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() })
-	if !hasJob && len(c.Files) == 0 {
-		w := words[at]
-		return nil, w.fail("add --name=test before the options of the job", "the command has no --name and no job file: fio would run nothing")
-	}
-	return c, nil
+	return c, c.options(words[at+1:])
 }
 
 // A word is what the shell would give as one argument, with the place of the text it came from.
@@ -144,19 +149,33 @@ func advance(line, column int, text string) (int, int) {
 	return line, column
 }
 
-// A call is a simple command of a script.
-type call struct {
-	text *lines // of the whole
-	args []*syntax.Word
+// parseShell reads a script, whose prompts must have been removed.
+func parseShell(text string) (*syntax.File, *lines, error) {
+	places := newLines(text)
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		e, at := &JobError{Msg: err.Error()}, uint(0)
+		var pe syntax.ParseError
+		var le syntax.LangError // of another shell
+		if errors.As(err, &pe) {
+			e.Msg, at = pe.Text, pe.Pos.Offset()
+		} else if errors.As(err, &le) {
+			at = le.Pos.Offset()
+		}
+		e.Line, e.Column = places.at(min(int(at), len(text)))
+		return nil, nil, e
+	}
+	return file, places, nil
 }
 
-// findCall finds the one call of fio in a text, what is redirected, and the assignments before it.
-func findCall(text string) (call, []string, map[string]string, error) {
-	none := call{}
-	fail := func(offset int, hint, format string, args ...any) (call, []string, map[string]string, error) {
+// findCall finds the arguments of the one call of fio in a text, what is redirected, the assignments before it, and where
+// all stands.
+func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
+	places = newLines(text)
+	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
 		e := &JobError{Msg: fmt.Sprintf(format, args...), Hint: hint}
-		e.Line, e.Column = newLines(text).at(offset)
-		return none, nil, nil, e
+		e.Line, e.Column = places.at(offset)
+		return nil, nil, nil, nil, e
 	}
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return fail(i, "", "the text holds a NUL byte")
@@ -165,18 +184,12 @@ func findCall(text string) (call, []string, map[string]string, error) {
 		return fail(at[0], "remove the space behind the backslash", "a space stands between the backslash and the end of the line, so the command ends here")
 	}
 	text = unprompted(text)
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, places, err := parseShell(text)
 	if err != nil {
-		var pe syntax.ParseError
-		if errors.As(err, &pe) {
-			return fail(min(int(pe.Pos.Offset()), len(text)), "", "%s", pe.Text)
-		}
-		return fail(0, "", "%v", err)
+		return nil, nil, nil, nil, err
 	}
-	places := newLines(text)
-	var calls []call
-	var ignored []string
-	assigns := map[string]string{}
+	var calls [][]*syntax.Word
+	assigns = map[string]string{}
 	var bad error
 	show := func(n syntax.Node) string {
 		return strings.Join(strings.Fields(text[min(int(n.Pos().Offset()), len(text)):min(int(n.End().Offset()), len(text))]), " ")
@@ -194,12 +207,11 @@ func findCall(text string) (call, []string, map[string]string, error) {
 		before := len(calls)
 		switch cmd := s.Cmd.(type) {
 		case *syntax.CallExpr:
-			c := call{text: places, args: cmd.Args}
 			if len(calls) == 0 {
 				bad = assign(assigns, places, cmd.Assigns)
 			}
-			if c.isFio() {
-				calls = append(calls, c)
+			if runsFio(cmd.Args) {
+				calls = append(calls, cmd.Args)
 			}
 		case *syntax.DeclClause:
 			if len(calls) == 0 {
@@ -233,7 +245,7 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	}
 	list(file.Stmts)
 	if bad != nil {
-		return none, nil, nil, bad
+		return nil, nil, nil, nil, bad
 	}
 	// What a word processor did to the text is the likeliest cause of everything else.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
@@ -247,9 +259,9 @@ func findCall(text string) (call, []string, map[string]string, error) {
 	case len(calls) == 0:
 		return fail(0, "begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
 	case len(calls) > 1:
-		return fail(int(calls[1].args[0].Pos().Offset()), "give each a workload of its own", "a second fio command")
+		return fail(int(calls[1][0].Pos().Offset()), "give each a workload of its own", "a second fio command")
 	}
-	return calls[0], ignored, assigns, nil
+	return calls[0], ignored, assigns, places, nil
 }
 
 // unprompted is a text without prompts. Replacements keep the length, so that places in the text stay right.
@@ -272,9 +284,9 @@ func promptOf(match string) string {
 	return match[:i+1]
 }
 
-// isFio reports whether the call runs fio, itself or through a wrapper.
-func (c call) isFio() bool {
-	for i, w := range c.args {
+// runsFio reports whether a call runs fio, itself or through a wrapper.
+func runsFio(args []*syntax.Word) bool {
+	for i, w := range args {
 		lit := w.Lit()
 		if isFio(lit) {
 			return true
@@ -301,15 +313,9 @@ func ParseCommands(text string) ([]*Command, error) {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
 	}
 	text = unprompted(text)
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, places, err := parseShell(text)
 	if err != nil {
-		e := &JobError{Msg: err.Error()}
-		var pe syntax.ParseError
-		if errors.As(err, &pe) {
-			e.Msg = pe.Text
-			e.Line, e.Column = newLines(text).at(min(int(pe.Pos.Offset()), len(text)))
-		}
-		return nil, e
+		return nil, err
 	}
 	vars, often := map[string]string{}, map[string]int{}
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -323,43 +329,33 @@ func ParseCommands(text string) ([]*Command, error) {
 		}
 		return true
 	})
-	places := newLines(text)
 	var out []*Command
 	var errs []error
 	syntax.Walk(file, func(n syntax.Node) bool {
-		call0, ok := n.(*syntax.CallExpr)
-		if a, is := n.(*syntax.Assign); is && a.Name != nil && a.Value != nil && often[a.Name.Value] == 1 {
-			if v, err := guarded(func() (string, error) { return expand.Literal(openShell(vars), a.Value) }); err == nil && len(v) <= maxValue {
-				vars[a.Name.Value] = v
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name != nil && n.Value != nil && often[n.Name.Value] == 1 {
+				if v, err := guarded(func() (string, error) { return expand.Literal(openShell(vars), n.Value) }); err == nil && len(v) <= maxValue {
+					vars[n.Name.Value] = v
+				}
 			}
-		}
-		if !ok {
-			return true
-		}
-		var words []word
-		for _, a := range call0.Args {
-			w := place(places, a)
-			parts, err := guarded(func() ([]string, error) { return expand.Fields(openShell(vars), a) })
-			if err != nil {
-				parts = []string{"${…}"}
+		case *syntax.CallExpr:
+			var words []word
+			for i := range n.Args {
+				more, err := fields(openShell(vars), places, n.Args[i:i+1])
+				if err != nil {
+					more = []word{place(places, n.Args[i])}
+					more[0].text = "${…}"
+				}
+				words = append(words, more...)
 			}
-			for _, p := range parts {
-				w.text = p
-				words = append(words, w)
+			if at := program(words); at >= 0 {
+				c, err := command(words, at)
+				if err == nil {
+					out = append(out, c)
+				}
+				errs = append(errs, err)
 			}
-		}
-		at := program(words)
-		if at < 0 {
-			return true
-		}
-		c := &Command{Program: words[at].text, Line: words[at].line, Column: words[at].column}
-		for _, w := range words[:at] {
-			c.Wrapper = append(c.Wrapper, w.text)
-		}
-		if err := c.options(words[at+1:]); err != nil {
-			errs = append(errs, err)
-		} else {
-			out = append(out, c)
 		}
 		return true
 	})
@@ -505,14 +501,14 @@ func place(text *lines, at *syntax.Word) (w word) {
 }
 
 // fields expands the words of a call.
-func fields(c call, vars map[string]string) ([]word, error) {
+func fields(shell *expand.Config, text *lines, args []*syntax.Word) ([]word, error) {
 	var out []word
-	for _, a := range c.args {
-		parts, err := guarded(func() ([]string, error) { return expand.Fields(shell(vars), a) })
+	for _, a := range args {
+		parts, err := guarded(func() ([]string, error) { return expand.Fields(shell, a) })
 		if err != nil {
-			return nil, failed(c.text, a, err)
+			return nil, failed(text, a, err)
 		}
-		w := place(c.text, a)
+		w := place(text, a)
 		for _, p := range parts {
 			w.text = p
 			out = append(out, w)
@@ -613,36 +609,28 @@ func (c *Command) options(words []word) error {
 // 'n' takes none), and whether it is fio's own rather than a job's. An option that is not known here may
 // be known to another fio, so it is taken for one of a job that may have a value.
 func resolve(w word, name string) (full string, arg byte, own bool, err error) {
-	kind := func(o Option) byte {
-		if strings.HasPrefix(o.Type, "empty or") {
-			return 'o'
-		}
-		return 'r'
-	}
-	if v, ok := valued[name]; ok {
-		return name, v.arg, true, nil
-	}
-	if o, ok := byName[name]; ok {
-		return name, kind(o), false, nil
-	}
-	if len(name) == 1 && !strings.HasPrefix(w.text, "--") {
-		for long, v := range valued {
-			if v.short == name[0] {
-				return long, v.arg, true, nil
-			}
-		}
-	}
 	if name == "" {
 		return "", 0, false, w.fail("", "%q names no option", w.text)
 	}
-	full, own = Completed(name)
-	switch {
-	case own:
-		return full, valued[full].arg, true, nil
-	case full != "":
-		return full, kind(byName[full]), false, nil
+	for long, v := range valued {
+		if long == name || len(name) == 1 && v.short == name[0] && !strings.HasPrefix(w.text, "--") {
+			return long, v.arg, true, nil
+		}
 	}
-	return name, 'o', false, nil
+	o, known := LookupOption(name)
+	if full = name; !known {
+		if full, own = Completed(name); own {
+			return full, valued[full].arg, true, nil
+		}
+		o, known = LookupOption(full)
+	}
+	switch {
+	case !known:
+		return name, 'o', false, nil
+	case strings.HasPrefix(o.Type, "empty or"):
+		return full, 'o', false, nil
+	}
+	return full, 'r', false, nil
 }
 
 // Completed is the one option that a name which is none of a job stands for on fio's command line: an option of fio itself
@@ -657,7 +645,7 @@ func Completed(name string) (full string, own bool) {
 			fit = append(fit, long)
 		}
 	}
-	for long, o := range byName {
+	for long, o := range tables().byName {
 		if o.Engine == "" && strings.HasPrefix(long, name) {
 			fit = append(fit, long)
 		}

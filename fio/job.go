@@ -223,14 +223,9 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 func trim(s string) string {
-	for s != "" && isBlank(s[0]) {
-		s = s[1:]
-	}
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	// At the end fio drops control characters too.
-	for s != "" && (isBlank(s[len(s)-1]) || s[len(s)-1] < ' ' || s[len(s)-1] == 0x7f) {
-		s = s[:len(s)-1]
-	}
-	return s
+	return strings.TrimRightFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // option is what fio reads of a line: without the comment, and blanks at both ends.

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,44 +41,25 @@ func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
 	var notes []string
-	for r, err := range Documents(data) {
-		notes = append(notes, r.Notes...)
-		if len(r.Jobs) == 0 && last != nil && err == nil {
-			continue // the text after the last document
+	noted := 0
+	for d := range documents(data) {
+		notes = slices.Concat(notes, noteLines(data[noted:d.start]), d.result.Notes)
+		noted = d.end
+		if last != nil && len(d.result.Jobs) == 0 && d.err == nil {
+			continue
 		}
-		last, lastErr = r, err
+		if last, lastErr = d.result, nil; d.err != nil {
+			lastErr = d.err
+		}
 	}
 	if last == nil {
-		return &Result{Notes: notes}, ErrNoResult
+		last, lastErr = &Result{}, ErrNoResult
 	}
-	last.Notes = notes
+	last.Notes = append(notes, noteLines(data[noted:])...)
 	if lastErr == nil && len(last.Jobs) == 0 && last.Version == "" {
-		return last, ErrNoResult
+		lastErr = ErrNoResult
 	}
 	return last, lastErr
-}
-
-// Documents reads the documents in data one by one, so that memory is bounded by one of them. The
-// Notes of each are the text before it; text after the last comes as a result of its own, without
-// version or jobs. A document that can't be read comes with what was read of it and a *SyntaxError.
-func Documents(data []byte) iter.Seq2[*Result, error] {
-	return func(yield func(*Result, error) bool) {
-		noted := 0
-		for d := range documents(data) {
-			d.result.Notes = append(noteLines(data[noted:d.start]), d.result.Notes...)
-			noted = d.end
-			var err error
-			if d.err != nil {
-				err = d.err
-			}
-			if !yield(d.result, err) {
-				return
-			}
-		}
-		if notes := noteLines(data[noted:]); len(notes) > 0 {
-			yield(&Result{Notes: notes}, nil)
-		}
-	}
 }
 
 // A document is one JSON document in an input: data[start:end]. The result's notes are those that
@@ -91,7 +74,7 @@ type document struct {
 func documents(data []byte) iter.Seq[document] {
 	return func(yield func(document) bool) {
 		for pos := 0; ; {
-			start := documentStart(data, pos)
+			start := documentStart(data, pos, opening)
 			if start < 0 {
 				return
 			}
@@ -110,7 +93,7 @@ func nextDocument(data []byte, start int) document {
 	if d.err == nil {
 		return d
 	}
-	if next := documentLine(data, start+1); next > 0 && next <= d.end {
+	if next := documentStart(data, start, openingLine) + 1; next > 0 && next <= d.end {
 		d = decodeDocument(data[:next], start)
 		d.end, d.cut = next, false
 	}
@@ -129,37 +112,17 @@ func decodeDocument(data []byte, start int) document {
 	return doc
 }
 
-// documentLine is documentStart for documents that begin a line.
-func documentLine(data []byte, pos int) int {
-	for {
-		start := documentStart(data, pos)
-		if start <= 0 || data[start-1] == '\n' {
-			return start
-		}
-		pos = start + 1
-	}
-}
+// opening begins a document of fio. Looking for its first keys, and not for any brace, keeps braces in notes from being
+// taken for one. A document that follows one which was cut off begins a line.
+var (
+	opening     = regexp.MustCompile(`\{[ \t\r\n]*"(?:fio version|timestamp|jobs|client_stats|global options)`)
+	openingLine = regexp.MustCompile(`\n` + opening.String())
+)
 
-// firstKeys can open a document of fio. Looking for them, and not for any brace, keeps braces in
-// notes from being taken for one.
-var firstKeys = [][]byte{[]byte("fio version"), []byte("timestamp"), []byte("jobs"), []byte("client_stats"), []byte("global options")}
-
-func documentStart(data []byte, pos int) int {
-	for pos < len(data) {
-		i := bytes.IndexByte(data[pos:], '{')
-		if i < 0 {
-			return -1
-		}
-		pos += i
-		rest := bytes.TrimLeft(data[pos+1:min(len(data), pos+256)], " \t\r\n")
-		if len(rest) > 0 && rest[0] == '"' {
-			for _, k := range firstKeys {
-				if bytes.HasPrefix(rest[1:], k) {
-					return pos
-				}
-			}
-		}
-		pos++
+// documentStart returns where the next document begins, or -1.
+func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
+	if at := opening.FindIndex(data[pos:]); at != nil {
+		return pos + at[0]
 	}
 	return -1
 }
@@ -259,16 +222,20 @@ func (d *decoder) array(f func() error) error { return d.each('[', ']', f) }
 
 // each calls f for each item between the brackets.
 func (d *decoder) each(open, end byte, f func() error) error {
-	if err := d.enter(open); err != nil {
+	if err := d.expect(open); err != nil {
 		return err
 	}
+	if d.depth++; d.depth > maxDepth {
+		return errors.New("nested too deeply")
+	}
+	defer func() { d.depth-- }()
 	for {
 		c, err := d.next()
 		switch {
 		case err != nil:
 			return err
 		case c == end:
-			d.leave()
+			d.pos++
 			return nil
 		case c == ',':
 			d.pos++
@@ -279,18 +246,6 @@ func (d *decoder) each(open, end byte, f func() error) error {
 		}
 	}
 }
-
-func (d *decoder) enter(open byte) error {
-	if err := d.expect(open); err != nil {
-		return err
-	}
-	if d.depth++; d.depth > maxDepth {
-		return errors.New("nested too deeply")
-	}
-	return nil
-}
-
-func (d *decoder) leave() { d.pos++; d.depth-- }
 
 // str reads a string and returns it as it stands, escapes included.
 func (d *decoder) str() ([]byte, error) {
@@ -456,12 +411,63 @@ func (d *decoder) is(c byte) (bool, error) {
 	return false, d.skip()
 }
 
-func set[T any](dst *T, read func() (T, error)) error {
-	v, err := read()
-	if err == nil {
-		*dst = v
+// A member of an object is a key and where its value goes: a pointer, or a function that reads it.
+type member struct {
+	key string
+	to  any
+}
+
+// members reads an object; another value is skipped, as is what has another key.
+func (d *decoder) members(ms ...member) error {
+	if ok, err := d.is('{'); !ok {
+		return err
+	}
+	return d.object(func(key []byte) error {
+		for i := range ms {
+			if ms[i].key == string(key) {
+				return d.value(ms[i].to)
+			}
+		}
+		return d.skip()
+	})
+}
+
+func (d *decoder) value(to any) (err error) {
+	switch to := to.(type) {
+	case *string:
+		*to, err = d.text()
+	case *uint64:
+		*to, err = d.count()
+	case *float64:
+		*to, err = d.float()
+	case *int:
+		var f float64
+		if f, err = d.float(); f >= math.MinInt32 && f <= math.MaxInt32 {
+			*to = int(f)
+		}
+	case *time.Duration:
+		*to, err = d.milliseconds()
+	case *map[string]string:
+		return d.options(to)
+	case func() error:
+		return to()
 	}
 	return err
+}
+
+// elements reads an array of objects, each with f; other values are skipped.
+func (d *decoder) elements(f func() error) func() error {
+	return func() error {
+		if ok, err := d.is('['); !ok {
+			return err
+		}
+		return d.array(func() error {
+			if ok, err := d.is('{'); !ok {
+				return err
+			}
+			return f()
+		})
+	}
 }
 
 func (d *decoder) milliseconds() (time.Duration, error) {
@@ -476,57 +482,48 @@ func (d *decoder) milliseconds() (time.Duration, error) {
 	return time.Duration(f), err
 }
 
-func (d *decoder) integer() (int, error) {
-	f, err := d.float()
-	if f < math.MinInt32 || f > math.MaxInt32 {
-		f = 0
+func (d *decoder) seconds(to *time.Duration) func() error {
+	return func() error {
+		f, err := d.milliseconds()
+		*to = min(f, math.MaxInt64/1000) * 1000
+		return err
 	}
-	return int(f), err
+}
+
+func (d *decoder) percent(to *float64) func() error {
+	return func() error {
+		f, err := d.float()
+		*to = f / 100
+		return err
+	}
 }
 
 func (d *decoder) document(r *Result) error {
-	err := d.object(func(key []byte) error {
-		switch string(key) {
-		case "fio version":
-			return set(&r.Version, d.text)
-		case "timestamp_ms":
-			ms, err := d.count()
-			if err == nil && ms < math.MaxInt64 {
-				r.Time = time.UnixMilli(int64(ms))
-			}
-			return err
-		case "timestamp":
-			s, err := d.count()
-			if err == nil && r.Time.IsZero() && s < math.MaxInt64/1000 {
-				r.Time = time.Unix(int64(s), 0)
-			}
-			return err
-		case "global options":
-			return d.options(&r.Options)
-		case "jobs", "client_stats":
-			if ok, err := d.is('['); !ok {
-				return err
-			}
-			return d.array(func() error {
-				if ok, err := d.is('{'); !ok {
-					return err
-				}
-				var j Job
-				if err := d.job(r, &j); err != nil {
-					return err
-				}
-				if string(key) == "client_stats" && j.Name == allClients {
-					return nil
-				}
+	var stamp, stampMS uint64
+	jobs := func(clients bool) func() error {
+		return d.elements(func() error {
+			var j Job
+			err := d.job(r, &j)
+			if err == nil && !(clients && j.Name == allClients) {
 				r.Jobs = append(r.Jobs, j)
-				return nil
-			})
-		case "disk_util":
+			}
+			return err
+		})
+	}
+	err := d.members(
+		member{"fio version", &r.Version}, member{"timestamp", &stamp}, member{"timestamp_ms", &stampMS},
+		member{"global options", &r.Options}, member{"jobs", jobs(false)}, member{"client_stats", jobs(true)},
+		member{"disk_util", func() error {
 			r.Disks = nil
 			return d.disks(r)
-		}
-		return d.skip()
-	})
+		}},
+	)
+	switch {
+	case stampMS > 0 && stampMS < math.MaxInt64:
+		r.Time = time.UnixMilli(int64(stampMS))
+	case stamp > 0 && stamp < math.MaxInt64/1000:
+		r.Time = time.Unix(int64(stamp), 0)
+	}
 	r.finish()
 	return err
 }
@@ -639,20 +636,8 @@ func (d *decoder) options(dst *map[string]string) error {
 	if err != nil {
 		return err
 	}
-	if c == '[' {
-		return d.array(func() error {
-			c, err := d.next()
-			if err == nil && c == '[' {
-				return errors.New("found '[' in place of '{'")
-			}
-			if err != nil {
-				return err
-			}
-			return d.options(dst)
-		})
-	}
 	if c != '{' {
-		return d.skip()
+		return d.elements(func() error { return d.options(dst) })()
 	}
 	return d.object(func(key []byte) error {
 		c, err := d.next()
@@ -663,179 +648,79 @@ func (d *decoder) options(dst *map[string]string) error {
 			return d.skip()
 		}
 		v, err := d.text()
-		if err != nil {
-			return err
-		}
-		if *dst == nil {
+		if err == nil && *dst == nil {
 			*dst = map[string]string{}
 		}
-		(*dst)[string(key)] = v
-		return nil
+		if err == nil {
+			(*dst)[string(key)] = v
+		}
+		return err
 	})
 }
 
 func (d *decoder) job(r *Result, j *Job) error {
-	return d.object(func(key []byte) error {
-		switch string(key) {
-		case "jobname":
-			return set(&j.Name, d.text)
-		case "hostname":
-			return set(&j.Host, d.text)
-		case "port":
-			return set(&j.Port, d.integer)
-		case "groupid":
-			return set(&j.Group, d.integer)
-		case "error":
-			return set(&j.Error, d.integer)
-		case "elapsed":
-			f, err := d.milliseconds()
-			j.Elapsed = min(f, math.MaxInt64/1000) * 1000 // printed in seconds
-			return err
-		case "job options":
-			return d.options(&j.Options)
-		case "read":
-			return d.direction(&j.Read)
-		case "write":
-			return d.direction(&j.Write)
-		case "trim":
-			return d.direction(&j.Trim)
-		case "mixed":
-			return d.direction(&j.Mixed)
-		case "sync":
-			return d.sync(&j.Sync)
-		case "job_runtime":
-			return set(&j.Runtime, d.milliseconds)
-		case "usr_cpu":
-			return set(&j.UserCPU, d.percent)
-		case "sys_cpu":
-			return set(&j.SystemCPU, d.percent)
-		case "ctx":
-			return set(&j.ContextSwitches, d.count)
-		case "majf":
-			return set(&j.MajorFaults, d.count)
-		case "minf":
-			return set(&j.MinorFaults, d.count)
-		case "steadystate":
-			return d.steadyState(j)
-		case "disk_util": // a client's own
-			return d.disks(r)
-		}
-		return d.skip()
-	})
+	return d.members(
+		member{"jobname", &j.Name}, member{"hostname", &j.Host}, member{"port", &j.Port}, member{"groupid", &j.Group},
+		member{"error", &j.Error}, member{"elapsed", d.seconds(&j.Elapsed)}, member{"job options", &j.Options},
+		member{"read", d.direction(&j.Read)}, member{"write", d.direction(&j.Write)}, member{"trim", d.direction(&j.Trim)},
+		member{"mixed", d.direction(&j.Mixed)}, member{"job_runtime", &j.Runtime},
+		member{"sync", func() error {
+			return d.members(member{"total_ios", &j.Sync.IOs}, member{"lat_ns", d.latency(&j.Sync.Latency, 1e-9)})
+		}},
+		member{"usr_cpu", d.percent(&j.UserCPU)}, member{"sys_cpu", d.percent(&j.SystemCPU)},
+		member{"ctx", &j.ContextSwitches}, member{"majf", &j.MajorFaults}, member{"minf", &j.MinorFaults},
+		member{"steadystate", func() error { return d.steadyState(j) }},
+		member{"disk_util", func() error { return d.disks(r) }}, // a client's own
+	)
 }
 
-func (d *decoder) percent() (float64, error) {
-	f, err := d.float()
-	return f / 100, err
+func (d *decoder) direction(dir *Direction) func() error {
+	return func() error {
+		*dir = Direction{} // of a key that stands twice the last counts
+		var ioBytes, bw, bwBytes = uint64(0), 0.0, 0.0
+		ioKBytes := uint64(math.MaxUint64)
+		err := d.members(
+			member{"io_bytes", &ioBytes}, member{"io_kbytes", &ioKBytes}, member{"bw_bytes", &bwBytes}, member{"bw", &bw},
+			member{"iops", &dir.IOPS}, member{"runtime", &dir.Runtime}, member{"total_ios", &dir.IOs},
+			member{"short_ios", &dir.Short}, member{"drop_ios", &dir.Dropped},
+			member{"slat_ns", d.latency(&dir.Submission, 1e-9)}, member{"slat", d.latency(&dir.Submission, 1e-6)},
+			member{"clat_ns", d.latency(&dir.Completion, 1e-9)}, member{"clat", d.latency(&dir.Completion, 1e-6)},
+			member{"lat_ns", d.latency(&dir.Total, 1e-9)}, member{"lat", d.latency(&dir.Total, 1e-6)},
+		)
+		// io_bytes was in KiB until io_kbytes came beside it (2.21).
+		hasKBytes := ioKBytes != math.MaxUint64
+		switch {
+		case hasKBytes && ioBytes == 0:
+			dir.Bytes, dir.bytesOff = ioKBytes*1024, 1024
+		case hasKBytes:
+			dir.Bytes = ioBytes
+		default:
+			dir.Bytes, dir.bytesOff = ioBytes*1024, 1024
+		}
+		dir.Bandwidth, dir.BandwidthOff = bwBytes, 1
+		if bwBytes == 0 {
+			dir.Bandwidth, dir.BandwidthOff = bw*1024, 1024
+		}
+		if dir.IOPS == math.Trunc(dir.IOPS) {
+			dir.IOPSOff = 1
+		}
+		return err
+	}
 }
 
-func (d *decoder) direction(dir *Direction) error {
-	if ok, err := d.is('{'); !ok {
-		return err
-	}
-	*dir = Direction{} // of a key that stands twice the last counts
-	var ioBytes, ioKBytes uint64
-	var bw, bwBytes float64
-	var hasKBytes bool
-	err := d.object(func(key []byte) error {
-		switch string(key) {
-		case "io_bytes":
-			return set(&ioBytes, d.count)
-		case "io_kbytes":
-			hasKBytes = true
-			return set(&ioKBytes, d.count)
-		case "bw_bytes":
-			return set(&bwBytes, d.float)
-		case "bw":
-			return set(&bw, d.float)
-		case "iops":
-			return set(&dir.IOPS, d.float)
-		case "runtime":
-			return set(&dir.Runtime, d.milliseconds)
-		case "total_ios":
-			return set(&dir.IOs, d.count)
-		case "short_ios":
-			return set(&dir.Short, d.count)
-		case "drop_ios":
-			return set(&dir.Dropped, d.count)
-		case "slat_ns":
-			return d.latency(&dir.Submission, 1e-9)
-		case "clat_ns":
-			return d.latency(&dir.Completion, 1e-9)
-		case "lat_ns":
-			return d.latency(&dir.Total, 1e-9)
-		case "slat":
-			return d.latency(&dir.Submission, 1e-6)
-		case "clat":
-			return d.latency(&dir.Completion, 1e-6)
-		case "lat":
-			return d.latency(&dir.Total, 1e-6)
+func (d *decoder) latency(l *Latency, unit float64) func() error {
+	return func() error {
+		*l = Latency{}
+		err := d.members(
+			member{"min", &l.Min}, member{"max", &l.Max}, member{"mean", &l.Mean}, member{"stddev", &l.SD}, member{"N", &l.N},
+			member{"percentile", func() error { return d.percentiles(l, unit) }},
+			member{"bins", func() error { return d.bins(l) }},
+		)
+		for _, v := range []*float64{&l.Min, &l.Max, &l.Mean, &l.SD} {
+			*v *= unit
 		}
-		return d.skip()
-	})
-	// io_bytes was in KiB until io_kbytes came beside it (2.21).
-	switch {
-	case hasKBytes && ioBytes == 0:
-		dir.Bytes, dir.bytesOff = ioKBytes*1024, 1024
-	case hasKBytes:
-		dir.Bytes = ioBytes
-	default:
-		dir.Bytes, dir.bytesOff = ioBytes*1024, 1024
-	}
-	dir.Bandwidth, dir.BandwidthOff = bwBytes, 1
-	if bwBytes == 0 {
-		dir.Bandwidth, dir.BandwidthOff = bw*1024, 1024
-	}
-	if dir.IOPS == math.Trunc(dir.IOPS) {
-		dir.IOPSOff = 1
-	}
-	return err
-}
-
-func (d *decoder) sync(s *Sync) error {
-	if ok, err := d.is('{'); !ok {
 		return err
 	}
-	return d.object(func(key []byte) error {
-		switch string(key) {
-		case "total_ios":
-			return set(&s.IOs, d.count)
-		case "lat_ns":
-			return d.latency(&s.Latency, 1e-9)
-		}
-		return d.skip()
-	})
-}
-
-func (d *decoder) latency(l *Latency, unit float64) error {
-	if ok, err := d.is('{'); !ok {
-		return err
-	}
-	*l = Latency{}
-	time := func(dst *float64) error {
-		f, err := d.float()
-		*dst = f * unit
-		return err
-	}
-	return d.object(func(key []byte) error {
-		switch string(key) {
-		case "min":
-			return time(&l.Min)
-		case "max":
-			return time(&l.Max)
-		case "mean":
-			return time(&l.Mean)
-		case "stddev":
-			return time(&l.SD)
-		case "N":
-			return set(&l.N, d.count)
-		case "percentile":
-			return d.percentiles(l, unit)
-		case "bins":
-			return d.bins(l)
-		}
-		return d.skip()
-	})
 }
 
 func (d *decoder) percentiles(l *Latency, unit float64) error {
@@ -857,128 +742,58 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 	return err
 }
 
-// bins is the bulk of a json+ document, so it has no call per key.
+// bins is the bulk of a json+ document.
 func (d *decoder) bins(l *Latency) error {
 	if ok, err := d.is('{'); !ok {
 		return err
 	}
-	d.pos++
 	l.Bins = make([]Bin, 0, 256)
-	for {
-		c, err := d.next()
-		if err != nil {
-			return err
-		}
-		if c == '}' {
-			d.pos++
-			return nil
-		}
-		if c == ',' {
-			d.pos++
-			continue
-		}
-		key, err := d.str()
-		if err != nil {
-			return err
-		}
+	return d.object(func(key []byte) error {
 		value, end := digits(key, 0)
 		if end == 0 || end != len(key) || end > 19 {
 			return fmt.Errorf("%.20q is no bin", key)
 		}
-		if err := d.expect(':'); err != nil {
-			return err
-		}
 		n, err := d.count()
-		if err != nil {
-			return err
-		}
-		if n > 0 {
+		if err == nil && n > 0 {
 			l.Bins = append(l.Bins, Bin{value, n})
 		}
-	}
+		return err
+	})
 }
 
 func (d *decoder) steadyState(j *Job) error {
 	if ok, err := d.is('{'); !ok {
 		return err
 	}
+	var attained uint64
 	s := &SteadyState{}
+	err := d.members(
+		member{"ss", &s.Criterion}, member{"attained", &attained}, member{"duration", d.seconds(&s.Duration)},
+		member{"data", func() error {
+			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // bytes here, unlike bw elsewhere
+		}},
+	)
+	s.Attained = attained > 0
 	j.SteadyState = s
-	return d.object(func(key []byte) error {
-		switch string(key) {
-		case "ss":
-			return set(&s.Criterion, d.text)
-		case "attained":
-			n, err := d.count()
-			s.Attained = n > 0
-			return err
-		case "duration":
-			f, err := d.milliseconds()
-			s.Duration = min(f, math.MaxInt64/1000) * 1000 // printed in seconds
-			return err
-		case "data":
-			if ok, err := d.is('{'); !ok {
-				return err
-			}
-			return d.object(func(key []byte) error {
-				switch string(key) {
-				case "bw_mean":
-					return set(&s.Bandwidth, d.float) // bytes here, unlike bw elsewhere
-				case "iops_mean":
-					return set(&s.IOPS, d.float)
-				}
-				return d.skip()
-			})
-		}
-		return d.skip()
-	})
+	return err
 }
 
 const sector = 512
 
 func (d *decoder) disks(r *Result) error {
-	if ok, err := d.is('['); !ok {
-		return err
-	}
-	return d.array(func() error {
-		if ok, err := d.is('{'); !ok {
-			return err
-		}
+	return d.elements(func() error {
 		var k Disk
-		err := d.object(func(key []byte) error {
-			switch string(key) {
-			case "name":
-				return set(&k.Name, d.text)
-			case "read_ios":
-				return set(&k.ReadIOs, d.count)
-			case "write_ios":
-				return set(&k.WriteIOs, d.count)
-			case "read_merges":
-				return set(&k.ReadMerges, d.count)
-			case "write_merges":
-				return set(&k.WriteMerges, d.count)
-			case "read_sectors":
-				n, err := d.count()
-				k.ReadBytes = n * sector
-				return err
-			case "write_sectors":
-				n, err := d.count()
-				k.WriteBytes = n * sector
-				return err
-			case "read_ticks":
-				return set(&k.ReadTicks, d.milliseconds)
-			case "write_ticks":
-				return set(&k.WriteTicks, d.milliseconds)
-			case "in_queue":
-				return set(&k.InQueue, d.milliseconds)
-			case "util":
-				return set(&k.Utilization, d.percent)
-			}
-			return d.skip()
-		})
+		err := d.members(
+			member{"name", &k.Name}, member{"read_ios", &k.ReadIOs}, member{"write_ios", &k.WriteIOs},
+			member{"read_merges", &k.ReadMerges}, member{"write_merges", &k.WriteMerges},
+			member{"read_sectors", &k.ReadBytes}, member{"write_sectors", &k.WriteBytes},
+			member{"read_ticks", &k.ReadTicks}, member{"write_ticks", &k.WriteTicks},
+			member{"in_queue", &k.InQueue}, member{"util", d.percent(&k.Utilization)},
+		)
+		k.ReadBytes, k.WriteBytes = k.ReadBytes*sector, k.WriteBytes*sector
 		if err == nil {
 			r.Disks = append(r.Disks, k)
 		}
 		return err
-	})
+	})()
 }

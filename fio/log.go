@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -123,18 +124,7 @@ func firstLine(data []byte) []byte {
 // logLike reports whether data begins with numbers between commas, or is empty and called like a log.
 func logLike(data []byte, name string) bool {
 	line := firstLine(data)
-	if len(line) == 0 {
-		return false
-	}
-	if bytes.Count(line, []byte{','}) < 3 {
-		return false
-	}
-	for _, c := range line {
-		if !(c >= '0' && c <= '9' || c == ',' || c == ' ' || c == '\r' || c == 'x' || c >= 'a' && c <= 'f') {
-			return false
-		}
-	}
-	return line[0] >= '0' && line[0] <= '9'
+	return bytes.Count(line, []byte{','}) >= 3 && line[0] >= '0' && line[0] <= '9' && len(bytes.Trim(line, "0123456789, \rxabcdef")) == 0
 }
 
 // ParseLog reads one log file. Every version starts a line with time (ms), value, direction and
@@ -144,33 +134,44 @@ func logLike(data []byte, name string) bool {
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
-	n := 0
-	for line := range bytes.Lines(data) {
-		n++
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
-		}
+	for n, line := range logLines(data) {
 		var f [4]float64
 		rest := line
-		for i := 0; i < len(f); i++ {
-			field, tail, more := bytes.Cut(rest, []byte(","))
-			v, ok := decimal(bytes.TrimSpace(field))
+		for i := range f {
+			v, tail, ok := logNumber(rest)
 			if !ok {
 				return out, fmt.Errorf("fio log, line %d: %.40q has no number in field %d", n, line, i+1)
 			}
 			f[i] = v
-			if rest = tail; !more && i < 3 {
-				return out, fmt.Errorf("fio log, line %d: %.40q has %d fields, 4 are the least", n, line, i+1)
-			}
 			if skip && i == 1 {
-				_, rest, _ = bytes.Cut(rest, []byte(","))
+				_, tail, _ = bytes.Cut(tail, []byte(","))
 			}
+			rest = tail
 		}
 		out = append(out, Sample{Seconds: f[0] / 1000, Value: f[1], Direction: int(min(f[2], 3)), BlockSize: uint64(min(f[3], math.MaxInt64))})
 	}
 	fromStart(out)
 	return out, nil
+}
+
+// logLines yields the lines that are not empty, with their numbers.
+func logLines(data []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		n := 0
+		for line := range bytes.Lines(data) {
+			n++
+			if line = bytes.TrimSpace(line); len(line) > 0 && !yield(n, line) {
+				return
+			}
+		}
+	}
+}
+
+// logNumber reads the first number of a line, and returns what follows its comma.
+func logNumber(line []byte) (v float64, rest []byte, ok bool) {
+	field, rest, _ := bytes.Cut(line, []byte(","))
+	v, ok = decimal(bytes.TrimSpace(field))
+	return v, rest, ok
 }
 
 // gap says what a sample that comes late, more than a step after the one at last, is about: the part of
@@ -254,14 +255,9 @@ func fromStart(samples []Sample) {
 // log_hist_coarseness. Of coarse bins the middle counts.
 func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	sums := map[int][]uint64{}
-	n, columns := 0, 0
+	columns := 0
 	var unit, stride uint64
-	for line := range bytes.Lines(data) {
-		n++
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
-		}
+	for n, line := range logLines(data) {
 		c := bytes.Count(line, []byte{','}) + 1 - 3
 		if columns == 0 {
 			if unit, stride = histogramLayout(c); stride == 0 {
@@ -272,28 +268,21 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 		if c != columns {
 			return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %d bins in place of %d", n, c, columns)
 		}
-		var head [3]float64
+		var sum []uint64
 		rest := line
-		for i := range head {
-			field, tail, _ := bytes.Cut(rest, []byte(","))
-			v, ok := decimal(bytes.TrimSpace(field))
+		for i := range 3 + columns {
+			v, tail, ok := logNumber(rest)
 			if !ok {
-				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is not a number", n, field)
+				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is not a number", n, rest)
 			}
-			head[i], rest = v, tail
-		}
-		dir := int(min(head[1], 3))
-		if sums[dir] == nil {
-			sums[dir] = make([]uint64, columns)
-		}
-		for i := range columns {
-			field, tail, _ := bytes.Cut(rest, []byte(","))
-			v, ok := decimal(bytes.TrimSpace(field))
-			if !ok {
-				return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %.20q is not a number", n, field)
+			if rest = tail; i > 2 {
+				sum[i-3] += count(v)
+			} else if dir := int(min(v, 3)); i == 1 {
+				if sums[dir] == nil {
+					sums[dir] = make([]uint64, columns)
+				}
+				sum = sums[dir]
 			}
-			sums[dir][i] += count(v)
-			rest = tail
 		}
 	}
 	return histograms(sums, unit, stride), nil
@@ -381,15 +370,21 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 		}
 		values = append(values, iotax.Value{Name: name, Value: sum / float64(len(s.V)), Unit: s.Unit, Better: better})
 	}
-	if d := duration(logs); d > 0 {
-		values = append(values, iotax.Value{Name: iotax.ValueDuration, Value: d, Unit: iotax.Seconds})
+	last := 0.0
+	for _, l := range logs {
+		for _, s := range l.Samples {
+			last = max(last, s.Seconds)
+		}
+	}
+	if last > 0 {
+		values = append(values, iotax.Value{Name: iotax.ValueDuration, Value: last, Unit: iotax.Seconds})
 	}
 
 	var merged [3]Latency
 	for _, l := range logs {
 		for _, h := range l.Bins {
 			if h.Direction < len(merged) {
-				merged[h.Direction].Bins = mergeBins(merged[h.Direction].Bins, h.Bins)
+				merged[h.Direction].Bins = compactBins(slices.Concat(merged[h.Direction].Bins, h.Bins))
 			}
 		}
 	}
@@ -432,80 +427,67 @@ func interval(logs []*Log) float64 {
 	return math.Round(gaps[len(gaps)/2])
 }
 
-// duration is the time of the last sample.
-func duration(logs []*Log) float64 {
-	var last float64
-	for _, l := range logs {
-		for _, s := range l.Samples {
-			last = max(last, s.Seconds)
-		}
-	}
-	return last
-}
-
-// means makes a series of the mean latency in each step. Samples of single I/Os count alike; of
-// means (log_avg_msec) so do jobs and intervals, as the log does not say how many I/Os they had.
-func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
-	unit, factor := kind.Base()
+// directionSeries makes a series of each direction of which values has any.
+func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iotax.Series {
+	unit, _ := kind.Base()
 	var out []iotax.Series
 	for dir, name := range directionNames[:3] {
-		var sums, n []float64
-		for _, log := range logs {
-			for _, s := range log {
-				if s.Direction != dir || s.Seconds > maxSteps*step {
-					continue
-				}
-				// A mean is stamped at the end of its interval.
-				i := int(s.Seconds / step)
-				if s.BlockSize == 0 {
-					i = max(0, int(math.Ceil(s.Seconds/step-0.5))-1)
-				}
-				for len(sums) <= i {
-					sums, n = append(sums, 0), append(n, 0)
-				}
-				sums[i] += s.Value
-				n[i]++
-			}
-		}
-		s := iotax.Series{Name: name + "." + string(kind), Unit: unit}
-		for i := range sums {
-			if n[i] > 0 {
-				s.T = append(s.T, float64(i+1)*step)
-				s.V = append(s.V, sums[i]/n[i]*factor*scale)
-			}
-		}
-		if len(s.T) > 0 {
-			out = append(out, s)
+		if t, v := values(dir); len(t) > 0 {
+			out = append(out, iotax.Series{Name: name + "." + string(kind), Unit: unit, T: t, V: v})
 		}
 	}
-	return out
+	return slices.Clip(out)
 }
 
 // maxSteps bounds what a stray time can cost.
 const maxSteps = 1e6
 
-// perIO makes a series of logs that hold every I/O (no log_avg_msec): how many, or how many bytes, ended
-// in each step. The last step is left out unless it is nearly whole.
-func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
-	var sums []float64
-	last := 0.0
+// binned sums the samples of a direction in each step, and counts them. last is the time of the last.
+func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
 			if s.Direction != dir || s.Seconds > maxSteps*step {
 				continue
 			}
 			i := int(s.Seconds / step)
+			if s.BlockSize == 0 { // a mean is stamped at the end of its interval
+				i = max(0, int(math.Ceil(s.Seconds/step-0.5))-1)
+			}
 			for len(sums) <= i {
-				sums = append(sums, 0)
+				sums, n = append(sums, 0), append(n, 0)
 			}
-			if kind == BandwidthLog {
-				sums[i] += float64(s.BlockSize)
-			} else {
-				sums[i]++
-			}
+			sums[i] += of(s)
+			n[i]++
 			last = max(last, s.Seconds)
 		}
 	}
+	return sums, n, last
+}
+
+// means makes a series of the mean latency in each step. Samples of single I/Os count alike; of
+// means (log_avg_msec) so do jobs and intervals, as the log does not say how many I/Os they had.
+func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
+	_, factor := kind.Base()
+	return directionSeries(kind, func(dir int) (t, v []float64) {
+		sums, n, _ := binned(step, dir, logs, func(s Sample) float64 { return s.Value })
+		for i := range sums {
+			if n[i] > 0 {
+				t, v = append(t, float64(i+1)*step), append(v, sums[i]/n[i]*factor*scale)
+			}
+		}
+		return t, v
+	})
+}
+
+// perIO makes a series of logs that hold every I/O (no log_avg_msec): how many, or how many bytes, ended
+// in each step. The last step is left out unless it is nearly whole.
+func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
+	sums, _, last := binned(step, dir, logs, func(s Sample) float64 {
+		if kind == BandwidthLog {
+			return float64(s.BlockSize)
+		}
+		return 1
+	})
 	for i, sum := range sums {
 		if end := float64(i+1) * step; i == 0 || last > end-step/10 {
 			t, v = append(t, end), append(v, sum/step)
@@ -520,16 +502,12 @@ func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64
 // but see gap. Steps that only a part of the time is known of are left out. Logs that hold every I/O
 // are counted.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
-	unit, factor := kind.Base()
-	var out []iotax.Series
-	for dir, name := range directionNames[:3] {
-		var sums, covered []float64
+	_, factor := kind.Base()
+	return directionSeries(kind, func(dir int) (t, v []float64) {
 		if single(logs, dir) {
-			if t, v := perIO(kind, step, dir, logs); len(t) > 0 {
-				out = append(out, iotax.Series{Name: name + "." + string(kind), Unit: unit, T: t, V: v})
-			}
-			continue
+			return perIO(kind, step, dir, logs)
 		}
+		var sums, covered []float64
 		jobs := 0
 		for _, log := range logs {
 			last := 0.0
@@ -564,23 +542,13 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 				jobs++
 			}
 		}
-		if jobs == 0 {
-			continue
-		}
-		s := iotax.Series{Name: name + "." + string(kind), Unit: unit}
 		for i := range sums {
-			share := covered[i] / float64(jobs)
-			if share < 0.5 {
-				continue
+			if share := covered[i] / float64(jobs); share >= 0.5 {
+				t, v = append(t, float64(i+1)*step), append(v, sums[i]/share*factor)
 			}
-			s.T = append(s.T, float64(i+1)*step)
-			s.V = append(s.V, sums[i]/share*factor)
 		}
-		if len(s.T) > 0 {
-			out = append(out, s)
-		}
-	}
-	return slices.Clip(out)
+		return t, v
+	})
 }
 
 // single reports whether the logs hold every I/O of that direction, each with its block size, rather

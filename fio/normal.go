@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -29,15 +30,15 @@ var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
 // defaults are fio's, by the first names of options of every job.
-var defaults = func() map[string]string {
+var defaults = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
-	for _, o := range options {
+	for _, o := range tables().Options {
 		if o.Default != "" && o.Engine == "" {
 			out[o.Name] = o.Default
 		}
 	}
 	return out
-}()
+})
 
 // always are the options that Normal gives also where they have their default.
 var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
@@ -49,7 +50,7 @@ func Normal(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, k := range always {
 		if out[k] == "" {
-			out[k] = defaults[k]
+			out[k] = defaults()[k]
 		}
 	}
 	return out
@@ -60,7 +61,7 @@ func Partly(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, s := range settings {
 		if k := Canonical(s.Key); slices.Contains(always, k) && out[k] == "" {
-			out[k] = defaults[k]
+			out[k] = defaults()[k]
 		}
 	}
 	return out
@@ -82,7 +83,7 @@ func written(settings []Setting) map[string]string {
 	}
 	rw := out["rw"]
 	if rw == "" {
-		rw = defaults["rw"]
+		rw = defaults()["rw"]
 	}
 	mode, _, _ := strings.Cut(rw, ":")
 	mixed := strings.HasSuffix(mode, "rw")
@@ -108,7 +109,7 @@ func written(settings []Setting) map[string]string {
 
 // usual is the default of an option. Where fio's help names none it is 0 of a number or a time, and otherwise "".
 func usual(key string) string {
-	if v, ok := defaults[key]; ok {
+	if v, ok := defaults()[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})
 	}
 	if o, _ := LookupOption(key); numeric(key, o) {

@@ -1,23 +1,56 @@
 package fio
 
 import (
+	_ "embed"
+	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-//go:generate go run ./internal/genoptions options_gen.go
-//go:generate go run ./internal/gensince ../../fio since_gen.go
+// tablesJSON is what fio 3.33, Debian's build of it, and the tags of fio's repository show of the options.
+//
+//go:generate go run ../internal/testenv/fiotables ../../fio tables.json
+//go:embed tables.json
+var tablesJSON []byte
+
+type optionTables struct {
+	Options   []Option          // of that build of 3.33
+	Elsewhere []Option          // of other builds and later versions
+	Since     map[string]string // the version in which an option appeared, if that was after 2.0
+	Forms     map[string]form   // by name; for options of an engine "FILE/NAME", after its file in engines/
+	Engines   map[string]string // of all versions, with their files in engines/
+
+	byName map[string]Option
+}
+
+var tables = sync.OnceValue(func() *optionTables {
+	t := &optionTables{byName: map[string]Option{}}
+	if err := json.Unmarshal(tablesJSON, t); err != nil {
+		panic(err) // embedded
+	}
+	for _, o := range slices.Concat(t.Options, hidden, t.Elsewhere) {
+		for _, n := range []string{o.Name, o.Alias} {
+			if _, known := t.byName[n]; n != "" && !known {
+				o.Since = t.Since[n]
+				t.byName[n] = o
+			}
+		}
+	}
+	return t
+})
 
 // An Option is an option of fio's job files and command line.
 type Option struct {
 	Name   string
-	Alias  string // "" when there is none
+	Alias  string // "" if it has none
 	Type   string // "boolean value", "string with time postfix"…, as fio's help says it
 	Engine string // the engine that has it; "" for those of every job
 	Since  string // the version in which it appeared under this name, as "3.16"; "" for those that 2.0 had
 
-	// What the fio behind options_gen.go prints as its range and its words. Max 0 is no limit.
+	// The range and the words that fio 3.33 prints. Max 0 is no limit.
 	Min, Max float64
 	Values   []string
 	Default  string // as fio prints it; "" for none
@@ -55,34 +88,13 @@ var hidden = []Option{
 	{Name: "verifysort_nr", Type: "integer value"},
 }
 
-var byName = func() map[string]Option {
-	m := make(map[string]Option, 2*len(options))
-	for _, list := range [][]Option{options, hidden, elsewhere} {
-		for _, o := range list {
-			for _, n := range []string{o.Name, o.Alias} {
-				if _, known := m[n]; n != "" && !known {
-					o.Since = since[n]
-					m[n] = o
-				}
-			}
-		}
-	}
-	return m
-}()
-
 // LookupOption finds an option by name or alias, spelt exactly so: fio does not take sqthread-poll for
 // sqthread_poll.
 func LookupOption(name string) (Option, bool) {
-	o, ok := byName[name]
+	o, ok := tables().byName[name]
 	return o, ok
 }
 
 // OptionNames returns the names of all options that LookupOption knows, aliases included, in no
 // particular order.
-func OptionNames() []string {
-	names := make([]string, 0, len(byName))
-	for n := range byName {
-		names = append(names, n)
-	}
-	return names
-}
+func OptionNames() []string { return slices.Collect(maps.Keys(tables().byName)) }

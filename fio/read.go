@@ -123,7 +123,7 @@ const lookahead = 512
 // scan reads data, which follows what the last call used, and returns how much of it is done with.
 func (s *scanner) scan(data []byte, last bool) (used int) {
 	for {
-		start := documentStart(data, used)
+		start := documentStart(data, used, opening)
 		if start < 0 {
 			break
 		}
@@ -410,16 +410,9 @@ func (r *Result) measured() []*Job {
 // messages are the lines that fio itself adds to its output.
 func messages(text []byte) []string {
 	var out []string
-	for len(text) > 0 && len(out) < maxNotes {
-		line := text
-		if i := bytes.IndexByte(text, '\n'); i >= 0 {
-			line = text[:i]
-			text = text[i+1:]
-		} else {
-			text = nil
-		}
+	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
-		if bytes.HasPrefix(line, []byte("fio:")) || bytes.HasPrefix(line, []byte("note: ")) || bytes.HasPrefix(line, []byte("fio_")) {
+		if len(out) < maxNotes && (bytes.HasPrefix(line, []byte("fio:")) || bytes.HasPrefix(line, []byte("note: ")) || bytes.HasPrefix(line, []byte("fio_"))) {
 			out = append(out, valid(string(line)))
 		}
 	}

@@ -209,8 +209,8 @@ func before(version string, major, minor int) bool {
 
 // compactBins sorts bins and joins those of one value.
 func compactBins(bins []Bin) []Bin {
-	if !slices.IsSortedFunc(bins, func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) }) {
-		slices.SortFunc(bins, func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) })
+	if ascending := func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) }; !slices.IsSortedFunc(bins, ascending) {
+		slices.SortFunc(bins, ascending)
 	}
 	out := bins[:0]
 	for _, b := range bins {

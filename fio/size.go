@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,7 +38,7 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	}
 	why := ""
 	switch bare := strings.Trim(s, " \t"); {
-	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, "0123456789") != "":
+	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, decimals) != "":
 		// fio looks for the unit behind digits at the very beginning.
 		p = expression{s: bare, bc: true}
 		if n, err = p.number(); err != nil {
@@ -63,7 +64,7 @@ func ParseSize(s string, kbBase int) (int64, error) {
 func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
 	if s != "" && (s[len(s)-1] == '%' || s[len(s)-1] == 'z') {
 		digits := s[:len(s)-1]
-		if digits != "" && strings.Trim(digits, "0123456789") == "" {
+		if digits != "" && strings.Trim(digits, decimals) == "" {
 			n, err = ParseSize(digits, kbBase)
 			return n, s[len(s)-1], err
 		}
@@ -108,19 +109,13 @@ var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Micros
 func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	spaced := strings.TrimLeft(s, " \t") != s
 	s = strings.Trim(s, " \t")
-	i := 0
-	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-		i++
-	}
-	var n int64
-	for _, c := range s[:i] {
-		if n > (math.MaxInt64-9)/10 {
-			return 0, errRange
-		}
-		n = n*10 + int64(c-'0')
-	}
+	i := len(s) - len(strings.TrimLeft(s, decimals))
 	if i == 0 {
 		return 0, fmt.Errorf("%q is no time", s)
+	}
+	n, err := strconv.ParseInt(s[:i], 10, 64)
+	if err != nil {
+		return 0, errRange
 	}
 	name := strings.ToLower(s[i:])
 	u, known := times[name]
@@ -156,6 +151,11 @@ func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+const (
+	decimals     = "0123456789"
+	hexadecimals = decimals + "abcdefABCDEF"
+)
 
 var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
 
@@ -269,24 +269,17 @@ func (p *expression) factor() (int64, error) {
 
 func (p *expression) number() (int64, error) {
 	s := strings.TrimLeft(p.s, " \t")
-	base, i := int64(10), 0
-	if !p.bc && len(s) > 2 && s[0] == '0' && s[1]|0x20 == 'x' && hexDigit(s[2]) >= 0 {
-		base, i = 16, 2
+	base, digits := 10, decimals
+	if hex, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok && !p.bc && hex != "" && strings.IndexByte(hexadecimals, hex[0]) >= 0 {
+		s, base, digits = s[2:], 16, hexadecimals
 	}
-	start := i
-	var n int64
-	for ; i < len(s); i++ {
-		d := int64(hexDigit(s[i]))
-		if d < 0 || d >= base {
-			break
-		}
-		if n > (math.MaxInt64-d)/base {
-			return 0, errRange
-		}
-		n = n*base + d
-	}
-	if i == start {
+	i := len(s) - len(strings.TrimLeft(s, digits))
+	if i == 0 {
 		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	n, err := strconv.ParseInt(s[:i], base, 64)
+	if err != nil {
+		return 0, errRange
 	}
 	if s = s[i:]; p.bc {
 		p.s = strings.TrimLeft(s, " \t")
@@ -317,14 +310,4 @@ func (p *expression) number() (int64, error) {
 	}
 	p.s = strings.TrimLeft(s, " \t")
 	return n, nil
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }

@@ -1,6 +1,7 @@
 package fio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -187,15 +188,7 @@ func (d *Direction) countTerse() {
 }
 
 func sortPercentiles(ps []Percentile) {
-	slices.SortStableFunc(ps, func(a, b Percentile) int {
-		switch {
-		case a.P < b.P:
-			return -1
-		case a.P > b.P:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(ps, func(a, b Percentile) int { return cmp.Compare(a.P, b.P) })
 }
 
 // number reads a finite number that is not negative; anything else is 0, as fio prints nan and -nan

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // A textReader reads what fio prints for people, line by line. It knows the lines of fio 2.x,
@@ -248,7 +250,7 @@ func (r *Result) shares(j *Job) float64 {
 // puts before the lines of its clients.
 func (t *textReader) strip(s string) string {
 	if strings.IndexByte(s, 0x1b) >= 0 {
-		s = stripEscapes(s)
+		s = ansi.Strip(s)
 	}
 	s, t.host = strings.TrimSpace(s), ""
 	for strings.HasPrefix(s, ">") {
@@ -283,22 +285,6 @@ var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOP
 
 // htmlTags are what people put around output, and no hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
-
-// stripEscapes removes terminal control sequences: ESC [ … letter.
-func stripEscapes(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != 0x1b {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i++; i < len(s) && s[i] == '[' {
-			for i++; i < len(s) && (s[i] < '@' || s[i] > '~'); i++ {
-			}
-		}
-	}
-	return b.String()
-}
 
 // understand reports whether s is a line of a report, or one that ends it.
 func (t *textReader) understand(s string) bool {
@@ -392,7 +378,7 @@ func (t *textReader) understand(s string) bool {
 
 // promptLine reports whether s is a command that runs fio.
 func promptLine(s string) bool {
-	return strings.Contains(s, "$ fio") || strings.Contains(s, "# fio") || strings.Contains(s, "% fio") || strings.Contains(s, "$ sudo fio")
+	return slices.ContainsFunc([]string{"$ fio", "# fio", "% fio", "$ sudo fio"}, func(p string) bool { return strings.Contains(s, p) })
 }
 
 // head reads the line that announces a job before it runs:
@@ -736,10 +722,7 @@ func counts(s, key string) (n [4]uint64, ok bool) {
 		if len(s) > 2 && s[1] == '=' {
 			s = s[2:]
 		}
-		end := 0
-		for end < len(s) && s[end] >= '0' && s[end] <= '9' {
-			end++
-		}
+		end := len(s) - len(strings.TrimLeft(s, decimals))
 		if end == 0 {
 			break
 		}

@@ -1,7 +1,6 @@
 package fio
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -45,8 +44,22 @@ func (t *total) distribution() *Latency {
 	return &t.completion
 }
 
+// add adds all but the latencies.
+func (t *total) add(o *total) {
+	t.iops, t.bandwidth = t.iops+o.iops, t.bandwidth+o.bandwidth
+	t.bytes, t.ios, t.short = sum(t.bytes, o.bytes), sum(t.ios, o.ios), sum(t.short, o.short)
+	t.runtime = max(t.runtime, o.runtime)
+}
+
+func (t *total) addLatencies(submission, completion, total *Latency) {
+	t.submission.add(submission)
+	t.completion.add(completion)
+	t.total.add(total)
+}
+
 // totals sums the jobs by direction. Jobs of a group ran together, so a group's rate is its total
 // over the time of its slowest job, which is what group_reporting gives as well; groups are added.
+// mixed is the sum over the directions of a job that had several.
 func (r *Result) totals() []total {
 	type groupKey struct {
 		host  string
@@ -54,27 +67,17 @@ func (r *Result) totals() []total {
 		group int
 	}
 	type groupSum struct {
-		key        groupKey
-		bytes, ios uint64
-		runtime    time.Duration
-		iops, bw   float64 // as reported, for runs too short for a runtime
-		rounded    float64 // IOPS of jobs whose I/Os are unknown
+		key     groupKey
+		total           // its rates are as reported, for runs too short for a runtime
+		rounded float64 // IOPS of jobs whose I/Os are unknown
 	}
 	var out []total
-	for _, d := range []struct {
-		name string
-		of   func(*Job) *Direction
-	}{
-		{"read", func(j *Job) *Direction { return &j.Read }},
-		{"write", func(j *Job) *Direction { return &j.Write }},
-		{"trim", func(j *Job) *Direction { return &j.Trim }},
-		{"mixed", func(j *Job) *Direction { return &j.Mixed }},
-	} {
-		t := total{name: d.name}
+	for k, name := range directionNames {
+		t := total{name: name}
 		var groups []groupSum
 		for i := range r.Jobs {
 			j := &r.Jobs[i]
-			dir := d.of(j)
+			dir := j.directions()[k]
 			if dir.IOs == 0 && dir.Bytes == 0 && dir.IOPS == 0 {
 				continue
 			}
@@ -85,56 +88,35 @@ func (r *Result) totals() []total {
 				at = len(groups) - 1
 			}
 			g := &groups[at]
-			g.bytes, g.ios = sum(g.bytes, dir.Bytes), sum(g.ios, dir.IOs)
-			if dir.IOs > 0 {
-				g.iops += dir.IOPS
-			} else {
+			job := total{iops: dir.IOPS, bandwidth: dir.Bandwidth, bytes: dir.Bytes, ios: dir.IOs, short: dir.Short, runtime: dir.Runtime}
+			if dir.IOs == 0 {
+				job.iops = 0
 				g.rounded += dir.IOPS
 			}
-			g.bw += dir.Bandwidth
-			g.runtime = max(g.runtime, dir.Runtime)
-			t.short = sum(t.short, dir.Short)
-			t.submission.add(&dir.Submission)
-			t.completion.add(&dir.Completion)
-			t.total.add(&dir.Total)
+			g.add(&job)
+			t.addLatencies(&dir.Submission, &dir.Completion, &dir.Total)
 		}
-		if len(groups) == 0 {
-			continue
-		}
-		for _, g := range groups {
-			t.bytes, t.ios = sum(t.bytes, g.bytes), sum(t.ios, g.ios)
-			t.runtime = max(t.runtime, g.runtime)
+		for i := range groups {
+			g := &groups[i]
 			if s := g.runtime.Seconds(); s > 0 {
-				t.iops += float64(g.ios) / s
-				t.bandwidth += float64(g.bytes) / s
-			} else {
-				t.iops += g.iops
-				t.bandwidth += g.bw
+				g.iops, g.bandwidth = float64(g.ios)/s, float64(g.bytes)/s
 			}
+			t.add(&g.total)
 			t.iops += g.rounded
 		}
-		out = append(out, t)
+		if len(groups) > 0 {
+			out = append(out, t)
+		}
 	}
-	return withMixed(out)
-}
-
-// withMixed adds the sum over the directions of a job that had several.
-func withMixed(ts []total) []total {
-	if len(ts) < 2 || ts[len(ts)-1].name == "mixed" {
-		return ts
+	if len(out) < 2 || out[len(out)-1].name == "mixed" {
+		return out
 	}
 	m := total{name: "mixed"}
-	for i := range ts {
-		t := &ts[i]
-		m.iops += t.iops
-		m.bandwidth += t.bandwidth
-		m.bytes, m.ios, m.short = sum(m.bytes, t.bytes), sum(m.ios, t.ios), sum(m.short, t.short)
-		m.runtime = max(m.runtime, t.runtime)
-		m.submission.add(&t.submission)
-		m.completion.add(&t.completion)
-		m.total.add(&t.total)
+	for i := range out {
+		m.add(&out[i])
+		m.addLatencies(&out[i].submission, &out[i].completion, &out[i].total)
 	}
-	return append(ts, m)
+	return append(out, m)
 }
 
 // Values returns the sums over all jobs in base units: for read, write, trim and mixed (all
@@ -266,29 +248,7 @@ func (l *Latency) add(o *Latency) {
 	l.Max = max(l.Max, o.Max)
 	l.N = sum(l.N, o.N)
 	l.Percentiles = nil
-	l.Bins = mergeBins(l.Bins, o.Bins)
-}
-
-// mergeBins merges two ascending lists.
-func mergeBins(a, b []Bin) []Bin {
-	if len(b) == 0 {
-		return a
-	}
-	out := make([]Bin, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch c := cmp.Compare(a[0].Nanoseconds, b[0].Nanoseconds); {
-		case c < 0:
-			out = append(out, a[0])
-			a = a[1:]
-		case c > 0:
-			out = append(out, b[0])
-			b = b[1:]
-		default:
-			out = append(out, Bin{a[0].Nanoseconds, sum(a[0].Count, b[0].Count)})
-			a, b = a[1:], b[1:]
-		}
-	}
-	return append(append(out, a...), b...)
+	l.Bins = compactBins(slices.Concat(l.Bins, o.Bins))
 }
 
 // Quantile returns the time within which the share p (0…1) of the I/Os was done, in seconds, from

@@ -58,7 +58,7 @@ type Levels struct {
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)
-	if n < 6 || slices.ContainsFunc(logs, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+	if n < 6 || slices.ContainsFunc(logs, notFinite) {
 		return l
 	}
 	s := slices.Clone(logs)
@@ -85,21 +85,16 @@ func FindLevels(logs []float64) Levels {
 
 // levelsLimit interpolates the simulated limits in 1/n.
 func levelsLimit(n int) float64 {
-	t := levelsTable[:]
-	if n <= t[0].n {
-		return t[0].within
-	}
-	for i := 1; i < len(t); i++ {
-		if n <= t[i].n {
-			a, b := t[i-1], t[i]
-			f := (1/float64(a.n) - 1/float64(n)) / (1/float64(a.n) - 1/float64(b.n))
-			return a.within + f*(b.within-a.within)
+	t, x := tables().Levels, float64(n)
+	for i, b := range t {
+		switch {
+		case x > b[0]:
+		case i == 0:
+			return b[1]
+		default:
+			a := t[i-1]
+			return a[1] + (1/a[0]-1/x)/(1/a[0]-1/b[0])*(b[1]-a[1])
 		}
 	}
-	return t[len(t)-1].within
-}
-
-type levelsRow struct {
-	n      int
-	within float64
+	return t[len(t)-1][1]
 }

@@ -42,10 +42,8 @@ type ChangePoint struct {
 // Fewer than ten values cannot show a change at this level. A value that is not finite makes the result
 // empty. The permutations are the same in every call.
 func ChangePoints(logs []float64) []ChangePoint {
-	for _, x := range logs {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil
-		}
+	if slices.ContainsFunc(logs, notFinite) {
+		return nil
 	}
 	skip := max(0, len(logs)-MostPoints)
 	logs = logs[skip:]
@@ -71,7 +69,7 @@ func ChangePoints(logs []float64) []ChangePoint {
 		}
 		c, err := EstimateChange(logs[from:found[i].Index], logs[found[i].Index:to], Options{Alpha: 1 - Confidence, Least: LeastSegment})
 		if err != nil {
-			c = noChange(0)
+			c = noEffect(0)
 		}
 		found[i].Change = c
 	}
@@ -152,15 +150,4 @@ func (e *energy) best(order []int) (at int, q float64) {
 		}
 	}
 	return at, q
-}
-
-// Segments are the bounds of the levels that points part n values into: segment i is from bounds[i] up
-// to, and without, bounds[i+1].
-func Segments(points []ChangePoint, n int) (bounds []int) {
-	bounds = append(bounds, 0)
-	for _, p := range points {
-		bounds = append(bounds, p.Index)
-	}
-	bounds = append(bounds, n)
-	return slices.Compact(bounds)
 }

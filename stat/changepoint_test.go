@@ -104,9 +104,6 @@ func TestChangePointsEdges(t *testing.T) {
 	if got := ChangePoints(step); len(got) != 1 || got[0].Index != 6 {
 		t.Errorf("a step in twelve values: %+v", got)
 	}
-	if b := Segments(ChangePoints(step), len(step)); !slices.Equal(b, []int{0, 6, 12}) {
-		t.Error(b)
-	}
 	for name, xs := range map[string][]float64{
 		"none": nil, "one": {1}, "nine": step[3:], "constant": make([]float64, 40),
 		"not a number": append([]float64{math.NaN()}, step...), "infinite": append([]float64{math.Inf(1)}, step...),

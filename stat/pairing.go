@@ -7,108 +7,104 @@ import (
 	"iotax"
 )
 
-// A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs, some ten bytes: a run
+// A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs, 24 bytes: a run
 // that goes on for thousands of blocks asks for its pairs after each. The trials may come in any order.
 type Pairing struct {
 	Metric   string // whose values are paired
 	SetAside bool   // leave out the blocks that SetAside makes discarded
 
-	rows  []row            // ascending by block
-	sides map[string]*side // by target
+	targets []string
+	better  []iotax.Better // of the values of each target
+	kept    []kept
 }
 
-// A row is a block.
-type row struct {
-	block     int
-	at        int  // the place of its values in each side
-	discarded bool // a trial of it is
-}
-
-// A side is what one target measured; the slices are as long as the last block that it was tried in.
-type side struct {
-	values     []float64
-	marks      []mark
-	better     iotax.Better
-	valid, bad int // trials that count, and those of them that have an error beside their number
+// kept is what is kept of a trial.
+type kept struct {
+	value  float64
+	block  int
+	target int32
+	marks  mark
 }
 
 type mark uint8
 
 const (
 	measured  mark = 1 << iota // the value is there
-	condemned                  // an error stands beside it
+	valid                      // it neither failed nor is discarded
+	condemned                  // it is valid, with an error beside the value
+	discarded
 )
 
 // Add takes a trial, which it does not hold on to.
 func (p *Pairing) Add(t *iotax.Trial) {
-	i, ok := slices.BinarySearchFunc(p.rows, t.Block, func(r row, block int) int { return cmp.Compare(r.block, block) })
-	if !ok {
-		p.rows = slices.Insert(p.rows, i, row{block: t.Block, at: len(p.rows)})
+	i := slices.Index(p.targets, t.Target)
+	if i < 0 {
+		i = len(p.targets)
+		p.targets, p.better = append(p.targets, t.Target), append(p.better, "")
 	}
-	r := &p.rows[i]
-	r.discarded = r.discarded || t.Discarded != ""
-	s := p.sides[t.Target]
-	if s == nil {
-		if p.sides == nil {
-			p.sides = map[string]*side{}
-		}
-		s = &side{}
-		p.sides[t.Target] = s
-	}
-	for len(s.marks) <= r.at {
-		s.values, s.marks = append(s.values, 0), append(s.marks, 0)
-	}
-	if t.Err != "" {
-		return
-	}
-	if t.Discarded == "" {
-		s.valid++
+	k := kept{block: t.Block, target: int32(i)}
+	if t.Discarded != "" {
+		k.marks = discarded
+	} else if t.Err == "" {
+		k.marks = valid
 		if _, wrong := errorOf(t); wrong {
-			s.bad++
-			s.marks[r.at] |= condemned
+			k.marks |= condemned
 		}
 	}
-	if v, ok := t.Value(p.Metric); ok {
-		s.values[r.at], s.better = v.Value, v.Better
-		s.marks[r.at] |= measured
+	if v, ok := t.Value(p.Metric); ok && t.Err == "" {
+		k.value, p.better[i] = v.Value, v.Better
+		k.marks |= measured
 	}
+	p.kept = append(p.kept, k)
 }
 
 // Pairs returns the values for the baseline and for the target as the function Pairs does.
 func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better iotax.Better) {
-	b, t := p.sides[baseline], p.sides[target]
-	if t != nil {
-		better = t.better
+	b, t := slices.Index(p.targets, baseline), slices.Index(p.targets, target)
+	if t >= 0 {
+		better = p.better[t]
 	}
-	if b == nil || t == nil {
-		return nil, nil, better
-	}
-	var aside []*side
-	for _, s := range p.sides {
-		if p.SetAside && s.bad > 0 && few(s.bad, s.valid) {
-			aside = append(aside, s)
+	good, bad := make([]int, len(p.targets)), make([]int, len(p.targets))
+	for _, k := range p.kept {
+		if k.marks&valid != 0 {
+			good[k.target]++
+		}
+		if k.marks&condemned != 0 {
+			bad[k.target]++
 		}
 	}
-	n := min(b.count(measured), t.count(measured))
-	if n == 0 {
-		return nil, nil, better
+	if ascending := func(a, b kept) int { return cmp.Compare(a.block, b.block) }; !slices.IsSortedFunc(p.kept, ascending) {
+		slices.SortStableFunc(p.kept, ascending)
 	}
-	base, other = make([]float64, 0, n), make([]float64, 0, n)
-	for _, r := range p.rows {
-		if !r.discarded && b.is(measured, r) && t.is(measured, r) && !slices.ContainsFunc(aside, func(s *side) bool { return s.is(condemned, r) }) {
-			base, other = append(base, b.values[r.at]), append(other, t.values[r.at])
+	for i := 0; i < len(p.kept); {
+		block, skip, pair := p.kept[i].block, false, [2]*kept{}
+		for ; i < len(p.kept) && p.kept[i].block == block; i++ {
+			k := &p.kept[i]
+			skip = skip || k.marks&discarded != 0 || p.SetAside && k.marks&condemned != 0 && few(bad[k.target], good[k.target])
+			if k.marks&measured != 0 && int(k.target) == b {
+				pair[0] = k
+			}
+			if k.marks&measured != 0 && int(k.target) == t {
+				pair[1] = k
+			}
+		}
+		if !skip && pair[0] != nil && pair[1] != nil {
+			base, other = append(base, pair[0].value), append(other, pair[1].value)
 		}
 	}
 	return base, other, better
 }
 
-func (s *side) is(m mark, r row) bool { return r.at < len(s.marks) && s.marks[r.at]&m != 0 }
-
-func (s *side) count(m mark) (n int) {
-	for _, has := range s.marks {
-		if has&m != 0 {
-			n++
+// Pairs returns the values of metric for the baseline and for the target under one workload, one pair
+// a block, in the order of the blocks, and which direction of the metric is better. A block counts
+// when both trials succeeded and have the metric, and when no trial of it, on whichever target, is
+// discarded.
+func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {
+	p := Pairing{Metric: metric}
+	for _, t := range trials {
+		if t.Workload == workload && (t.Target == baseline || t.Target == target || t.Discarded != "") {
+			p.Add(t)
 		}
 	}
-	return n
+	return p.Pairs(baseline, target)
 }

@@ -97,10 +97,7 @@ func TestManyBlocksKeepLittle(t *testing.T) {
 			t.Errorf("%d %s are kept", n, name)
 		}
 	}
-	bytes := cap(p.rows) * int(reflect.TypeFor[row]().Size())
-	for _, s := range p.sides {
-		bytes += 8*cap(s.values) + cap(s.marks)
-	}
+	bytes := cap(p.kept) * int(reflect.TypeFor[kept]().Size())
 	if each := bytes / (2 * blocks); each > 40 {
 		t.Errorf("%d bytes are kept of each trial", each)
 	}

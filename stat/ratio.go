@@ -12,24 +12,30 @@ import (
 	"iotax"
 )
 
-// An Effect is the ratio of a target to the baseline, with what it was made from. It is oriented: 2
-// is twice as good, whichever direction of the metric is the good one.
+// An Effect is a ratio with what it was made from: of a target to the baseline, paired by block, or of two samples that
+// were not measured in turns. It is oriented: 2 is twice as good, whichever direction of the metric is the good one.
 type Effect struct {
-	Interval               // estimate exp(mean d); bounds are the hull of T and SignedRank
-	HodgesLehmann float64  // exp(median of the Walsh averages): the estimate no outlier moves
-	T             Interval // exp of the paired t interval on d
-	SignedRank    Interval // exp of the signed-rank interval on d
+	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of blocks, or the smaller sample
+	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): the estimate no outlier moves
+	T             Interval // exp of the paired t interval, or of Welch's
+	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact says that SignedRank reaches the asked level. When it does not (six blocks at 97.2 %,
-	// say), its bounds are the whole range of the blocks, which covers with 1−2^(1−n) only; the hull
-	// still has its level if the noise is normal, and no promise if it is not.
+	// Exact says that Rank reaches the asked level. When it does not (six blocks at 97.2 %, three values against three at
+	// 95 %), its bounds are the whole range; the hull still has its level if the noise is normal, and no promise if it is not.
 	Exact bool
 
-	// P is EffectP at a ratio of 1: the largest alpha at which the hull still contains 1. NaN where there
-	// is no interval.
+	// P is the largest alpha at which the hull still contains 1, see EffectP and ChangeP. NaN where there is no interval.
 	P float64
 
-	SD float64 // sample standard deviation of d, not widened; NaN for one block
+	SD float64 // sample standard deviation of log ratios, not widened; NaN for one block, and where nothing is paired
+}
+
+// A Change is an Effect that Unpaired or EstimateChange made. Its interval knows the noise inside each sample; a drift from
+// one to the other is in the estimate, and nothing shows it.
+type Change = Effect
+
+func noEffect(n int) Effect {
+	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 }
 
 // Options choose how Estimate works.
@@ -54,33 +60,33 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair blocks: %d values of the baseline, %d of the target", len(baseline), len(target))
 	}
-	d := make([]float64, len(target))
+	b, err := logarithms("pair blocks", "baseline", baseline)
+	if err != nil {
+		return nil, err
+	}
+	d, err := logarithms("pair blocks", "target", target)
+	if err != nil {
+		return nil, err
+	}
 	for i := range d {
-		if err := positive("baseline", i, baseline[i]); err != nil {
-			return nil, err
-		}
-		if err := positive("target", i, target[i]); err != nil {
-			return nil, err
-		}
 		// Not ln(t/b): the quotient may overflow where both values are fine.
-		d[i] = math.Log(target[i]) - math.Log(baseline[i])
-		if better == iotax.Down {
+		if d[i] -= b[i]; better == iotax.Down {
 			d[i] = -d[i]
 		}
 	}
 	return d, nil
 }
 
-func positive(who string, i int, x float64) error {
-	switch {
-	case math.IsNaN(x):
-		return fmt.Errorf("pair blocks: %s[%d] is NaN", who, i)
-	case math.IsInf(x, 0):
-		return fmt.Errorf("pair blocks: %s[%d] is infinite", who, i)
-	case x <= 0:
-		return fmt.Errorf("pair blocks: %s[%d] is %v: a ratio needs positive values", who, i, x)
+// logarithms are those of a sample, for an operation. The error names the first value that has none.
+func logarithms(op, sample string, xs []float64) ([]float64, error) {
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		if !(x > 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%s: %s[%d] is %v: a ratio needs positive numbers", op, sample, i, x)
+		}
+		out[i] = math.Log(x)
 	}
-	return nil
+	return out, nil
 }
 
 // Ratio is the ratio of target to baseline, paired by block and oriented so that higher is better for
@@ -106,23 +112,15 @@ func Hull(d []float64, o Options) (Interval, error) {
 // Estimate makes the Effect of the log ratios d, as Pair returns them. It does not depend on their
 // order.
 func Estimate(d []float64, o Options) (Effect, error) {
-	n := len(d)
-	e := Effect{Interval: none(n), T: none(n), SignedRank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 	h, err := hull(d, o)
 	if err != nil {
-		return e, err
+		return noEffect(len(d)), err
 	}
-	e.Interval, e.SD = h.exp(), h.sd
-	e.HodgesLehmann = math.Exp(hodgesLehmann(d))
-	e.T.Estimate, e.SignedRank.Estimate = e.Estimate, e.HodgesLehmann
-	if o.tooFew(n) {
-		return e, nil
+	p := math.NaN()
+	if !o.tooFew(len(d)) {
+		p = EffectP(d, 1, o.Autocorrelation)
 	}
-	e.Exact = h.exact
-	e.T.Lo, e.T.Hi = math.Exp(h.mean-h.half), math.Exp(h.mean+h.half)
-	e.SignedRank.Lo, e.SignedRank.Hi = math.Exp(h.lo), math.Exp(h.hi)
-	e.P = EffectP(d, 1, o.Autocorrelation)
-	return e, nil
+	return h.effect(hodgesLehmann(d), p), nil
 }
 
 // EffectP is the largest alpha at which the hull of Estimate still contains ratio, and so a two-sided p value
@@ -134,16 +132,11 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // with fewer than two blocks, for a d that is not finite, and for a ratio that is not positive.
 func EffectP(d []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
-	if len(d) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
+	if len(d) < 2 || notFinite(mu) || !(autocorrelation < 1) || slices.ContainsFunc(d, notFinite) {
 		return math.NaN()
 	}
-	for _, x := range d {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return math.NaN()
-		}
-	}
 	m, sd := meanSD(d)
-	p := tTest(m-mu, sd/math.Sqrt(float64(len(d)))*Widening(autocorrelation), len(d))
+	p := tTest(m-mu, sd/math.Sqrt(float64(len(d)))*Widening(autocorrelation), float64(len(d)-1))
 	if mu < slices.Min(d) || mu > slices.Max(d) {
 		return p
 	}
@@ -163,57 +156,75 @@ func Widening(phi float64) float64 {
 	return math.Sqrt((1 + phi) / (1 - phi))
 }
 
-// logHull is the interval of a mean log ratio with its parts, before exponentiation.
+// logHull is the interval of a mean log ratio with its parts, before exponentiation. Without an interval half, lo and hi are
+// NaN.
 type logHull struct {
 	n        int
 	mean, sd float64
-	se, half float64 // standard error, widened; half width of the t interval
-	lo, hi   float64 // of the signed-rank interval
+	half     float64 // half width of the t interval
+	lo, hi   float64 // of the interval by ranks
 	exact    bool
+}
+
+func newHull(n int) logHull {
+	nan := math.NaN()
+	return logHull{n: n, mean: nan, sd: nan, half: nan, lo: nan, hi: nan}
 }
 
 func (h logHull) exp() Interval {
 	return Interval{math.Exp(h.mean), math.Exp(math.Min(h.mean-h.half, h.lo)), math.Exp(math.Max(h.mean+h.half, h.hi)), h.n}
 }
 
-func hull(d []float64, o Options) (logHull, error) {
-	alpha := o.Alpha
-	if alpha == 0 {
-		alpha = 1 - Confidence
+func (h logHull) effect(median, p float64) Effect {
+	return Effect{
+		Interval: h.exp(), HodgesLehmann: math.Exp(median), Exact: h.exact, P: p, SD: h.sd,
+		T:    Interval{math.Exp(h.mean), math.Exp(h.mean - h.half), math.Exp(h.mean + h.half), h.n},
+		Rank: Interval{math.Exp(median), math.Exp(h.lo), math.Exp(h.hi), h.n},
 	}
-	nan := math.NaN()
-	h := logHull{n: len(d), mean: nan, sd: nan, se: nan, half: nan, lo: nan, hi: nan}
-	if err := checkAlpha(alpha); err != nil {
+}
+
+// check returns alpha, and what is wrong with the options or the logarithms.
+func (o Options) check(op string, logs []float64) (alpha float64, err error) {
+	alpha = cmp.Or(o.Alpha, 1-Confidence)
+	if !(alpha > 0 && alpha < 1) {
+		return alpha, fmt.Errorf("%s: alpha is not between 0 and 1: %v", op, alpha)
+	}
+	if !(o.Autocorrelation < 1) {
+		return alpha, fmt.Errorf("%s: an autocorrelation of %v leaves no interval", op, o.Autocorrelation)
+	}
+	if i := slices.IndexFunc(logs, notFinite); i >= 0 {
+		return alpha, fmt.Errorf("%s: logarithm %d is %v", op, i, logs[i])
+	}
+	return alpha, nil
+}
+
+func hull(d []float64, o Options) (logHull, error) {
+	h := newHull(len(d))
+	alpha, err := o.check("estimate ratio", d)
+	if err != nil {
 		return h, err
 	}
 	if len(d) == 0 {
 		return h, errors.New("estimate ratio: no block has both the target and the baseline")
 	}
-	if !(o.Autocorrelation < 1) {
-		return h, fmt.Errorf("estimate ratio: an autocorrelation of %v leaves no interval", o.Autocorrelation)
-	}
-	for i, x := range d {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return h, fmt.Errorf("estimate ratio: log ratio %d is %v", i, x)
-		}
-	}
 	h.mean, h.sd = meanSD(d)
 	if o.tooFew(len(d)) {
 		return h, nil
 	}
-	h.se = h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation)
-	h.half = tQuantile(len(d)-1, 1-alpha/2) * h.se
+	h.half = tQuantile(len(d)-1, 1-alpha/2) * (h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation))
 	h.lo, h.hi, h.exact = signedRankInterval(d, alpha)
 	return h, nil
 }
 
-// tTest is the two-sided p value of a mean m with standard error se of n values against 0.
-func tTest(m, se float64, n int) float64 {
-	if se == 0 {
-		if m == 0 {
-			return 1
-		}
-		return 0
+// tTest is the two-sided p value of a mean m with standard error se and df degrees of freedom against 0.
+func tTest(m, se, df float64) float64 {
+	switch {
+	case se > 0:
+		return 2 * distuv.StudentsT{Sigma: 1, Nu: df}.Survival(math.Abs(m)/se)
+	case m == 0:
+		return 1
 	}
-	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Survival(math.Abs(m/se))
+	return 0
 }
+
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

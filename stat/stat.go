@@ -10,8 +10,7 @@
 package stat
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 
@@ -167,15 +166,7 @@ func Holm(p []float64) []float64 {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case p[a] < p[b]:
-			return -1
-		case p[a] > p[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
 	worst := 0.0
 	for k, i := range order {
 		worst = math.Max(worst, math.Min(1, p[i]*float64(len(order)-k)))
@@ -220,13 +211,4 @@ func tQuantile(df int, p float64) float64 {
 		return quantile()
 	}
 	return tQuantiles.get(tKey{df, p}, quantile)
-}
-
-var errAlpha = errors.New("alpha is not between 0 and 1")
-
-func checkAlpha(alpha float64) error {
-	if !(alpha > 0 && alpha < 1) {
-		return fmt.Errorf("%w: %v", errAlpha, alpha)
-	}
-	return nil
 }

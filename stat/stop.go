@@ -1,11 +1,31 @@
 package stat
 
 import (
+	_ "embed"
+	"encoding/json"
 	"math"
 	"slices"
+	"sync"
 )
 
-//go:generate go run ./alphatable -o tables_gen.go
+//go:generate go run ../internal/testenv/alphatable -o tables.json
+//go:embed tables.json
+var tablesJSON []byte
+
+// tables are simulated constants.
+var tables = sync.OnceValue(func() (t struct {
+	// Alpha is α′ by first look, from 1 (the last row serves later ones), and number of looks, from 2: the least over all
+	// last looks to 60.
+	Alpha [][]float64
+	// Levels are sizes of samples, and the share of the sum of squares that remains within the two groups of the best
+	// split: the 1 % quantile over normal samples.
+	Levels [][2]float64
+}) {
+	if err := json.Unmarshal(tablesJSON, &t); err != nil {
+		panic(err) // embedded
+	}
+	return t
+})
 
 // AlphaPerLook is α′ of the default looks, 6, 8, 12, 18 and 30 (see Alpha): the level of the interval at
 // each look of the adaptive protocol.
@@ -44,7 +64,7 @@ func Looks(least, most int) []int {
 // several times and stopping on the width costs coverage, because a study stops sooner when its noise
 // happens to look small; a smaller α at each look restores 95 % over the whole study. Where there is a
 // single look it is AlphaFixed, else the simulated value for that number of looks from that first look on
-// (tables_gen.go, made by alphatable, which says how).
+// (tables.json; internal/testenv/alphatable, which makes it, explains how).
 //
 // It holds whatever is measured: a study only stops on the width of its interval, so all that matters is
 // the noise over the precision, and α′ covers at the worst of those. Compare Pocock's constants (Jennison
@@ -55,7 +75,8 @@ func Alpha(least, most int) float64 {
 	if len(looks) == 1 {
 		return AlphaFixed
 	}
-	return alphaTable[min(looks[0], len(alphaTable)-1)][len(looks)]
+	table := tables().Alpha
+	return table[min(looks[0], len(table))-1][len(looks)-2]
 }
 
 // IsLook reports whether a study of least to most blocks looks at its interval after block n.

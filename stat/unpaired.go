@@ -3,46 +3,27 @@ package stat
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"sync"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"iotax"
 )
 
-// A Change is the ratio of two samples that were not measured in turns, two saved runs say. It is
-// oriented: 2 is twice as good, whichever direction of the metric is the good one. Its interval knows the
-// noise inside each sample; a drift from one to the other is in the estimate, and nothing shows it.
-type Change struct {
-	Interval               // estimate exp(mean y − mean x); bounds are the hull of T and RankSum; N is the smaller sample
-	HodgesLehmann float64  // exp(median of all differences): the estimate no outlier moves
-	T             Interval // exp of Welch's t interval
-	RankSum       Interval // exp of the rank-sum interval
-
-	// Exact says that RankSum reaches the asked level. When it does not (three values against three at
-	// 95 %, say), its bounds are the whole range of the differences; the hull still has its level if the
-	// noise is normal, and no promise if it is not.
-	Exact bool
-
-	// P is the largest alpha at which the hull still contains 1; NaN where there is no interval.
-	P float64
-}
-
 // Unpaired is the ratio of after to before, each at least one positive number, in any order: exp of the
 // difference of the mean logarithms, within the hull of Welch's t interval and the rank-sum interval at
 // level 1−alpha. Fewer than LeastTrials values on a side leave an estimate without bounds; an empty side and a value
 // without a logarithm are errors.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
-	x, err := logarithms("before", before)
+	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
-		return noChange(0), err
+		return noEffect(0), err
 	}
-	y, err := logarithms("after", after)
+	y, err := logarithms("compare samples", "after", after)
 	if err != nil {
-		return noChange(0), err
+		return noEffect(0), err
 	}
 	if better == iotax.Down {
 		x, y = y, x
@@ -60,48 +41,26 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 // two distributions that differ in their place alone. An autocorrelation widens the t interval as in
 // Estimate.
 func EstimateChange(x, y []float64, o Options) (Change, error) {
-	alpha := cmp.Or(o.Alpha, 1-Confidence)
 	m, n := len(x), len(y)
-	c := noChange(min(m, n))
-	if err := checkAlpha(alpha); err != nil {
-		return c, err
+	alpha, err := o.check("compare samples", slices.Concat(x, y))
+	if err != nil {
+		return noEffect(min(m, n)), err
 	}
 	if m == 0 || n == 0 {
-		return c, errors.New("compare samples: one of them has no values")
+		return noEffect(0), errors.New("compare samples: one of them has no values")
 	}
-	if !(o.Autocorrelation < 1) {
-		return c, fmt.Errorf("compare samples: an autocorrelation of %v leaves no interval", o.Autocorrelation)
-	}
-	for _, s := range [][]float64{x, y} {
-		for i, v := range s {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return c, fmt.Errorf("compare samples: logarithm %d is %v", i, v)
-			}
+	t, d, h, p := unpairedT(x, y, o.Autocorrelation), differences(x, y), newHull(min(m, n)), math.NaN()
+	h.mean = t.mean
+	if !o.tooFew(min(m, n)) {
+		if h.half = 0; t.se > 0 {
+			h.half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Quantile(1-alpha/2) * t.se
 		}
+		k := rankSumDepth(m, n, alpha)
+		h.exact, k = k > 0, max(k, 1)
+		h.lo, h.hi = d.kth(k), d.kth(d.len()+1-k)
+		p = ChangeP(x, y, 1, o.Autocorrelation)
 	}
-	t := unpairedT(x, y, o.Autocorrelation)
-	c.Estimate = math.Exp(t.mean)
-	c.T.Estimate = c.Estimate
-	d := differences(x, y)
-	c.HodgesLehmann = math.Exp(d.median())
-	c.RankSum.Estimate = c.HodgesLehmann
-	if o.tooFew(min(m, n)) {
-		return c, nil
-	}
-	half := 0.0
-	if t.se > 0 {
-		half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Quantile(1-alpha/2) * t.se
-	}
-	lo, hi := t.mean-half, t.mean+half
-	c.T.Lo, c.T.Hi = math.Exp(lo), math.Exp(hi)
-	k := rankSumDepth(m, n, alpha)
-	c.Exact = k > 0
-	least, most := d.kth(max(k, 1)), d.kth(d.len()+1-max(k, 1))
-	c.RankSum.Lo, c.RankSum.Hi = math.Exp(least), math.Exp(most)
-	lo, hi = min(lo, least), max(hi, most)
-	c.Lo, c.Hi = math.Exp(lo), math.Exp(hi)
-	c.P = ChangeP(x, y, 1, o.Autocorrelation)
-	return c, nil
+	return h.effect(d.median(), p), nil
 }
 
 // ChangeP is the largest alpha at which the hull of EstimateChange still contains ratio, and so a two-sided p
@@ -117,37 +76,13 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 		return math.NaN()
 	}
 	t := unpairedT(x, y, autocorrelation)
-	p := 0.0
-	switch {
-	case t.se > 0:
-		p = 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.df}.Survival(math.Abs(t.mean-mu)/t.se)
-	case t.mean == mu:
-		p = 1
-	}
+	p := tTest(t.mean-mu, t.se, t.df)
 	lo, hi := slices.Min(y)-slices.Max(x), slices.Max(y)-slices.Min(x)
 	if mu < lo || mu > hi {
 		return p
 	}
 	_, rank := RankSum(x, y, mu)
 	return math.Max(p, rank)
-}
-
-func noChange(n int) Change {
-	return Change{Interval: none(n), T: none(n), RankSum: none(n), HodgesLehmann: math.NaN(), P: math.NaN()}
-}
-
-func logarithms(who string, xs []float64) ([]float64, error) {
-	if len(xs) == 0 {
-		return nil, fmt.Errorf("compare samples: no values %s", who)
-	}
-	out := make([]float64, len(xs))
-	for i, x := range xs {
-		if !(x > 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("compare samples: value %d %s is %v: a ratio needs positive numbers", i, who, x)
-		}
-		out[i] = math.Log(x)
-	}
-	return out, nil
 }
 
 type welchT struct{ mean, se, df float64 }
@@ -162,9 +97,7 @@ func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	if v := vx + vy; v > 0 {
 		t.df = v * v / (vx*vx/(m-1) + vy*vy/(n-1))
 	}
-	if autocorrelation > 0 {
-		t.se *= math.Sqrt((1 + autocorrelation) / (1 - autocorrelation))
-	}
+	t.se *= Widening(autocorrelation)
 	return t
 }
 
@@ -306,7 +239,7 @@ func rankSumWork(m, n int) float64 {
 	return float64(m+n) * float64(min(m, n)) * float64(m) * float64(n)
 }
 
-var rankSumCache sync.Map // [2]int → []float64: P(U ≤ u), up to the middle
+var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle
 
 // rankSumTail returns P(U ≤ u) of samples of m and n without ties, and the two-sided p value of a U
 // that far out.
@@ -323,23 +256,19 @@ func rankSumTail(m, n, u int) (cum, p float64) {
 		p = normalTail(mean-float64(u), v)
 		return p / 2, p
 	}
-	key := [2]int{m, n}
-	var cdf []float64
-	if c, ok := rankSumCache.Load(key); ok {
-		cdf = c.([]float64)
-	} else {
+	cdf := rankSums.get([2]int{m, n}, func() []float64 {
 		ranks := make([]int, m+n)
 		for i := range ranks {
 			ranks[i] = i + 1
 		}
-		pmf := pickSums(ranks, m)
-		least := m * (m + 1) / 2
-		for i := range m*n/2 + 1 {
-			cum += pmf[least+i]
-			cdf = append(cdf, cum)
+		least, sum := m*(m+1)/2, 0.0
+		cdf := pickSums(ranks, m)[least : least+m*n/2+1]
+		for i, p := range cdf {
+			sum += p
+			cdf[i] = sum
 		}
-		rankSumCache.Store(key, cdf)
-	}
+		return slices.Clone(cdf)
+	})
 	cum = cdf[u]
 	return cum, math.Min(1, 2*cum)
 }
@@ -374,30 +303,11 @@ func pickSums(ranks []int, k int) []float64 {
 	return ways[k]
 }
 
-var rankSumDepths sync.Map // rankSumKey → int
-
-type rankSumKey struct {
-	m, n  int
-	alpha float64
-}
-
 // rankSumDepth is the largest k with P(U ≤ k−1) ≤ alpha/2; 0 means that no bounded interval has that
 // level.
 func rankSumDepth(m, n int, alpha float64) int {
-	key := rankSumKey{m, n, alpha}
-	if k, ok := rankSumDepths.Load(key); ok {
-		return k.(int)
-	}
-	// The distribution function rises, so that the first failure can be found by halving.
-	lo, hi := 0, m*n/2
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if cum, _ := rankSumTail(m, n, mid-1); cum <= alpha/2*(1+1e-12) {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	rankSumDepths.Store(key, lo)
-	return lo
+	return sort.Search(m*n/2, func(k int) bool {
+		cum, _ := rankSumTail(m, n, k)
+		return cum > alpha/2*(1+1e-12)
+	})
 }

@@ -21,8 +21,8 @@ func TestRankSumOfTextbook(t *testing.T) {
 		t.Errorf("U = %v, p = %v", u, p)
 	}
 	c, err := EstimateChange(early, term, Options{Least: 5})
-	if err != nil || !near(math.Log(c.HodgesLehmann), .305, 1e-9) || !near(math.Log(c.RankSum.Lo), -.15, 1e-9) || !near(math.Log(c.RankSum.Hi), .76, 1e-9) {
-		t.Errorf("shift %v [%v, %v], %v", math.Log(c.HodgesLehmann), math.Log(c.RankSum.Lo), math.Log(c.RankSum.Hi), err)
+	if err != nil || !near(math.Log(c.HodgesLehmann), .305, 1e-9) || !near(math.Log(c.Rank.Lo), -.15, 1e-9) || !near(math.Log(c.Rank.Hi), .76, 1e-9) {
+		t.Errorf("shift %v [%v, %v], %v", math.Log(c.HodgesLehmann), math.Log(c.Rank.Lo), math.Log(c.Rank.Hi), err)
 	}
 }
 

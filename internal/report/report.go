@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -511,8 +510,7 @@ func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(
 	if better == iotax.Down {
 		lx, ly = ly, lx
 	}
-	return &stat.Effect{Interval: c.Interval, HodgesLehmann: c.HodgesLehmann, T: c.T, SignedRank: c.RankSum, Exact: c.Exact, P: c.P, SD: math.NaN()},
-		func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
+	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
 }
 
 // Baseline is the row of the baseline, nil where there is none.

@@ -101,33 +101,71 @@ func (r *Result) Row(model, policy string) *Row {
 // chunk is the number of studies that one worker does at a time.
 const chunk = 250
 
-// tally counts studies.
+// A tally counts studies.
 type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
 	unranked, discards                  int
+	flagged, flaggedMisses              int // where the checks were asked
 	blocks, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
+	rules                               counter // studies in which each warns
 }
 
 func (t *tally) add(u *tally) {
-	t.studies += u.studies
-	t.hit += u.hit
-	t.below += u.below
-	t.above += u.above
-	t.reached += u.reached
-	t.different += u.different
-	t.equal += u.equal
-	t.unranked += u.unranked
-	t.discards += u.discards
-	t.blocks += u.blocks
-	t.seconds += u.seconds
-	t.half2 += u.half2
+	for _, n := range [][2]*int{
+		{&t.studies, &u.studies}, {&t.hit, &u.hit}, {&t.below, &u.below}, {&t.above, &u.above}, {&t.reached, &u.reached},
+		{&t.different, &u.different}, {&t.equal, &u.equal}, {&t.unranked, &u.unranked}, {&t.discards, &u.discards},
+		{&t.flagged, &u.flagged}, {&t.flaggedMisses, &u.flaggedMisses},
+	} {
+		*n[0] += *n[1]
+	}
+	t.blocks, t.seconds, t.half2 = t.blocks+u.blocks, t.seconds+u.seconds, t.half2+u.half2
 	for i := range t.looks {
 		t.looks[i].n += u.looks[i].n
 		t.looks[i].hit += u.looks[i].hit
 	}
+	for id, n := range u.rules {
+		t.rules[id] += n
+	}
 }
+
+// score counts a study whose true ratio has the logarithm truth, and reports whether its interval holds that.
+func (t *tally) score(o outcome, truth float64) (hit bool) {
+	t.discards += o.discards
+	t.seconds += o.seconds
+	t.blocks += float64(o.blocks)
+	if o.unranked {
+		t.unranked++
+		return false
+	}
+	t.studies++
+	switch hit = o.lo <= truth && truth <= o.hi; {
+	case hit:
+		t.hit++
+	case o.hi < truth:
+		t.below++
+	case o.lo > truth:
+		t.above++
+	}
+	half := (o.hi - o.lo) / 2
+	if !math.IsNaN(half) {
+		t.half2 += half * half
+	}
+	if half <= edge*(1+1e-12) {
+		t.reached++
+	}
+	if o.look > 0 {
+		t.looks[o.look].n++
+		if hit {
+			t.looks[o.look].hit++
+		}
+	}
+	return hit
+}
+
+// edge is the logarithm of the margin, and of the precision.
+var edge = math.Log1p(margin)
 
 // Run evaluates.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -138,50 +176,46 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Flagged = max(200, o.Studies/10)
 	}
 	o.Flagged = min(o.Flagged, o.Studies)
-	models, err := chooseModels(o.Models)
+	models, err := find("models", Models(), o.Models, func(m *Model, w string) bool { return strings.HasPrefix(m.Name, w) })
 	if err != nil {
 		return nil, err
 	}
-	policies, err := choosePolicies(o.Policies)
+	policies, err := find("policies", Policies(), o.Policies, (*Policy).named)
 	if err != nil {
 		return nil, err
 	}
 
 	res := &Result{Seed: o.Seed, Studies: o.Studies}
 	var jobs []func(*work)
-	chunks := (o.Studies + chunk - 1) / chunk
-	type cell struct {
-		m     *Model
-		p     *Policy
-		parts []tally
+	var done []func()
+	// study plans n studies, in parts that workers share, and sum for what they came to.
+	study := func(n int, run func(w *work, from, to int) tally, sum func(*tally)) {
+		parts := make([]tally, (n+chunk-1)/chunk)
+		for c := range parts {
+			jobs = append(jobs, func(w *work) { parts[c] = run(w, c*chunk, min((c+1)*chunk, n)) })
+		}
+		done = append(done, func() {
+			all := tally{rules: counter{}}
+			for i := range parts {
+				all.add(&parts[i])
+			}
+			sum(&all)
+		})
 	}
-	var cells []cell
-	oracles := map[*Model]*int{}
-	var flagged []func()
 	for _, m := range models {
-		n := new(int)
-		oracles[m] = n
-		jobs = append(jobs, func(w *work) { *n = w.oracle(m, o.Seed) })
+		oracle := 0
+		jobs = append(jobs, func(w *work) { oracle = w.oracle(m, o.Seed) })
 		for _, p := range policies {
 			if p.only != nil && !p.only(m) {
 				continue
 			}
 			row := &Row{Model: m.Name, Policy: p.Name, Promised: m.Gate && p.Name == Ours}
 			res.Rows = append(res.Rows, row)
-			parts := make([]tally, chunks)
-			cells = append(cells, cell{m, p, parts})
-			for c := range chunks {
-				jobs = append(jobs, func(w *work) {
-					parts[c] = w.simulate(m, p, o.Seed, c*chunk, min((c+1)*chunk, o.Studies))
-				})
-			}
+			study(o.Studies, func(w *work, from, to int) tally { return w.simulate(m, p, o.Seed, from, to) },
+				func(t *tally) { row.fill(t, p.blocks, oracle) })
 			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 {
-				parts := make([]flagTally, (o.Flagged+chunk-1)/chunk)
-				for c := range parts {
-					from, to := c*chunk, min((c+1)*chunk, o.Flagged)
-					jobs = append(jobs, func(w *work) { parts[c] = w.flag(m, *p.protocol, o.Seed, from, to) })
-				}
-				flagged = append(flagged, func() { row.Flags = flags(parts) })
+				study(o.Flagged, func(w *work, from, to int) tally { return w.flag(m, p, o.Seed, from, to) },
+					func(t *tally) { row.Flags = flags(t) })
 			}
 		}
 	}
@@ -208,14 +242,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	for i, c := range cells {
-		var sum tally
-		for k := range c.parts {
-			sum.add(&c.parts[k])
-		}
-		res.Rows[i].fill(&sum, c.p.blocks, *oracles[c.m])
-	}
-	for _, f := range flagged {
+	for _, f := range done {
 		f()
 	}
 	res.Corruptions, res.FalseAlarms = CheckTrials(o.Studies, o.Seed)
@@ -225,30 +252,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // Ours is the name of iotax's own policy.
 const Ours = "iotax"
 
-func chooseModels(words []string) ([]*Model, error) {
-	ms, err := find(Models(), words, func(m *Model, w string) bool { return strings.HasPrefix(m.Name, w) })
-	if err != nil {
-		return nil, fmt.Errorf("models: %w", err)
-	}
-	return ms, nil
-}
-
-func choosePolicies(words []string) ([]*Policy, error) {
-	ps, err := find(Policies(), words, func(p *Policy, w string) bool { return p.ID == w || strings.HasPrefix(p.Name, w) })
-	if err != nil {
-		return nil, fmt.Errorf("policies: %w", err)
-	}
-	return ps, nil
-}
-
 // find keeps what one of the words names; without words, all.
-func find[T any](all []T, words []string, named func(T, string) bool) ([]T, error) {
+func find[T any](what string, all []T, words []string, named func(T, string) bool) ([]T, error) {
 	if len(words) == 0 {
 		return all, nil
 	}
 	for _, w := range words {
 		if w == "" || !slices.ContainsFunc(all, func(x T) bool { return named(x, w) }) {
-			return nil, fmt.Errorf("%q names none", w)
+			return nil, fmt.Errorf("%s: %q names none", what, w)
 		}
 	}
 	var out []T
@@ -270,76 +281,37 @@ func seedOf(seed uint64, m *Model) uint64 {
 // simulate runs studies from … to−1.
 func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 	var t tally
-	seed = seedOf(seed, m)
-	begin := func(i int, lnRho float64) {
-		w.reset(m, seed, uint64(i), lnRho)
-		w.order = w.r.Uint64()
+	study := func(i int, lnRho float64) outcome {
+		w.begin(m, seedOf(seed, m), i, lnRho)
+		return p.run(w)
 	}
-	judge := func(lo, hi float64) stat.Verdict {
-		return stat.Judge(stat.Interval{Estimate: 1, Lo: math.Exp(lo), Hi: math.Exp(hi)}, margin)
-	}
-	different := func(lo, hi float64) int {
-		if v := judge(lo, hi); v == stat.Worse || v == stat.Better {
-			return 1
+	judge := func(n *int, lo, hi float64, is ...stat.Verdict) {
+		if slices.Contains(is, stat.Judge(stat.Interval{Estimate: 1, Lo: math.Exp(lo), Hi: math.Exp(hi)}, margin)) {
+			*n++
 		}
-		return 0
 	}
-	equal := func(lo, hi float64) int {
-		if v := judge(lo, hi); v == stat.Equivalent || v == stat.BelowMargin {
-			return 1
-		}
-		return 0
-	}
-	edge := math.Log1p(margin)
 	for i := from; i < to; i++ {
 		lnRho := math.Log(rhos[i%len(rhos)])
-		begin(i, lnRho)
-		o := p.run(w)
+		o := study(i, lnRho)
 		truth := lnRho + m.bias()
-		t.discards += o.discards
-		t.seconds += o.seconds
-		t.blocks += float64(o.blocks)
-		if !o.ranked {
-			t.unranked++
+		if t.score(o, truth); o.unranked {
 			continue
 		}
-		t.studies++
-		hit := o.lo <= truth && truth <= o.hi
-		switch {
-		case hit:
-			t.hit++
-		case o.hi < truth:
-			t.below++
-		case o.lo > truth:
-			t.above++
+		// The noise multiplies: had the true ratio been 1, the interval would be this one, shifted.
+		same, apart := outcome{lo: o.lo - truth, hi: o.hi - truth}, outcome{lo: o.lo - truth - edge, hi: o.hi - truth - edge}
+		if p.effect {
+			same, apart = study(i, -m.bias()), study(i, -m.bias()-edge)
 		}
-		half := (o.hi - o.lo) / 2
-		if !math.IsNaN(half) {
-			t.half2 += half * half
-		}
-		if half <= edge*(1+1e-12) {
-			t.reached++
-		}
-		if o.look > 0 {
-			t.looks[o.look].n++
-			if hit {
-				t.looks[o.look].hit++
-			}
-		}
-		if !p.effect {
-			// The noise multiplies: had the true ratio been 1, the interval would be this one, shifted.
-			t.different += different(o.lo-truth, o.hi-truth)
-			t.equal += equal(o.lo-truth-edge, o.hi-truth-edge)
-			continue
-		}
-		begin(i, -m.bias())
-		o = p.run(w)
-		t.different += different(o.lo, o.hi)
-		begin(i, -m.bias()-edge)
-		o = p.run(w)
-		t.equal += equal(o.lo, o.hi)
+		judge(&t.different, same.lo, same.hi, stat.Worse, stat.Better)
+		judge(&t.equal, apart.lo, apart.hi, stat.Equivalent, stat.BelowMargin)
 	}
 	return t
+}
+
+// begin resets w to study i of m.
+func (w *work) begin(m *Model, seed uint64, i int, lnRho float64) {
+	w.reset(m, seed, uint64(i), lnRho)
+	w.order = w.r.Uint64()
 }
 
 func (r *Row) fill(t *tally, blocks bool, oracle int) {
@@ -382,8 +354,7 @@ func (w *work) oracle(m *Model, seed uint64) int {
 	var ss float64
 	n := 0
 	for i := range studies {
-		w.reset(&sound, seedOf(seed, m)^1, uint64(i), 0)
-		w.order = w.r.Uint64()
+		w.begin(&sound, seedOf(seed, m)^1, i, 0)
 		for b := range least {
 			if d, _, ok := w.pair(b, ours, false); ok {
 				ss += (d - m.bias()) * (d - m.bias())

@@ -147,7 +147,7 @@ func TestSecondsAgree(t *testing.T) {
 }
 
 // In mirrored blocks, noise that the arms share leaves neighbours correlated by 0.2 at most
-// (see stat/alphatable).
+// (see internal/testenv/alphatable).
 func TestMirroredCorrelation(t *testing.T) {
 	const pairs = 40000
 	worst := 0.0
@@ -211,7 +211,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	ps, err := choosePolicies([]string{"P7", "iot"})
+	ps, err := find("policies", Policies(), []string{"P7", "iot"}, (*Policy).named)
 	if err != nil || len(ps) != 3 {
 		t.Errorf("%d policies, %v", len(ps), err)
 	}

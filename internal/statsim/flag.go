@@ -1,9 +1,7 @@
 package statsim
 
 import (
-	"maps"
 	"math"
-	"slices"
 
 	"iotax"
 	"iotax/internal/rules"
@@ -26,56 +24,40 @@ type Flagged struct {
 // all sound studies.
 var chatty = rules.NotSteady.ID
 
-type flagTally struct {
-	studies, any, missed, anyMissed int
-	rules                           counter
-}
-
 var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,
 	Targets:   []iotax.TargetInfo{{Name: baseline}, {Name: target}},
 	Workloads: []iotax.WorkloadInfo{{Name: workload, Metrics: []string{metric}}}}
 
 // flag runs studies from … to−1 second by second, and asks the checks about every trial and every run.
-func (w *work) flag(m *Model, p protocol, seed uint64, from, to int) flagTally {
-	t := flagTally{rules: counter{}}
-	seed = seedOf(seed, m)
+func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
+	t := tally{rules: counter{}}
+	w.keep = true
 	for i := from; i < to; i++ {
 		lnRho := math.Log(rhos[i%len(rhos)])
-		w.reset(m, seed, uint64(i), lnRho)
-		w.order = w.r.Uint64()
+		w.begin(m, seedOf(seed, m), i, lnRho)
 		w.kept = w.kept[:0]
-		w.keep = true
-		o := w.iotax(p)
-		w.keep = false
-		said := map[string]bool{}
-		for _, f := range check.Run(flagRun, w.kept) {
-			said[f.Rule] = said[f.Rule] || f.Severity != iotax.Info
-		}
+		hit := t.score(p.run(w), lnRho+m.bias())
+		found := check.Run(flagRun, w.kept)
 		for _, x := range w.kept {
-			for _, f := range x.Findings {
-				said[f.Rule] = said[f.Rule] || f.Severity != iotax.Info
+			found = append(found, x.Findings...)
+		}
+		warned := map[string]bool{}
+		for _, f := range found {
+			if f.Severity != iotax.Info {
+				warned[f.Rule] = true
 			}
 		}
-		any := false
-		for id, warns := range said {
-			if warns {
-				t.rules.add(id)
-				any = any || id != chatty
-			}
+		for id := range warned {
+			t.rules[id]++
 		}
-		t.studies++
-		truth := lnRho + m.bias()
-		missed := !(o.lo <= truth && truth <= o.hi)
-		if missed {
-			t.missed++
-		}
-		if any {
-			t.any++
-			if missed {
-				t.anyMissed++
+		if delete(warned, chatty); len(warned) > 0 {
+			t.flagged++
+			if !hit {
+				t.flaggedMisses++
 			}
 		}
 	}
+	w.keep = false
 	return t
 }
 
@@ -87,26 +69,12 @@ func (w *work) keepTrial(arm, block int, v float64, t Timing) (valid bool) {
 	return x.Discarded == ""
 }
 
-func flags(parts []flagTally) *Flagged {
-	sum := flagTally{rules: counter{}}
-	for _, p := range parts {
-		sum.studies += p.studies
-		sum.any += p.any
-		sum.missed += p.missed
-		sum.anyMissed += p.anyMissed
-		for id, n := range p.rules {
-			sum.rules[id] += n
-		}
-	}
-	n := float64(sum.studies)
-	f := &Flagged{Studies: sum.studies, Any: float64(sum.any) / n, Missed: sum.missed,
-		Coverage: 1 - float64(sum.missed)/n, Rules: sum.rules.shares(sum.studies)}
-	if sum.missed > 0 {
-		f.OfMissed = float64(sum.anyMissed) / float64(sum.missed)
+func flags(t *tally) *Flagged {
+	studies := t.studies + t.unranked
+	missed, n := studies-t.hit, float64(studies)
+	f := &Flagged{Studies: studies, Any: float64(t.flagged) / n, Missed: missed, Coverage: 1 - float64(missed)/n, Rules: t.rules.shares(studies)}
+	if missed > 0 {
+		f.OfMissed = float64(t.flaggedMisses) / float64(missed)
 	}
 	return f
 }
-
-func sortedKeys(c counter) []string { return slices.Sorted(maps.Keys(c)) }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

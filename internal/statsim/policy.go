@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -35,6 +36,8 @@ type Policy struct {
 	effect   bool              // it looks at the effect, so that verdicts at one ratio do not tell those at another
 }
 
+func (p *Policy) named(word string) bool { return p.ID == word || strings.HasPrefix(p.Name, word) }
+
 // A protocol is iotax's, with these bounds of blocks.
 type protocol struct {
 	least, most int
@@ -47,7 +50,7 @@ type outcome struct {
 	blocks   int     // that count; trials of the larger arm where there are no blocks
 	seconds  float64 // of the device
 	look     int     // the look at which it ended, 0 where there are none
-	ranked   bool    // false where a check forbids a verdict
+	unranked bool    // a check forbids a verdict
 	discards int
 }
 
@@ -103,9 +106,18 @@ func Policies() []*Policy {
 		{ID: "P7", Name: "rciw", Text: "after RCIW for JMH: 2 to 5 forks of 10 s of one, then of the other, until a bootstrap is within 3 %", run: (*work).rciw},
 	}
 	for _, p := range ps {
+		run, cost := p.run, Preconditioning
 		if q := p.protocol; q != nil {
-			p.blocks = true
-			p.run = func(w *work) outcome { return w.iotax(*q) }
+			p.blocks, cost = true, Preconditioning+Calibration
+			run = func(w *work) outcome { return w.iotax(*q) }
+		}
+		p.run = func(w *work) outcome {
+			w.d, w.bad = w.d[:0], w.bad[:0]
+			o := run(w)
+			if o.seconds = cost + w.now; p.blocks {
+				o.blocks = len(w.d)
+			}
+			return o
 		}
 	}
 	return ps
@@ -150,8 +162,7 @@ func (w *work) blocks(n int, t Timing, checked bool, discards *int) bool {
 
 // iotax is the protocol of the engine and of the report after it, with the functions that they call.
 func (w *work) iotax(p protocol) outcome {
-	w.d, w.bad = w.d[:0], w.bad[:0]
-	o := outcome{ranked: true}
+	var o outcome
 	opts := stat.Options{Alpha: stat.Alpha(p.least, p.most)}
 	if p.known {
 		opts.Autocorrelation = w.m.BlockPhi
@@ -166,7 +177,7 @@ func (w *work) iotax(p protocol) outcome {
 	}
 	for {
 		if !w.blocks(len(w.d)+1, ours, true, &o.discards) {
-			o.lo, o.hi, o.ranked = math.NaN(), math.NaN(), false
+			o.lo, o.hi, o.unranked = math.NaN(), math.NaN(), true
 			break
 		}
 		d, ok := w.setAside()
@@ -174,13 +185,11 @@ func (w *work) iotax(p protocol) outcome {
 		if n < p.most && !w.isLook(n, p) {
 			continue
 		}
-		o.look, o.ranked = min(n, p.most), ok
+		o.look, o.unranked = min(n, p.most), !ok
 		if _, done := stat.Next(n, look(d), precision, p.least, p.most); done {
 			break
 		}
 	}
-	o.blocks = len(w.d)
-	o.seconds = Preconditioning + Calibration + w.now
 	return o
 }
 
@@ -245,9 +254,8 @@ func (w *work) five(interleaved bool) outcome {
 			one(1, &w.b)
 		}
 	}
-	o := outcome{blocks: n, ranked: true}
+	o := outcome{blocks: n}
 	o.lo, o.hi = welch(w.a, w.b)
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
@@ -262,8 +270,7 @@ func welch(base, target []float64) (lo, hi float64) {
 
 // sequential asks rule for the half width after every block from first on.
 func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
-	w.d, w.bad = w.d[:0], w.bad[:0]
-	o := outcome{ranked: true}
+	var o outcome
 	for n := first; n <= most; n++ {
 		w.blocks(n, ours, false, &o.discards)
 		m, sd := meanSD(w.d)
@@ -273,8 +280,6 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 			break
 		}
 	}
-	o.blocks = len(w.d)
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
@@ -297,8 +302,7 @@ func (w *work) sequence() outcome {
 
 // anyStop stops at a verdict too; five intervals at α/5 cover together.
 func (w *work) anyStop() outcome {
-	w.d, w.bad = w.d[:0], w.bad[:0]
-	o := outcome{ranked: true}
+	var o outcome
 	for _, n := range defaultLooks {
 		w.blocks(n, ours, false, &o.discards)
 		r, err := stat.Hull(w.d, stat.Options{Alpha: alpha / float64(len(defaultLooks))})
@@ -310,15 +314,12 @@ func (w *work) anyStop() outcome {
 			break
 		}
 	}
-	o.blocks = len(w.d)
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
 // stein is the two-stage procedure of Stein (1945).
 func (w *work) stein() outcome {
-	w.d, w.bad = w.d[:0], w.bad[:0]
-	o := outcome{ranked: true}
+	var o outcome
 	w.blocks(least, ours, false, &o.discards)
 	_, sd := meanSD(w.d)
 	t := tTable()[least]
@@ -327,8 +328,6 @@ func (w *work) stein() outcome {
 	m, _ := meanSD(w.d)
 	h := t * sd / math.Sqrt(float64(len(w.d)))
 	o.lo, o.hi = m-h, m+h
-	o.blocks = len(w.d)
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
@@ -340,7 +339,7 @@ const jitter = 0.05
 // ± 5 % of the mean. One system is measured to the end, then the other.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
-	o := outcome{ranked: true}
+	var o outcome
 	var m, v, df [2]float64
 	w.written = true
 	for a := range 2 {
@@ -362,7 +361,6 @@ func (w *work) pilot() outcome {
 		}
 	}
 	o.lo, o.hi = quotient(m, v, df)
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
@@ -393,7 +391,7 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 // after five forks. The ratio's interval is the bootstrap's too.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
-	o := outcome{ranked: true}
+	var o outcome
 	var boot [2][draws]float64
 	dice := die{r: w.r}
 	w.written = true
@@ -430,7 +428,6 @@ func (w *work) rciw() outcome {
 	}
 	slices.Sort(q[:])
 	o.lo, o.hi = q[2], q[97]
-	o.seconds = Preconditioning + w.now
 	return o
 }
 
@@ -452,15 +449,11 @@ func (d *die) roll(n int) int {
 }
 
 func meanSD(xs []float64) (m, sd float64) {
-	for _, x := range xs {
-		m += x
-	}
-	n := float64(len(xs))
-	m /= n
+	m = mean(xs)
 	for _, x := range xs {
 		sd += (x - m) * (x - m)
 	}
-	return m, math.Sqrt(sd / (n - 1))
+	return m, math.Sqrt(sd / float64(len(xs)-1))
 }
 
 // tTable is the 97.5 % quantile of Student's t for a sample of n. It takes 7 ms to make, which only

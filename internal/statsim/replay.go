@@ -156,22 +156,7 @@ func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 				g := &replayer{r: rand.New(rand.NewPCG(o.Seed, uint64(i))), blocks: arm.blocks, swap: arm.swap}
 				g.at = g.r.IntN(len(arm.blocks))
 				lo, hi, n := p.run(g)
-				t.studies++
-				t.blocks += float64(n)
-				t.seconds += g.seconds
-				switch {
-				case lo <= truth && truth <= hi:
-					t.hit++
-				case hi < truth:
-					t.below++
-				case lo > truth:
-					t.above++
-				}
-				half := (hi - lo) / 2
-				t.half2 += half * half
-				if half <= math.Log1p(precision) {
-					t.reached++
-				}
+				t.score(outcome{lo: lo, hi: hi, blocks: n, seconds: g.seconds}, truth)
 			}
 			x := &Replayed{Row: Row{Model: rec.Workload + ": " + arm.name, Policy: p.name}, Recorded: len(arm.blocks), Seconds: length, Truth: math.Exp(truth)}
 			x.fill(&t, false, 0)

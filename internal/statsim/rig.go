@@ -10,10 +10,10 @@ type Timing struct {
 	Setup  float64 // start of the process, before the ramp
 	Ramp   float64
 	Length float64 // of the window
-	Settle float64 // afterwards
 }
 
-func (t Timing) trial() float64 { return t.Setup + t.Ramp + t.Length + t.Settle }
+// Trial is what one trial takes.
+func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
 // A rig is one simulated rig under one study. Its noise depends on the model and the seed, and on
 // when and how long it is measured; nothing else.
@@ -35,12 +35,6 @@ type rig struct {
 	ou    [4]ouStep // by length of the step
 	ouAt  int
 	meanW struct{ length, sd float64 } // of w over a window
-}
-
-func newRig() *rig {
-	g := &rig{}
-	g.r = rand.New(&g.src)
-	return g
 }
 
 // reset begins a study of m. The steps of S are kept while the model is the same.
@@ -74,7 +68,6 @@ func (g *rig) trial(a int, t Timing) float64 {
 	if g.m.StallRate > 0 {
 		v += math.Log1p(-g.stalled(t.Ramp, t.Length))
 	}
-	g.idle(t.Settle)
 	return v
 }
 
@@ -109,7 +102,6 @@ func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float6
 	for _, v := range series {
 		sum += v
 	}
-	g.idle(t.Settle)
 	return math.Log(sum / float64(n)), series
 }
 

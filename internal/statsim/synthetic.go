@@ -2,8 +2,10 @@ package statsim
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +135,7 @@ type Alarm struct {
 // vary by 5 %, trials by 2 %.
 func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	m := &Model{Name: "check", Sigma: .02}
-	g := newRig()
+	g := newWork()
 	g.reset(m, seed, 0, 0)
 	var series []float64
 	sound := func() *iotax.Trial {
@@ -168,18 +170,13 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 			rules, discarded := said(t)
 			hit := false
 			for _, id := range rules {
-				if contains(c.rules, id) {
+				if slices.Contains(c.rules, id) {
 					hit = true
 				} else {
-					other.add(id)
+					other[id]++
 				}
 			}
-			if hit {
-				seen++
-			}
-			if discarded {
-				discards++
-			}
+			seen, discards = seen+count(hit), discards+count(discarded)
 		}
 		r.Seen, r.Discarded, r.Other = float64(seen)/float64(n), float64(discards)/float64(n), other.shares(n)
 		out = append(out, r)
@@ -188,7 +185,7 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	for range n {
 		rules, _ := said(sound())
 		for _, id := range rules {
-			alarms.add(id)
+			alarms[id]++
 		}
 	}
 	return out, alarms.shares(n)
@@ -220,13 +217,18 @@ func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool
 	return v, bad, true
 }
 
-type counter map[string]int
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
 
-func (c counter) add(id string) { c[id]++ }
+type counter map[string]int
 
 func (c counter) shares(n int) []Alarm {
 	var as []Alarm
-	for _, id := range sortedKeys(c) {
+	for _, id := range slices.Sorted(maps.Keys(c)) {
 		as = append(as, Alarm{id, float64(c[id]) / float64(n)})
 	}
 	return as

@@ -1,0 +1,233 @@
+package statsim
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+
+	"github.com/dustin/go-humanize"
+
+	"iotax/internal/report/format"
+)
+
+//go:embed page.tmpl
+var pageText string
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"pc": pc, "share": share, "coarse": coarse, "thousands": thousands, "alarms": alarms, "wrap": wrap,
+	"prefix": strings.HasPrefix, "suffix": strings.HasSuffix,
+	"percent": func(x float64) string { return fmt.Sprintf("%.1f", 100*x) },
+	"gate":    func() float64 { return Gate }, "flagGate": func() float64 { return FlagGate },
+	"confidence": func() float64 { return 1 - alpha },
+}).Parse(pageText))
+
+// A page is what the templates print of a result.
+type page struct {
+	*Result
+	Ours, Short, Flagged []*Row // of iotax's own policy: all, those that fall short without a promise, those with flags
+	Promised, Met        int
+	Low, Wrong, Equal    *Row // the worst of those with a promise
+	Unflagged, Held      string
+	Models, Rules, More  []string
+	Texts                []*Model
+	Policies             []*Policy
+	DefaultLooks         []int
+	Timing               Timing
+
+	Preconditioning, Calibration, Jitter float64
+}
+
+func (r *Result) page() *page {
+	p := &page{Result: r, DefaultLooks: defaultLooks, Timing: ours, Preconditioning: Preconditioning, Calibration: Calibration, Jitter: 100 * jitter}
+	worst := func(to **Row, x *Row, of func(*Row) float64) {
+		if *to == nil || of(x) > of(*to) {
+			*to = x
+		}
+	}
+	var unflagged, held []string
+	for _, x := range r.Rows {
+		if !slices.Contains(p.Models, x.Model) {
+			p.Models = append(p.Models, x.Model)
+		}
+		if x.Policy != Ours {
+			continue
+		}
+		p.Ours = append(p.Ours, x)
+		if x.Flags != nil {
+			p.Flagged = append(p.Flagged, x)
+		}
+		switch {
+		case x.Promised:
+			p.Promised++
+			if x.Met() {
+				p.Met++
+			}
+			worst(&p.Low, x, func(x *Row) float64 { return -x.Lo })
+			worst(&p.Wrong, x, func(x *Row) float64 { return x.FalseDifferent })
+			worst(&p.Equal, x, func(x *Row) float64 { return x.FalseEqual })
+		case x.Met():
+			held = append(held, x.Model)
+		case x.short():
+			p.Short = append(p.Short, x)
+			if x.Unflagged() {
+				unflagged = append(unflagged, x.Model)
+			}
+		}
+	}
+	p.Unflagged, p.Held = strings.Join(unflagged, ", "), strings.Join(held, ", ")
+	for _, m := range Models() {
+		if n := len(p.Texts); n == 0 || p.Texts[n-1].Text != m.Text {
+			p.Texts = append(p.Texts, m)
+		}
+	}
+	p.Policies = Policies()
+	ran := func(policy string) bool {
+		return slices.ContainsFunc(r.Rows, func(x *Row) bool { return x.Policy == policy })
+	}
+	for _, q := range p.Policies {
+		if (q.protocol == nil || q.Name == Ours) && ran(q.Name) {
+			p.Rules = append(p.Rules, q.Name)
+		}
+	}
+	if more := []string{"from-12", "all-30", "widened"}; slices.ContainsFunc(more, ran) {
+		p.More = more
+	}
+	return p
+}
+
+// short reports whether a row without a promise falls short of it.
+func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
+
+// Unflagged reports whether the checks should flag such studies, and do not.
+func (r *Row) Unflagged() bool {
+	return r.short() && r.Flags != nil && r.Flags.Any < FlagGate &&
+		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
+}
+
+// Look returns what became of the studies that ended after n blocks, or nil if next to none did.
+func (r *Row) Look(n int) *Look {
+	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Blocks == n })
+	if i < 0 || r.Looks[i].Share < .0005 {
+		return nil
+	}
+	return &r.Looks[i]
+}
+
+func (p *page) print(name string) string {
+	var b strings.Builder
+	if err := pages.ExecuteTemplate(&b, name, p); err != nil {
+		panic(err) // a Builder does not fail, and the templates are embedded
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (p *page) M9() string { return p.print("M9") }
+
+// Markdown is the page docs/evaluation.md: what was simulated, what came of it, and what a user must know
+// where it falls short. It depends on the result alone, so that the same options make the same page.
+func (r *Result) Markdown() string { return r.page().print("page") + "\n" }
+
+// Sentences say what came out, the worst of it included.
+func (r *Result) Sentences() []string {
+	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
+}
+
+// Text is the result for a terminal of so many columns.
+func (r *Result) Text(width int) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tPOLICY\tCOVERAGE\t±\tBLOCKS\tSECONDS\tFLAGGED")
+	for _, x := range r.Rows {
+		flagged := ""
+		if x.Flags != nil {
+			flagged = share(x.Flags.Any)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.0f\t%s\n", x.Model, x.Policy, coverage(x), coarse(x.HalfWidth), x.Blocks, x.DeviceSeconds, flagged)
+	}
+	w.Flush() // a Builder does not fail
+	for _, s := range r.Sentences() {
+		if !strings.HasPrefix(s, "- ") {
+			b.WriteString("\n")
+		}
+		b.WriteString(wrap(plain.Replace(s), width) + "\n")
+	}
+	return b.String()
+}
+
+// plain drops the marks of Markdown.
+var plain = strings.NewReplacer("*", "", "`", "")
+
+func coverage(x *Row) string {
+	return fmt.Sprintf("%.1f %% [%.1f, %.1f]", 100*x.Coverage, 100*x.Lo, 100*x.Hi)
+}
+
+// ReplayText is a replay for a terminal.
+func ReplayText(rows []*Replayed) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	seen := ""
+	for _, x := range rows {
+		if x.Model != seen {
+			w.Flush()
+			if seen != "" {
+				b.WriteString("\n")
+			}
+			seen = x.Model
+			fmt.Fprintf(&b, "%s\n  recorded: %d blocks of %.0f s, ratio %.3f\n", x.Model, x.Recorded, x.Seconds, x.Truth)
+			fmt.Fprintln(w, "  POLICY\tCOVERAGE\t±\tREACHED ± 5 %")
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", x.Policy, coverage(&x.Row), coarse(x.HalfWidth), share(x.Reached))
+	}
+	w.Flush()
+	return b.String()
+}
+
+func alarms(as []Alarm, from float64) string {
+	var out []string
+	for _, a := range slices.SortedStableFunc(slices.Values(as), func(a, b Alarm) int { return cmp.Compare(b.Share, a.Share) }) {
+		if a.Share >= from {
+			out = append(out, fmt.Sprintf("%s %s", a.Rule, share(a.Share)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// pc is a share in per cent with one decimal.
+func pc(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+// share is a share in whole per cent, or finer where it is small.
+func share(x float64) string {
+	switch {
+	case x == 0:
+		return "0 %"
+	case x < .001:
+		return "< 0.1 %"
+	}
+	return coarse(x)
+}
+
+func coarse(x float64) string {
+	if x >= .0995 {
+		return fmt.Sprintf("%.0f %%", 100*x)
+	}
+	return pc(x)
+}
+
+func thousands(x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return "–"
+	}
+	return strings.ReplaceAll(humanize.Comma(int64(math.RoundToEven(x))), ",", "\u202f")
+}
+
+// wrap breaks a paragraph at a width; a list item hangs.
+func wrap(s string, width int) string {
+	text := strings.TrimPrefix(s, "- ")
+	mark := s[:len(s)-len(text)]
+	return mark + strings.Join(format.Break(text, width-len(mark)), "\n"+strings.Repeat(" ", len(mark)))
+}

@@ -1,0 +1,123 @@
+// Fiotables writes fio/tables.json: the options that the installed fio knows, and what a clone of fio's repository
+// shows of other versions and builds.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+type option struct {
+	Name                string
+	Alias, Type, Engine string   `json:",omitempty"`
+	Min, Max            float64  `json:",omitempty"`
+	Values              []string `json:",omitempty"`
+	Default             string   `json:",omitempty"`
+}
+
+// tables is what package fio reads.
+type tables struct {
+	Fio       string            // the latest version
+	Options   []option          // of the installed fio
+	Elsewhere []option          // that other builds and later versions have
+	Since     map[string]string // the version in which an option appeared, if that was after the first
+	// Forms are how fio 3.33 reads the value of each option, and the words that it or a later version takes in some build.
+	// Options of an engine are named after the file in engines/ that has them.
+	Forms   map[string]*form
+	Engines map[string]string // all engines that a version of fio had, with their files in engines/
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: fiotables FIO-REPOSITORY FILE")
+	}
+	var have []option
+	for _, name := range names(fio("--cmdhelp=all")) {
+		have = append(have, read(name, "", fio("--cmdhelp="+name)))
+	}
+	for _, engine := range strings.Fields(fio("--enghelp"))[3:] {
+		for _, name := range names(fio("--enghelp=" + engine)) {
+			have = append(have, read(name, engine, fio("--enghelp="+engine+","+name)))
+		}
+	}
+	t := versions(os.Args[1], have)
+	t.Options = have
+	b, err := json.Marshal(t)
+	if err != nil {
+		log.Fatal(err)
+	}
+	b = entry.ReplaceAll(b, []byte("$1\n$2")) // an entry a line
+	if err := os.WriteFile(os.Args[2], append(bytes.TrimSpace(b), '\n'), 0o666); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// entry is the end of an entry of a table and the beginning of the next.
+var entry = regexp.MustCompile(`([}"],|[\[{])(\{"Name"|"[a-z0-9][\w/-]*":[{"])`)
+
+// fio answers help with exit status 1, so only the output tells.
+func fio(args ...string) string {
+	out, err := exec.Command("fio", args...).Output()
+	if len(out) == 0 {
+		log.Fatalf("fio %s: no output: %v", strings.Join(args, " "), err)
+	}
+	return string(out)
+}
+
+var listed = regexp.MustCompile(`(?m)^ *([a-z][a-z0-9_-]*) *:`)
+
+func names(help string) []string {
+	var out []string
+	for _, m := range listed.FindAllStringSubmatch(help, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func read(name, engine, help string) option {
+	field := func(key string) string {
+		m := regexp.MustCompile(`(?m)^ *` + key + `: (.*)$`).FindStringSubmatch(help)
+		if m == nil {
+			return ""
+		}
+		return strings.TrimSpace(m[1])
+	}
+	typ, _, _ := strings.Cut(field("type"), " (")
+	if strings.HasPrefix(typ, "(") {
+		typ = ""
+	}
+	o := option{Name: name, Alias: field("alias"), Type: typ, Engine: engine}
+	if d := field("default"); d != "no default" {
+		o.Default = d
+	}
+	if m := regexp.MustCompile(`range: min=(-?[0-9.]+)(?:, max=(-?[0-9.]+))?`).FindStringSubmatch(help); m != nil {
+		o.Min, _ = strconv.ParseFloat(m[1], 64)
+		o.Max, _ = strconv.ParseFloat(orZero(m[2]), 64)
+	}
+	if _, list, ok := strings.Cut(help, "valid values: "); ok {
+		for i, l := range strings.Split(list, "\n") {
+			rest, more := strings.CutPrefix(strings.TrimLeft(l, " "), ": ")
+			if i > 0 && !more {
+				break
+			}
+			if f := strings.Fields(rest); len(f) > 0 {
+				o.Values = append(o.Values, f[0])
+			}
+		}
+	}
+	return o
+}
+
+func orZero(s string) string {
+	if s == "" || s == "-1" {
+		return "0"
+	}
+	return s
+}
