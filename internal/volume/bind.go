@@ -62,15 +62,9 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	m.made.push(func(ctx context.Context) error {
-		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in bind-?*) rm -rf -- "$1";; *) exit 41;; esac`, m.path); err != nil {
-			return &iotax.Error{Op: "remove bind mount", On: m.path, Err: said(err), Hint: "remove it by hand"}
-		}
-		return nil
-	})
 	// The container's user may be another than ours, and the directory above keeps all others out.
-	if _, err := sh(ctx, e.Host, quick, `mkdir -m 777 -- "$1"`, m.path); err != nil {
-		return nil, errors.Join(&iotax.Error{Op: "make bind mount", On: m.path, Err: said(err)}, m.made.run(ctx))
+	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
+		return nil, errors.Join(err, m.made.run(ctx))
 	}
 	return m, nil
 }

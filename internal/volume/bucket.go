@@ -16,12 +16,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -241,8 +243,8 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 		data = at + "/data"
 	}
-	if _, err := sh(ctx, m, quick, `mkdir -- "$2" "$1/certs"`, in.Path, data); err != nil {
-		return fail(said(err), "")
+	if _, err := on(ctx, quick, makeDirs.On, m, []string{data, in.Path + "/certs"}); err != nil {
+		return own, err
 	}
 	var tls []string
 	if s.TLS {
@@ -274,8 +276,8 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 		srv.name = s.Server
 		return srv, srv.await(ctx, func(ctx context.Context) bool {
-			_, err := sh(ctx, m, quick, `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ":$1 [0:]* 0A"`, fmt.Sprintf("%04X", port))
-			return err == nil
+			ready, err := on(ctx, quick, listens.On, m, listener{srv.pid, port})
+			return err == nil && ready
 		})
 	})
 	if err != nil {
@@ -284,6 +286,17 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	b.undo.push(b.server.stop)
 	return own, nil
 }
+
+// A listener is a process that is to listen on a TCP port.
+type listener struct{ PID, Port int }
+
+// listens reports whether the port is open in the network of the process.
+var listens = agent.New("volume.listens", func(_ context.Context, l listener) (bool, error) {
+	tcp, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", l.PID))
+	tcp6, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp6", l.PID)) // a kernel may have no IPv6
+	open := regexp.MustCompile(fmt.Sprintf(`:%04X [0-9A-F]+:0000 0A `, l.Port))
+	return open.Match(append(tcp, tcp6...)), err
+})
 
 // DefaultStore is the program of a store of the run's own, where the plan names none.
 const DefaultStore = "versitygw"
@@ -315,9 +328,9 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 	if iotax.IsLocal(m) {
 		at, get = beside(), BuildStore(name)
 	}
-	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, at, name)
-	if path = strings.TrimSpace(out); err == nil && path != "" {
-		return path, nil
+	path, err = on(ctx, quick, findProgram.On, m, program{name, []string{at, at + "/bin"}, []string{"/usr/local/bin", "~/go/bin"}})
+	if err != nil || path != "" {
+		return path, err
 	}
 	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
 		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}

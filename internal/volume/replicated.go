@@ -24,11 +24,6 @@ type replicated struct {
 // Of the copies of a block this many must have it before a write has succeeded.
 func majority(copies int) int { return copies/2 + 1 }
 
-// loopOn makes a file system in the file $1 and a loop device of it, which it prints.
-const loopOn = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" >&2 && losetup -f --show -- "$1"`
-
-const loopOff = `for d in $(losetup -n -O NAME -j "$1"); do losetup -d "$d" || exit; done`
-
 // attach makes the copies on m and the peers, each of size bytes, and returns where the file system is mounted on m, below
 // the directory dir.
 func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.Machine, workDir, dir string, size int64) (at string, err error) {
@@ -63,35 +58,28 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 		args = append(args, "--blockdev", "driver=nbd,node-name="+n+","+where)
 		quorum += ",children." + strconv.Itoa(i) + "=" + n
 	}
-	if _, err := sh(ctx, m, quick, `: >"$1/device"`, dir); err != nil {
-		return fail(said(err), "")
+	if err := iotax.Put(ctx, m, strings.NewReader(""), dir+"/device", "600"); err != nil {
+		return fail(err, "")
 	}
 	args = append(args, "--blockdev", quorum, "--export", "type=fuse,id=device,node-name=all,mountpoint="+dir+"/device,writable=on")
 	if r.daemon, err = startServer(ctx, m, dir+"/daemon.pid", args...); err != nil {
 		return fail(err, "")
 	}
 	r.undo.push(r.daemon.stop)
-	err = r.daemon.await(ctx, func(ctx context.Context) bool {
-		_, err := sh(ctx, m, quick, `[ -s "$1/device" ]`, dir)
-		return err == nil
-	})
+	err = r.daemon.await(ctx, func(ctx context.Context) bool { return written(ctx, m, dir+"/device") })
 	if err != nil {
 		return fail(err, "see that /dev/fuse is there, and that qemu-storage-daemon knows quorum and FUSE")
 	}
 	r.undo.push(func(ctx context.Context) error {
-		_, err := root(ctx, m, quick, loopOff, dir+"/device")
-		return said(err)
+		_, err := on(ctx, quick, detachLoops.AsRoot, m, dir+"/device")
+		return err
 	})
-	loop, err := root(ctx, m, slow, loopOn, dir+"/device")
+	loop, err := on(ctx, slow, attachLoop.AsRoot, m, dir+"/device")
 	if err != nil {
-		hint := ""
-		if exit(err) == 40 {
-			hint = "let the user there be root, or give it sudo without a password"
-		}
-		return fail(said(err), hint)
+		return fail(err, "")
 	}
 	at = dir + "/replicated"
-	return at, mountAt(ctx, m, &r.undo, &r.found, at, "ext4", strings.TrimSpace(loop), "sync,noatime")
+	return at, mountAt(ctx, m, &r.undo, &r.found, mounting{"ext4", loop, at, "sync,noatime"})
 }
 
 func (r *replicated) findings() []iotax.Finding {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -99,7 +101,7 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 		}
 	}
 	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
-	if s.path, err = serveDir(ctx, "make share", e, sp.OfTarget, &s.made); err != nil {
+	if s.path, err = serveDir("make share", e, sp.OfTarget, &s.made); err != nil {
 		return nil, errors.Join(err, s.made.run(ctx))
 	}
 	return s, nil
@@ -110,18 +112,17 @@ const window = 4 << 30
 
 // hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
 func hasDAX(ctx context.Context, e Env) error {
-	const look = `q=qemu-system-$(uname -m); [ "$q" != qemu-system-arm64 ] || q=qemu-system-aarch64
-"$q" --version | head -n 1
-"$q" -device vhost-user-fs-pci,help 2>&1`
-	out, err := sh(ctx, e.Host, quick, look)
-	version, properties, _ := strings.Cut(out, "\n")
+	qemu := "qemu-system-" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	version, err := agent.Exec(ctx, qemu, "--version")
+	if err != nil {
+		return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: err, Hint: "install QEMU, or leave dax: out"}
+	}
+	version, _, _ = strings.Cut(version, "\n")
+	properties, _ := agent.Exec(ctx, qemu, "-device", "vhost-user-fs-pci,help") // an older one does not know the device
 	if strings.Contains(properties, "cache-size") {
 		return nil
 	}
 	cause := fmt.Errorf("%s has no DAX: its vhost-user-fs-pci lacks the property cache-size", strings.TrimSpace(version))
-	if err != nil && strings.TrimSpace(version) == "" {
-		cause = said(err)
-	}
 	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Hint: "use a QEMU that has it, or leave dax: out"}
 }
 
@@ -155,7 +156,7 @@ func (s *share) options() string {
 func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point := "/mnt/" + s.tag
-	if err := mountAt(ctx, m, &s.attached, &s.found, point, s.spec.Type, s.tag, s.options()); err != nil {
+	if err := mountAt(ctx, m, &s.attached, &s.found, mounting{s.spec.Type, s.tag, point, s.options()}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" {
 			x.Hint = "check that the guest was started with the share, and that its daemon lives"
