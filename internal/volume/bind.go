@@ -18,13 +18,7 @@ type MountSpec struct {
 func newMountSpec() plan.Spec { return &MountSpec{Type: "bind"} }
 
 // SetScalar takes the type alone: `mount: tmpfs`.
-func (s *MountSpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "bind", "volume", "tmpfs"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
 // Traits name a target that a bind mount is on; the other types are on none.
 func (s *MountSpec) Traits() (can plan.Traits) {
@@ -43,17 +37,15 @@ func (s *MountSpec) Validate() error {
 }
 
 type mount struct {
-	spec     MountSpec
-	env      Env
-	tag      string
-	path     string // on the host, of a bind mount
-	attached undo
-	made     undo
+	life
+	spec MountSpec
+	tag  string
+	path string // on the host, of a bind mount
 }
 
 // prepareMount makes the directory of a bind mount; the engine makes the others.
 func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
-	m := &mount{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	m := &mount{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if sp.Type != "bind" {
 		return m, nil
 	}
@@ -75,9 +67,7 @@ func (m *mount) Caps() iotax.VolumeCaps {
 
 // Attach makes a directory on what the container was started with.
 func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
-	inner := &dir{want: "/mnt/" + m.tag, need: m.env.Need}
-	m.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, box)
+	p, err := m.dirOn(ctx, box, "/mnt/"+m.tag)
 	if err != nil {
 		return iotax.Place{}, err
 	}
@@ -90,6 +80,3 @@ func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, err
 	maps.Copy(p.Facts, facts)
 	return p, nil
 }
-
-func (m *mount) Detach(ctx context.Context) error { return m.attached.run(ctx) }
-func (m *mount) Close(ctx context.Context) error  { return m.made.run(ctx) }

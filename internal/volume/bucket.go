@@ -105,7 +105,7 @@ func (s *BucketSpec) Validate() error {
 }
 
 func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error) {
-	return &bucket{spec: *s, env: e}, nil
+	return &bucket{life: life{env: e}, spec: *s}, nil
 }
 
 // query is what the address of a bucket says of it.
@@ -143,15 +143,13 @@ func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 }
 
 type bucket struct {
+	life
 	spec   BucketSpec
-	env    Env
-	server *server
 	copies *replicated // nil without replicas
-	undo   undo
 }
 
 func (b *bucket) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: b.Processes, Findings: b.Findings}
+	return iotax.VolumeCaps{Processes: b.processes, Findings: b.findings}
 }
 
 // ownBucket is the bucket of a store of the run's own.
@@ -211,7 +209,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 	}
 	inner := guardedDir(m, s.Path, b.env.Need, s.Network, s.Create)
-	b.undo.push(inner.Detach)
+	b.attached.push(inner.Detach)
 	in, err := inner.Attach(ctx, m)
 	if err != nil {
 		return own, err
@@ -221,7 +219,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return fail(err, "")
 	}
-	b.undo.push(func(context.Context) error { return os.RemoveAll(work) })
+	b.attached.push(func(context.Context) error { return os.RemoveAll(work) })
 	access, secret := "iotax"+randomHex(6), randomHex(20)
 	own.credentials = filepath.Join(work, "credentials")
 	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", access, secret)
@@ -235,7 +233,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	data := in.Path + "/data"
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
-		b.undo.push(func(ctx context.Context) error { return b.copies.undo.run(ctx) })
+		b.attached.push(b.copies.Detach)
 		// Beside what the workloads put there at a time, file systems and stores need some for themselves.
 		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
 		if err != nil {
@@ -283,7 +281,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return fail(err, "")
 	}
-	b.undo.push(b.server.stop)
+	b.attached.push(b.server.stop)
 	return own, nil
 }
 
@@ -361,23 +359,20 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// Processes are those of the store, and of what keeps copies.
-func (b *bucket) Processes() map[string][]int {
-	all := b.server.Processes()
+// processes are those of the store, and of what keeps copies.
+func (b *bucket) processes() map[string][]int {
+	all := b.server.processes()
 	if b.copies != nil {
 		all = b.copies.processes()
-		maps.Copy(all, b.server.Processes())
+		maps.Copy(all, b.server.processes())
 	}
 	return all
 }
 
-func (b *bucket) Findings() []iotax.Finding {
+func (b *bucket) findings() []iotax.Finding {
 	found := b.server.death("the object store")
 	if b.copies != nil {
 		found = append(found, b.copies.findings()...)
 	}
 	return found
 }
-
-func (b *bucket) Detach(ctx context.Context) error { return b.undo.run(ctx) }
-func (b *bucket) Close(ctx context.Context) error  { return b.undo.run(ctx) }

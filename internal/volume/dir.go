@@ -89,9 +89,9 @@ func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *d
 
 // dir makes one directory of its own inside want, and never writes anywhere else.
 type dir struct {
+	life
 	want string
 	need int64
-	undo undo
 
 	own     bool // it is on the machine's own storage, not on what iotax has attached there
 	users   bool // the user named it; where iotax itself chose, no such care is needed
@@ -99,8 +99,6 @@ type dir struct {
 	create  bool // a directory that the user named is made, too
 	empty   bool // iotax puts nothing there, so no space is kept in reserve
 }
-
-func (d *dir) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
 // marker is a file in every directory that iotax makes. It holds a word that only the maker knows, and
 // the label of the run; nothing is removed without it.
@@ -325,7 +323,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	o := newOwnDir(base)
 	o.Above, o.Trust = made, trust
-	d.undo.push(func(ctx context.Context) error {
+	d.attached.push(func(ctx context.Context) error {
 		_, err := on(ctx, slow, removeDir.On, m, o)
 		return left("remove", o.Path, m, err)
 	})
@@ -364,11 +362,6 @@ func facts(ctx context.Context, m iotax.Machine, path string) map[string]string 
 	}
 	return f
 }
-
-// Detach removes the directory with everything in it.
-func (d *dir) Detach(ctx context.Context) error { return d.undo.run(ctx) }
-
-func (d *dir) Close(ctx context.Context) error { return d.undo.run(ctx) }
 
 func randomHex(n int) string {
 	b := make([]byte, n)

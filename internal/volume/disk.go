@@ -51,13 +51,7 @@ func newDiskSpec() plan.Spec {
 }
 
 // SetScalar takes the bus alone: `disk: nvme`.
-func (s *DiskSpec) SetScalar(v string) error {
-	if err := oneOf("bus", v, "virtio-blk", "virtio-scsi", "nvme"); err != nil {
-		return err
-	}
-	s.Bus = v
-	return nil
-}
+func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }
 
 // Validate refuses values and combinations that QEMU would refuse later.
 func (s *DiskSpec) Validate() error {
@@ -113,14 +107,11 @@ func diskSize(need int64) int64 {
 
 // disk is the image while it exists.
 type disk struct {
-	spec     DiskSpec
-	env      Env
-	id       string // serial
-	image    string
-	size     int64
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec  DiskSpec
+	id    string // serial
+	image string
+	size  int64
 }
 
 // serveFrom says where on the host the files of a volume go, or why they cannot.
@@ -151,7 +142,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{spec: *s, env: e, id: "iotax-" + e.ID, size: int64(s.Size)}
+	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID, size: int64(s.Size)}
 	d.image = dir + "/disk-" + e.ID + "." + s.Format
 	if d.size == 0 {
 		d.size = diskSize(e.Need)
@@ -208,7 +199,7 @@ func (d *disk) tryDirect() error {
 }
 
 func (d *disk) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Findings: d.Findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
+	return iotax.VolumeCaps{Findings: d.findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 		ReadOnly: sealed[d.spec.Filesystem].tool != "",
 	}}}}
@@ -313,12 +304,10 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 			return none, err
 		}
 		point := "/mnt/" + d.id
-		if err := mountAt(ctx, m, &d.attached, &d.found, mounting{"ext4", dev, point, ""}); err != nil {
+		if err := d.mount(ctx, m, mounting{"ext4", dev, point, ""}); err != nil {
 			return none, err
 		}
-		inner := &dir{want: point, need: d.env.Need}
-		d.attached.push(inner.Detach)
-		if p, err = inner.Attach(ctx, m); err != nil {
+		if p, err = d.dirOn(ctx, m, point); err != nil {
 			return none, err
 		}
 	}
@@ -340,9 +329,3 @@ func (d *disk) durability(guest iotax.Durability) iotax.Durability {
 	}
 	return iotax.Weakest(guest, d.env.Of.Durability)
 }
-
-func (d *disk) Detach(ctx context.Context) error { return d.attached.run(ctx) }
-func (d *disk) Close(ctx context.Context) error  { return d.made.run(ctx) }
-
-// Findings tells what was noticed while the disk was in use.
-func (d *disk) Findings() []iotax.Finding { return d.found }

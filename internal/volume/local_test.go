@@ -631,7 +631,7 @@ func TestWeakMachine(t *testing.T) {
 		t.Errorf("a device: %s", got)
 	}
 	// A disk of a guest on a directory of a Mac: QEMU calls fsync(2), too.
-	if got := (&disk{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}).durability(iotax.Durable); got != iotax.DriveCache {
+	if got := (&disk{life: life{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}}).durability(iotax.Durable); got != iotax.DriveCache {
 		t.Errorf("a disk on a Mac: %s", got)
 	}
 }

@@ -19,13 +19,7 @@ type MemorySpec struct {
 func newMemorySpec() plan.Spec { return &MemorySpec{Type: "tmpfs"} }
 
 // SetScalar takes the type alone: `memory: ramfs`.
-func (s *MemorySpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "tmpfs", "ramfs"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
@@ -41,18 +35,12 @@ func (s *MemorySpec) Validate() error {
 }
 
 type memory struct {
-	spec     MemorySpec
-	env      Env
-	attached undo
-	found    []iotax.Finding
+	life
+	spec MemorySpec
 }
 
 func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error) {
-	return &memory{spec: *s, env: e}, nil
-}
-
-func (v *memory) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Findings: v.Findings}
+	return &memory{life{env: e}, *s}, nil
 }
 
 // Attach mounts it. What does not fit into the memory that is free would be paid by others, or end the
@@ -73,7 +61,7 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 		return fail(fmt.Errorf("not enough memory: %s are wanted, %s are free, and a tenth is left to others", bytesText(size), bytesText(free)),
 			"a smaller --size, or a machine with more memory, as in {qemu: {memory: 4GiB}}")
 	}
-	point, source, err := mountPoint(ctx, m, v.env, &v.attached)
+	point, source, err := v.mountPoint(ctx, m)
 	if err != nil {
 		return iotax.Place{}, err
 	}
@@ -81,12 +69,10 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	if v.spec.Type == "tmpfs" {
 		options += ",size=" + strconv.FormatInt(size, 10)
 	}
-	if err := mountAt(ctx, m, &v.attached, &v.found, mounting{v.spec.Type, source, point, options}); err != nil {
+	if err := v.mount(ctx, m, mounting{v.spec.Type, source, point, options}); err != nil {
 		return iotax.Place{}, err
 	}
-	inner := &dir{want: point, need: v.env.Need}
-	v.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, m)
+	p, err := v.dirOn(ctx, m, point)
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && v.spec.Size != 0 {
@@ -97,9 +83,3 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	p.Durability = iotax.Volatile
 	return p, nil
 }
-
-func (v *memory) Detach(ctx context.Context) error { return v.attached.run(ctx) }
-func (v *memory) Close(ctx context.Context) error  { return v.attached.run(ctx) }
-
-// Findings tells what was noticed while it was in use.
-func (v *memory) Findings() []iotax.Finding { return v.found }

@@ -105,10 +105,10 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 }
 
 // rootDir makes a directory of iotax's own in base, which is root's, and pushes what removes it.
-func rootDir(ctx context.Context, m iotax.Machine, base string, u *undo) (string, error) {
+func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
 	o := newOwnDir(base)
 	o.Root = true
-	u.push(func(ctx context.Context) error {
+	l.attached.push(func(ctx context.Context) error {
 		_, err := on(ctx, slow, removeDir.AsRoot, m, o)
 		return left("remove", o.Path, m, err)
 	})
@@ -118,29 +118,29 @@ func rootDir(ctx context.Context, m iotax.Machine, base string, u *undo) (string
 
 // mountPoint is where a file system of the run's own is mounted on m, and what it is called there: in the run's directory on this
 // host, elsewhere in one that bears the run's label.
-func mountPoint(ctx context.Context, m iotax.Machine, e Env, u *undo) (point, source string, err error) {
-	source = "iotax-" + e.ID
-	if iotax.IsLocal(m) && e.WorkDir != "" {
-		return filepath.ToSlash(filepath.Join(e.WorkDir, "mnt-"+e.ID)), source, nil
+func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
+	id := l.env.ID
+	if iotax.IsLocal(m) && l.env.WorkDir != "" {
+		return filepath.ToSlash(filepath.Join(l.env.WorkDir, "mnt-"+id)), "iotax-" + id, nil
 	}
-	dir, err := rootDir(ctx, m, "/mnt", u)
-	return dir + "/" + e.ID, source, err
+	dir, err := l.rootDir(ctx, m, "/mnt")
+	return dir + "/" + id, "iotax-" + id, err
 }
 
 // unmountLater pushes what unmounts x, with a finding if that is done lazily.
-func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, x mounting) {
-	u.push(func(ctx context.Context) error {
+func (l *life) unmountLater(m iotax.Machine, x mounting) {
+	l.attached.push(func(ctx context.Context) error {
 		lazily, err := on(ctx, slow, unmount.AsRoot, m, x)
 		if lazily != "" {
-			*found = append(*found, rules.LazyUnmount.With("PATH", iotax.Quote(x.Point)).Found(iotax.Subject{}, "%s on %v could only be unmounted lazily: %s", x.Point, m, lazily))
+			l.found = append(l.found, rules.LazyUnmount.With("PATH", iotax.Quote(x.Point)).Found(iotax.Subject{}, "%s on %v could only be unmounted lazily: %s", x.Point, m, lazily))
 		}
 		return left("unmount", x.Point, m, err)
 	})
 }
 
-// mountAt mounts x on m and pushes what undoes it.
-func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Finding, x mounting) error {
-	unmountLater(m, u, found, x)
+// mount mounts x on m and pushes what undoes it.
+func (l *life) mount(ctx context.Context, m iotax.Machine, x mounting) error {
+	l.unmountLater(m, x)
 	_, err := on(ctx, slow, doMount.AsRoot, m, x)
 	return err
 }

@@ -109,19 +109,15 @@ func (s *NBDSpec) Validate() error {
 }
 
 func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
-	return &nbd{spec: *s, env: e}, nil
+	return newNBD(s, e), nil
 }
+
+func newNBD(s *NBDSpec, e Env) *nbd { return &nbd{life{env: e, serves: "the export"}, *s} }
 
 // nbd is the export while it exists.
 type nbd struct {
-	spec   NBDSpec
-	env    Env
-	server *server
-	undo   undo
-}
-
-func (n *nbd) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+	life
+	spec NBDSpec
 }
 
 // defaultExport is the size of an export for workloads that do not say what they need.
@@ -152,7 +148,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			Hint: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
 	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network, n.spec.Create)
-	n.undo.push(inner.Detach)
+	n.attached.push(inner.Detach)
 	in, err := inner.Attach(ctx, n.env.Server)
 	if err != nil {
 		return none, err
@@ -262,7 +258,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		}
 		return fail(err, hint)
 	}
-	n.undo.push(n.server.stop)
+	n.attached.push(n.server.stop)
 	return p, nil
 }
 
@@ -341,7 +337,7 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 	if socket := u.Query().Get("socket"); socket != "" {
 		args = append(args[:2], "-unix", socket)
 	}
-	note, err := rootDir(ctx, m, "/run", &n.undo)
+	note, err := n.rootDir(ctx, m, "/run")
 	if err != nil {
 		return iotax.Place{}, err
 	}
@@ -351,15 +347,10 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 		return iotax.Place{}, err
 	}
 	x.Path = device
-	n.undo.push(func(ctx context.Context) error {
+	n.attached.push(func(ctx context.Context) error {
 		_, err := on(ctx, quick, disconnectNBD.AsRoot, m, x)
 		return err
 	})
 	p.Kind, p.Path = iotax.PlaceDevice, device
 	return p, nil
 }
-
-func (n *nbd) Processes() map[string][]int      { return n.server.Processes() }
-func (n *nbd) Findings() []iotax.Finding        { return n.server.death("the export") }
-func (n *nbd) Detach(ctx context.Context) error { return n.undo.run(ctx) }
-func (n *nbd) Close(ctx context.Context) error  { return n.undo.run(ctx) }

@@ -37,13 +37,7 @@ func (s *NFSSpec) Traits() plan.Traits {
 func newNFSSpec() plan.Spec { return &NFSSpec{Version: "4.2"} }
 
 // SetScalar takes the version alone: `nfs: 4.1`.
-func (s *NFSSpec) SetScalar(v string) error {
-	if err := oneOf("version", v, "4.0", "4.1", "4.2"); err != nil {
-		return err
-	}
-	s.Version = v
-	return nil
-}
+func (s *NFSSpec) SetScalar(v string) error { s.Version = v; return nil }
 
 // ours are the mount options that iotax sets.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
@@ -92,20 +86,16 @@ LOG { Default_Log_Level = EVENT; }
 const nfsExport = "/iotax"
 
 type nfs struct {
-	spec     NFSSpec
-	env      Env
-	path     string // the directory on the host
-	port     int
-	server   *server
-	version  string
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec    NFSSpec
+	path    string // the directory on the host
+	port    int
+	version string
 }
 
 // prepareNFS makes the directory and starts the server.
 func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
-	n := &nfs{spec: *sp, env: e}
+	n := &nfs{life: life{env: e}, spec: *sp}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.made.run(ctx))
@@ -259,10 +249,6 @@ func (n *nfs) refused(dir string, err error) error {
 	return err
 }
 
-func (n *nfs) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
-}
-
 // Attach mounts the export on m.
 func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
@@ -282,7 +268,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		point = filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
 	}
 	source := host + ":" + nfsExport
-	if err := mountAt(ctx, m, &n.attached, &n.found, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
+	if err := n.mount(ctx, m, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" && !n.server.alive() {
 			x.Err, x.Hint = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
@@ -318,11 +304,3 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	})
 	return p, nil
 }
-
-func (n *nfs) Detach(ctx context.Context) error { return n.attached.run(ctx) }
-func (n *nfs) Close(ctx context.Context) error  { return n.made.run(ctx) }
-
-// Findings tells what was noticed while the mount was in use.
-func (n *nfs) Findings() []iotax.Finding { return n.found }
-
-func (n *nfs) Processes() map[string][]int { return n.server.Processes() }

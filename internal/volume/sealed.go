@@ -74,7 +74,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{spec: *s, env: e, id: "iotax-" + e.ID}
+	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID}
 	d.image = dir + "/disk-" + e.ID + "." + s.Filesystem
 	fs := sealed[s.Filesystem]
 	fail := func(err error, hint string) error {
@@ -123,7 +123,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 // attachSealed mounts the image in the guest.
 func (d *disk) attachSealed(ctx context.Context, m iotax.Machine, dev string) (iotax.Place, error) {
 	point := "/mnt/" + d.id
-	if err := mountAt(ctx, m, &d.attached, &d.found, mounting{d.spec.Filesystem, dev, point, "ro"}); err != nil {
+	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, "ro"}); err != nil {
 		return iotax.Place{}, err
 	}
 	return iotax.Place{Kind: iotax.PlaceDir, Path: point, ReadOnly: true, Durability: iotax.Durable, Facts: facts(ctx, m, point)}, nil

@@ -128,7 +128,7 @@ func (s *server) stop(ctx context.Context) error {
 	}
 }
 
-func (s *server) Processes() map[string][]int {
+func (s *server) processes() map[string][]int {
 	if s == nil || s.pid == 0 || !iotax.IsLocal(s.host) || !s.alive() {
 		return nil
 	}

@@ -35,13 +35,7 @@ func (s *ShareSpec) Traits() plan.Traits {
 func newShareSpec() plan.Spec { return &ShareSpec{Type: "virtiofs"} }
 
 // SetScalar takes the type alone: `share: 9p`.
-func (s *ShareSpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "virtiofs", "9p"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
 // Validate refuses values that belong to the other type. It fills in what was left open, because the
 // usual values depend on the type.
@@ -84,13 +78,10 @@ func (s *ShareSpec) Validate() error {
 }
 
 type share struct {
-	spec     ShareSpec
-	env      Env
-	tag      string
-	path     string // on the host
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec ShareSpec
+	tag  string
+	path string // on the host
 }
 
 // prepareShare makes the directory on the host.
@@ -100,7 +91,7 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 			return nil, err
 		}
 	}
-	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	s := &share{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if s.path, err = serveDir("make share", e, sp.OfTarget, &s.made); err != nil {
 		return nil, errors.Join(err, s.made.run(ctx))
 	}
@@ -134,7 +125,7 @@ func (s *share) Caps() iotax.VolumeCaps {
 	if s.spec.DAX {
 		d.Window = window
 	}
-	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.Findings}
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.findings}
 }
 
 // options are what the guest's mount is given.
@@ -156,16 +147,14 @@ func (s *share) options() string {
 func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point := "/mnt/" + s.tag
-	if err := mountAt(ctx, m, &s.attached, &s.found, mounting{s.spec.Type, s.tag, point, s.options()}); err != nil {
+	if err := s.mount(ctx, m, mounting{s.spec.Type, s.tag, point, s.options()}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" {
 			x.Hint = "check that the guest was started with the share, and that its daemon lives"
 		}
 		return none, err
 	}
-	inner := &dir{want: point, need: s.env.Need}
-	s.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, m)
+	p, err := s.dirOn(ctx, m, point)
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && s.spec.Security == "mapped-xattr" && strings.Contains(err.Error(), "not supported") {
@@ -195,9 +184,3 @@ func seenMSize(options, asked string) string {
 	}
 	return asked
 }
-
-func (s *share) Detach(ctx context.Context) error { return s.attached.run(ctx) }
-func (s *share) Close(ctx context.Context) error  { return s.made.run(ctx) }
-
-// Findings tells what was noticed while the share was in use.
-func (s *share) Findings() []iotax.Finding { return s.found }

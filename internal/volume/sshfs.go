@@ -45,15 +45,11 @@ func (s *SSHFSSpec) Validate() error {
 }
 
 type sshfs struct {
-	spec     SSHFSSpec
-	env      Env
-	path     string // the directory on the host
-	dir      string // for the server's process id
-	program  string // the SFTP server
-	server   *server
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec    SSHFSSpec
+	path    string // the directory on the host
+	dir     string // for the server's process id
+	program string // the SFTP server
 }
 
 // sftpServers are where OpenSSH's SFTP server may be: no distribution has it in the PATH.
@@ -61,7 +57,7 @@ var sftpServers = []string{"/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib
 
 // prepareSSHFS makes the directory and finds the server.
 func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, err error) {
-	s := &sshfs{spec: *sp, env: e}
+	s := &sshfs{life: life{env: e}, spec: *sp}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.made.run(ctx))
@@ -82,10 +78,6 @@ func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-func (s *sshfs) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: s.Processes, Findings: s.Findings}
-}
-
 // readySSHFS prepares a mount point for sshfs.
 var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mounting) (none, error) {
 	const op = "mount sshfs"
@@ -104,7 +96,7 @@ const mountTime = 30 * time.Second
 // Attach starts both ends and waits for the mount.
 func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	point, source, err := mountPoint(ctx, m, s.env, &s.attached)
+	point, source, err := s.mountPoint(ctx, m)
 	if err != nil {
 		return none, err
 	}
@@ -145,7 +137,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		return nil
 	})
 	go func() { client <- m.Run(run, mount); close(client); ask.Close(); answered.Close() }()
-	unmountLater(m, &s.attached, &s.found, x)
+	s.unmountLater(m, x)
 	end := time.Now().Add(mountTime)
 	for {
 		if mountedAs(ctx, m, x) {
@@ -206,11 +198,3 @@ func join(options, more string) string {
 	}
 	return options + "," + more
 }
-
-func (s *sshfs) Detach(ctx context.Context) error { return s.attached.run(ctx) }
-func (s *sshfs) Close(ctx context.Context) error  { return s.made.run(ctx) }
-
-// Findings tells what was noticed while the mount was in use.
-func (s *sshfs) Findings() []iotax.Finding { return s.found }
-
-func (s *sshfs) Processes() map[string][]int { return s.server.Processes() }
