@@ -71,7 +71,7 @@ func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}
 	}
-	if err := Busy(dir); err != nil {
+	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // there is no /proc, or no directory
 		return fail(err)
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))

@@ -273,7 +273,7 @@ func Busy(dir string) error {
 		return err
 	}
 	mounted, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(up, filepath.Base(dir))))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return fmt.Errorf("cannot list mounts: %w", err)
 	}
 	if len(mounted) > 0 {

@@ -169,7 +169,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	if _, err := on(ctx, writing(d.size), makeImage.On, e.Host, i); err != nil {
 		return nil, err
 	}
-	removeLater(&d.made, "remove disk", d.image)
+	removeLater(&d.made, d.image)
 	if err := d.tryDirect(); err != nil {
 		return nil, errors.Join(err, d.made.run(ctx))
 	}

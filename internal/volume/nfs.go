@@ -133,7 +133,9 @@ func (n *nfs) serve(ctx context.Context) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "serve by NFS", On: n.path, Err: err, Hint: hint}
 	}
-	version, err := agent.Exec(ctx, "ganesha.nfsd", "-v")
+	asking, cancel := context.WithTimeout(ctx, quick)
+	defer cancel()
+	version, err := agent.Exec(asking, "ganesha.nfsd", "-v")
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return fail(errors.New("this host has no ganesha.nfsd"), "install it: apt install nfs-ganesha nfs-ganesha-vfs")

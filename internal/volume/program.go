@@ -85,23 +85,21 @@ var makeDirs = agent.New("volume.make directories", func(_ context.Context, path
 	return none{}, nil
 })
 
-// removeLater pushes what removes files of this host that iotax has made.
-func removeLater(u *undo, op string, paths ...string) {
+// removeLater pushes what removes a file or directory of this host that iotax has made.
+func removeLater(u *undo, path string) {
 	u.push(func(context.Context) error {
-		for _, p := range paths {
-			if err := os.RemoveAll(p); err != nil {
-				return &iotax.Error{Op: op, On: p, Err: err, Hint: "remove it by hand"}
-			}
+		if err := os.RemoveAll(path); err != nil {
+			return &iotax.Error{Op: "remove", On: path, Err: err, Hint: "remove it by hand"}
 		}
 		return nil
 	})
 }
 
-// hostDir makes a directory on this host and pushes what removes it with everything in it.
+// newHostDir makes a directory on this host, of that mode whatever the umask is, and pushes what removes it with everything in it.
 func newHostDir(u *undo, op, path string, mode os.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return failed(op, path, err)
 	}
-	removeLater(u, "remove "+strings.TrimPrefix(op, "make "), path)
-	return os.Chmod(path, mode) // whatever the umask is
+	removeLater(u, path)
+	return os.Chmod(path, mode)
 }

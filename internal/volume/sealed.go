@@ -103,7 +103,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	if err := newHostDir(&d.made, "make "+s.Filesystem, files, 0o755); err != nil {
 		return nil, err
 	}
-	removeLater(&d.made, "remove disk", d.image)
+	removeLater(&d.made, d.image)
 	ctx, cancel := context.WithTimeout(ctx, writing(2*total))
 	defer cancel()
 	if err = fillFiles(ctx, files, e.Files); err == nil {

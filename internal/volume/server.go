@@ -33,7 +33,8 @@ type server struct {
 // standard input does, which this process holds: a server does not outlive whoever started it, however
 // that came about.
 const keepServed = `
-export LC_ALL=C PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export LC_ALL=C
+case $PATH in *';'*) ;; *) PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin";; esac
 exec 3<&0 </dev/null
 at=$1; shift
 "$@" 3<&- &

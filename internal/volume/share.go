@@ -104,6 +104,8 @@ const window = 4 << 30
 // hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
 func hasDAX(ctx context.Context, e Env) error {
 	qemu := "qemu-system-" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	ctx, cancel := context.WithTimeout(ctx, quick)
+	defer cancel()
 	version, err := agent.Exec(ctx, qemu, "--version")
 	if err != nil {
 		return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: err, Hint: "install QEMU, or leave dax: out"}

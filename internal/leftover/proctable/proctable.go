@@ -1,5 +1,4 @@
-// Package proctable is the table of this host's processes for systems that have no /proc: macOS and Windows. It runs on Linux, too,
-// where its tests are.
+// Package proctable lists processes of any system, and ends them.
 package proctable
 
 import (
