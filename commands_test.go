@@ -18,6 +18,7 @@ var unbounded = map[string]string{
 	"cmd/iotax/lab.go:labExec":                 "the user's own command, on his terminal",
 	"cmd/iotax/lint_here.go:hereFacts":         "what cannot be found out is unknown, and not an error",
 	"cmd/iotax/lint_here.go:holds":             "what cannot be found out is unknown, and not an error",
+	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
 }
 
 // Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error. What

@@ -12,7 +12,7 @@ import (
 var floors = map[string]string{
 	"iotax":              "",
 	"plan":               "",
-	"leftover":           "iotax leftover/proctable",
+	"leftover":           "iotax agent leftover/proctable",
 	"leftover/proctable": "",
 	"suite":              "",
 	"fio":                "iotax",
@@ -49,7 +49,7 @@ var floors = map[string]string{
 	"machine/kind":       "iotax plan",
 	"machine/host":       "iotax plan secret machine/kind machine/shell machine/internal/proc",
 	"machine/shell":      "iotax secret machine/internal/proc",
-	"agent":              "iotax",
+	"agent":              "iotax secret",
 	"machine/agent":      "iotax agent machine/sshx machine/internal/proc",
 	"machine/ssh":        "iotax agent plan machine/kind machine/host machine/sshx machine/agent machine/internal/proc",
 	"machine/vm":         "iotax plan probe leftover guest machine/kind machine/qemu machine/sshx",

@@ -6,9 +6,10 @@ import (
 	"os"
 
 	"iotax/internal/agent"
-	_ "iotax/internal/guard" // its functions, as those of probe
+	_ "iotax/internal/leftover" // its functions, as those of probe and volume
 	"iotax/internal/machine/host"
 	_ "iotax/internal/probe"
+	_ "iotax/internal/volume"
 )
 
 func main() {

@@ -78,7 +78,7 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 		return out, context.Cause(ctx)
 	}
 	if iotax.IsLocal(m) {
-		return f.do(ctx, in)
+		return f.here(ctx, m, in)
 	}
 	link := LinkOf(m)
 	if link == nil { // the session lasts for this call
@@ -92,6 +92,38 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 	var result box[Out]
 	err = s.call(ctx, m, f.name, box[In]{in}, &result)
 	return result.V, err
+}
+
+// here calls the function in this process. Like a call elsewhere, it returns when ctx is done although the function may hang.
+func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
+	type result struct {
+		out Out
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := f.do(ctx, in)
+		done <- result{out, err}
+	}()
+	var r result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		select {
+		case r = <-done:
+		case <-time.After(cancelTime):
+			return out, hangs(ctx, f.name, m)
+		}
+	}
+	if r.err != nil && ctx.Err() != nil {
+		r.err = context.Cause(ctx)
+	}
+	return r.out, r.err
+}
+
+// hangs is the error of a call that goes on after its context is done.
+func hangs(ctx context.Context, name string, m iotax.Machine) error {
+	return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: fmt.Errorf("it did not end within %v: %w", cancelTime, context.Cause(ctx))}
 }
 
 // cancelTime is how long a call that was canceled may take to end.
@@ -132,7 +164,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, ou
 		case <-time.After(cancelTime):
 			_ = stream.SetReadDeadline(time.Now()) // nothing may touch out any more
 			<-done
-			return fail(fmt.Errorf("it did not end within %v: %w", cancelTime, context.Cause(ctx)))
+			return hangs(ctx, name, m)
 		}
 		return context.Cause(ctx)
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // A system is where the files of the kernel are. Tests have their own.
@@ -367,7 +368,7 @@ func Hold(path string) (*os.File, error) {
 
 // askTools has wipefs and blkid look for signatures, where they are installed.
 func (f *Facts) askTools(ctx context.Context) error {
-	if wipefs := tool("wipefs"); wipefs != "" && run(ctx, wipefs, "--version").err == nil { // that of a busybox has no --version
+	if wipefs, err := agent.Tool("wipefs"); err == nil && run(ctx, wipefs, "--version").err == nil { // that of a busybox has no --version
 		r := run(ctx, wipefs, "--no-act", "--parsable", f.Path)
 		if r.err != nil {
 			return r.err
@@ -379,8 +380,8 @@ func (f *Facts) askTools(ctx context.Context) error {
 			}
 		}
 	}
-	blkid := tool("blkid")
-	if blkid == "" {
+	blkid, err := agent.Tool("blkid")
+	if err != nil {
 		return nil
 	}
 	r := run(ctx, blkid, "-p", "-o", "export", f.Path)
@@ -400,19 +401,6 @@ func (f *Facts) askTools(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// tool returns the path of a program, "" if it is not installed. A plain user's PATH lacks the tools of root.
-func tool(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
-		if path, err := exec.LookPath(dir + "/" + name); err == nil {
-			return path
-		}
-	}
-	return ""
 }
 
 type result struct {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +16,15 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	. "iotax/internal/leftover"
 	"iotax/internal/leftover/proctable"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/shell"
 )
 
 // TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
 func TestMain(m *testing.M) {
+	agent.Main(host.Local())
 	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
 		UseTable()
 	}
@@ -96,16 +96,13 @@ func runs(t *testing.T, pid string) bool {
 
 // endOther ends a process if it is one that began long ago, which it is not.
 func endOther(t *testing.T, pid string) error {
-	if os.Getenv("LEFTOVER_TEST_TABLE") == "" && runtime.GOOS == "linux" {
-		_, err := RunScript(t.Context(), host.Local(), time.Minute, EndProcess, pid, "1")
-		return err
-	}
+	t.Helper()
 	n, _ := strconv.Atoi(pid)
-	return proctable.End(t.Context(), n, 1)
+	return EndProcess(t.Context(), n, 1)
 }
 
-// systems does a test with each way of knowing processes that there is here: this host's own, and that of one without /proc,
-// without a POSIX shell and its tools, as Windows is.
+// systems does a test with each way of knowing processes that there is here: this host's own, and that of one without /proc and
+// without a POSIX shell, as Windows is.
 func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
 	t.Run("table", func(t *testing.T) {
@@ -330,93 +327,17 @@ func TestMountedBehindLinks(t *testing.T) {
 		t.Errorf("found %v, want one directory and one mount", n)
 	}
 	// The guard itself is not led astray by a link, either.
-	if _, err := RunScript(t.Context(), host.Local(), time.Minute, Guard+`guard "$1"`, link+"/"+filepath.Base(made)); err == nil {
+	if err := Busy(link + "/" + filepath.Base(made)); err == nil {
 		t.Error("a directory reached by a link passes as one in which nothing is mounted")
 	}
-	// Where there is no mountinfo, mount(8) is asked.
-	elsewhere := strings.ReplaceAll(Guard, "/proc/self/mountinfo", "/nonexistent/mountinfo") + `guard "$1"`
-	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, made); err == nil || !strings.Contains(err.Error(), "still mounted") {
-		t.Errorf("by mount(8): %v", err)
-	}
-	if _, err := RunScript(t.Context(), host.Local(), time.Minute, elsewhere, disk+"/other"); err != nil {
-		t.Errorf("by mount(8), of a directory without mounts: %v", err)
+	if err := Busy(disk + "/other"); err != nil {
+		t.Errorf("a directory without mounts: %v", err)
 	}
 	if err := Remove(made); err == nil {
 		t.Error("a working directory with a mount in it was removed")
 	}
 	if _, err := os.Stat(point + "/precious"); err != nil {
 		t.Error(err)
-	}
-}
-
-// ownShell is this host as it is where no POSIX shell is installed.
-type ownShell struct{ iotax.Machine }
-
-func (ownShell) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
-
-func (o ownShell) Run(ctx context.Context, c *iotax.Cmd) error {
-	return shell.Run(ctx, c, func(_ context.Context, c *iotax.Cmd) error { return &iotax.ExitError{Args: c.Args, Code: 127} })
-}
-
-// Directories are found and removed, and mounts kept, by the shell that iotax brings, too.
-func TestOwnShell(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a b")
-	l := Label{Run: "own-shell", Runner: Self()}
-	l.Runner.Start++ // dead
-	made := filepath.Join(dir, "iotax-1")
-	point := filepath.Join(made, "m")
-	if err := errors.Join(os.MkdirAll(point, 0o700), os.WriteFile(filepath.Join(made, Marker), []byte(l.String()+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	find := func() *Item {
-		t.Helper()
-		items, _ := Find(t.Context(), Place{Machine: ownShell{host.Local()}, Dirs: []string{dir + "/"}}) // it knows no head of many files
-		i := slices.IndexFunc(items, func(i Item) bool { return i.Kind == "directory" && i.Label.Run == l.Run })
-		if i < 0 {
-			return nil
-		}
-		items[i].State = Dead // also where this system cannot tell
-		return &items[i]
-	}
-	i := find()
-	if i == nil || filepath.ToSlash(i.Name) != filepath.ToSlash(made) {
-		t.Fatalf("found %+v", i)
-	}
-	if os.Geteuid() == 0 && exec.Command("mount", "-t", "tmpfs", "none", point).Run() == nil {
-		t.Cleanup(func() { exec.Command("umount", point).Run() })
-		if err := i.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "is still mounted") {
-			t.Errorf("got %v", err)
-		}
-		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
-			t.Fatalf("%s", out)
-		}
-	}
-	if err := i.Remove(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if i := find(); i != nil {
-		t.Errorf("%s is still there", i.Name)
-	}
-}
-
-// Where sudo would ask for a password, what needs root is tried without it: a user may unmount what FUSE has mounted for them.
-func TestSudoThatAsks(t *testing.T) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc")
-	}
-	for name, c := range map[string]struct{ sudo, want string }{
-		"asks":       {"exit 1", "as the user"},
-		"never asks": {`shift; [ "$1" = true ] || FROM=sudo exec "$@"`, "as the user by sudo"},
-	} {
-		bin := t.TempDir()
-		if err := errors.Join(os.WriteFile(bin+"/sudo", []byte("#!/bin/sh\n"+c.sudo+"\n"), 0o700), os.WriteFile(bin+"/id", []byte("#!/bin/sh\necho 1000\n"), 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-		out, err := Root(t.Context(), host.Local(), time.Minute, `echo "as $1${FROM:+ by $FROM}"`, "the user")
-		if err != nil || strings.TrimSpace(out) != c.want {
-			t.Errorf("sudo that %s: %q, %v", name, out, err)
-		}
 	}
 }
 

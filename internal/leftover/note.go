@@ -1,13 +1,10 @@
 package leftover
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/moby/sys/mountinfo"
 
 	"iotax"
 )
@@ -44,15 +41,14 @@ func (n Noted) Forget() error {
 	return nil
 }
 
-// Notes lists what runs have noted as a kind in their directories on this host.
-func Notes(ctx context.Context, p Place, kind string) (notes []Noted, err error) {
-	found, err := marked(ctx, p)
-	for dir, line := range found {
-		l, ok := ParseLabel(line)
+// Notes lists what runs have noted as a kind in their directories in dirs on this host.
+func Notes(dirs []string, kind string) (notes []Noted, err error) {
+	for _, dir := range marked(dirs) {
+		l, ok := ParseLabel(dir.Label)
 		if !ok {
 			continue
 		}
-		prefix := filepath.Join(dir, noteName+kind+"-")
+		prefix := filepath.Join(dir.Name, noteName+kind+"-")
 		files, gerr := filepath.Glob(prefix + "iotax-*")
 		if gerr != nil {
 			continue // a directory with a name like a pattern is none of iotax's making
@@ -75,10 +71,8 @@ func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}
 	}
-	if point, err := mountedIn(dir); err != nil {
+	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // there is no /proc, or no directory
 		return fail(err)
-	} else if point != "" {
-		return fail(errors.New(point + " is still mounted"))
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))
 	if err != nil || len(notes) == 0 {
@@ -98,19 +92,4 @@ func Remove(dir string) error {
 		return fail(err)
 	}
 	return nil
-}
-
-// mountedIn names what is mounted in a directory of this host, "" where nothing is or Linux has no /proc.
-func mountedIn(dir string) (string, error) {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	found, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return found[0].Mountpoint, nil
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"iotax/internal/leftover/proctable"
 )
 
 // The environment variables that every process of a run carries, also over SSH: a child inherits
@@ -110,7 +112,7 @@ func (r Runner) look() (s State, why string) {
 	}
 	start, err := here.start(r.PID)
 	switch {
-	case errors.Is(err, os.ErrNotExist) || errors.Is(err, errGone):
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, proctable.ErrGone):
 		return Dead, ""
 	case err != nil:
 		return Unknown, err.Error()

@@ -2,7 +2,6 @@ package leftover
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,16 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"iotax/internal/leftover/proctable"
 )
 
 // A system tells of this host what the name of a runner holds. here is that of this program: /proc on Linux, package
 // proctable elsewhere.
 type system struct {
-	boot    func() string                                   // what starts count from
-	space   func() string                                   // in which process ids and starts count
-	machine func() string                                   // its id, "" for none
-	start   func(pid int) (uint64, error)                   // errGone or os.ErrNotExist of one that has ended
-	labels  func(context.Context) (items []Item, err error) // the processes with a label; nil where a script finds them
+	boot    func() string                 // what starts count from
+	space   func() string                 // in which process ids and starts count
+	machine func() string                 // its id, "" for none
+	start   func(pid int) (uint64, error) // proctable.ErrGone or os.ErrNotExist of one that has ended
 }
 
 // sinceEpoch is the boot of runners whose start counts milliseconds since 1970.
@@ -68,8 +68,6 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-var errGone = errors.New("it has ended")
-
 // startOf reads when the process pid started. One that has ended and waits to be reaped counts as gone.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -89,7 +87,7 @@ func startOf(pid int) (uint64, error) {
 		return 0, fmt.Errorf("/proc/%d/stat is not understood", pid)
 	}
 	if f[0][0] == 'Z' || f[0][0] == 'X' {
-		return 0, errGone
+		return 0, proctable.ErrGone
 	}
 	return strconv.ParseUint(string(f[19]), 10, 64)
 }

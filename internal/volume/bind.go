@@ -18,13 +18,7 @@ type MountSpec struct {
 func newMountSpec() plan.Spec { return &MountSpec{Type: "bind"} }
 
 // SetScalar takes the type alone: `mount: tmpfs`.
-func (s *MountSpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "bind", "volume", "tmpfs"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
 // Traits name a target that a bind mount is on; the other types are on none.
 func (s *MountSpec) Traits() (can plan.Traits) {
@@ -43,17 +37,15 @@ func (s *MountSpec) Validate() error {
 }
 
 type mount struct {
-	spec     MountSpec
-	env      Env
-	tag      string
-	path     string // on the host, of a bind mount
-	attached undo
-	made     undo
+	life
+	spec MountSpec
+	tag  string
+	path string // on the host, of a bind mount
 }
 
 // prepareMount makes the directory of a bind mount; the engine makes the others.
 func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
-	m := &mount{spec: *sp, env: e, tag: "iotax-" + e.ID}
+	m := &mount{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if sp.Type != "bind" {
 		return m, nil
 	}
@@ -62,15 +54,9 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	m.made.push(func(ctx context.Context) error {
-		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in bind-?*) rm -rf -- "$1";; *) exit 41;; esac`, m.path); err != nil {
-			return &iotax.Error{Op: "remove bind mount", On: m.path, Err: said(err), Hint: "remove it by hand"}
-		}
-		return nil
-	})
 	// The container's user may be another than ours, and the directory above keeps all others out.
-	if _, err := sh(ctx, e.Host, quick, `mkdir -m 777 -- "$1"`, m.path); err != nil {
-		return nil, errors.Join(&iotax.Error{Op: "make bind mount", On: m.path, Err: said(err)}, m.made.run(ctx))
+	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
+		return nil, errors.Join(err, m.made.run(ctx))
 	}
 	return m, nil
 }
@@ -81,9 +67,7 @@ func (m *mount) Caps() iotax.VolumeCaps {
 
 // Attach makes a directory on what the container was started with.
 func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
-	inner := &dir{want: "/mnt/" + m.tag, need: m.env.Need}
-	m.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, box)
+	p, err := m.dirOn(ctx, box, "/mnt/"+m.tag)
 	if err != nil {
 		return iotax.Place{}, err
 	}
@@ -96,6 +80,3 @@ func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, err
 	maps.Copy(p.Facts, facts)
 	return p, nil
 }
-
-func (m *mount) Detach(ctx context.Context) error { return m.attached.run(ctx) }
-func (m *mount) Close(ctx context.Context) error  { return m.made.run(ctx) }

@@ -16,12 +16,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -103,7 +105,7 @@ func (s *BucketSpec) Validate() error {
 }
 
 func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error) {
-	return &bucket{spec: *s, env: e}, nil
+	return &bucket{life: life{env: e}, spec: *s}, nil
 }
 
 // query is what the address of a bucket says of it.
@@ -141,15 +143,13 @@ func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 }
 
 type bucket struct {
+	life
 	spec   BucketSpec
-	env    Env
-	server *server
 	copies *replicated // nil without replicas
-	undo   undo
 }
 
 func (b *bucket) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: b.Processes, Findings: b.Findings}
+	return iotax.VolumeCaps{Processes: b.processes, Findings: b.findings}
 }
 
 // ownBucket is the bucket of a store of the run's own.
@@ -209,7 +209,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 	}
 	inner := guardedDir(m, s.Path, b.env.Need, s.Network, s.Create)
-	b.undo.push(inner.Detach)
+	b.attached.push(inner.Detach)
 	in, err := inner.Attach(ctx, m)
 	if err != nil {
 		return own, err
@@ -219,7 +219,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return fail(err, "")
 	}
-	b.undo.push(func(context.Context) error { return os.RemoveAll(work) })
+	b.attached.push(func(context.Context) error { return os.RemoveAll(work) })
 	access, secret := "iotax"+randomHex(6), randomHex(20)
 	own.credentials = filepath.Join(work, "credentials")
 	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", access, secret)
@@ -233,7 +233,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	data := in.Path + "/data"
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
-		b.undo.push(func(ctx context.Context) error { return b.copies.undo.run(ctx) })
+		b.attached.push(b.copies.Detach)
 		// Beside what the workloads put there at a time, file systems and stores need some for themselves.
 		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
 		if err != nil {
@@ -241,8 +241,8 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 		data = at + "/data"
 	}
-	if _, err := sh(ctx, m, quick, `mkdir -- "$2" "$1/certs"`, in.Path, data); err != nil {
-		return fail(said(err), "")
+	if _, err := on(ctx, quick, makeDirs.On, m, []string{data, in.Path + "/certs"}); err != nil {
+		return own, err
 	}
 	var tls []string
 	if s.TLS {
@@ -274,16 +274,27 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 		srv.name = s.Server
 		return srv, srv.await(ctx, func(ctx context.Context) bool {
-			_, err := sh(ctx, m, quick, `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ":$1 [0:]* 0A"`, fmt.Sprintf("%04X", port))
-			return err == nil
+			ready, err := on(ctx, quick, listens.On, m, listener{srv.pid, port})
+			return err == nil && ready
 		})
 	})
 	if err != nil {
 		return fail(err, "")
 	}
-	b.undo.push(b.server.stop)
+	b.attached.push(b.server.stop)
 	return own, nil
 }
+
+// A listener is a process that is to listen on a TCP port.
+type listener struct{ PID, Port int }
+
+// listens reports whether the port is open in the network of the process.
+var listens = agent.New("volume.listens", func(_ context.Context, l listener) (bool, error) {
+	tcp, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", l.PID))
+	tcp6, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp6", l.PID)) // a kernel may have no IPv6
+	open := regexp.MustCompile(fmt.Sprintf(`:%04X [0-9A-F]+:0000 0A `, l.Port))
+	return open.Match(append(tcp, tcp6...)), err
+})
 
 // DefaultStore is the program of a store of the run's own, where the plan names none.
 const DefaultStore = "versitygw"
@@ -315,9 +326,9 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 	if iotax.IsLocal(m) {
 		at, get = beside(), BuildStore(name)
 	}
-	out, err := sh(ctx, m, quick, `PATH="$1:$1/bin:$PATH:/usr/local/bin:$HOME/go/bin"; command -v "$2"`, at, name)
-	if path = strings.TrimSpace(out); err == nil && path != "" {
-		return path, nil
+	path, err = on(ctx, quick, findProgram.On, m, program{name, []string{at, at + "/bin"}, []string{"/usr/local/bin", "~/go/bin"}})
+	if err != nil || path != "" {
+		return path, err
 	}
 	return "", &iotax.Error{Op: "start object store", On: fmt.Sprintf("%s on %v", name, m), Err: errors.New("it is not installed there"),
 		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
@@ -348,23 +359,20 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// Processes are those of the store, and of what keeps copies.
-func (b *bucket) Processes() map[string][]int {
-	all := b.server.Processes()
+// processes are those of the store, and of what keeps copies.
+func (b *bucket) processes() map[string][]int {
+	all := b.server.processes()
 	if b.copies != nil {
 		all = b.copies.processes()
-		maps.Copy(all, b.server.Processes())
+		maps.Copy(all, b.server.processes())
 	}
 	return all
 }
 
-func (b *bucket) Findings() []iotax.Finding {
+func (b *bucket) findings() []iotax.Finding {
 	found := b.server.death("the object store")
 	if b.copies != nil {
 		found = append(found, b.copies.findings()...)
 	}
 	return found
 }
-
-func (b *bucket) Detach(ctx context.Context) error { return b.undo.run(ctx) }
-func (b *bucket) Close(ctx context.Context) error  { return b.undo.run(ctx) }

@@ -71,15 +71,14 @@ func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) 
 	if size == 0 { // the file system's own needs, and what dir keeps in reserve
 		size = max(e.Need+e.Need/4, leastClaim)
 	}
-	return &claim{spec: *s, env: e, tag: "iotax-" + e.ID, size: size}, nil
+	return &claim{life: life{env: e}, spec: *s, tag: "iotax-" + e.ID, size: size}, nil
 }
 
 type claim struct {
-	spec     ClaimSpec
-	env      Env
-	tag      string
-	size     int64
-	attached undo
+	life
+	spec ClaimSpec
+	tag  string
+	size int64
 }
 
 func (c *claim) Caps() iotax.VolumeCaps {
@@ -102,6 +101,3 @@ func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	maps.Copy(p.Facts, m.Caps().VolumeFacts[c.tag])
 	return p, nil
 }
-
-func (c *claim) Detach(ctx context.Context) error { return c.attached.run(ctx) }
-func (c *claim) Close(ctx context.Context) error  { return c.attached.run(ctx) }

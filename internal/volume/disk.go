@@ -1,15 +1,19 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -47,13 +51,7 @@ func newDiskSpec() plan.Spec {
 }
 
 // SetScalar takes the bus alone: `disk: nvme`.
-func (s *DiskSpec) SetScalar(v string) error {
-	if err := oneOf("bus", v, "virtio-blk", "virtio-scsi", "nvme"); err != nil {
-		return err
-	}
-	s.Bus = v
-	return nil
-}
+func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }
 
 // Validate refuses values and combinations that QEMU would refuse later.
 func (s *DiskSpec) Validate() error {
@@ -109,20 +107,17 @@ func diskSize(need int64) int64 {
 
 // disk is the image while it exists.
 type disk struct {
-	spec     DiskSpec
-	env      Env
-	id       string // serial
-	image    string
-	size     int64
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec  DiskSpec
+	id    string // serial
+	image string
+	size  int64
 }
 
 // serveFrom says where on the host the files of a volume go, or why they cannot.
 func serveFrom(op string, e Env, of string) (string, error) {
-	if e.Host == nil {
-		return "", &iotax.Error{Op: op, On: of, Err: errors.New("no machine serves it")}
+	if e.Host == nil || !iotax.IsLocal(e.Host) {
+		return "", &iotax.Error{Op: op, On: of, Err: errors.New("only this host can serve it")}
 	}
 	if e.Of.Kind != iotax.PlaceDir || !strings.HasPrefix(e.Of.Path, "/") {
 		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is not a directory of the host"),
@@ -133,31 +128,6 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	}
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
-
-// makeRaw makes the raw image $1 of $2 bytes with the preallocation $3. A file system without
-// fallocate (NFS 3, ZFS) gets zeroes written instead.
-const makeRaw = `
-umask 077
-(set -C; : >"$1") || exit 41
-case $3 in
-off) truncate -s "$2" -- "$1"; exit;;
-falloc)
-	e=$(fallocate -l "$2" -- "$1" 2>&1) && exit 0
-	case $e in *"not supported"*|*"not found"*) ;; *) echo "$e" >&2; exit 42;; esac;;
-esac
-head -c "$2" /dev/zero >"$1" && sync -- "$1" 2>/dev/null || exit 42
-`
-
-// fillRandom makes the raw image $1 of $2 bytes that do not compress: what is read later then
-// comes from the device, and not from unwritten extents.
-const fillRandom = `
-umask 077
-(set -C; : >"$1") || exit 41
-head -c "$2" /dev/urandom >"$1" && { sync -- "$1" 2>/dev/null || sync; }
-`
-
-// tryDirect reads the file $1 with O_DIRECT, in the way of QEMU's probe.
-const tryDirect = `dd if="$1" of=/dev/null bs=4096 count=1 iflag=direct`
 
 // prepareDisk makes the image. It is not sparse by default: a first write that has to find space is
 // slower than the later ones, and than the host's own file. fallocate leaves extents that are marked
@@ -172,7 +142,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{spec: *s, env: e, id: "iotax-" + e.ID, size: int64(s.Size)}
+	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID, size: int64(s.Size)}
 	d.image = dir + "/disk-" + e.ID + "." + s.Format
 	if d.size == 0 {
 		d.size = diskSize(e.Need)
@@ -182,182 +152,139 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 		}
 	}
 	d.size = d.size / 512 * 512
-	on := d.image
 	if d.size < e.Need {
-		return nil, &iotax.Error{Op: "make disk", On: on, Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(d.size), bytesText(e.Need)),
+		return nil, &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(d.size), bytesText(e.Need)),
 			Hint: "leave size out, or give at least " + bytesText(diskSize(e.Need))}
 	}
 	if s.Preallocation != "off" && s.Preallocation != "metadata" || s.Filesystem == "none" {
-		out, err := sh(ctx, e.Host, quick, surveyDir, dir)
-		if err != nil {
-			return nil, &iotax.Error{Op: "make disk", On: on, Err: said(err)}
-		}
-		if err := parseSurvey(out).enough("make disk", on, d.size); err != nil {
+		if err := hasSpace(ctx, "make disk", e, dir, d.size); err != nil {
 			return nil, err
 		}
 	}
 
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.made.run(ctx))
-		}
-	}()
-	remove := func(path string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			if _, err := sh(ctx, e.Host, slow, `rm -f -- "$1"`, path); err != nil {
-				return &iotax.Error{Op: "remove disk", On: path, Err: said(err), Hint: "remove it by hand"}
-			}
-			return nil
-		}
+	i := image{Path: d.image, Format: s.Format, Fill: s.Preallocation, Size: d.size}
+	if s.Filesystem == "none" {
+		i.Fill = random
 	}
-	fail := func(err error) error {
-		if exit(err) == 41 {
-			d.made = undo{} // the file was there before
-		}
-		x := &iotax.Error{Op: "make disk", On: on, Err: said(err)}
-		switch {
-		case says(err, "no space", "quota"):
-			x.Hint = "free some space, or give a smaller size"
-		case exit(err) == 127:
-			x.Hint = "install qemu-img (Debian: qemu-utils)"
-		case exit(err) == 41:
-			x.Hint = "another run uses this directory, or left the file: remove it"
-		}
-		return x
-	}
-	writing := slow + time.Duration(d.size/(10<<20))*time.Second // 10 MiB/s at the least
-
-	raw := d.image
-	if s.Format == "qcow2" {
-		raw = d.image + ".raw" // used only on the way to a fully written image
-	}
-	d.made.push(remove(d.image))
-	switch {
-	case s.Filesystem == "none":
-		if raw != d.image {
-			d.made.push(remove(raw))
-		}
-		if _, err := sh(ctx, e.Host, writing, fillRandom, raw, strconv.FormatInt(d.size, 10)); err != nil {
-			return nil, fail(err)
-		}
-		if raw != d.image {
-			if _, err := sh(ctx, e.Host, writing, `umask 077; qemu-img convert -q -f raw -O qcow2 "$1" "$2" && rm -f -- "$1"`, raw, d.image); err != nil {
-				return nil, fail(err)
-			}
-		}
-	case s.Format == "qcow2":
-		_, err := sh(ctx, e.Host, writing, `umask 077; [ ! -e "$1" ] || { echo "$1 exists" >&2; exit 41; }
-qemu-img create -q -f qcow2 -o "preallocation=$3" "$1" "$2"`, d.image, strconv.FormatInt(d.size, 10), s.Preallocation)
-		if err != nil {
-			return nil, fail(err)
-		}
-	default:
-		if _, err := sh(ctx, e.Host, writing, makeRaw, d.image, strconv.FormatInt(d.size, 10), s.Preallocation); err != nil {
-			return nil, fail(err)
-		}
-	}
-	if err := d.tryDirect(ctx); err != nil {
+	if _, err := on(ctx, writing(d.size), makeImage.On, e.Host, i); err != nil {
 		return nil, err
+	}
+	removeLater(&d.made, d.image)
+	if err := d.tryDirect(); err != nil {
+		return nil, errors.Join(err, d.made.run(ctx))
 	}
 	return d, nil
 }
 
+// writing is how long n bytes may take to be written: 10 MiB/s at the least.
+func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
+
+// hasSpace refuses to put n bytes into a directory of the host that they do not fit into.
+func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error {
+	s, err := on(ctx, quick, surveyDir.On, e.Host, dirQuery{Path: dir})
+	if err != nil {
+		return err
+	}
+	return s.enough(op, dir, n)
+}
+
 // tryDirect finds a cache mode that the image's file system refuses. tmpfs before Linux 6.6, and some
-// overlay and FUSE file systems, refuse O_DIRECT; QEMU would only say so when the guest starts. A dd
-// without iflag (macOS, busybox) cannot tell.
-func (d *disk) tryDirect(ctx context.Context) error {
-	if !d.spec.direct() {
+// overlay and FUSE file systems, refuse O_DIRECT; QEMU would report that only when the guest starts.
+func (d *disk) tryDirect() error {
+	if !d.spec.direct() || !refusesDirect(d.image) {
 		return nil
 	}
-	if _, err := sh(ctx, d.env.Host, quick, tryDirect, d.image); says(err, "invalid argument") && !says(err, "iflag", "unknown operand") {
-		return &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("cache=%s needs O_DIRECT, which the file system there refuses", d.spec.Cache),
-			Hint: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
-	}
-	return nil
+	return &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("cache=%s needs O_DIRECT, which the file system there refuses", d.spec.Cache),
+		Hint: "use cache: writeback (and aio: threads or io_uring), or a directory on a real disk"}
 }
 
 func (d *disk) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Findings: d.Findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
+	return iotax.VolumeCaps{Findings: d.findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 		ReadOnly: sealed[d.spec.Filesystem].tool != "",
 	}}}}
 }
 
-// findDisk prints the name and the size in sectors of the disk whose serial is $1. The serial of
-// virtio-blk is an attribute of the disk, that of nvme one of the controller, and a SCSI disk has it
-// in page 0x80 of its vital product data, behind four bytes of header.
-const findDisk = `
-for b in /sys/block/*; do
-	case ${b##*/} in loop*|ram*|zram*) continue;; esac
-	s=
-	if [ -r "$b/serial" ]; then read -r s <"$b/serial"
-	elif [ -r "$b/device/serial" ]; then read -r s <"$b/device/serial"
-	elif [ -r "$b/device/vpd_pg80" ]; then s=$(tr -dc 'a-z0-9-' <"$b/device/vpd_pg80")
-	fi
-	if [ "$s" = "$1" ]; then
-		read -r z <"$b/size"
-		echo "${b##*/} $z"
-		exit 0
-	fi
-done
-ls /sys/block >&2
-exit 41
-`
-
 // appear is how long a disk may take to be seen by a guest that is up: hot-plugged ones take up to
 // a quarter of a second, and emulation on a busy host multiplies it.
 var appear = 15 * time.Second
 
-// find waits until the guest sees the disk with a size.
-func (d *disk) find(ctx context.Context, m iotax.Machine) (name string, err error) {
-	op, on := "find disk", fmt.Sprintf("%s in %v", d.id, m)
-	end := time.Now().Add(appear)
-	for {
-		out, err := sh(ctx, m, quick, findDisk, d.id)
-		f := strings.Fields(out)
-		if err == nil && len(f) == 2 && f[1] != "0" {
-			return f[0], nil
-		}
-		if err != nil && exit(err) != 41 {
-			return "", &iotax.Error{Op: op, On: on, Err: err}
+// A diskQuery is about a disk that may take Within to appear.
+type diskQuery struct {
+	Serial string
+	Within time.Duration
+}
+
+// findDisk waits until the disk with a serial has a size, and returns its name.
+var findDisk = agent.New("volume.find disk", func(ctx context.Context, q diskQuery) (string, error) {
+	for end := time.Now().Add(q.Within); ; {
+		name, others := diskOf(q.Serial)
+		if name != "" && trimmed(name+"/size") != "0" {
+			return filepath.Base(name), nil
 		}
 		if time.Now().After(end) {
-			cause := fmt.Errorf("no disk has this serial after %v; the guest sees: %s", appear, strings.Join(strings.Fields(saidText(err)), " "))
-			if err == nil {
-				cause = fmt.Errorf("its size is still 0 after %v", appear)
+			if name != "" {
+				return "", fmt.Errorf("its size is still 0 after %v", q.Within)
 			}
-			return "", &iotax.Error{Op: op, On: on, Err: cause,
-				Hint: "check that the guest's kernel has a driver for " + d.spec.Bus + " (" + drivers[d.spec.Bus] + ")"}
+			return "", fmt.Errorf("no disk has this serial after %v; the guest sees: %s", q.Within, strings.Join(others, " "))
 		}
 		select {
 		case <-ctx.Done():
-			return "", &iotax.Error{Op: op, On: on, Err: ctx.Err()}
+			return "", context.Cause(ctx)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+})
+
+func trimmed(file string) string {
+	text, _ := os.ReadFile(file)
+	return strings.Trim(string(text), " \n\x00")
+}
+
+// diskOf returns the directory in /sys of the disk with a serial, and the names of all. The serial of virtio-blk is an attribute of the
+// disk, that of nvme one of the controller, and a SCSI disk has it in page 0x80 of its vital product data, behind four bytes of header.
+func diskOf(serial string) (dir string, others []string) {
+	all, _ := filepath.Glob(kernel.block + "/*")
+	for _, b := range all {
+		others = append(others, filepath.Base(b))
+		vpd, _ := os.ReadFile(b + "/device/vpd_pg80")
+		if serial == cmp.Or(trimmed(b+"/serial"), trimmed(b+"/device/serial"), strings.Trim(string(vpd[min(4, len(vpd)):]), " \n\x00")) {
+			return b, nil
+		}
+	}
+	return "", others
 }
 
 var drivers = map[string]string{"virtio-blk": "virtio_blk", "virtio-scsi": "virtio_scsi and sd_mod", "nvme": "nvme"}
 
-func saidText(err error) string {
-	if err == nil {
-		return ""
+// giveDevice gives a device to the user who called sudo: fio may run as that user, and the device is this run's alone.
+var giveDevice = agent.New("volume.give device", func(_ context.Context, path string) (none, error) {
+	const op = "use disk"
+	if err := needRoot(op, path); err != nil {
+		return none{}, err
 	}
-	return said(err).Error()
-}
-
-// makeExt4 makes a file system on $1 with everything written now: lazy initialisation would go on in
-// the background of the first trials. On small disks mkfs would take blocks of 1 KiB, so that a file's
-// 4 KiB straddle two blocks of the host's file system, which then reads both, and reads before it writes.
-const makeExt4 = `
-command -v mkfs.ext4 >/dev/null 2>&1 || { echo "mkfs.ext4 is not there" >&2; exit 41; }
-mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" || exit 42
-`
+	info, err := os.Stat(path)
+	if err == nil && info.Mode()&(os.ModeDevice|os.ModeCharDevice) != os.ModeDevice {
+		err = errors.New("it is not a block device")
+	}
+	if caller, ok := agent.Caller(); ok && err == nil {
+		err = os.Lchown(path, caller, -1)
+	}
+	if err != nil {
+		return none{}, failed(op, path, err)
+	}
+	return none{}, nil
+})
 
 // Attach finds the disk in the guest, makes the file system and mounts it.
 func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	name, err := d.find(ctx, m)
+	name, err := on(ctx, appear+quick, findDisk.On, m, diskQuery{d.id, appear})
+	var x *iotax.Error
+	if err != nil && !errors.As(err, &x) {
+		err = &iotax.Error{Op: "find disk", On: fmt.Sprintf("%s in %v", d.id, m), Err: err,
+			Hint: "check that the guest's kernel has a driver for " + d.spec.Bus + " (" + drivers[d.spec.Bus] + ")"}
+	}
 	if err != nil {
 		return none, err
 	}
@@ -368,29 +295,19 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 			return none, err
 		}
 	} else if d.spec.Filesystem == "none" {
-		// fio may run as a plain user there; the device is ours alone.
-		if _, err := root(ctx, m, quick, `[ -b "$1" ] || { echo "there is no $1" >&2; exit 41; }; [ -z "${SUDO_UID:-}" ] || chown "$SUDO_UID" "$1"`, dev); err != nil {
-			return none, &iotax.Error{Op: "use disk", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}
+		if _, err := on(ctx, quick, giveDevice.AsRoot, m, dev); err != nil {
+			return none, err
 		}
 		p = iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: facts(ctx, m, dev)}
 	} else {
-		if _, err := root(ctx, m, slow, makeExt4, dev); err != nil {
-			e := &iotax.Error{Op: "make ext4", On: fmt.Sprintf("%s in %v", dev, m), Err: said(err)}
-			switch exit(err) {
-			case 40:
-				e.Hint = "let the guest's user be root, or give it sudo without a password"
-			case 41:
-				e.Hint = "install e2fsprogs in the guest's image, or use filesystem: none"
-			}
-			return none, e
-		}
-		point := "/mnt/" + d.id
-		if err := mountAt(ctx, m, &d.attached, &d.found, point, "ext4", dev, ""); err != nil {
+		if _, err := on(ctx, slow, makeExt4.AsRoot, m, dev); err != nil {
 			return none, err
 		}
-		inner := &dir{want: point, need: d.env.Need}
-		d.attached.push(inner.Detach)
-		if p, err = inner.Attach(ctx, m); err != nil {
+		point := "/mnt/" + d.id
+		if err := d.mount(ctx, m, mounting{"ext4", dev, point, ""}); err != nil {
+			return none, err
+		}
+		if p, err = d.dirOn(ctx, m, point); err != nil {
 			return none, err
 		}
 	}
@@ -412,9 +329,3 @@ func (d *disk) durability(guest iotax.Durability) iotax.Durability {
 	}
 	return iotax.Weakest(guest, d.env.Of.Durability)
 }
-
-func (d *disk) Detach(ctx context.Context) error { return d.attached.run(ctx) }
-func (d *disk) Close(ctx context.Context) error  { return d.made.run(ctx) }
-
-// Findings tells what was noticed while the disk was in use.
-func (d *disk) Findings() []iotax.Finding { return d.found }

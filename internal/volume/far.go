@@ -105,14 +105,3 @@ func (s *server) death(what string) []iotax.Finding {
 	}
 	return []iotax.Finding{rules.ServerDied.Found(iotax.Subject{}, "%s on %v: %v", what, s.host, s.ended())}
 }
-
-// has reports whether program is on m, and refuses with how to get it.
-func has(ctx context.Context, m iotax.Machine, op, program, pkg string) error {
-	if _, err := sh(ctx, m, quick, `command -v "$1" >/dev/null`, program); err != nil {
-		if exit(err) < 0 {
-			return &iotax.Error{Op: op, On: m.String(), Err: err}
-		}
-		return &iotax.Error{Op: op, On: m.String(), Err: fmt.Errorf("%s is not installed there", program), Hint: "apt install " + pkg + " on " + m.String()}
-	}
-	return nil
-}

@@ -3,11 +3,9 @@ package volume
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
 
 	"iotax"
-	"iotax/internal/agent"
 	"iotax/internal/guard"
 )
 
@@ -50,37 +48,5 @@ func refusal(f *guard.Facts) error {
 func inspect(ctx context.Context, m iotax.Machine, q guard.Query) (*guard.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, quick)
 	defer cancel()
-	f, err := guard.Inspect.On(ctx, m, q)
-	if !errors.Is(err, fs.ErrPermission) {
-		return f, err
-	}
-	program, perr := agent.Program(ctx, m)
-	if perr != nil {
-		return nil, errors.Join(err, perr)
-	}
-	as := &sudo{Machine: m, Link: agent.Link{Program: program}}
-	defer as.Hangup(context.WithoutCancel(ctx))
-	if _, serr := as.Session(ctx, as); serr != nil { // sudo is not installed, or asks for a password
-		return nil, err
-	}
-	return guard.Inspect.On(ctx, as, q)
-}
-
-// sudo is a machine whose agent runs as root, where sudo asks for no password for sh.
-type sudo struct {
-	iotax.Machine
-	agent.Link
-}
-
-// Caps are those of the machine, as root sees it by the session of s.
-func (s *sudo) Caps() iotax.MachineCaps {
-	c := s.Machine.Caps()
-	c.Local, c.Agent = false, &s.Link
-	return c
-}
-
-func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
-	as := *c
-	as.Args = append([]string{"sudo", "-n", "sh", "-c", `exec "$@"`, "sh"}, c.Args...)
-	return s.Machine.Run(ctx, &as)
+	return guard.Inspect.AsRoot(ctx, m, q)
 }

@@ -1,11 +1,9 @@
 package volume
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -266,51 +264,57 @@ func TestDirRefuses(t *testing.T) {
 	}
 }
 
-// elsewhere is this host with another type of file system.
-type elsewhere struct {
-	iotax.Machine
-	kind string
-}
+// elsewhere is this host as another machine, whose agent is in this process: it has the same kernel.
+type elsewhere struct{ iotax.Machine }
 
 // inProcess is the session of machines that are this host: its agent is in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
-func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
-	if c.Stdin != nil { // the session with the agent
-		return e.Machine.Run(ctx, c)
+// ofKernel lets a test change what the kernel shows.
+func ofKernel(t *testing.T) {
+	was := kernel
+	t.Cleanup(func() { kernel = was })
+}
+
+// onType has the test's file systems be of another type.
+func onType(t *testing.T, kind string) {
+	t.Helper()
+	ofKernel(t)
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Skip("needs /proc")
 	}
-	var out bytes.Buffer
-	d := *c
-	d.Stdout = &out
-	err := e.Machine.Run(ctx, &d)
-	if c.Stdout != nil {
-		io.WriteString(c.Stdout, regexp.MustCompile(` - [a-z0-9]+ /dev`).ReplaceAllString(out.String(), " - "+e.kind+" /dev"))
+	kernel.mountinfo = filepath.Join(t.TempDir(), "mountinfo")
+	if err := os.WriteFile(kernel.mountinfo, regexp.MustCompile(` - [a-z0-9]+ /dev`).ReplaceAll(text, []byte(" - "+kind+" /dev")), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return err
 }
 
 func TestDirOnNetwork(t *testing.T) {
 	base := "/var/tmp" // on a disk, unlike /tmp here and there
 	for _, kind := range []string{"nfs4", "nfs", "cifs", "ceph", "fuse.sshfs", "lustre", "fuse.s3fs"} {
-		m := elsewhere{here, kind}
-		v, err := prepare(t, "dir", &DirSpec{Path: base}, Env{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = v.Attach(t.Context(), m)
-		wantError(t, err, "("+kind+" on ", "network: true")
-		if v, err = prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{}); err != nil {
-			t.Fatal(err)
-		}
-		p, err := v.Attach(t.Context(), m)
-		if err != nil || !strings.HasPrefix(p.Path, base+"/iotax-") {
-			t.Errorf("%s: %v, %+v", kind, err, p)
-		}
-		if err := v.Detach(t.Context()); err != nil {
-			t.Error(err)
-		}
+		t.Run(kind, func(t *testing.T) {
+			onType(t, kind)
+			m := elsewhere{here}
+			v, err := prepare(t, "dir", &DirSpec{Path: base}, Env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Attach(t.Context(), m)
+			wantError(t, err, "("+kind+" on ", "network: true")
+			if v, err = prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{}); err != nil {
+				t.Fatal(err)
+			}
+			p, err := v.Attach(t.Context(), m)
+			if err != nil || !strings.HasPrefix(p.Path, base+"/iotax-") {
+				t.Errorf("%v, %+v", err, p)
+			}
+			if err := v.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -328,38 +332,43 @@ func TestNetworked(t *testing.T) {
 
 // Whoever may write in the directory above may put something else in the place of the one that was made.
 func TestDirSwapped(t *testing.T) {
-	for name, m := range map[string]iotax.Machine{"by inode": here, "by marker": elsewhere{here, "fuse.bindfs"}} {
-		for how, swap := range map[string]string{
-			"another's":                           `mkdir "$1"; echo x >"$1/.iotax"`,
-			"a link to it":                        `ln -s "$1-away" "$1"`,
-			"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
-			"nothing":                             `:`,
-		} {
-			v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk, unlike /tmp here and there
-			if err != nil {
-				t.Fatal(err)
+	for _, name := range []string{"by inode", "by marker"} {
+		t.Run(name, func(t *testing.T) {
+			if name == "by marker" {
+				onType(t, "fuse.bindfs")
 			}
-			p, err := v.Attach(t.Context(), m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Guard(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			do := func(script string) {
-				if out, err := exec.Command("sh", "-ec", script, "sh", p.Path).CombinedOutput(); err != nil {
-					t.Fatalf("%v: %s", err, out)
+			for how, swap := range map[string]string{
+				"another's":                           `mkdir "$1"; echo x >"$1/.iotax"`,
+				"a link to it":                        `ln -s "$1-away" "$1"`,
+				"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
+				"nothing":                             `:`,
+			} {
+				v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk, unlike /tmp here and there
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := v.Attach(t.Context(), elsewhere{here})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := p.Guard(t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				do := func(script string) {
+					if out, err := exec.Command("sh", "-ec", script, "sh", p.Path).CombinedOutput(); err != nil {
+						t.Fatalf("%v: %s", err, out)
+					}
+				}
+				do(`mv "$1" "$1-away"; ` + swap)
+				if err := p.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), "no longer the directory") {
+					t.Errorf("%s, %s in its place: %v", name, how, err)
+				}
+				do(`rm -rf "$1"; mv "$1-away" "$1"`)
+				if err := v.Detach(t.Context()); err != nil {
+					t.Error(err)
 				}
 			}
-			do(`mv "$1" "$1-away"; ` + swap)
-			if err := p.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), "no longer the directory") {
-				t.Errorf("%s, %s in its place: %v", name, how, err)
-			}
-			do(`rm -rf "$1"; mv "$1-away" "$1"`)
-			if err := v.Detach(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
+		})
 	}
 }
 
@@ -383,7 +392,7 @@ func TestHomes(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]bool{"/root": true, "/home": true, "/home/me": true, "/Users/me": true, "/home/me/iotax": false, "/root/iotax": false, "/srv": false, "/srv/people/me": true, "/data": false, "/data/home": true, "/data/home/me": true, "/data/home/me/iotax": false} {
-		s := survey{real: path, homes: []string{"/srv/people/me"}, roots: []string{"/data/home"}}
+		s := survey{Real: path, Homes: []string{"/srv/people/me"}, Roots: []string{"/data/home"}}
 		if s.isHome() != want {
 			t.Errorf("%s is a home: %v", path, !want)
 		}
@@ -391,7 +400,7 @@ func TestHomes(t *testing.T) {
 }
 
 func TestReserve(t *testing.T) {
-	s := survey{size: 1000 << 30, free: 60 << 30}
+	s := survey{Size: 1000 << 30, Free: 60 << 30}
 	if err := s.enough("use", "x", 10<<30); err != nil {
 		t.Error(err)
 	}
@@ -401,19 +410,20 @@ func TestReserve(t *testing.T) {
 // A directory of iotax's own into which nothing is written needs no reserve of space. It is made on a nearly full file system, but
 // not on one that is full.
 func TestOwnDirOnNearlyFull(t *testing.T) {
-	m := &nearlyFull{Machine: here}
+	ofKernel(t)
 	for _, c := range []struct {
-		free, in string
-		need     int64
-		fits     bool
+		free int64 // KiB of 1000
+		in   string
+		need int64
+		fits bool
 	}{
-		{"4", "", 0, true},
-		{"4", "", 1, false},
-		{"4", t.TempDir(), 0, false},
-		{"0", "", 0, false},
+		{4, "", 0, true},
+		{4, "", 1, false},
+		{4, t.TempDir(), 0, false},
+		{0, "", 0, false},
 	} {
-		m.free = c.free
-		_, remove, err := OwnDir(t.Context(), m, c.in, c.need, true, true)
+		kernel.usage = func(context.Context, string) (size, free int64) { return 1000 << 10, c.free << 10 }
+		_, remove, err := OwnDir(t.Context(), elsewhere{here}, c.in, c.need, true, true)
 		if (err == nil) != c.fits {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -421,22 +431,6 @@ func TestOwnDirOnNearlyFull(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// nearlyFull has file systems of 1000 KiB with that much free.
-type nearlyFull struct {
-	iotax.Machine
-	free string
-}
-
-func (*nearlyFull) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
-
-func (m *nearlyFull) Run(ctx context.Context, c *iotax.Cmd) error {
-	c.Args = slices.Clone(c.Args)
-	for i, a := range c.Args {
-		c.Args[i] = strings.Replace(a, `echo "space $size $free"`, "echo space 1000 "+m.free, 1)
-	}
-	return m.Machine.Run(ctx, c)
 }
 
 func TestDirOnTmpfs(t *testing.T) {
@@ -479,7 +473,7 @@ func TestDirOnTmpfs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := attach(t, d)
-		wantError(t, err, "No space left", "free some space")
+		wantError(t, err, "no space left", "free some space")
 	})
 }
 
@@ -589,65 +583,57 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// weak is a machine whose disk is of a class, and whose uname is another system's.
+// weak is a machine whose disk is of a class.
 type weak struct {
-	iotax.Machine
+	elsewhere
 	disk iotax.Durability
-	path string // of programs
 }
 
 func (w weak) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
-func (w weak) Run(ctx context.Context, c *iotax.Cmd) error {
-	d := *c
-	if w.path != "" {
-		d.Env = append(slices.Clone(c.Env), "PATH="+w.path)
-	}
-	return w.Machine.Run(ctx, &d)
-}
-
 // A place promises no more than its machine's disk, and on macOS no more than the cache of the drive. What iotax attaches to
 // the machine has a class of its own.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
-	programs := t.TempDir()
-	if err := os.WriteFile(filepath.Join(programs, "uname"), []byte("#!/bin/sh\necho Darwin\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	mac := programs + ":" + os.Getenv("PATH")
+	on := elsewhere{here}
 	for _, c := range []struct {
-		m    iotax.Machine
-		want iotax.Durability
+		m            iotax.Machine
+		system, kind string
+		want         iotax.Durability
 	}{
-		{here, iotax.Durable}, {weak{here, iotax.Durable, ""}, iotax.Durable}, {weak{here, iotax.FlushIgnored, ""}, iotax.FlushIgnored},
-		{weak{here, iotax.Volatile, mac}, iotax.Volatile}, {weak{here, iotax.Durable, mac}, iotax.DriveCache}, {elsewhere{weak{here, iotax.Volatile, ""}, "nfs4"}, iotax.Durable},
+		{here, "Linux", "ext4", iotax.Durable}, {weak{on, iotax.Durable}, "Linux", "ext4", iotax.Durable}, {weak{on, iotax.FlushIgnored}, "Linux", "ext4", iotax.FlushIgnored},
+		{weak{on, iotax.Volatile}, "Darwin", "ext4", iotax.Volatile}, {weak{on, iotax.Durable}, "Darwin", "ext4", iotax.DriveCache}, {weak{on, iotax.Volatile}, "Linux", "nfs4", iotax.Durable},
 	} {
-		v, err := prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := v.Attach(t.Context(), c.m)
-		if err != nil || p.Durability != c.want {
-			t.Errorf("%+v: %s, %v, want %s", c.m, p.Durability, err, c.want)
-		}
-		if err := v.Detach(t.Context()); err != nil {
-			t.Error(err)
-		}
-		inner := &dir{want: base}
-		if p, err = inner.Attach(t.Context(), c.m); err != nil || p.Durability != iotax.Durable {
-			t.Errorf("what is attached to %+v: %s, %v", c.m, p.Durability, err)
-		}
-		if err := inner.Detach(t.Context()); err != nil {
-			t.Error(err)
-		}
+		t.Run(fmt.Sprint(c.m, c.system, c.kind, c.want), func(t *testing.T) {
+			onType(t, c.kind)
+			kernel.system = c.system
+			v, err := prepare(t, "dir", &DirSpec{Path: base, Network: true}, Env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := v.Attach(t.Context(), c.m)
+			if err != nil || p.Durability != c.want {
+				t.Errorf("%+v: %s, %v, want %s", c.m, p.Durability, err, c.want)
+			}
+			if err := v.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+			inner := &dir{want: base}
+			if p, err = inner.Attach(t.Context(), c.m); err != nil || p.Durability != iotax.Durable {
+				t.Errorf("what is attached to %+v: %s, %v", c.m, p.Durability, err)
+			}
+			if err := inner.Detach(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if got := ownDurability(weak{here, iotax.FlushIgnored, ""}, "/dev/vdb", probe.Mount{Source: "/dev/vdb"}, "Linux"); got != iotax.FlushIgnored {
+	if got := ownDurability(weak{on, iotax.FlushIgnored}, "/dev/vdb", probe.Mount{Source: "/dev/vdb"}, "Linux"); got != iotax.FlushIgnored {
 		t.Errorf("a device: %s", got)
 	}
 	// A disk of a guest on a directory of a Mac: QEMU calls fsync(2), too.
-	if got := (&disk{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}).durability(iotax.Durable); got != iotax.DriveCache {
+	if got := (&disk{life: life{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}}).durability(iotax.Durable); got != iotax.DriveCache {
 		t.Errorf("a disk on a Mac: %s", got)
 	}
 }
@@ -680,17 +666,13 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// deaf is a machine that answers nothing until its context ends.
-type deaf struct{}
-
-func (deaf) String() string                              { return "deaf" }
-func (deaf) Close(context.Context) error                 { return nil }
-func (deaf) Caps() iotax.MachineCaps                     { return iotax.MachineCaps{} }
-func (deaf) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
+var silent = agent.New("test silent", func(ctx context.Context, _ none) (none, error) { <-ctx.Done(); return none{}, ctx.Err() })
 
 func TestDeadline(t *testing.T) {
-	_, err := sh(t.Context(), deaf{}, 20*time.Millisecond, "true")
-	if err == nil || !strings.Contains(err.Error(), "no answer from deaf within 20ms") || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+	for _, m := range []iotax.Machine{here, elsewhere{here}} {
+		_, err := on(t.Context(), 20*time.Millisecond, silent.On, m, none{})
+		if err == nil || !strings.Contains(err.Error(), "no answer from host within 20ms") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
 	}
 }

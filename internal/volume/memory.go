@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"iotax"
 	"iotax/internal/plan"
@@ -20,13 +19,7 @@ type MemorySpec struct {
 func newMemorySpec() plan.Spec { return &MemorySpec{Type: "tmpfs"} }
 
 // SetScalar takes the type alone: `memory: ramfs`.
-func (s *MemorySpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "tmpfs", "ramfs"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
@@ -42,70 +35,51 @@ func (s *MemorySpec) Validate() error {
 }
 
 type memory struct {
-	spec     MemorySpec
-	env      Env
-	attached undo
-	found    []iotax.Finding
+	life
+	spec MemorySpec
 }
 
 func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error) {
-	return &memory{spec: *s, env: e}, nil
-}
-
-func (v *memory) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Findings: v.Findings}
+	return &memory{life{env: e}, *s}, nil
 }
 
 // Attach mounts it. What does not fit into the memory that is free would be paid by others, or end the
 // machine: a ramfs is never swapped, and a guest has no swap.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	var none iotax.Place
 	fail := func(err error, hint string) (iotax.Place, error) {
-		return none, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}
+		return iotax.Place{}, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}
 	}
 	size := int64(v.spec.Size)
 	if size == 0 {
 		size = v.env.Need + v.env.Need/8 + 32<<20 // what dir keeps in reserve, and names
 	}
-	out, err := sh(ctx, m, quick, `while read -r k n _; do [ "$k" != MemAvailable: ] || echo "$n"; done </proc/meminfo`)
+	free, err := on(ctx, quick, freeMemory.On, m, none{})
 	if err != nil {
-		return fail(said(err), "")
+		return fail(err, "")
 	}
-	kib, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
-	if err != nil {
-		return fail(fmt.Errorf("how much memory is free is not known (%q)", strings.TrimSpace(out)), "")
-	}
-	if free := kib << 10; size > free-free/10 {
+	if size > free-free/10 {
 		return fail(fmt.Errorf("not enough memory: %s are wanted, %s are free, and a tenth is left to others", bytesText(size), bytesText(free)),
 			"a smaller --size, or a machine with more memory, as in {qemu: {memory: 4GiB}}")
 	}
-	point, source, err := mountPoint(ctx, m, v.env, &v.attached)
+	point, source, err := v.mountPoint(ctx, m)
 	if err != nil {
-		return none, err
+		return iotax.Place{}, err
 	}
 	options := "mode=0700"
 	if v.spec.Type == "tmpfs" {
 		options += ",size=" + strconv.FormatInt(size, 10)
 	}
-	if err := mountAt(ctx, m, &v.attached, &v.found, point, v.spec.Type, source, options); err != nil {
-		return none, err
+	if err := v.mount(ctx, m, mounting{v.spec.Type, source, point, options}); err != nil {
+		return iotax.Place{}, err
 	}
-	inner := &dir{want: point, need: v.env.Need}
-	v.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, m)
+	p, err := v.dirOn(ctx, m, point)
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && v.spec.Size != 0 {
 			x.Hint = "leave size out, or give at least " + bytesText(v.env.Need+v.env.Need/8+32<<20)
 		}
-		return none, err
+		return iotax.Place{}, err
 	}
 	p.Durability = iotax.Volatile
 	return p, nil
 }
-
-func (v *memory) Detach(ctx context.Context) error { return v.attached.run(ctx) }
-func (v *memory) Close(ctx context.Context) error  { return v.attached.run(ctx) }
-
-// Findings tells what was noticed while it was in use.
-func (v *memory) Findings() []iotax.Finding { return v.found }

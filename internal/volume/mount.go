@@ -2,118 +2,175 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/mem"
+
 	"iotax"
-	"iotax/internal/leftover"
+	"iotax/internal/agent"
 	"iotax/internal/rules"
 )
 
-// doMount mounts $2 of type $1 at $3, which is made, with the options $4.
-const doMount = `
-mkdir -p -- "$3" || exit 41
-while read -r _ p _; do
-	if [ "$p" = "$3" ]; then echo "something is mounted on $3 already" >&2; exit 42; fi
-done </proc/mounts
-if [ "$1" = 9p ]; then modprobe -q 9pnet_virtio 2>/dev/null; fi
-if [ -n "$4" ]; then mount -t "$1" -o "$4" "$2" "$3"; else mount -t "$1" "$2" "$3"; fi || exit 43
-[ -z "${SUDO_UID:-}" ] || chown "$SUDO_UID" "$3" || exit 44
-`
+// A mounting is a file system that root mounts. Point is made, and removed in the end.
+type mounting struct{ Type, Source, Point, Options string }
+
+var (
+	doMount = agent.New("volume.mount", mountHere)
+	unmount = agent.New("volume.unmount", unmountHere)
+)
+
+// ready makes the mount point, where nothing may be mounted.
+func (x mounting) ready(op string) error {
+	if err := needRoot(op, x.Point); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(x.Point, 0o755); err != nil {
+		return failed(op, x.Point, err)
+	}
+	on, err := mountOn(x.Point)
+	if err != nil {
+		return failed(op, x.Point, err)
+	}
+	if on.Point != "" {
+		return &iotax.Error{Op: op, On: x.Point, Err: errors.New("something is mounted on it already"), Hint: "unmount it, or use another machine"}
+	}
+	return nil
+}
+
+func mountHere(ctx context.Context, x mounting) (none, error) {
+	op := "mount " + x.Type
+	if err := x.ready(op); err != nil {
+		return none{}, err
+	}
+	if x.Type == "9p" {
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "9pnet_virtio") // it may be built in
+	}
+	args := []string{"mount", "-t", x.Type}
+	if x.Options != "" {
+		args = append(args, "-o", x.Options)
+	}
+	_, err := agent.Exec(ctx, append(args, x.Source, x.Point)...)
+	if caller, ok := agent.Caller(); ok && err == nil {
+		err = os.Lchown(x.Point, caller, -1)
+	}
+	if err == nil {
+		return none{}, nil
+	}
+	e := &iotax.Error{Op: op, On: x.Point, Err: err}
+	if says(err, "unknown filesystem") || says(err, "no such device") {
+		e.Hint = "boot a kernel with the file system " + x.Type + map[string]string{
+			"9p":       " (the cloud kernels of distributions have none; the generic ones do: Debian's linux-image-amd64)",
+			"virtiofs": " (CONFIG_VIRTIO_FS)",
+		}[x.Type]
+	}
+	return none{}, e
+}
+
+// unmountHere takes away the mount and its point. A mount of something else there is not touched. One that stays busy (a program that was
+// killed and still ends, a writeback that hangs) is detached lazily in the end, for the reason that it returns.
+func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
+	for try := 0; ; try++ {
+		on, err := mountOn(x.Point)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // no /proc, nothing was mounted
+			return "", failed("unmount", x.Point, err)
+		}
+		if on.Point == "" || on.Source != x.Source {
+			break
+		}
+		if err := needRoot("unmount", x.Point); err != nil {
+			return "", err
+		}
+		_, err = agent.Exec(ctx, "umount", x.Point)
+		if err == nil {
+			break
+		}
+		if says(err, "busy") && try < 10 && ctx.Err() == nil {
+			time.Sleep(200 * time.Millisecond)
+			continue
+		}
+		if _, lerr := agent.Exec(ctx, "umount", "-l", x.Point); lerr != nil {
+			return "", &iotax.Error{Op: "unmount", On: x.Point, Err: err, Hint: "find what still uses it: fuser -vm " + iotax.Quote(x.Point)}
+		}
+		lazily = err.Error()
+		break
+	}
+	_ = syscall.Rmdir(x.Point) // stays if something is in it
+	return lazily, nil
+}
 
 // rootDir makes a directory of iotax's own in base, which is root's, and pushes what removes it.
-func rootDir(ctx context.Context, m iotax.Machine, base string, u *undo) (string, error) {
-	name, word := "iotax-"+randomHex(3), strings.TrimSpace(randomHex(16)+" "+leftover.Current().String())
-	at := base + "/" + name
-	u.push(func(ctx context.Context) error {
-		if _, err := root(ctx, m, slow, removeDir, at, marker, word); err != nil && exit(err) != 40 {
-			return &iotax.Error{Op: "remove", On: fmt.Sprintf("%s on %v", at, m), Err: said(err), Hint: "look at it, and remove it by hand"}
-		}
-		return nil
+func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
+	o := newOwnDir(base)
+	o.Root = true
+	l.attached.push(func(ctx context.Context) error {
+		_, err := on(ctx, slow, removeDir.AsRoot, m, o)
+		return left("remove", o.Path, m, err)
 	})
-	if _, err := root(ctx, m, quick, strings.TrimSpace(makeDir)+` && { [ -z "${SUDO_UID:-}" ] || chown -R "$SUDO_UID" "$1/$2"; }`, base, name, marker, word); err != nil {
-		e := &iotax.Error{Op: "make directory", On: fmt.Sprintf("%s on %v", at, m), Err: said(err)}
-		if exit(err) == 40 {
-			e.Hint = "let the user there be root, or give it sudo without a password"
-		}
-		return "", e
-	}
-	return at, nil
+	_, err := on(ctx, quick, makeDir.AsRoot, m, o)
+	return o.Path, err
 }
 
 // mountPoint is where a file system of the run's own is mounted on m, and what it is called there: in the run's directory on this
 // host, elsewhere in one that bears the run's label.
-func mountPoint(ctx context.Context, m iotax.Machine, e Env, u *undo) (point, source string, err error) {
-	source = "iotax-" + e.ID
-	if iotax.IsLocal(m) && e.WorkDir != "" {
-		return filepath.ToSlash(filepath.Join(e.WorkDir, "mnt-"+e.ID)), source, nil
+func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
+	id := l.env.ID
+	if iotax.IsLocal(m) && l.env.WorkDir != "" {
+		return filepath.ToSlash(filepath.Join(l.env.WorkDir, "mnt-"+id)), "iotax-" + id, nil
 	}
-	dir, err := rootDir(ctx, m, "/mnt", u)
-	return dir + "/" + e.ID, source, err
+	dir, err := l.rootDir(ctx, m, "/mnt")
+	return dir + "/" + id, "iotax-" + id, err
 }
 
-// unmount takes away the mount of $2 at $1 (with option $3, if any) and the mount point. A mount of
-// something else there is not touched.
-const unmount = `
-there() {
-	while read -r s p _; do
-		if [ "$p" = "$1" ]; then [ "$s" = "$2" ]; return; fi
-	done </proc/mounts
-	return 1
-}
-if there "$1" "$2"; then umount $3 "$1" || exit 41; fi
-rmdir -- "$1" 2>/dev/null
-true
-`
-
-// unmountLater pushes what unmounts source from point. A mount that stays busy (a program that was
-// killed and still ends, a writeback that hangs) is detached lazily in the end, with a finding.
-func unmountLater(m iotax.Machine, u *undo, found *[]iotax.Finding, point, source string) {
-	u.push(func(ctx context.Context) error {
-		var err error
-		for try := 0; try < 10; try++ {
-			if _, err = root(ctx, m, slow, unmount, point, source, ""); err == nil {
-				return nil
-			}
-			if exit(err) != 41 || !says(err, "busy") {
-				break
-			}
-			time.Sleep(200 * time.Millisecond)
+// unmountLater pushes what unmounts x, with a finding if that is done lazily.
+func (l *life) unmountLater(m iotax.Machine, x mounting) {
+	l.attached.push(func(ctx context.Context) error {
+		lazily, err := on(ctx, slow, unmount.AsRoot, m, x)
+		if lazily != "" {
+			l.found = append(l.found, rules.LazyUnmount.With("PATH", iotax.Quote(x.Point)).Found(iotax.Subject{}, "%s on %v could only be unmounted lazily: %s", x.Point, m, lazily))
 		}
-		on := fmt.Sprintf("%s on %v", point, m)
-		if exit(err) == 41 {
-			if _, lazy := root(ctx, m, slow, unmount, point, source, "-l"); lazy == nil {
-				*found = append(*found, rules.LazyUnmount.With("PATH", iotax.Quote(point)).Found(iotax.Subject{}, "%s could only be unmounted lazily: %v", on, said(err)))
-				return nil
-			}
-		}
-		return &iotax.Error{Op: "unmount", On: on, Err: said(err), Hint: "find what still uses it: fuser -vm " + iotax.Quote(point)}
+		return left("unmount", x.Point, m, err)
 	})
 }
 
-// mountAt mounts source at point on m and pushes what undoes it.
-func mountAt(ctx context.Context, m iotax.Machine, u *undo, found *[]iotax.Finding, point, kind, source, options string) error {
-	unmountLater(m, u, found, point, source)
-	_, err := root(ctx, m, slow, doMount, kind, source, point, options)
-	if err == nil {
-		return nil
-	}
-	e := &iotax.Error{Op: "mount " + kind, On: fmt.Sprintf("%s on %v", point, m), Err: said(err)}
-	switch {
-	case exit(err) == 40:
-		e.Hint = "let the guest's user be root, or give it sudo without a password"
-	case exit(err) == 42:
-		e.Hint = "unmount it, or use another guest"
-	case says(err, "unknown filesystem", "no such device"):
-		e.Hint = "boot a kernel with the file system " + kind
-		switch kind {
-		case "9p":
-			e.Hint += " (the cloud kernels of distributions have none; the generic ones do: Debian's linux-image-amd64)"
-		case "virtiofs":
-			e.Hint += " (CONFIG_VIRTIO_FS)"
-		}
-	}
-	return e
+// mount mounts x on m and pushes what undoes it.
+func (l *life) mount(ctx context.Context, m iotax.Machine, x mounting) error {
+	l.unmountLater(m, x)
+	_, err := on(ctx, slow, doMount.AsRoot, m, x)
+	return err
 }
+
+// forceUnmount takes away a mount whose server has ended: every look at it would wait for the server.
+var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, point string) (none, error) {
+	_, err := agent.Exec(ctx, "umount", "-f", point)
+	if err != nil {
+		_, err = agent.Exec(ctx, "umount", "-f", "-l", point)
+	}
+	return none{}, err
+})
+
+// readMount returns what is mounted on a point.
+var readMount = agent.New("volume.read mount", func(_ context.Context, point string) (mounting, error) {
+	m, err := mountOn(point)
+	return mounting{Type: m.Type, Source: m.Source, Point: m.Point}, err
+})
+
+// mountedAs reports whether x is mounted on m.
+func mountedAs(ctx context.Context, m iotax.Machine, x mounting) bool {
+	now, err := on(ctx, quick, readMount.On, m, x.Point)
+	return err == nil && now.Source == x.Source && strings.HasSuffix(now.Type, x.Type)
+}
+
+// freeMemory returns how many bytes programs can get without swapping.
+var freeMemory = agent.New("volume.free memory", func(ctx context.Context, _ none) (int64, error) {
+	v, err := mem.VirtualMemoryWithContext(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("how much memory is free is not known: %w", err)
+	}
+	return int64(v.Available), nil
+})

@@ -1,17 +1,21 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
 )
@@ -105,19 +109,15 @@ func (s *NBDSpec) Validate() error {
 }
 
 func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
-	return &nbd{spec: *s, env: e}, nil
+	return newNBD(s, e), nil
 }
+
+func newNBD(s *NBDSpec, e Env) *nbd { return &nbd{life{env: e, serves: "the export"}, *s} }
 
 // nbd is the export while it exists.
 type nbd struct {
-	spec   NBDSpec
-	env    Env
-	server *server
-	undo   undo
-}
-
-func (n *nbd) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+	life
+	spec NBDSpec
 }
 
 // defaultExport is the size of an export for workloads that do not say what they need.
@@ -148,7 +148,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			Hint: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
 	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network, n.spec.Create)
-	n.undo.push(inner.Detach)
+	n.attached.push(inner.Detach)
 	in, err := inner.Attach(ctx, n.env.Server)
 	if err != nil {
 		return none, err
@@ -176,20 +176,9 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 // image makes the image, written in full with data that does not compress: what is read later then comes from the
 // disk, and what is written finds its space.
 func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error) {
-	writing := slow + time.Duration(size/(10<<20))*time.Second
-	raw, image := dir+"/disk.raw", dir+"/disk."+n.spec.Format
-	script := fillRandom
-	if n.spec.Format == "qcow2" {
-		script = strings.TrimSpace(script) + ` && qemu-img convert -q -T none -t none -f raw -O qcow2 "$1" "$3" && rm -f -- "$1"`
-	}
-	if _, err := sh(ctx, n.env.Server, writing, script, raw, strconv.FormatInt(size, 10), image); err != nil {
-		e := &iotax.Error{Op: "make image", On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: said(err)}
-		if says(err, "no space", "quota") {
-			e.Hint = "free some space, or give a smaller size"
-		}
-		return "", e
-	}
-	return image, nil
+	i := image{Path: dir + "/disk." + n.spec.Format, Format: n.spec.Format, Fill: random, Size: size, Convert: []string{"-T", "none", "-t", "none"}}
+	_, err := on(ctx, writing(size), makeImage.On, n.env.Server, i)
+	return i.Path, err
 }
 
 // maxSocket is the longest path of a unix socket.
@@ -225,10 +214,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 			return nil, err
 		}
 		// Both write this file when they listen.
-		return srv, srv.await(ctx, func(ctx context.Context) bool {
-			_, err := sh(ctx, n.env.Server, quick, `[ -s "$1" ]`, pid)
-			return err == nil
-		})
+		return srv, srv.await(ctx, func(ctx context.Context) bool { return written(ctx, n.env.Server, pid) })
 	}
 	var err error
 	if s.Transport == "unix" || s.Transport == "auto" && n.env.Server == m {
@@ -272,38 +258,69 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		}
 		return fail(err, hint)
 	}
-	n.undo.push(n.server.stop)
+	n.attached.push(n.server.stop)
 	return p, nil
 }
 
-// connectNBD connects the export $1 (unix|tcp), $2 (socket or host), $3 (port), $4 (export's name) to the first free
-// device of the kernel, and prints that. What it is attached by is written into the file $6 of the directory $5. $7 is -R for one that is
-// only read: what the kernel or udev makes of a volume that they find on it is not to be written to it.
-const connectNBD = `
-command -v nbd-client >/dev/null || { echo "nbd-client is not installed" >&2; exit 41; }
-[ -e /sys/block/nbd0 ] || modprobe nbd max_part=0 2>/dev/null
-[ -e /sys/block/nbd0 ] || { echo "the kernel has no NBD devices" >&2; exit 42; }
-for b in /sys/block/nbd*; do
-	[ ! -e "$b/pid" ] && [ "$(cat "$b/size")" = 0 ] || continue
-	d=/dev/${b##*/}
-	if [ "$1" = unix ]; then nbd-client $7 -N "$4" -unix "$2" "$d" >&2 || continue
-	else nbd-client $7 -N "$4" "$2" "$3" "$d" >&2 || continue
-	fi
-	pid= n=0 # nbd-client may return before the kernel tells of it
-	until read -r pid <"$b/pid" || [ $n -ge 50 ]; do n=$((n + 1)); sleep 0.1 || { sleep 1; n=$((n + 9)); }; done 2>/dev/null
-	{ [ -n "$pid" ] && read -r boot </proc/sys/kernel/random/boot_id && printf '%s %s %s\n' "$d" "$pid" "$boot" >"$5/$6"; } 2>/dev/null
-	echo "$d"
-	exit 0
-done
-exit 43
-`
+// An nbdDevice is a device of the kernel that is attached to an export.
+type nbdDevice struct {
+	Args     []string // of nbd-client: what it is attached to
+	ReadOnly bool     // what the kernel or udev makes of a volume that they find on it is not to be written to it
+	Note     string   // directory that keeps what the device is attached by
+	Path     string
+}
 
-// disconnectNBD disconnects the device $1 if it still is what is noted in the directory $2: when its server has gone, the kernel gives
-// the device to whoever asks next.
-const disconnectNBD = leftover.Guard + `
-[ -s "$2/` + leftover.NBDFile + `" ] || { echo "it is not known what it was attached by" >&2; exit 41; }
-if attached "$2" && [ "$dev" = "$1" ]; then nbd-client -d "$1" >&2; fi
-`
+// connectNBD attaches the first free device and returns its path.
+var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
+	fail := func(err, hint string) (string, error) {
+		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}
+	}
+	if _, err := agent.Tool("nbd-client"); err != nil {
+		return fail("nbd-client is not installed", "apt install nbd-client there, or attach: engine")
+	}
+	if _, err := os.Stat("/sys/block/nbd0"); err != nil {
+		_, _ = agent.Exec(ctx, "modprobe", "nbd", "max_part=0") // what counts is whether there are devices then
+	}
+	all, _ := filepath.Glob("/sys/block/nbd*")
+	if len(all) == 0 {
+		return fail("the kernel has no NBD devices", "use attach: engine, which needs no kernel, or a machine whose kernel has the module nbd")
+	}
+	why := "all devices of the kernel are in use"
+	for _, b := range all {
+		if _, err := os.Stat(b + "/pid"); err == nil || trimmed(b+"/size") != "0" {
+			continue
+		}
+		device, args := "/dev/"+filepath.Base(b), []string{"nbd-client"}
+		if x.ReadOnly {
+			args = append(args, "-R")
+		}
+		if _, err := agent.Exec(ctx, append(append(args, x.Args...), device)...); err != nil {
+			why = err.Error()
+			continue
+		}
+		for range 50 { // nbd-client may return before the kernel shows it
+			if note := leftover.NBDNote(device); note != "" {
+				return device, os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return device, nil
+	}
+	return fail(why, "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine")
+})
+
+// disconnectNBD detaches a device if it still is what was noted.
+var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context, x nbdDevice) (_ none, err error) {
+	if _, serr := os.Stat(x.Note + "/" + leftover.NBDFile); serr != nil {
+		err = errors.New("it is not known what it was attached by")
+	} else if device, ok := leftover.Attached(x.Note); ok && device == x.Path {
+		_, err = agent.Exec(ctx, "nbd-client", "-d", x.Path)
+	}
+	if err != nil {
+		err = &iotax.Error{Op: "detach", On: x.Path, Err: err, Hint: "nbd-client -d " + x.Path}
+	}
+	return none{}, err
+})
 
 // use lets fio speak to the export at p, or makes a device of it.
 func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Place, error) {
@@ -316,48 +333,24 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	args := []string{"tcp", u.Hostname(), u.Port(), strings.TrimPrefix(u.Path, "/")}
-	if args[2] == "" {
-		args[2] = "10809"
-	}
+	args := []string{"-N", strings.TrimPrefix(u.Path, "/"), u.Hostname(), cmp.Or(u.Port(), "10809")}
 	if socket := u.Query().Get("socket"); socket != "" {
-		args[0], args[1] = "unix", socket
+		args = append(args[:2], "-unix", socket)
 	}
-	only := "" // somebody's own export is only read
-	if n.spec.URL != "" {
-		only = "-R"
-	}
-	note, err := rootDir(ctx, m, "/run", &n.undo)
+	note, err := n.rootDir(ctx, m, "/run")
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	out, err := root(ctx, m, quick, connectNBD, append(args, note, leftover.NBDFile, only)...)
-	device := strings.TrimSpace(out)
-	if err != nil || !strings.HasPrefix(device, "/dev/nbd") {
-		e := &iotax.Error{Op: "attach NBD export", On: fmt.Sprintf("%s on %v", p.Path, m), Err: said(err)}
-		switch exit(err) {
-		case 40:
-			e.Hint = "let the user there be root, or give it sudo without a password"
-		case 41:
-			e.Hint = "apt install nbd-client there, or attach: engine"
-		case 42:
-			e.Hint = "use attach: engine, which needs no kernel, or a machine whose kernel has the module nbd"
-		case 43:
-			e.Hint = "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine"
-		}
-		return iotax.Place{}, e
+	x := nbdDevice{Args: args, ReadOnly: n.spec.URL != "", Note: note} // somebody's own export is only read
+	device, err := on(ctx, quick, connectNBD.AsRoot, m, x)
+	if err != nil {
+		return iotax.Place{}, err
 	}
-	n.undo.push(func(ctx context.Context) error {
-		if _, err := root(ctx, m, quick, disconnectNBD, device, note); err != nil {
-			return &iotax.Error{Op: "detach", On: fmt.Sprintf("%s on %v", device, m), Err: said(err), Hint: "nbd-client -d " + device}
-		}
-		return nil
+	x.Path = device
+	n.attached.push(func(ctx context.Context) error {
+		_, err := on(ctx, quick, disconnectNBD.AsRoot, m, x)
+		return err
 	})
 	p.Kind, p.Path = iotax.PlaceDevice, device
 	return p, nil
 }
-
-func (n *nbd) Processes() map[string][]int      { return n.server.Processes() }
-func (n *nbd) Findings() []iotax.Finding        { return n.server.death("the export") }
-func (n *nbd) Detach(ctx context.Context) error { return n.undo.run(ctx) }
-func (n *nbd) Close(ctx context.Context) error  { return n.undo.run(ctx) }

@@ -47,18 +47,12 @@ func checkAddress(address string, port int) error {
 }
 
 func prepareNetwork(_ context.Context, s *NetworkSpec, e Env) (iotax.Volume, error) {
-	return &network{spec: *s, env: e}, nil
+	return &network{life{env: e, serves: "the server of iperf3"}, *s}, nil
 }
 
 type network struct {
-	spec   NetworkSpec
-	env    Env
-	server *server
-	undo   undo
-}
-
-func (n *network) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
+	life
+	spec NetworkSpec
 }
 
 // Attach starts the server.
@@ -73,7 +67,7 @@ func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, err
 		return none, err
 	}
 	inner := &dir{want: homeOf(n.env.Server)}
-	n.undo.push(inner.Detach)
+	n.attached.push(inner.Detach)
 	p, err := inner.Attach(ctx, n.env.Server)
 	if err != nil {
 		return none, err
@@ -89,13 +83,8 @@ func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, err
 		return none, &iotax.Error{Op: op, On: n.env.Server.String(), Err: err}
 	}
 	n.server = s
-	n.undo.push(s.stop)
+	n.attached.push(s.stop)
 	facts := map[string]string{}
 	linkFacts(facts, n.env.Server, m, address)
 	return iotax.Place{Kind: iotax.PlaceURL, Path: "tcp://" + net.JoinHostPort(address, strconv.Itoa(port)), Facts: facts}, nil
 }
-
-func (n *network) Processes() map[string][]int      { return n.server.Processes() }
-func (n *network) Findings() []iotax.Finding        { return n.server.death("the server of iperf3") }
-func (n *network) Detach(ctx context.Context) error { return n.undo.run(ctx) }
-func (n *network) Close(ctx context.Context) error  { return n.undo.run(ctx) }

@@ -1,18 +1,23 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -32,13 +37,7 @@ func (s *NFSSpec) Traits() plan.Traits {
 func newNFSSpec() plan.Spec { return &NFSSpec{Version: "4.2"} }
 
 // SetScalar takes the version alone: `nfs: 4.1`.
-func (s *NFSSpec) SetScalar(v string) error {
-	if err := oneOf("version", v, "4.0", "4.1", "4.2"); err != nil {
-		return err
-	}
-	s.Version = v
-	return nil
-}
+func (s *NFSSpec) SetScalar(v string) error { s.Version = v; return nil }
 
 // ours are the mount options that iotax sets.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
@@ -87,26 +86,22 @@ LOG { Default_Log_Level = EVENT; }
 const nfsExport = "/iotax"
 
 type nfs struct {
-	spec     NFSSpec
-	env      Env
-	path     string // the directory on the host
-	port     int
-	server   *server
-	version  string
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec    NFSSpec
+	path    string // the directory on the host
+	port    int
+	version string
 }
 
 // prepareNFS makes the directory and starts the server.
 func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
-	n := &nfs{spec: *sp, env: e}
+	n := &nfs{life: life{env: e}, spec: *sp}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.made.run(ctx))
 		}
 	}()
-	if n.path, err = serveDir(ctx, "serve by NFS", e, sp.OfTarget, &n.made); err != nil {
+	if n.path, err = serveDir("serve by NFS", e, sp.OfTarget, &n.made); err != nil {
 		return nil, err
 	}
 	if err := n.serve(ctx); err != nil {
@@ -116,48 +111,20 @@ func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err er
 }
 
 // serveDir makes a directory of a volume's own on the target that it stands on.
-func serveDir(ctx context.Context, op string, e Env, of string, made *undo) (string, error) {
+func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	dir, err := serveFrom(op, e, of)
 	if err != nil {
 		return "", err
 	}
 	path := dir + "/share-" + e.ID
-	made.push(func(ctx context.Context) error {
-		// Nothing but this run's machine wrote here; what it left goes too.
-		if _, err := sh(ctx, e.Host, slow, `case ${1##*/} in share-?*) rm -rf -- "$1";; *) exit 41;; esac`, path); err != nil {
-			return &iotax.Error{Op: "remove share", On: path, Err: said(err), Hint: "remove it by hand"}
-		}
-		return nil
-	})
-	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, path); err != nil {
-		x := &iotax.Error{Op: op, On: path, Err: said(err)}
-		if says(err, "exists") {
-			made.steps = made.steps[:len(made.steps)-1] // it is not ours
-			x.Hint = "another run uses this directory, or left it: remove it"
-		}
-		return "", x
-	}
-	return path, nil
+	return path, newHostDir(made, op, path, 0o700)
 }
 
 // workDir makes a directory for configuration, logs and sockets, away from what is measured where the
 // run has such a place.
-func workDir(ctx context.Context, e Env, what string, made *undo) (string, error) {
-	base := e.WorkDir
-	if base == "" {
-		base = e.Of.Path
-	}
-	dir := filepath.ToSlash(filepath.Join(base, what+"-"+e.ID))
-	if _, err := sh(ctx, e.Host, quick, `mkdir -m 700 -- "$1"`, dir); err != nil {
-		return "", &iotax.Error{Op: "make", On: dir, Err: said(err)}
-	}
-	made.push(func(ctx context.Context) error {
-		if _, err := sh(ctx, e.Host, quick, `rm -rf -- "$1"`, dir); err != nil {
-			return &iotax.Error{Op: "remove", On: dir, Err: said(err), Hint: "remove it by hand"}
-		}
-		return nil
-	})
-	return dir, nil
+func workDir(e Env, what string, made *undo) (string, error) {
+	dir := filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID))
+	return dir, newHostDir(made, "make", dir, 0o700)
 }
 
 // serve starts the server and waits until it serves.
@@ -166,23 +133,22 @@ func (n *nfs) serve(ctx context.Context) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "serve by NFS", On: n.path, Err: err, Hint: hint}
 	}
-	if !iotax.IsLocal(e.Host) {
-		return fail(fmt.Errorf("only this host can serve, not %v", e.Host), "")
-	}
-	out, err := sh(ctx, e.Host, quick, `command -v ganesha.nfsd >/dev/null || exit 41; ganesha.nfsd -v; [ "$(id -u)" = 0 ] || exit 42`)
+	asking, cancel := context.WithTimeout(ctx, quick)
+	defer cancel()
+	version, err := agent.Exec(asking, "ganesha.nfsd", "-v")
 	switch {
-	case exit(err) == 41:
+	case errors.Is(err, exec.ErrNotFound):
 		return fail(errors.New("this host has no ganesha.nfsd"), "install it: apt install nfs-ganesha nfs-ganesha-vfs")
-	case exit(err) == 42:
+	case os.Geteuid() != 0:
 		return fail(errors.New("the server needs root"), "run as root, or share by virtio-fs, 9p or sshfs")
 	case err != nil:
-		return fail(said(err), "")
+		return fail(err, "")
 	}
-	n.version = strings.TrimSpace(out[strings.LastIndexByte(out, '=')+1:])
+	n.version = strings.TrimSpace(version[strings.LastIndexByte(version, '=')+1:])
 	if strings.ContainsAny(n.path, "\"\\\n;#") {
 		return fail(errors.New("its configuration cannot hold this path"), "use another directory")
 	}
-	dir, err := workDir(ctx, e, "nfs", &n.made)
+	dir, err := workDir(e, "nfs", &n.made)
 	if err != nil {
 		return err
 	}
@@ -231,8 +197,8 @@ const serving = time.Minute
 func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	e := n.env
 	conf := fmt.Sprintf(ganeshaConf, n.port, dir, n.path)
-	if _, err := sh(ctx, e.Host, quick, `umask 077; rm -f "$1/log" "$1/pid"; printf %s "$2" >"$1/conf"`, dir, conf); err != nil {
-		return said(err)
+	if err := errors.Join(os.RemoveAll(dir+"/log"), os.RemoveAll(dir+"/pid"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
+		return err
 	}
 	// A port that is taken is found here: the server goes on for seconds before it says so.
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
@@ -242,20 +208,19 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	l.Close()
 	s, err := startServer(ctx, e.Host, dir+"/pid", "ganesha.nfsd", "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
 	if err != nil {
-		return n.refused(ctx, dir, err)
+		return n.refused(dir, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, serving, fmt.Errorf("it did not serve within %v", serving))
 	defer cancel()
 	for {
-		out, err := sh(ctx, e.Host, quick, `grep -c "NFS SERVER INITIALIZED" "$1/log" 2>/dev/null || true`, dir)
-		if err == nil && strings.TrimSpace(out) == "1" {
+		if log, err := os.ReadFile(dir + "/log"); err == nil && strings.Contains(string(log), "NFS SERVER INITIALIZED") {
 			break
 		}
 		select {
 		case <-s.done:
-			return n.refused(ctx, dir, s.ended())
+			return n.refused(dir, s.ended())
 		case <-ctx.Done():
-			return errors.Join(n.refused(ctx, dir, context.Cause(ctx)), s.stop(context.WithoutCancel(ctx)))
+			return errors.Join(n.refused(dir, context.Cause(ctx)), s.stop(context.WithoutCancel(ctx)))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -264,20 +229,26 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	return nil
 }
 
+// grave matches the lines of a log that tell why the server ends.
+var grave = regexp.MustCompile(`:(CRIT|MAJ|FATAL) :`)
+
 // refused adds what the server's log says to the error of its start.
-func (n *nfs) refused(ctx context.Context, dir string, err error) error {
-	out, _ := sh(context.WithoutCancel(ctx), n.env.Host, quick, `grep -E ":(CRIT|MAJ|FATAL) :" "$1/log" | grep -v DBUS | tail -n 4 | sed "s/.*nfs-ganesha-//"`, dir)
-	if out = strings.TrimSpace(out); out != "" {
+func (n *nfs) refused(dir string, err error) error {
+	log, _ := os.ReadFile(dir + "/log") // there may be none yet
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if grave.MatchString(line) && !strings.Contains(line, "DBUS") {
+			lines = append(lines, strings.TrimSpace(line[max(0, strings.LastIndex(line, "nfs-ganesha-")):]))
+		}
+	}
+	out := strings.Join(lines[max(0, len(lines)-4):], "\n")
+	if out != "" {
 		err = fmt.Errorf("%w\n%s", err, out)
 	}
 	if strings.Contains(out, "ddress already in use") || strings.Contains(out, "annot bind") {
 		return &portTaken{n.port, err}
 	}
 	return err
-}
-
-func (n *nfs) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: n.Processes, Findings: n.Findings}
 }
 
 // Attach mounts the export on m.
@@ -299,7 +270,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		point = filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
 	}
 	source := host + ":" + nfsExport
-	if err := mountAt(ctx, m, &n.attached, &n.found, point, "nfs4", source, n.spec.options(host, client, n.port)); err != nil {
+	if err := n.mount(ctx, m, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" && !n.server.alive() {
 			x.Err, x.Hint = errors.Join(x.Err, n.server.ended()), "look at what ended the server"
@@ -310,7 +281,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		if !n.server.alive() {
 			// Every look at the mount waits for a server that will not answer. What is left of it when this
 			// fails is the next step's matter.
-			_, _ = root(ctx, m, quick, `umount -f "$1" || umount -f -l "$1"`, point)
+			_, _ = on(ctx, quick, forceUnmount.AsRoot, m, point)
 		}
 		return nil
 	})
@@ -335,11 +306,3 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	})
 	return p, nil
 }
-
-func (n *nfs) Detach(ctx context.Context) error { return n.attached.run(ctx) }
-func (n *nfs) Close(ctx context.Context) error  { return n.made.run(ctx) }
-
-// Findings tells what was noticed while the mount was in use.
-func (n *nfs) Findings() []iotax.Finding { return n.found }
-
-func (n *nfs) Processes() map[string][]int { return n.server.Processes() }

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,19 +16,12 @@ import (
 // block driver quorum of QEMU writes all and reads one of. It is mounted where the server of a store runs. What is
 // written there is on all of the machines when the write returns; so much of a line's rate goes into each copy.
 type replicated struct {
-	parts  []*nbd
-	daemon *server
-	undo   undo
-	found  []iotax.Finding
+	life  // its server is the daemon
+	parts []*nbd
 }
 
 // Of the copies of a block this many must have it before a write has succeeded.
 func majority(copies int) int { return copies/2 + 1 }
-
-// loopOn makes a file system in the file $1 and a loop device of it, which it prints.
-const loopOn = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" >&2 && losetup -f --show -- "$1"`
-
-const loopOff = `for d in $(losetup -n -O NAME -j "$1"); do losetup -d "$d" || exit; done`
 
 // attach makes the copies on m and the peers, each of size bytes, and returns where the file system is mounted on m, below
 // the directory dir.
@@ -44,9 +38,10 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 	quorum := fmt.Sprintf("driver=quorum,node-name=all,vote-threshold=%d,read-pattern=fifo", majority(len(machines)))
 	for i, server := range machines {
 		spec := newNBDSpec().(*NBDSpec)
-		part := &nbd{spec: *spec, env: Env{Server: server, Need: size, WorkDir: workDir}}
+		part := newNBD(spec, Env{Server: server, Need: size, WorkDir: workDir})
+		part.serves = "a copy of the store"
 		r.parts = append(r.parts, part)
-		r.undo.push(part.Detach)
+		r.attached.push(part.Detach)
 		p, err := part.Attach(ctx, m)
 		if err != nil {
 			return "", err
@@ -63,59 +58,46 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 		args = append(args, "--blockdev", "driver=nbd,node-name="+n+","+where)
 		quorum += ",children." + strconv.Itoa(i) + "=" + n
 	}
-	if _, err := sh(ctx, m, quick, `: >"$1/device"`, dir); err != nil {
-		return fail(said(err), "")
-	}
-	args = append(args, "--blockdev", quorum, "--export", "type=fuse,id=device,node-name=all,mountpoint="+dir+"/device,writable=on")
-	if r.daemon, err = startServer(ctx, m, dir+"/daemon.pid", args...); err != nil {
+	if err := iotax.Put(ctx, m, strings.NewReader(""), dir+"/device", "600"); err != nil {
 		return fail(err, "")
 	}
-	r.undo.push(r.daemon.stop)
-	err = r.daemon.await(ctx, func(ctx context.Context) bool {
-		_, err := sh(ctx, m, quick, `[ -s "$1/device" ]`, dir)
-		return err == nil
-	})
+	args = append(args, "--blockdev", quorum, "--export", "type=fuse,id=device,node-name=all,mountpoint="+dir+"/device,writable=on")
+	if r.server, err = startServer(ctx, m, dir+"/daemon.pid", args...); err != nil {
+		return fail(err, "")
+	}
+	r.attached.push(r.server.stop)
+	err = r.server.await(ctx, func(ctx context.Context) bool { return written(ctx, m, dir+"/device") })
 	if err != nil {
 		return fail(err, "see that /dev/fuse is there, and that qemu-storage-daemon knows quorum and FUSE")
 	}
-	r.undo.push(func(ctx context.Context) error {
-		_, err := root(ctx, m, quick, loopOff, dir+"/device")
-		return said(err)
+	r.attached.push(func(ctx context.Context) error {
+		_, err := on(ctx, quick, detachLoops.AsRoot, m, dir+"/device")
+		return err
 	})
-	loop, err := root(ctx, m, slow, loopOn, dir+"/device")
+	loop, err := on(ctx, slow, attachLoop.AsRoot, m, dir+"/device")
 	if err != nil {
-		hint := ""
-		if exit(err) == 40 {
-			hint = "let the user there be root, or give it sudo without a password"
-		}
-		return fail(said(err), hint)
+		return fail(err, "")
 	}
 	at = dir + "/replicated"
-	return at, mountAt(ctx, m, &r.undo, &r.found, at, "ext4", strings.TrimSpace(loop), "sync,noatime")
+	return at, r.mount(ctx, m, mounting{"ext4", loop, at, "sync,noatime"})
 }
 
 func (r *replicated) findings() []iotax.Finding {
 	all := slices.Clone(r.found)
 	for _, p := range r.parts {
-		all = append(all, p.server.death("a copy of the store")...)
+		all = append(all, p.findings()...)
 	}
-	return append(all, r.daemon.death("what keeps the copies of the store")...)
+	return append(all, r.server.death("what keeps the copies of the store")...)
 }
 
 // processes are those of the daemon and of the exports on this host.
 func (r *replicated) processes() map[string][]int {
 	all := map[string][]int{}
-	for _, s := range append([]*server{r.daemon}, serversOf(r.parts)...) {
-		for name, pids := range s.Processes() {
+	maps.Copy(all, r.server.processes())
+	for _, p := range r.parts {
+		for name, pids := range p.processes() {
 			all[name] = append(all[name], pids...)
 		}
-	}
-	return all
-}
-
-func serversOf(parts []*nbd) (all []*server) {
-	for _, p := range parts {
-		all = append(all, p.server)
 	}
 	return all
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"os"
+	"path/filepath"
 	"strings"
-	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // sealed are the file systems that cannot be written: their images are made on the host, with the files
@@ -16,22 +17,56 @@ import (
 //
 // The large files hold what does not compress, and squashfs would keep them as they are after having tried,
 // which takes most of the time.
-var sealed = map[string]struct{ tool, pkg, script string }{
-	"squashfs": {"mksquashfs", "squashfs-tools", `mksquashfs "$1" "$2" -no-progress -quiet -all-root -no-xattrs -action 'uncompressed@filesize(>8M)' >/dev/null`},
-	"erofs":    {"mkfs.erofs", "erofs-utils", `mkfs.erofs --quiet --all-root "$2" "$1"`},
+var sealed = map[string]struct {
+	tool, pkg string
+	args      func(files, image string) []string
+}{
+	"squashfs": {"mksquashfs", "squashfs-tools", func(files, image string) []string {
+		return []string{"mksquashfs", files, image, "-noappend", "-no-progress", "-quiet", "-all-root", "-no-xattrs", "-action", "uncompressed@filesize(>8M)"}
+	}},
+	"erofs": {"mkfs.erofs", "erofs-utils", func(files, image string) []string {
+		return []string{"mkfs.erofs", "--quiet", "--all-root", image, files}
+	}},
 }
 
-// fillFiles writes the files of a read-only file system into the directory $1: triples of name, size, and the
-// directory that is copied. Files are filled with data that does not compress.
-const fillFiles = `
-umask 022
-d=$1; shift
-mkdir -- "$d" || exit 41
-while [ $# -gt 0 ]; do
-	if [ -n "$3" ]; then cp -a -- "$3" "$d/$1"; else head -c "$2" /dev/urandom >"$d/$1"; fi || exit 42
-	shift 3
-done
-`
+// fillFiles writes the files of a read-only file system into a directory. Those that are no copies hold data that does not compress.
+func fillFiles(ctx context.Context, dir string, files []iotax.File) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name)
+		if f.Tree != "" {
+			if _, err := agent.Exec(ctx, "cp", "-a", "--", f.Tree, path); err != nil {
+				return err
+			}
+			continue
+		}
+		to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(to.Chmod(0o644), fill(ctx, to, noise(), f.Size), to.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal makes the image of a directory, and returns its size. It is a disk, and disks are whole sectors.
+func (d *disk) seal(ctx context.Context, files string) (size int64, err error) {
+	if _, err := agent.Exec(ctx, sealed[d.spec.Filesystem].args(files, d.image)...); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(d.image, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size = (info.Size() + 4095) / 4096 * 4096
+	return size, errors.Join(f.Chmod(0o600), f.Truncate(size), os.RemoveAll(files), f.Sync())
+}
 
 // prepareSealed makes an image of a read-only file system.
 func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
@@ -39,7 +74,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{spec: *s, env: e, id: "iotax-" + e.ID}
+	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID}
 	d.image = dir + "/disk-" + e.ID + "." + s.Filesystem
 	fs := sealed[s.Filesystem]
 	fail := func(err error, hint string) error {
@@ -48,57 +83,39 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 	if len(e.Files) == 0 {
 		return nil, fail(errors.New("no workload says which files it reads, and nothing can be written there later"), "use workloads that only read, as in {fio: {rw: randread, …}}")
 	}
-	if _, err := sh(ctx, e.Host, quick, `command -v "$1" >/dev/null`, fs.tool); err != nil {
+	if _, err := agent.Tool(fs.tool); err != nil {
 		return nil, fail(errors.New("this host has no "+fs.tool), "install it: apt install "+fs.pkg)
 	}
 	total := int64(0)
 	files := dir + "/files-" + e.ID
-	args := []string{files}
 	for _, f := range e.Files {
 		if strings.ContainsAny(f.Name, "/\n") || f.Name == "" {
 			return nil, fail(fmt.Errorf("a file cannot be called %q", f.Name), "")
 		}
-		args = append(args, f.Name, strconv.FormatInt(f.Size, 10), f.Tree)
 		total += f.Size
 	}
-	out, err := sh(ctx, e.Host, quick, surveyDir, dir)
-	if err != nil {
-		return nil, fail(said(err), "")
-	}
-	if err := parseSurvey(out).enough("make "+s.Filesystem, d.image, 2*total); err != nil { // the files, then the image
+	if err := hasSpace(ctx, "make "+s.Filesystem, e, dir, 2*total); err != nil { // the files, then the image
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.made.run(ctx))
-		}
-	}()
-	if _, err := sh(ctx, e.Host, quick, `[ ! -e "$1" ] && [ ! -e "$2" ] || { echo "it exists" >&2; exit 41; }`, d.image, files); err != nil {
-		return nil, fail(said(err), "another run uses this directory, or left the file: remove it")
+	if _, err := os.Lstat(d.image); err == nil {
+		return nil, failed("make "+s.Filesystem, d.image, os.ErrExist)
 	}
-	d.made.push(func(ctx context.Context) error {
-		if _, err := sh(ctx, e.Host, slow, `rm -rf -- "$1" "$2"`, files, d.image); err != nil {
-			return &iotax.Error{Op: "remove disk", On: d.image, Err: said(err), Hint: "remove it by hand"}
-		}
-		return nil
-	})
-	writing := slow + time.Duration(total/(10<<20))*time.Second // 10 MiB/s at the least
-	if _, err := sh(ctx, e.Host, writing, fillFiles, args...); err != nil {
-		return nil, fail(said(err), "")
+	if err := newHostDir(&d.made, "make "+s.Filesystem, files, 0o755); err != nil {
+		return nil, err
 	}
-	// A sector more than the file system: the image is a disk, and disks are whole sectors.
-	if _, err := sh(ctx, e.Host, writing, `umask 077; `+fs.script+` && truncate -s %4096 -- "$2" && rm -rf -- "$1" && { sync -- "$2" 2>/dev/null || sync; }`, files, d.image); err != nil {
-		return nil, fail(said(err), "")
-	}
-	out, err = sh(ctx, e.Host, quick, `stat -c %s -- "$1" 2>/dev/null || stat -f %z -- "$1"`, d.image)
-	if err == nil {
-		d.size, err = strconv.ParseInt(strings.TrimSpace(out), 10, 64)
+	removeLater(&d.made, d.image)
+	ctx, cancel := context.WithTimeout(ctx, writing(2*total))
+	defer cancel()
+	if err = fillFiles(ctx, files, e.Files); err == nil {
+		d.size, err = d.seal(ctx, files)
 	}
 	if err != nil {
-		return nil, fail(said(err), "")
+		err = failed("make "+s.Filesystem, d.image, err)
+	} else {
+		err = d.tryDirect()
 	}
-	if err := d.tryDirect(ctx); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, d.made.run(ctx))
 	}
 	return d, nil
 }
@@ -106,7 +123,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 // attachSealed mounts the image in the guest.
 func (d *disk) attachSealed(ctx context.Context, m iotax.Machine, dev string) (iotax.Place, error) {
 	point := "/mnt/" + d.id
-	if err := mountAt(ctx, m, &d.attached, &d.found, point, d.spec.Filesystem, dev, "ro"); err != nil {
+	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, "ro"}); err != nil {
 		return iotax.Place{}, err
 	}
 	return iotax.Place{Kind: iotax.PlaceDir, Path: point, ReadOnly: true, Durability: iotax.Durable, Facts: facts(ctx, m, point)}, nil

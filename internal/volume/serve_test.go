@@ -2,8 +2,9 @@ package volume
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,88 +13,81 @@ import (
 	"testing"
 
 	"iotax"
-	"iotax/internal/leftover"
+	"iotax/internal/agent"
 	"iotax/internal/machine/fake"
 	"iotax/internal/plan"
 )
 
-// unix is a guest in words: it knows the scripts of this package, keeps what they would have changed,
-// and loses the answer of one of them.
-type unix struct {
-	done   []string // what happened, in order
-	mounts []string
-	dirs   []string
-	n      int
-	failAt int
-	before bool // the command is lost before it takes effect
+// lossy is this host as another machine, which loses one call: before it is made, or its answer.
+type lossy struct {
+	elsewhere
+	n, failAt int
+	before    bool
 }
 
 var errLost = errors.New("connection lost")
 
-func (u *unix) String() string              { return "guest" }
-func (u *unix) Close(context.Context) error { return nil }
-func (u *unix) Caps() iotax.MachineCaps     { return iotax.MachineCaps{} }
+// Caps have a session for each call.
+func (l *lossy) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &agent.Link{Start: l.start}} }
 
-func (u *unix) Run(ctx context.Context, c *iotax.Cmd) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+func (l *lossy) start(ctx context.Context) (*agent.Session, error) {
+	switch l.n++; {
+	case l.n != l.failAt:
+		return agent.InProcess(ctx)
+	case l.before:
+		return nil, &iotax.Error{Op: "start the agent on", On: l.String(), Err: errLost}
 	}
-	u.n++
-	if u.n == u.failAt && u.before {
-		return errLost
-	}
-	args := c.Args[4:] // sh -c SCRIPT sh …
-	script := strings.TrimPrefix(c.Args[2], leftover.Prologue)
-	if script == asRoot {
-		script, args = strings.TrimPrefix(args[0], leftover.Prologue), args[2:]
-	}
-	out := ""
-	gone := func(s string) func(string) bool { return func(x string) bool { return x == s } }
-	switch script {
-	case findDisk:
-		out = "vda 4096"
-	case makeExt4:
-		u.done = append(u.done, "mkfs "+args[0])
-	case doMount:
-		u.done = append(u.done, "mount "+args[2])
-		u.mounts = append(u.mounts, args[2])
-	case unmount:
-		if slices.Contains(u.mounts, args[0]) {
-			u.done = append(u.done, "umount "+args[0])
-		}
-		u.mounts = slices.DeleteFunc(u.mounts, gone(args[0]))
-	case surveyDir:
-		out = "real " + args[0] + "\nspace 1000000 1000000\nmounts\n1 0 254:0 / " + args[0] + " rw - ext4 /dev/vda rw\n"
-	case makeDir:
-		u.done = append(u.done, "mkdir")
-		u.dirs = append(u.dirs, args[0]+"/"+args[1])
-	case removeDir:
-		if slices.Contains(u.dirs, args[0]) {
-			u.done = append(u.done, "rm")
-		}
-		u.dirs = slices.DeleteFunc(u.dirs, gone(args[0]))
-	default:
-		if len(args) > 2 { // a script that looks has one or two
-			return fmt.Errorf("unknown script %q", script)
-		}
-	}
-	if u.n == u.failAt {
-		return errLost
-	}
-	if c.Stdout != nil {
-		fmt.Fprint(c.Stdout, out)
-	}
-	return nil
+	client, server := net.Pipe()
+	go func() { _ = agent.Serve(context.WithoutCancel(ctx), nil, server, noAnswer{server}) }()
+	return agent.Meet(client, client, client.Close)
 }
 
-// Whichever command is lost, before or after it took effect, Detach leaves nothing, in the order in
-// which it must go.
+// noAnswer closes the connection in place of the first frame of yamux with data, which is the answer of a call.
+type noAnswer struct{ net.Conn }
+
+func (n noAnswer) Write(p []byte) (int, error) {
+	if len(p) == 12 && p[0] == 0 && p[1] == 0 && binary.BigEndian.Uint32(p[8:]) > 0 {
+		return 0, errors.Join(errLost, n.Close())
+	}
+	return n.Conn.Write(p)
+}
+
+// ownDisk has this host show a loop device as the disk of a guest.
+func ownDisk(t *testing.T) {
+	t.Helper()
+	name := filepath.Base(loop(t, 64<<20))
+	ofKernel(t)
+	kernel.block = t.TempDir()
+	dir := filepath.Join(kernel.block, name)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/serial", []byte("iotax-t0\n"), 0o600), os.WriteFile(dir+"/size", []byte("131072\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// atMnt is what is mounted and made by runs in /mnt.
+func atMnt(t *testing.T) (all []string) {
+	t.Helper()
+	mounts, err := hereMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mounts {
+		if strings.HasPrefix(m.Point, "/mnt/iotax-") {
+			all = append(all, m.Point)
+		}
+	}
+	made, _ := filepath.Glob("/mnt/iotax-*")
+	return append(all, made...)
+}
+
+// Whichever call is lost, before or after it took effect, Detach leaves nothing.
 func TestHalfAttached(t *testing.T) {
+	ownDisk(t)
 	for _, c := range []struct {
 		kind string
 		spec func() plan.Spec
 	}{
-		{"disk", newDiskSpec}, {"share", newShareSpec},
+		{"disk", newDiskSpec}, {"memory", newMemorySpec},
 	} {
 		of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir(), Durability: iotax.Durable}
 		for _, before := range []bool{true, false} {
@@ -102,30 +96,24 @@ func TestHalfAttached(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				u := &unix{failAt: at, before: before}
-				_, err = v.Attach(t.Context(), u)
-				last := at > u.n
-				u.failAt = 0
-				if at == 0 && err != nil {
-					t.Fatalf("%s: %v", c.kind, err)
+				m := &lossy{elsewhere: elsewhere{here}, failAt: at, before: before}
+				p, err := v.Attach(t.Context(), m)
+				last := at > m.n
+				m.failAt = 0
+				if (at == 0 || last) && (err != nil || !strings.HasPrefix(p.Path, "/mnt/iotax-")) {
+					t.Fatalf("%s: %+v, %v", c.kind, p, err)
 				}
 				var x *iotax.Error
-				if err != nil && (!errors.Is(err, errLost) && !strings.Contains(err.Error(), errLost.Error()) || !errors.As(err, &x)) {
-					t.Errorf("%s, command %d: %v", c.kind, at, err)
+				if err != nil && (!strings.Contains(err.Error(), errLost.Error()) && !strings.Contains(err.Error(), "the agent is gone") || !errors.As(err, &x)) {
+					t.Errorf("%s, call %d: %v", c.kind, at, err)
 				}
 				if err := v.Detach(t.Context()); err != nil {
-					t.Errorf("%s, command %d: Detach: %v", c.kind, at, err)
+					t.Errorf("%s, call %d: Detach: %v", c.kind, at, err)
 				}
-				if len(u.mounts)+len(u.dirs) > 0 {
-					t.Errorf("%s, command %d (before: %v): left %v %v", c.kind, at, before, u.mounts, u.dirs)
+				if left := atMnt(t); len(left) > 0 {
+					t.Fatalf("%s, call %d (before: %v): left %q", c.kind, at, before, left)
 				}
-				if done := strings.Join(u.done, " "); at == 0 && !strings.HasSuffix(done, "mount /mnt/iotax-t0 mkdir rm umount /mnt/iotax-t0") {
-					t.Errorf("%s: done %s", c.kind, done)
-				}
-				if err := v.Detach(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if err := v.Close(t.Context()); err != nil {
+				if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
 					t.Error(err)
 				}
 				if left, _ := os.ReadDir(of.Path); len(left) > 0 {
@@ -141,12 +129,18 @@ func TestHalfAttached(t *testing.T) {
 
 // A guest that is gone is reported, and the host's side goes all the same.
 func TestDetachFromDeadGuest(t *testing.T) {
+	ownDisk(t)
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
-	v, err := prepare(t, "share", newShareSpec(), Env{Of: of})
+	v, err := prepare(t, "disk", newDiskSpec(), Env{Of: of, Need: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake.Machine{Name: "guest", Under: &unix{}}
+	f := &fake.Machine{Name: "guest", Under: here}
+	t.Cleanup(func() {
+		if _, err := unmountHere(context.Background(), mounting{Source: "/dev/" + filepath.Base(onlyDir(t, kernel.block)), Point: "/mnt/iotax-t0"}); err != nil {
+			t.Error(err)
+		}
+	})
 	if _, err := v.Attach(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +158,16 @@ func TestDetachFromDeadGuest(t *testing.T) {
 	}
 }
 
+// onlyDir is the one entry of a directory.
+func onlyDir(t *testing.T, dir string) string {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	return all[0].Name()
+}
+
 func TestServedFrom(t *testing.T) {
 	dir := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	full := iotax.Place{Kind: iotax.PlaceDir, Path: tmpfs(t, "size=1m")}
@@ -176,7 +180,7 @@ func TestServedFrom(t *testing.T) {
 		{"on a device", "disk", newDiskSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/x"}}, "not a directory", "dir:"},
 		{"on nothing", "share", newShareSpec(), Env{}, "not a directory", "dir:"},
 		{"read-only", "share", newShareSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDir, Path: "/x", ReadOnly: true}}, "read-only", "written"},
-		{"gone", "share", newShareSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDir, Path: dir.Path + "/gone"}}, "No such file", ""},
+		{"gone", "share", newShareSpec(), Env{Of: iotax.Place{Kind: iotax.PlaceDir, Path: dir.Path + "/gone"}}, "no such file", ""},
 		{"no space", "disk", newDiskSpec(), Env{Of: full}, "not enough space", "smaller"},
 		{"too small", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 64 << 20},
 			Env{Of: dir, Need: 1 << 30}, "less than the 1 GiB", "at least 1.5 GiB"},

@@ -355,3 +355,32 @@ func TestNFSOnHost(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// A machine mounts a directory of this host by sshfs, and nothing is left of it there.
+func TestSSHFS(t *testing.T) {
+	needs(t, "sshfs")
+	of, work := hostDir(t), t.TempDir()
+	v, err := prepare(t, "sshfs", &SSHFSSpec{Options: "dir_cache=no"}, Env{Of: of, Need: 1 << 20, WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := v.Attach(t.Context(), elsewhere{here})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Path+"/file", []byte("x"), 0o600); err != nil {
+		t.Error(err)
+	}
+	if served, _ := filepath.Glob(p.Backing + "/iotax-*/file"); p.Facts["filesystem"] != "fuse.sshfs" || len(served) != 1 {
+		t.Errorf("%+v: %q", p, served)
+	}
+	if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(work); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if left := atMnt(t); len(left) > 0 {
+		t.Errorf("left there: %q", left)
+	}
+}

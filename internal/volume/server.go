@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/leftover"
 )
 
 // A server is a program that runs on the serving machine for as long as a volume stands.
@@ -34,6 +33,8 @@ type server struct {
 // standard input does, which this process holds: a server does not outlive whoever started it, however
 // that came about.
 const keepServed = `
+export LC_ALL=C
+case $PATH in *';'*) ;; *) PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin";; esac
 exec 3<&0 </dev/null
 at=$1; shift
 "$@" 3<&- &
@@ -49,7 +50,7 @@ exit $rc
 func startServer(ctx context.Context, host iotax.Machine, at string, args ...string) (*server, error) {
 	r, w := io.Pipe()
 	s := &server{input: w}
-	c := iotax.Command(append([]string{"sh", "-c", leftover.Prologue + keepServed, "sh", at}, args...)...)
+	c := iotax.Command(append([]string{"sh", "-c", keepServed, "sh", at}, args...)...)
 	c.Stdin, c.Stdout, c.Stderr = r, &s.said, &s.said
 	return s, s.start(ctx, host, at, args[0], c)
 }
@@ -64,8 +65,8 @@ func (s *server) start(ctx context.Context, host iotax.Machine, at, name string,
 		close(s.done)
 	}()
 	for {
-		out, err := sh(ctx, host, quick, `[ ! -s "$1" ] || cat "$1"`, at)
-		if pid, perr := strconv.Atoi(strings.TrimSpace(out)); err == nil && perr == nil {
+		f, err := on(ctx, quick, readFile.On, host, at)
+		if pid, perr := strconv.Atoi(strings.TrimSpace(f.Text)); err == nil && perr == nil {
 			s.pid = pid
 			return nil
 		}
@@ -128,7 +129,7 @@ func (s *server) stop(ctx context.Context) error {
 	}
 }
 
-func (s *server) Processes() map[string][]int {
+func (s *server) processes() map[string][]int {
 	if s == nil || s.pid == 0 || !iotax.IsLocal(s.host) || !s.alive() {
 		return nil
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -33,13 +35,7 @@ func (s *ShareSpec) Traits() plan.Traits {
 func newShareSpec() plan.Spec { return &ShareSpec{Type: "virtiofs"} }
 
 // SetScalar takes the type alone: `share: 9p`.
-func (s *ShareSpec) SetScalar(v string) error {
-	if err := oneOf("type", v, "virtiofs", "9p"); err != nil {
-		return err
-	}
-	s.Type = v
-	return nil
-}
+func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
 // Validate refuses values that belong to the other type. It fills in what was left open, because the
 // usual values depend on the type.
@@ -82,13 +78,10 @@ func (s *ShareSpec) Validate() error {
 }
 
 type share struct {
-	spec     ShareSpec
-	env      Env
-	tag      string
-	path     string // on the host
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec ShareSpec
+	tag  string
+	path string // on the host
 }
 
 // prepareShare makes the directory on the host.
@@ -98,8 +91,8 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 			return nil, err
 		}
 	}
-	s := &share{spec: *sp, env: e, tag: "iotax-" + e.ID}
-	if s.path, err = serveDir(ctx, "make share", e, sp.OfTarget, &s.made); err != nil {
+	s := &share{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
+	if s.path, err = serveDir("make share", e, sp.OfTarget, &s.made); err != nil {
 		return nil, errors.Join(err, s.made.run(ctx))
 	}
 	return s, nil
@@ -110,18 +103,19 @@ const window = 4 << 30
 
 // hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
 func hasDAX(ctx context.Context, e Env) error {
-	const look = `q=qemu-system-$(uname -m); [ "$q" != qemu-system-arm64 ] || q=qemu-system-aarch64
-"$q" --version | head -n 1
-"$q" -device vhost-user-fs-pci,help 2>&1`
-	out, err := sh(ctx, e.Host, quick, look)
-	version, properties, _ := strings.Cut(out, "\n")
+	qemu := "qemu-system-" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	ctx, cancel := context.WithTimeout(ctx, quick)
+	defer cancel()
+	version, err := agent.Exec(ctx, qemu, "--version")
+	if err != nil {
+		return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: err, Hint: "install QEMU, or leave dax: out"}
+	}
+	version, _, _ = strings.Cut(version, "\n")
+	properties, _ := agent.Exec(ctx, qemu, "-device", "vhost-user-fs-pci,help") // an older one does not know the device
 	if strings.Contains(properties, "cache-size") {
 		return nil
 	}
 	cause := fmt.Errorf("%s has no DAX: its vhost-user-fs-pci lacks the property cache-size", strings.TrimSpace(version))
-	if err != nil && strings.TrimSpace(version) == "" {
-		cause = said(err)
-	}
 	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Hint: "use a QEMU that has it, or leave dax: out"}
 }
 
@@ -133,7 +127,7 @@ func (s *share) Caps() iotax.VolumeCaps {
 	if s.spec.DAX {
 		d.Window = window
 	}
-	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.Findings}
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.findings}
 }
 
 // options are what the guest's mount is given.
@@ -155,16 +149,14 @@ func (s *share) options() string {
 func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point := "/mnt/" + s.tag
-	if err := mountAt(ctx, m, &s.attached, &s.found, point, s.spec.Type, s.tag, s.options()); err != nil {
+	if err := s.mount(ctx, m, mounting{s.spec.Type, s.tag, point, s.options()}); err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && x.Hint == "" {
 			x.Hint = "check that the guest was started with the share, and that its daemon lives"
 		}
 		return none, err
 	}
-	inner := &dir{want: point, need: s.env.Need}
-	s.attached.push(inner.Detach)
-	p, err := inner.Attach(ctx, m)
+	p, err := s.dirOn(ctx, m, point)
 	if err != nil {
 		var x *iotax.Error
 		if errors.As(err, &x) && s.spec.Security == "mapped-xattr" && strings.Contains(err.Error(), "not supported") {
@@ -194,9 +186,3 @@ func seenMSize(options, asked string) string {
 	}
 	return asked
 }
-
-func (s *share) Detach(ctx context.Context) error { return s.attached.run(ctx) }
-func (s *share) Close(ctx context.Context) error  { return s.made.run(ctx) }
-
-// Findings tells what was noticed while the share was in use.
-func (s *share) Findings() []iotax.Finding { return s.found }

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"strings"
 	"time"
 
 	"iotax"
-	"iotax/internal/leftover"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -44,74 +45,71 @@ func (s *SSHFSSpec) Validate() error {
 }
 
 type sshfs struct {
-	spec     SSHFSSpec
-	env      Env
-	path     string // the directory on the host
-	dir      string // for the server's process id
-	program  string // the SFTP server
-	server   *server
-	attached undo
-	made     undo
-	found    []iotax.Finding
+	life
+	spec    SSHFSSpec
+	path    string // the directory on the host
+	dir     string // for the server's process id
+	program string // the SFTP server
 }
 
-// findSFTP prints where OpenSSH's SFTP server is: no distribution has it in the PATH.
-const findSFTP = `
-for p in /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server /usr/lib/ssh/sftp-server /usr/libexec/sftp-server /usr/lib/sftp-server; do
-	if [ -x "$p" ]; then echo "$p"; exit 0; fi
-done
-exit 41
-`
+// sftpServers are where OpenSSH's SFTP server may be: no distribution has it in the PATH.
+var sftpServers = []string{"/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec", "/usr/lib"}
 
 // prepareSSHFS makes the directory and finds the server.
 func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, err error) {
-	s := &sshfs{spec: *sp, env: e}
+	s := &sshfs{life: life{env: e}, spec: *sp}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.made.run(ctx))
 		}
 	}()
-	if s.path, err = serveDir(ctx, "serve by sshfs", e, sp.OfTarget, &s.made); err != nil {
+	if s.path, err = serveDir("serve by sshfs", e, sp.OfTarget, &s.made); err != nil {
 		return nil, err
 	}
-	out, err := sh(ctx, e.Host, quick, findSFTP)
-	if err != nil {
-		return nil, &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Hint: "install it: apt install openssh-sftp-server"}
+	if s.program, err = findProgram.On(ctx, e.Host, program{Name: "sftp-server", First: sftpServers}); err == nil && s.program == "" {
+		err = &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Hint: "install it: apt install openssh-sftp-server"}
 	}
-	s.program = strings.TrimSpace(out)
-	if s.dir, err = workDir(ctx, e, "sshfs", &s.made); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	if s.dir, err = workDir(e, "sshfs", &s.made); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *sshfs) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: s.Processes, Findings: s.Findings}
-}
+// readySSHFS prepares a mount point for sshfs.
+var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mounting) (none, error) {
+	const op = "mount sshfs"
+	if _, err := agent.Tool("sshfs"); err != nil {
+		return none{}, &iotax.Error{Op: op, On: x.Point, Err: err, Hint: "install sshfs over there: apt install sshfs"}
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "fuse") // sshfs reports that it is missing
+	}
+	return none{}, x.ready(op)
+})
 
-// mountSSHFS mounts :$1 at $2 with the options $3 and serves it until it is unmounted.
-const mountSSHFS = `
-command -v sshfs >/dev/null 2>&1 || { echo "sshfs is not there" >&2; exit 41; }
-[ -e /dev/fuse ] || modprobe -q fuse 2>/dev/null
-mkdir -p -- "$2" || exit 42
-while read -r _ p _; do
-	if [ "$p" = "$2" ]; then echo "something is mounted on $2 already" >&2; exit 43; fi
-done </proc/mounts
-exec sshfs -f -o "$3" ":$1" "$2"
-`
-
-// mounting is how long a mount may take to appear, on a guest that is emulated on a busy host.
-const mounting = 30 * time.Second
+// mountTime is how long a mount may take to appear, on a guest that is emulated on a busy host.
+const mountTime = 30 * time.Second
 
 // Attach starts both ends and waits for the mount.
 func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
-	point, source, err := mountPoint(ctx, m, s.env, &s.attached)
+	point, source, err := s.mountPoint(ctx, m)
 	if err != nil {
 		return none, err
 	}
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return none, &iotax.Error{Op: "mount sshfs", On: fmt.Sprintf("%s on %v", point, m), Err: err, Hint: hint}
+	}
+	x := mounting{"sshfs", source, point, ""}
+	prefix, _, err := agent.Sudo(ctx, m)
+	if err == nil {
+		_, err = on(ctx, quick, readySSHFS.AsRoot, m, x)
+	}
+	if err != nil {
+		return none, err
 	}
 	// What sshfs asks goes to the server, and what that answers goes to sshfs.
 	asked, ask := io.Pipe()
@@ -126,7 +124,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that is gone
 
 	client := make(chan error, 1)
-	mount := iotax.Command("sh", "-c", leftover.Prologue+asRoot, "sh", leftover.Prologue+mountSSHFS, "sh", s.path, point, join("passive,fsname="+source, s.spec.Options))
+	mount := iotax.Command(append(prefix, "sshfs", "-f", "-o", join("passive,fsname="+source, s.spec.Options), ":"+s.path, point)...)
 	mount.Stdin, mount.Stdout = answered, ask
 	run, kill := context.WithCancel(context.WithoutCancel(ctx))
 	s.attached.push(func(ctx context.Context) error {
@@ -139,22 +137,16 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		return nil
 	})
 	go func() { client <- m.Run(run, mount); close(client); ask.Close(); answered.Close() }()
-	unmountLater(m, &s.attached, &s.found, point, source)
-	end := time.Now().Add(mounting)
+	s.unmountLater(m, x)
+	end := time.Now().Add(mountTime)
 	for {
-		out, err := sh(ctx, m, quick, `grep -c "^$1 $2 fuse.sshfs " /proc/mounts || true`, source, point)
-		if err == nil && strings.TrimSpace(out) == "1" {
+		if mountedAs(ctx, m, x) {
 			break
 		}
 		select {
 		case err := <-client:
 			hint := ""
-			switch {
-			case exit(err) == 40:
-				hint = "let the user there be root, or give it sudo without a password"
-			case exit(err) == 41:
-				hint = "install sshfs over there: apt install sshfs"
-			case says(err, "/dev/fuse"):
+			if says(err, "/dev/fuse") {
 				hint = "use a kernel with FUSE (CONFIG_FUSE_FS)"
 			}
 			if err == nil {
@@ -166,7 +158,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			return fail(fmt.Errorf("nothing is mounted after %v", mounting), "")
+			return fail(fmt.Errorf("nothing is mounted after %v", mountTime), "")
 		}
 	}
 	inner := &dir{want: point, need: s.env.Need}
@@ -206,11 +198,3 @@ func join(options, more string) string {
 	}
 	return options + "," + more
 }
-
-func (s *sshfs) Detach(ctx context.Context) error { return s.attached.run(ctx) }
-func (s *sshfs) Close(ctx context.Context) error  { return s.made.run(ctx) }
-
-// Findings tells what was noticed while the mount was in use.
-func (s *sshfs) Findings() []iotax.Finding { return s.found }
-
-func (s *sshfs) Processes() map[string][]int { return s.server.Processes() }

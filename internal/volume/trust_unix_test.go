@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 const other = 65534 // a user who is not root
@@ -34,20 +35,22 @@ func usersDir(t *testing.T) string {
 	return dir
 }
 
-// A meddler is this host, where another user does something before a script that holds a text.
+// A meddler is this host as another machine, where another user does something before the call that comes after n others.
 type meddler struct {
-	iotax.Machine
-	before string
-	do     func()
+	elsewhere
+	n  int
+	do func()
 }
 
-func (meddler) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
-
-func (m meddler) Run(ctx context.Context, c *iotax.Cmd) error {
-	if strings.Contains(strings.Join(c.Args, "\n"), m.before) {
-		m.do()
-	}
-	return m.Machine.Run(ctx, c)
+// Caps have a session for each call.
+func (m *meddler) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &agent.Link{Start: func(ctx context.Context) (*agent.Session, error) {
+		if m.n--; m.n < 0 {
+			m.do()
+			m.do = func() {}
+		}
+		return agent.InProcess(ctx)
+	}}}
 }
 
 type lonely struct{ iotax.Machine }
@@ -97,7 +100,7 @@ func TestDirOfOthers(t *testing.T) {
 		{name: "everybody's", path: in("open", 0o777, 0) + "/a", cause: "other users may write to it"},
 		{name: "another's sticky", path: in("theirs-sticky", 0o777|os.ModeSticky, other), cause: "user 65534 owns it"},
 		{name: "a link there is made meanwhile", path: planted, cause: planted + ": it is not a directory",
-			m: meddler{here, "&& mkdir -- \"$1/$2\"", func() { must(os.Symlink(filepath.Join(top, "roots"), planted)) }}},
+			m: &meddler{elsewhere{here}, 1, func() { must(os.Symlink(filepath.Join(top, "roots"), planted)) }}},
 		{name: "sticky", path: filepath.Join(top, "sticky") + "/b"},
 		{name: "a link to one of root's", path: link},
 		{name: "of the user of sudo", path: dir + "/mine", sudo: "65534"},

@@ -70,7 +70,7 @@ func PlanKinds() []plan.Kind {
 type Env struct {
 	Server iotax.Machine   // the machine that serves the spec (plan.Traits.Served); nil for other specs
 	Peers  []iotax.Machine // Peers of plan.Served
-	Host   iotax.Machine   // the machine that serves the volume, usually this host
+	Host   iotax.Machine   // this host, which serves the volume
 	Of     iotax.Place     // where the target that this one stands on lies on Host, already attached
 	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
 	Need   int64           // bytes that the workloads put there; 0 when unknown

@@ -1,5 +1,4 @@
-// Package proctable is the table of this host's processes for systems that have no /proc: macOS and Windows. It runs on Linux, too,
-// where its tests are.
+// Package proctable lists processes of any system, and ends them.
 package proctable
 
 import (
@@ -98,12 +97,22 @@ const (
 	patience = 120 // pauses until it is given up
 )
 
-// End ends the process pid if it is still the one that began at start, as Start tells, and returns once it is gone.
-func End(ctx context.Context, pid int, start uint64) error {
+// Command returns the command line of a process, and the id of its user, -1 where the system has none. They are empty and -1 if it has ended.
+func Command(ctx context.Context, pid int) (line string, owner int) {
+	p := &process.Process{Pid: int32(pid)}
+	line, _ = p.CmdlineWithContext(ctx)
+	if ids, err := p.UidsWithContext(ctx); err == nil && len(ids) > 0 {
+		return line, int(ids[min(1, len(ids)-1)]) // Linux: the effective one is the second
+	}
+	return line, -1
+}
+
+// End ends the process pid if it is still the one that began at start, as began returns it, and returns once it is gone.
+func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
-		now, err := Start(ctx, pid)
+		now, err := began(pid)
 		switch {
-		case errors.Is(err, ErrGone) || err == nil && now != start:
+		case errors.Is(err, ErrGone) || errors.Is(err, os.ErrNotExist) || err == nil && now != start:
 			return nil
 		case err != nil:
 			return err

@@ -56,11 +56,11 @@ func Leftovers() []leftover.Finder {
 	}
 }
 
-func (k keeper) find(ctx context.Context, p leftover.Place) (items []leftover.Item, err error) {
+func (k keeper) find(_ context.Context, p leftover.Place) (items []leftover.Item, err error) {
 	if !iotax.IsLocal(p.Machine) {
 		return nil, nil
 	}
-	notes, err := leftover.Notes(ctx, p, k.kind)
+	notes, err := leftover.Notes(p.Dirs, k.kind)
 	for _, n := range notes {
 		items = append(items, leftover.Item{Name: n.Name, Label: n.Label, End: func(ctx context.Context) error { return k.end(ctx, n) }})
 	}

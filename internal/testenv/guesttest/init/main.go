@@ -9,7 +9,8 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
-	_ "iotax/internal/probe" // its functions
+	_ "iotax/internal/probe" // its functions, as those of volume
+	_ "iotax/internal/volume"
 )
 
 func main() {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package guard
 
 import (
@@ -10,9 +12,9 @@ import (
 	"syscall"
 )
 
-// distrust returns why another user may replace the directory dir, or one above it, if this process is root: root would follow the
+// Distrust returns why another user may replace the directory dir, or one above it, if this process is root: root would follow the
 // replacement. It trusts the user who called sudo, and that user's private group, who can become root anyhow.
-func distrust(dir string) error {
+func Distrust(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -54,10 +56,10 @@ func distrust(dir string) error {
 // parent is the directory of an absolute path, "" of one in /. The kernel follows a link before "..", so nothing is cleaned.
 func parent(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
-// distrustLinks is distrust of the way to a file, and to the files that it leads to if it is a symbolic link.
+// distrustLinks is Distrust of the way to a file, and to the files that it leads to if it is a symbolic link.
 func distrustLinks(path string) error {
 	for {
-		if err := distrust(parent(path)); err != nil {
+		if err := Distrust(parent(path)); err != nil {
 			return err
 		}
 		to, err := os.Readlink(path)

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/secret"
+)
+
+// callerVariable holds the id of the user for whom sudo started the agent.
+const callerVariable = "IOTAX_CALLER"
+
+// Caller returns the id of the user for whom sudo started this agent.
+func Caller() (uid int, ok bool) {
+	uid, err := strconv.Atoi(os.Getenv(callerVariable))
+	return uid, err == nil
+}
+
+var userID = New("user id", func(context.Context, struct{}) (int, error) { return os.Geteuid(), nil })
+
+// Sudo returns what stands before a command that root has to run on m. It is empty where the user is root, and ok is false where sudo
+// is missing or asks for a password. sudo may permit nothing but sh.
+func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err error) {
+	uid, err := userID.On(ctx, m, struct{}{})
+	if err != nil || uid <= 0 { // Windows has no ids
+		return nil, err == nil, err
+	}
+	prefix = []string{"sudo", "-n", "sh", "-c", "export " + callerVariable + `="$SUDO_UID"; exec "$@"`, "sh"}
+	if m.Run(ctx, iotax.Command(append(prefix, "true")...)) != nil {
+		return nil, false, ctx.Err()
+	}
+	return prefix, true, nil
+}
+
+// AsRoot runs the function on m as root, and as the user where root is not to be had.
+func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
+	prefix, _, err := Sudo(ctx, m)
+	if err != nil {
+		return out, err
+	}
+	if len(prefix) == 0 {
+		return f.On(ctx, m, in)
+	}
+	program, err := Program(ctx, m)
+	if err != nil {
+		return out, err
+	}
+	as := &sudo{Machine: m, Link: Link{Program: program}, prefix: prefix}
+	defer as.Hangup(context.WithoutCancel(ctx))
+	return f.On(ctx, as, in)
+}
+
+// sudo is a machine whose agent runs as root.
+type sudo struct {
+	iotax.Machine
+	Link
+	prefix []string
+}
+
+// Caps are those of the machine, as root sees it by the session of s.
+func (s *sudo) Caps() iotax.MachineCaps {
+	c := s.Machine.Caps()
+	c.Local, c.Agent = false, &s.Link
+	return c
+}
+
+func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
+	as := *c
+	as.Args = append(s.prefix[:len(s.prefix):len(s.prefix)], c.Args...)
+	return s.Machine.Run(ctx, &as)
+}
+
+// Tool returns the path of a program of this system, also of one of root's that a plain user's PATH lacks.
+func Tool(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// Exec runs a program of this system and returns what it prints. The error contains what it printed on standard error.
+func Exec(ctx context.Context, args ...string) (string, error) {
+	path, err := Tool(args[0])
+	if err != nil {
+		return "", err
+	}
+	var errs iotax.Capture
+	c := exec.CommandContext(ctx, path, args[1:]...)
+	c.Env = append(secret.Environ(), "LC_ALL=C")
+	c.Stderr, c.WaitDelay = &errs, 5*time.Second
+	out, err := iotax.ExecOutput(c)
+	if text := strings.TrimSpace(errs.String()); err != nil && text != "" {
+		err = fmt.Errorf("%s: %s", filepath.Base(path), text)
+	}
+	return string(out), err
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package leftover
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+
+	"iotax/internal/agent"
+)
+
+// mine reports whether a file belongs to this user, or to the one for whom sudo started this agent.
+func mine(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	caller, called := agent.Caller()
+	return ok && (int(st.Uid) == os.Geteuid() || called && int(st.Uid) == caller)
+}

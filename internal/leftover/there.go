@@ -1,0 +1,346 @@
+package leftover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"iotax/internal/agent"
+	"iotax/internal/leftover/proctable"
+)
+
+// The kinds of items that every machine may have.
+const (
+	process   = "process"
+	mount     = "mount"
+	loop      = "loop device"
+	nbd       = "NBD device"
+	directory = "directory"
+)
+
+// A remnant is an item on the machine that has it.
+type remnant struct {
+	Kind, Name, Detail string
+	Label              string // the first line of the marker of the directory that it is, or lies in
+	Foreign            bool
+	Start              uint64 // of a process
+}
+
+// ofRoot reports whether root must remove it.
+func (r remnant) ofRoot() bool {
+	switch r.Kind {
+	case process:
+		return false
+	case directory:
+		in := path.Dir(r.Name)
+		return in == "/mnt" || in == "/run"
+	}
+	return true
+}
+
+// A listing is what is on a machine, in the order in which items must go.
+type listing struct {
+	Items  []remnant
+	Failed []string // why kinds are missing
+}
+
+// These run on the machine that has the items.
+var (
+	list = agent.New("leftover.list", listAll)
+	end  = agent.New("leftover.end", endOne)
+)
+
+func listAll(ctx context.Context, dirs []string) (l listing, _ error) {
+	all := marked(dirs)
+	found := map[string]string{}
+	for _, r := range all {
+		found[r.Name] = r.Label
+	}
+	for _, find := range []func() ([]remnant, error){
+		func() ([]remnant, error) { return processes(ctx) },
+		func() ([]remnant, error) { return mounts(found) },
+		func() ([]remnant, error) { return loops(found), nil },
+		func() ([]remnant, error) { return nbds(all), nil },
+	} {
+		items, err := find()
+		l.Items = append(l.Items, items...)
+		if err != nil {
+			l.Failed = append(l.Failed, err.Error())
+		}
+	}
+	l.Items = append(l.Items, all...)
+	return l, ctx.Err()
+}
+
+func endOne(ctx context.Context, r remnant) (_ struct{}, err error) {
+	switch r.Kind {
+	case process:
+		pid, perr := strconv.Atoi(r.Name)
+		if err = perr; err == nil {
+			err = proctable.End(ctx, pid, r.Start, here.start)
+		}
+	case mount:
+		if _, err = agent.Exec(ctx, "umount", r.Name); err != nil {
+			_, err = agent.Exec(ctx, "umount", "-l", r.Name)
+		}
+	case loop:
+		if file, ok := backing(r.Name); ok && file == r.Detail {
+			_, err = agent.Exec(ctx, "losetup", "-d", r.Name)
+		}
+	case nbd:
+		if device, ok := Attached(r.Detail); ok && device == r.Name {
+			_, err = agent.Exec(ctx, "nbd-client", "-d", r.Name)
+		}
+	case directory:
+		err = removeMarked(ctx, r)
+	}
+	return struct{}{}, err
+}
+
+func processes(ctx context.Context) (found []remnant, err error) {
+	all, err := proctable.With(ctx, RunVariable, RunnerVariable)
+	if err != nil {
+		return nil, fmt.Errorf("processes: %w", err)
+	}
+	for _, p := range all {
+		start, err := here.start(p.PID)
+		if err != nil {
+			continue // it has ended since, or cannot be known again when it is to be ended
+		}
+		detail := strings.ReplaceAll(p.Command, "\n", " ")
+		found = append(found, remnant{Kind: process, Name: strconv.Itoa(p.PID), Detail: detail[:min(200, len(detail))], Start: start,
+			Label: "run=" + p.Env[RunVariable] + " runner=" + p.Env[RunnerVariable]})
+	}
+	return found, nil
+}
+
+// marked lists the iotax-… directories in dirs, and where this machine itself keeps what is temporary: those with a marker of this user,
+// and those of others. Their paths are real, as the kernel writes those of mounts and backing files.
+func marked(dirs []string) (found []remnant) {
+	seen := map[string]bool{}
+	for _, dir := range append(slices.Clone(dirs), os.TempDir()) {
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil || seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			continue
+		}
+		names, _ := fs.Glob(root.FS(), "iotax-*") // the pattern has no errors
+		for _, name := range names {
+			r := remnant{Kind: directory, Name: filepath.ToSlash(filepath.Join(dir, name))}
+			info, err := root.Lstat(name)
+			if err != nil || !info.IsDir() || strings.Contains(name, "\n") {
+				continue
+			}
+			r.Foreign, r.Label = !mine(info), markerOf(root, name)
+			if r.Foreign || r.Label != "" {
+				found = append(found, r)
+			}
+		}
+		root.Close()
+	}
+	slices.SortFunc(found, func(a, b remnant) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// markerOf returns the first line of what this user marked the directory name of root with, at most 4 KiB of it. Any user can make such a
+// directory in /tmp, name any run in it, and put a FIFO there.
+func markerOf(root *os.Root, name string) string {
+	for _, at := range []string{name, name + "/" + Marker} {
+		info, err := root.Lstat(at)
+		if err != nil || !mine(info) || info.IsDir() != (at == name) || at != name && !info.Mode().IsRegular() {
+			return ""
+		}
+	}
+	f, err := root.Open(name + "/" + Marker)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 4096))
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// inside returns the line of the marked directory that p lies in, of the innermost where one lies in another.
+func inside(found map[string]string, p string) (label string, ok bool) {
+	in := ""
+	for dir := range maps.Keys(found) {
+		if len(dir) > len(in) && (p == dir || strings.HasPrefix(p, dir+"/")) {
+			in = dir
+		}
+	}
+	return found[in], in != ""
+}
+
+// mounts lists the mounts of this namespace in marked directories, the last first.
+func mounts(found map[string]string) (all []remnant, err error) {
+	mounted, err := mountinfo.GetMounts(nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("mounts: %w", err)
+	}
+	for _, m := range slices.Backward(mounted) {
+		if label, ok := inside(found, m.Mountpoint); ok {
+			all = append(all, remnant{Kind: mount, Name: m.Mountpoint, Label: label})
+		}
+	}
+	return all, nil
+}
+
+// backing returns the file of a loop device.
+func backing(device string) (file string, ok bool) {
+	text, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")
+	return strings.TrimSuffix(string(text), "\n"), err == nil
+}
+
+func loops(found map[string]string) (all []remnant) {
+	files, _ := filepath.Glob("/sys/block/loop*/loop")
+	for _, f := range files {
+		device := "/dev/" + filepath.Base(filepath.Dir(f))
+		if file, ok := backing(device); ok {
+			if label, ok := inside(found, strings.TrimSuffix(file, " (deleted)")); ok {
+				all = append(all, remnant{Kind: loop, Name: device, Detail: file, Label: label})
+			}
+		}
+	}
+	return all
+}
+
+// NBDFile is the file in a marked directory that names a device of the kernel which an export was attached to: the device,
+// the number of the process that attached it, as the kernel has it, and the boot that this counts from.
+const NBDFile = "nbd"
+
+var nbdDevice = regexp.MustCompile(`^/dev/nbd[0-9]+$`)
+
+// NBDNote is the text of an NBDFile for a device, "" while the kernel does not show what attached it.
+func NBDNote(device string) string {
+	pid, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/pid")
+	boot, berr := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || berr != nil || len(pid) == 0 {
+		return ""
+	}
+	return device + " " + strings.TrimSpace(string(pid)) + " " + strings.TrimSpace(string(boot)) + "\n"
+}
+
+// Attached returns the device that is noted in dir, if it still is what was attached then: when its server has gone, the kernel gives the
+// device to whoever asks next.
+func Attached(dir string) (device string, ok bool) {
+	info, err := os.Lstat(dir + "/" + NBDFile)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	text, err := os.ReadFile(dir + "/" + NBDFile)
+	if err != nil {
+		return "", false
+	}
+	device, _, _ = strings.Cut(string(text), " ")
+	return device, nbdDevice.MatchString(device) && strings.TrimSpace(NBDNote(device)) == strings.TrimSpace(string(text))
+}
+
+// nbds lists the devices that are noted where only root makes directories.
+func nbds(dirs []remnant) (all []remnant) {
+	for _, d := range dirs {
+		if device, ok := Attached(d.Name); ok && strings.HasPrefix(d.Name, "/run/iotax-") {
+			all = append(all, remnant{Kind: nbd, Name: device, Detail: d.Name, Label: d.Label})
+		}
+	}
+	return all
+}
+
+// Busy returns why the directory dir must not be removed: something is mounted in it, or a device is attached as its NBDFile records.
+// It does not follow dir itself if that is a link.
+func Busy(dir string) error {
+	if device, ok := Attached(dir); ok {
+		return fmt.Errorf("%s, which is noted in it, is still attached: nbd-client -d %s", device, device)
+	}
+	up, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	mounted, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(up, filepath.Base(dir))))
+	if err != nil {
+		return fmt.Errorf("cannot list mounts: %w", err)
+	}
+	if len(mounted) > 0 {
+		return fmt.Errorf("%s is still mounted", mounted[0].Mountpoint)
+	}
+	return nil
+}
+
+// removeMarked removes a directory if its marker is still the same and nothing is mounted below it, and ends the server whose it is. It stays
+// in the parent directory, so that another user who owns a directory above cannot lead it elsewhere.
+func removeMarked(ctx context.Context, r remnant) error {
+	name := filepath.Base(r.Name)
+	if !strings.HasPrefix(name, "iotax-") {
+		return fmt.Errorf("%s is not a directory of iotax", r.Name)
+	}
+	root, err := os.OpenRoot(filepath.Dir(r.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s has become a symbolic link", r.Name)
+	case markerOf(root, name) != r.Label:
+		return fmt.Errorf("%s is not the directory that was listed", r.Name)
+	}
+	if notes, _ := fs.Glob(root.FS(), name+"/"+noteName+"*"); len(notes) > 0 {
+		return fmt.Errorf("what is noted in %s has not been removed", filepath.Join(filepath.Dir(r.Name), notes[0]))
+	}
+	if err := Busy(r.Name); err != nil {
+		return err
+	}
+	if err := endServer(ctx, root, name, r.Name); err != nil {
+		return err
+	}
+	return root.RemoveAll(name)
+}
+
+// endServer ends the process whose id is in the file pid of a directory: nginx overwrites its environment, and the label in it, with its
+// title. The process is this user's, and one of its arguments, which the title separates by blanks, is a path in the directory.
+func endServer(ctx context.Context, root *os.Root, name, dir string) error {
+	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	text, err := root.ReadFile(name + "/pid")
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil // not written by a server
+	}
+	start, err := here.start(pid)
+	if err != nil {
+		return nil // it has ended
+	}
+	command, owner := proctable.Command(ctx, pid)
+	in := func(word string) bool { return strings.HasPrefix(filepath.ToSlash(word), dir+"/") }
+	if caller, ok := agent.Caller(); !slices.ContainsFunc(strings.Fields(command), in) || owner >= 0 && owner != os.Geteuid() && (!ok || owner != caller) {
+		return nil
+	}
+	return proctable.End(ctx, pid, start, here.start)
+}

@@ -1,0 +1,86 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"iotax"
+)
+
+const (
+	quick = 30 * time.Second // a call that only looks or renames
+	slow  = 5 * time.Minute  // a call that may wait for a device: mkfs, rm -rf, umount
+)
+
+// on calls a function on m within d. Its error names another machine than this host.
+func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
+	defer cancel()
+	out, err := call(ctx, m, in)
+	if e, ok := err.(*iotax.Error); ok && !iotax.IsLocal(m) && !strings.HasSuffix(e.On, m.String()) {
+		at := *e
+		at.On = strings.TrimSpace(e.On + " on " + m.String())
+		err = &at
+	}
+	return out, err
+}
+
+// left adds what is left to the error of removing it, which lacks it if the machine is gone.
+func left(op, path string, m iotax.Machine, err error) error {
+	var e *iotax.Error
+	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
+		return err
+	}
+	return &iotax.Error{Op: op, On: fmt.Sprintf("%s on %v", path, m), Err: err, Hint: "look at it, and remove it by hand"}
+}
+
+type none struct{}
+
+// failed is the error of a system call, with a hint where one is known.
+func failed(op, on string, err error) error {
+	e := &iotax.Error{Op: op, On: on, Err: err}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), says(err, "no space"):
+		e.Hint = "free some space, use another directory, or a smaller size"
+	case errors.Is(err, syscall.EROFS):
+		e.Err, e.Hint = errors.New("the file system is mounted read-only"), "use another directory, or mount it writable"
+	case errors.Is(err, fs.ErrPermission):
+		e.Hint = "run as a user who may write there, or use another directory"
+	case errors.Is(err, syscall.ENOTSUP):
+		e.Hint = "use a directory on a file system with the usual file modes and attributes"
+	case errors.Is(err, fs.ErrExist):
+		e.Hint = "another run uses this directory, or left it: remove it"
+	}
+	return e
+}
+
+// needRoot refuses a plain user: sudo was tried.
+func needRoot(op, on string) error {
+	if os.Geteuid() <= 0 { // Windows has no ids
+		return nil
+	}
+	return &iotax.Error{Op: op, On: on, Err: errors.New("neither root nor sudo without a password here"),
+		Hint: "let the user there be root, or give it sudo without a password"}
+}
+
+// said is what a failed command wrote on standard error, or the error itself when it wrote nothing.
+func said(err error) error {
+	var e *iotax.ExitError
+	if errors.As(err, &e) {
+		if s := strings.TrimSpace(e.Stderr); s != "" {
+			return errors.New(s)
+		}
+	}
+	return err
+}
+
+// says reports whether the error contains the text.
+func says(err error, text string) bool {
+	return err != nil && strings.Contains(strings.ToLower(said(err).Error()), text)
+}

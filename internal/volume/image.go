@@ -1,0 +1,162 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"syscall"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// An image is the file of a disk.
+type image struct {
+	Path, Format string
+	Fill         string // off, metadata, falloc, full as in DiskSpec.Preallocation; or random
+	Size         int64
+	Convert      []string // options of qemu-img convert
+}
+
+// random is data that does not compress: what is read later then comes from the device, and not from unwritten extents.
+const random = "random"
+
+var makeImage = agent.New("volume.make image", makeImageHere)
+
+func makeImageHere(ctx context.Context, i image) (none, error) {
+	err := i.make(ctx)
+	if err == nil {
+		return none{}, nil
+	}
+	e := failed("make image", i.Path, err).(*iotax.Error)
+	if !errors.Is(err, os.ErrExist) { // else it is another's
+		e.Err = errors.Join(e.Err, i.remove())
+	}
+	return none{}, e
+}
+
+func (i image) remove() error {
+	return errors.Join(os.RemoveAll(i.Path), os.RemoveAll(i.raw()))
+}
+
+// raw is the file on the way to a fully written qcow2 image.
+func (i image) raw() string { return i.Path + ".raw" }
+
+func (i image) make(ctx context.Context) error {
+	if i.Format != "qcow2" {
+		return i.write(ctx, i.Path)
+	}
+	if _, err := os.Lstat(i.Path); err == nil {
+		return &os.PathError{Op: "create", Path: i.Path, Err: os.ErrExist}
+	}
+	args := []string{"qemu-img", "create", "-q", "-f", "qcow2", "-o", "preallocation=" + i.Fill, i.Path, fmt.Sprint(i.Size)}
+	if i.Fill == random {
+		if err := i.write(ctx, i.raw()); err != nil {
+			return err
+		}
+		args = append(append([]string{"qemu-img", "convert", "-q"}, i.Convert...), "-f", "raw", "-O", "qcow2", i.raw(), i.Path)
+	}
+	if _, err := agent.Tool(args[0]); err != nil {
+		return &iotax.Error{Op: "make image", On: i.Path, Err: err, Hint: "install qemu-img (Debian: qemu-utils)"}
+	}
+	if _, err := agent.Exec(ctx, args...); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(i.Path, 0o600), os.RemoveAll(i.raw()))
+}
+
+// write makes a raw image. A file system without fallocate (NFS 3, ZFS) gets zeroes written instead.
+func (i image) write(ctx context.Context, path string) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data := io.Reader(zeroes{})
+	switch i.Fill {
+	case "off":
+		return f.Truncate(i.Size)
+	case "falloc":
+		if err := allocate(f, i.Size); !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, syscall.ENOSYS) {
+			return err
+		}
+	case random:
+		data = noise()
+	}
+	return fill(ctx, f, data, i.Size)
+}
+
+// noise is data that does not compress.
+func noise() io.Reader {
+	var seed [32]byte
+	cryptorand.Read(seed[:]) // never fails
+	return rand.NewChaCha8(seed)
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// fill writes n bytes of data, and waits until they are on the disk.
+func fill(ctx context.Context, f *os.File, data io.Reader, n int64) error {
+	buf := make([]byte, 1<<20)
+	for n > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		part := buf[:min(n, int64(len(buf)))]
+		if _, err := io.ReadFull(data, part); err != nil {
+			return err
+		}
+		if _, err := f.Write(part); err != nil {
+			return err
+		}
+		n -= int64(len(part))
+	}
+	return f.Sync()
+}
+
+// ext4 makes a file system with everything written now: lazy initialisation would go on in
+// the background of the first trials. On small disks mkfs would take blocks of 1 KiB, so that a file's
+// 4 KiB straddle two blocks of the host's file system, which then reads both, and reads before it writes.
+func ext4(ctx context.Context, path string) error {
+	const op = "make ext4"
+	if err := needRoot(op, path); err != nil {
+		return err
+	}
+	if _, err := agent.Tool("mkfs.ext4"); err != nil {
+		return &iotax.Error{Op: op, On: path, Err: err, Hint: "install e2fsprogs there, or use filesystem: none"}
+	}
+	_, err := agent.Exec(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", path)
+	if err != nil {
+		return &iotax.Error{Op: op, On: path, Err: err}
+	}
+	return nil
+}
+
+var (
+	makeExt4 = agent.New("volume.make ext4", func(ctx context.Context, path string) (none, error) { return none{}, ext4(ctx, path) })
+	// attachLoop makes a file system in a file and a loop device of it.
+	attachLoop = agent.New("volume.attach loop device", func(ctx context.Context, file string) (device string, err error) {
+		if err := ext4(ctx, file); err != nil {
+			return "", err
+		}
+		device, err = agent.Exec(ctx, "losetup", "--find", "--show", file)
+		return string(bytes.TrimSpace([]byte(device))), err
+	})
+	// detachLoops detaches the loop devices of a file.
+	detachLoops = agent.New("volume.detach loop devices", func(ctx context.Context, file string) (none, error) {
+		all, err := agent.Exec(ctx, "losetup", "-n", "-O", "NAME", "-j", file)
+		for _, device := range bytes.Fields([]byte(all)) {
+			if err == nil {
+				_, err = agent.Exec(ctx, "losetup", "-d", string(device))
+			}
+		}
+		return none{}, err
+	})
+)

@@ -1,0 +1,34 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirID returns device:inode of a directory, "" if that cannot be had.
+func dirID(path string) string {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+func allocate(f *os.File, size int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, size) }
+
+// refusesDirect reads a file with O_DIRECT, in the way of QEMU's probe.
+func refusesDirect(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return errors.Is(err, unix.EINVAL)
+	}
+	defer f.Close()
+	const block = 4096
+	buf := make([]byte, 2*block)
+	_, err = f.Read(buf[block-uintptr(unsafe.Pointer(&buf[0]))%block:][:block])
+	return errors.Is(err, unix.EINVAL)
+}
