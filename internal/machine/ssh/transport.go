@@ -64,9 +64,9 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 	defer cancel()
 	ask := exec.CommandContext(ctx, t.program, slices.Concat([]string{"-G"}, t.args, []string{"--", t.host})...)
 	ask.Env, ask.SysProcAttr, ask.WaitDelay = secret.Environ(), ownSession(), time.Second
-	var errs bytes.Buffer
+	errs := iotax.Capture{Limit: 64 << 10}
 	ask.Stderr = &errs
-	out, err := ask.Output()
+	out, err := iotax.ExecOutput(ask)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

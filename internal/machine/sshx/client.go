@@ -91,9 +91,6 @@ func New(conn *ssh.Client, name string, opts ...Option) *Client {
 
 func (c *Client) String() string { return c.name }
 
-// SSH returns the connection, for what is not a command: forwarding a port, transferring files.
-func (c *Client) SSH() *ssh.Client { return c.conn }
-
 // Close closes the connection. Commands under way fail as if the machine had died.
 func (c *Client) Close(ctx context.Context) error {
 	c.Hangup(ctx)
