@@ -31,6 +31,9 @@ type Machine interface {
 	// Close removes whatever opening the machine made. It must work after a cancel, so callers
 	// pass a context of its own with a deadline.
 	Close(ctx context.Context) error
+
+	// Caps returns what the machine is and can do beyond the methods above. It does not block.
+	Caps() MachineCaps
 }
 
 // A Cmd is one command: an argument vector, never a shell line.
@@ -72,16 +75,91 @@ func (e *ExitError) Error() string {
 	return name + ": " + how
 }
 
-// An Insider is a Machine that stands on another one and shares its kernel: a container in a guest.
-type Insider interface {
-	Machine
-	Outside() Machine
+// MachineCaps is what a Machine is and can do beyond running commands. The zero value of a field means that it is not or
+// cannot. A machine that wraps another starts from the Caps of that one and changes what differs, so that it loses nothing.
+type MachineCaps struct {
+	// Local reports that commands run on this host and have its files.
+	Local bool
+
+	// Outside is the machine that this one is on, if they share a kernel: a container in a guest.
+	Outside Machine
+
+	// Alone reports that no other user works on the machine, as in a container. Root then uses any directory.
+	Alone bool
+
+	// Perishes reports that everything a run leaves in the machine disappears when the machine ends, however it ends: no file
+	// in it is on storage that outlives it.
+	Perishes bool
+
+	// Facts describe the machine: acceleration, version, device lines.
+	Facts map[FactKey]string
+
+	// Agent is the machine's session with its agent: an *agent.Link. With nil, each call starts an agent.
+	Agent interface{ Hangup(ctx context.Context) }
+
+	// Boot is the timeline of a machine that was started for this run: start, kernel, init, network, ready. It begins at Started.
+	Boot    []Phase
+	Started time.Time
+
+	// Restart boots a second machine with the same command line and the same shares, and returns it once it can be used. The
+	// first one keeps its mounts. Disks of volumes are left out: two guests must not write to one. With a root, which may be
+	// a copy of such a disk, the machine switches to it, and its timeline ends with the first answer of root.Run. The caller
+	// closes the machine.
+	Restart func(ctx context.Context, root *Root) (Machine, error)
+
+	// BootFiles returns the files of this host that booting reads: kernel, initial RAM disk, image. It is set where Restart is.
+	BootFiles func() []string
+
+	// RunOnConsole is set for a machine without a shell and without reachable files: a unikernel, whose Run always fails. It
+	// boots the machine for one command and returns when the guest has ended. A command that ran and failed yields
+	// *ExitError. An error comes with the output until then.
+	RunOnConsole func(ctx context.Context, args []string) (ConsoleRun, error)
+
+	// Processes returns the processes of this host that serve the machine (QEMU, virtiofsd): a label and the process ids
+	// behind it, children included. Their CPU time and memory are its cost.
+	Processes func() map[string][]int
+
+	// DeviceBytes returns the bytes that the machine's processes, ended ones included, have requested from block devices of
+	// this host since the machine was opened. ok is false if that is not known.
+	DeviceBytes func() (read, written uint64, ok bool)
+
+	// Weakens returns the most that an acknowledged flush at path can mean: the image of the machine's disk may be in memory,
+	// or the virtual machine may ignore flushes. fs is the type of the file system; "" is a block device or unknown.
+	Weakens func(path, fs string) Durability
+
+	// HostPath returns the path on this host that holds the bytes of a path of the machine (a container), or "" if they are
+	// elsewhere or in memory.
+	HostPath func(path string) string
+
+	// VolumeFacts are the facts of the volumes that Devices became, by ID of the Device.
+	VolumeFacts map[string]map[FactKey]string
+
+	// Home is the directory for files whose directory the plan does not name. "" is /var/tmp.
+	Home string
+
+	// Reconnected returns a sentence for each connection to the machine that broke and was made again since the last call.
+	Reconnected func() []string
+
+	// Address is where other machines of its network reach this one.
+	Address string
+
+	// LinkRate is the rate of its network link in bytes per second, headers included.
+	LinkRate float64
+
+	// HostAddress is the address under which the machine reaches the loopback interface of this host: "10.0.2.2".
+	HostAddress string
+
+	// Forward returns the address on this host ("127.0.0.1:40123") that leads to a TCP port of the machine until the machine
+	// is closed.
+	Forward func(ctx context.Context, port int) (addr string, err error)
 }
 
-// Outside is the machine that m stands on, or m where it stands on none.
+// Outside is the machine that m is on, or m if it is on none.
 func Outside(m Machine) Machine {
-	if i, ok := m.(Insider); ok {
-		return i.Outside()
+	if m != nil {
+		if on := m.Caps().Outside; on != nil {
+			return on
+		}
 	}
 	return m
 }
@@ -90,44 +168,8 @@ func Outside(m Machine) Machine {
 // uses any directory.
 const AloneVariable = "IOTAX_ALONE"
 
-// IsLocal reports whether commands on m run on this host.
-func IsLocal(m Machine) bool {
-	l, ok := m.(interface{ Local() bool })
-	return ok && l.Local()
-}
-
-// A Booter is a Machine that was started for this run and knows its boot timeline.
-type Booter interface {
-	// Boot returns the phases of the last boot in order: start, kernel, init, network, ready.
-	Boot() []Phase
-}
-
-// A Restarter is a Booter that can be booted again, as a machine beside it: what is mounted on the first
-// one stays.
-type Restarter interface {
-	Booter
-	// Restart boots a machine with the same command line and the same shares, and returns it once it can
-	// be used. Disks of volumes are left out: two guests must not write to one. With a root, which may be
-	// on such a disk (a copy of it then, that is lost), the machine goes on there, and its timeline ends
-	// with the first answer of root.Run. The caller closes it.
-	Restart(ctx context.Context, root *Root) (Machine, error)
-	// BootFiles are the files of this host that booting reads: kernel, initial RAM disk, image.
-	BootFiles() []string
-}
-
-// A Perisher is a Machine that may have been made for the run. Perishes reports whether everything that a run leaves in it
-// disappears when it ends, however it ends: no file in it lies on storage that outlives it.
-type Perisher interface {
-	Perishes() bool
-}
-
-// A Console is a Machine without a shell and without files that could be reached: a unikernel. Run answers an
-// error there, whatever it is given. RunOnConsole boots it for one command and returns when the guest has gone; a
-// command that ran and failed yields *ExitError. What was read until an error comes back with it.
-type Console interface {
-	Machine
-	RunOnConsole(ctx context.Context, args []string) (ConsoleRun, error)
-}
+// IsLocal reports whether m, which may be nil, runs its commands on this host.
+func IsLocal(m Machine) bool { return m != nil && m.Caps().Local }
 
 // A ConsoleRun is what came of one command.
 type ConsoleRun struct {
@@ -152,50 +194,6 @@ type Root struct {
 type Phase struct {
 	Name string        `json:"name"`
 	At   time.Duration `json:"at"`
-}
-
-// An Accountant is a Machine or a Volume that other processes of this host serve (QEMU, virtiofsd, an
-// NFS server): their CPU and memory are its cost.
-type Accountant interface {
-	// Processes returns a label and the process ids behind it, children included.
-	Processes() map[string][]int
-}
-
-// A Reconnecter is a Machine at the other end of a connection, which it makes again after that broke.
-type Reconnecter interface {
-	// Reconnected tells of the connections that were made again since it was asked last, a sentence each.
-	Reconnected() []string
-}
-
-// A Reacher is a Machine from which the ports of this host's loopback interface can be reached, under
-// another address.
-type Reacher interface {
-	// HostAddress is this host as seen from there, without a port: "10.0.2.2".
-	HostAddress() string
-}
-
-// A Forwarder is a Machine whose ports can be reached from this host.
-type Forwarder interface {
-	// Forward returns the address ("127.0.0.1:40123") that leads to TCP port of the machine from now
-	// on, until the machine is closed.
-	Forward(ctx context.Context, port int) (addr string, err error)
-}
-
-// A Locator is a Machine whose files may lie on this host (a container): HostPath returns where the
-// bytes of a path there are, or "" when that is elsewhere or in memory.
-type Locator interface {
-	HostPath(path string) string
-}
-
-// A Meter is a Machine that knows how many bytes its processes, those that ended included, have asked
-// block devices of this host for since it was opened. ok is false when that is not known.
-type Meter interface {
-	DeviceBytes() (read, written uint64, ok bool)
-}
-
-// A Describer is a Machine with facts of its own (acceleration, version, device lines).
-type Describer interface {
-	Facts() map[FactKey]string
 }
 
 // A Device is virtual hardware that a guest must be started with, because a volume needs it there.
@@ -293,14 +291,6 @@ func Weakest(classes ...Durability) Durability {
 	return ""
 }
 
-// A Weakener is a Machine whose storage may promise less than its file systems show: the image of its disk may lie in
-// memory, or its flushes may end in the virtual machine.
-type Weakener interface {
-	// Weakens is the most that an acknowledged flush at path can mean. fs is the type of the file system there, or "" of a
-	// block device and where it is not known.
-	Weakens(path, fs string) Durability
-}
-
 // A Target is a named machine with a place on it.
 type Target struct {
 	Name    string
@@ -333,8 +323,10 @@ type Noise struct {
 func (t *Target) Processes() map[string][]int {
 	all := map[string][]int{}
 	serving := t.Serving
-	if a, ok := t.Machine.(Accountant); ok {
-		serving = append([]func() map[string][]int{a.Processes}, serving...)
+	if t.Machine != nil {
+		if processes := t.Machine.Caps().Processes; processes != nil {
+			serving = append([]func() map[string][]int{processes}, serving...)
+		}
 	}
 	for _, processes := range serving {
 		for label, pids := range processes() {

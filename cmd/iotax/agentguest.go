@@ -180,21 +180,17 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		defer cancel()
 		err = errors.Join(err, m.Close(clean))
 	}()
-	g, ok := m.(interface {
-		iotax.Describer
-		iotax.Booter
-		Started() time.Time
-	})
-	if !ok {
+	g := m.Caps()
+	if g.Started.IsZero() {
 		return fmt.Errorf("a machine of type %T does not report how it started", m)
 	}
 	mark := func(name string) {
-		r.Phases = append(r.Phases, iotax.Phase{Name: name, At: time.Since(g.Started())})
+		r.Phases = append(r.Phases, iotax.Phase{Name: name, At: time.Since(g.Started)})
 	}
-	for k, v := range g.Facts() {
+	for k, v := range g.Facts {
 		r.Facts["guest."+k] = v
 	}
-	for _, p := range g.Boot() {
+	for _, p := range g.Boot {
 		switch p.Name {
 		case "plugged":
 			p.Name = workload.PhaseDisk

@@ -258,7 +258,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
-		if l, ok := f.Value.(interface{ GetSlice() []string }); ok {
+		if l, ok := f.Value.(pflag.SliceValue); ok {
 			values = l.GetSlice()
 		}
 		if slices.Contains(values, "") {

@@ -37,7 +37,7 @@ func nfsNode(t *testing.T, c *kube.Cluster) {
 	if out, err := iotax.Output(t.Context(), m, "sh", "-c", `mkdir -p "$1" && mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose files "$1"`, "sh", files); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c.Join(t, m.(kube.Guest), "guest", "10.0.2.15", files)
+	c.Join(t, m, "guest", "10.0.2.15", files)
 }
 
 // exported serves a directory by NFS on this machine's loopback, and returns the port.

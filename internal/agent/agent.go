@@ -81,7 +81,7 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 		return f.do(ctx, in)
 	}
 	link := LinkOf(m)
-	if link == nil { // m wraps a machine and hides its link: the session lasts for this call
+	if link == nil { // the session lasts for this call
 		link = new(Link)
 		defer link.Hangup(context.WithoutCancel(ctx))
 	}

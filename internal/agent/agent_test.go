@@ -73,8 +73,8 @@ type far struct {
 	runs int
 }
 
-func (*far) Local() bool    { return false }
-func (*far) String() string { return "far" }
+func (f *far) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &f.Link} }
+func (*far) String() string            { return "far" }
 
 func (f *far) Run(ctx context.Context, c *iotax.Cmd) error {
 	f.mu.Lock()
@@ -130,10 +130,14 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A wrapper that hides the link has a session for each call.
-func TestHiddenLink(t *testing.T) {
+type linkless struct{ iotax.Machine }
+
+func (linkless) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
+// A machine without a link has a session for each call.
+func TestWithoutLink(t *testing.T) {
 	f, _ := newFar(t)
-	m := struct{ iotax.Machine }{f}
+	m := linkless{f}
 	for range 2 {
 		if p, err := id.On(t.Context(), m, none{}); err != nil || p == os.Getpid() {
 			t.Errorf("process %d, %v", p, err)

@@ -17,8 +17,8 @@ import (
 	"iotax"
 )
 
-// A Link is the session of a machine with its agent. Every kind of machine embeds one, or a machine that does; the zero value
-// starts the agent at the first call. The machine's Close calls Hangup first.
+// A Link is the session of a machine with its agent, its MachineCaps.Agent. The zero value starts the agent at the
+// first call. The machine's Close calls Hangup first.
 type Link struct {
 	// Start starts the agent in another way than by a command of the machine.
 	Start func(ctx context.Context) (*Session, error)
@@ -36,15 +36,10 @@ type Link struct {
 	opening chan struct{} // closed when the session is there; nil when none is being opened
 }
 
-// Agent returns l, for a machine that embeds it.
-func (l *Link) Agent() *Link { return l }
-
 // LinkOf returns the link of m, or nil.
 func LinkOf(m iotax.Machine) *Link {
-	if a, ok := m.(interface{ Agent() *Link }); ok {
-		return a.Agent()
-	}
-	return nil
+	link, _ := m.Caps().Agent.(*Link)
+	return link
 }
 
 // Session returns the session with the agent on m, which it starts where none runs.

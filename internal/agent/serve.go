@@ -38,7 +38,10 @@ func Main(m iotax.Machine) {
 		words = strings.Join(os.Args[1:], " ")
 	}
 	if words == sweepCommand {
-		sweep(context.Background())
+		if err := sweep(context.Background(), os.Getenv(sweepVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, "iotax:", err)
+		}
+		os.Exit(0)
 	}
 	if words != Command {
 		return

@@ -42,6 +42,8 @@ func (l *Link) Over(ctx context.Context, t Transport) (*Session, error) {
 // A carrier runs the agent alone: a Transport has nothing that ends other programs.
 type carrier struct{ Transport }
 
+func (carrier) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	conn, err := c.Start(ctx, cmd.Args)
 	if err != nil {

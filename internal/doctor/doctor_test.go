@@ -27,7 +27,7 @@ type answer struct {
 }
 
 func (scripted) String() string              { return "host" }
-func (scripted) Local() bool                 { return true }
+func (scripted) Caps() iotax.MachineCaps     { return iotax.MachineCaps{Local: true} }
 func (scripted) Close(context.Context) error { return nil }
 func (s scripted) Run(ctx context.Context, c *iotax.Cmd) error {
 	line := strings.Join(c.Args, " ")

@@ -352,6 +352,8 @@ func TestMountedBehindLinks(t *testing.T) {
 // ownShell is this host as it is where no POSIX shell is installed.
 type ownShell struct{ iotax.Machine }
 
+func (ownShell) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (o ownShell) Run(ctx context.Context, c *iotax.Cmd) error {
 	return shell.Run(ctx, c, func(_ context.Context, c *iotax.Cmd) error { return &iotax.ExitError{Args: c.Args, Code: 127} })
 }

@@ -66,10 +66,13 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 				o.Name = m.Name
 			}
 			opened, err := k.Open(ctx, m.Spec, o)
-			if link := agent.LinkOf(opened); err == nil && link != nil {
+			if err != nil {
+				return opened, err
+			}
+			if link := agent.LinkOf(opened); link != nil {
 				link.Log = o.Log
 			}
-			return opened, err
+			return opened, nil
 		}
 		names = append(names, k.Name)
 	}

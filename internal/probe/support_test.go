@@ -27,22 +27,17 @@ func TestMain(m *testing.M) {
 
 // here is this host; there is a machine that does not know that it is this host too.
 var (
-	here  iotax.Machine = localMachine{host.Local()}
+	here  iotax.Machine = host.Local()
 	there iotax.Machine = remoteMachine{host.Local()}
 )
-
-type localMachine struct{ iotax.Machine }
-
-func (localMachine) Local() bool { return true }
 
 type remoteMachine struct{ iotax.Machine }
 
 // inProcess is the session of all that are remote: its agent is in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
-func (remoteMachine) Local() bool        { return false }
-func (remoteMachine) String() string     { return "there" }
-func (remoteMachine) Agent() *agent.Link { return &inProcess }
+func (remoteMachine) String() string          { return "there" }
+func (remoteMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
 // serving is a guest that the processes pids serve.
 type serving struct {
@@ -50,7 +45,9 @@ type serving struct {
 	pids map[string][]int
 }
 
-func (s serving) Processes() map[string][]int { return s.pids }
+func (s serving) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &inProcess, Processes: func() map[string][]int { return s.pids }}
+}
 
 // wordy answers every command with a recorded output.
 type wordy struct {
@@ -58,6 +55,8 @@ type wordy struct {
 	out string
 	err error
 }
+
+func (wordy) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (w wordy) Run(_ context.Context, c *iotax.Cmd) error {
 	if c.Stdout != nil {

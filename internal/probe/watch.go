@@ -85,7 +85,7 @@ type usage struct {
 //     cpu.machine.steal (share of its CPUs' time),
 //   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
-//   - of the processes that serve the target (iotax.Accountant): cpu.serving (s), and memory.serving (B), the
+//   - of the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the
 //     most that was resident since Start, memory shared between them counted once,
 //   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second, and the series
 //     of that name, sampled each 100 ms, in which the kernel's ticks of 10 ms are seen; the most that was
@@ -140,9 +140,9 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 			w.facts[iotax.FactWatchDevice] = strings.Join(w.devices, " ")
 		}
 	}
-	_, accountant := t.Machine.(iotax.Accountant)
-	w.served = iotax.IsLocal(t.Machine) || accountant || len(t.Serving) > 0 || t.Place.Backing != ""
-	if !iotax.IsLocal(t.Machine) {
+	caps := t.Machine.Caps()
+	w.served = caps.Local || caps.Processes != nil || len(t.Serving) > 0 || t.Place.Backing != ""
+	if !caps.Local {
 		if r := last[t.Machine.String()]; r.ok && time.Since(r.at) < recently {
 			w.clock = r
 		} else {
@@ -159,7 +159,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		w.fs.resetPeak(pid)
 	}
 	w.begin = w.snapshot()
-	if accountant || len(t.Serving) > 0 || len(t.Together) > 0 {
+	if caps.Processes != nil || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
 	w.paused(iotax.FactPausedBefore) // the last thing: nothing of the trial is under way yet
@@ -272,11 +272,12 @@ func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	if len(w.t.Together) > 0 {
 		return sum, false
 	}
-	if m, ok := w.t.Machine.(iotax.Meter); ok {
-		read, written, ok := m.DeviceBytes()
+	caps := w.t.Machine.Caps()
+	if caps.DeviceBytes != nil {
+		read, written, ok := caps.DeviceBytes()
 		return ioBytes{read, written}, ok
 	}
-	if iotax.IsLocal(w.t.Machine) {
+	if caps.Local {
 		u, ok := w.fs.usage(os.Getpid())
 		if sum = u.io; !ok || !u.ioOK || len(serving) == 0 {
 			return sum, ok && u.ioOK

@@ -149,6 +149,8 @@ func TestWatchThroughLoop(t *testing.T) {
 // hidden is this host as a container of Podman sees it.
 type hidden struct{ iotax.Machine }
 
+func (hidden) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (h hidden) Run(ctx context.Context, c *iotax.Cmd) error {
 	in := *c
 	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o ro none /sys/dev/block && exec "$@"`, "sh"}, c.Args...)
@@ -400,7 +402,9 @@ type begins struct {
 	processes func() map[string][]int
 }
 
-func (b begins) Processes() map[string][]int { return b.processes() }
+func (b begins) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &inProcess, Processes: b.processes}
+}
 
 func TestMemoryOfNobody(t *testing.T) {
 	for _, pids := range []map[string][]int{{"gone": {1 << 30}}, nil} {
@@ -487,6 +491,8 @@ func TestClock(t *testing.T) {
 
 type mute struct{ iotax.Machine }
 
+func (mute) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (mute) Run(ctx context.Context, _ *iotax.Cmd) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -570,6 +576,8 @@ type busybox struct {
 	iotax.Machine
 	dir string
 }
+
+func (busybox) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (b busybox) Run(ctx context.Context, c *iotax.Cmd) error {
 	d := *c

@@ -164,7 +164,9 @@ type link struct {
 	broke []string
 }
 
-func (l *link) Reconnected() []string {
+func (l *link) Caps() iotax.MachineCaps { return iotax.MachineCaps{Reconnected: l.reconnected} }
+
+func (l *link) reconnected() []string {
 	told := l.broke
 	l.broke = nil
 	return told

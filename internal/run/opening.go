@@ -245,9 +245,7 @@ func (r *rig) enclose(ctx context.Context, t plan.Target, of string) (*iotax.Tar
 	}
 	r.rigOf(t.On).onClose("container of "+t.Name, around.Machine, m.Close)
 	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Device: around.Device, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
-	if d, ok := m.(iotax.Describer); ok {
-		maps.Copy(target.Facts, d.Facts())
-	}
+	maps.Copy(target.Facts, m.Caps().Facts)
 	info := r.infos[t.Name]
 	info.Machine, info.Place, info.Durability, info.Facts = m.String(), target.Place.Path, target.Place.Durability, target.Facts
 	return target, nil
@@ -261,16 +259,13 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	}
 	m := r.rigOf(t.On).machines[t.On].m
 	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
-	if d, ok := m.(iotax.Describer); ok {
-		maps.Copy(target.Facts, d.Facts())
-	}
-	if b, ok := m.(iotax.Booter); ok {
-		for _, ph := range b.Boot() {
-			target.Facts["boot."+ph.Name] = ph.At.Round(time.Millisecond).String()
-		}
+	caps := m.Caps()
+	maps.Copy(target.Facts, caps.Facts)
+	for _, ph := range caps.Boot {
+		target.Facts["boot."+ph.Name] = ph.At.Round(time.Millisecond).String()
 	}
 	maps.Copy(target.Facts, place.Facts)
-	if _, mute := m.(iotax.Console); !mute && !iotax.IsLocal(m) {
+	if caps.RunOnConsole == nil && !caps.Local {
 		env, err := r.environment(ctx, m)
 		if errors.Is(err, errors.ErrUnsupported) {
 			// Work can be measured there all the same.

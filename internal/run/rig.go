@@ -100,10 +100,7 @@ func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) er
 	r.undo = append(r.undo, undoStep{what, in, do})
 }
 
-func perishes(m iotax.Machine) bool {
-	p, ok := m.(iotax.Perisher)
-	return ok && p.Perishes()
-}
+func perishes(m iotax.Machine) bool { return m != nil && m.Caps().Perishes }
 
 const (
 	// hostTime is what each step on this host, or on one that stays, gets.

@@ -50,7 +50,7 @@ type fakeMachine struct {
 }
 
 func (m *fakeMachine) String() string                        { return m.name }
-func (m *fakeMachine) Local() bool                           { return m.local }
+func (m *fakeMachine) Caps() iotax.MachineCaps               { return iotax.MachineCaps{Local: m.local} }
 func (m *fakeMachine) Run(context.Context, *iotax.Cmd) error { return nil }
 func (m *fakeMachine) Close(context.Context) error           { m.w.say("close %s", m.name); return nil }
 
@@ -562,7 +562,7 @@ func TestOpenFailure(t *testing.T) {
 // guestMachine is a machine that was started for the run.
 type guestMachine struct{ *fakeMachine }
 
-func (g guestMachine) Perishes() bool { return true }
+func (g guestMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Perishes: true} }
 func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	if g.w.dead {
 		return errors.New("the guest is gone")
@@ -605,7 +605,7 @@ func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 // A startedMachine is one that ends with the run.
 type startedMachine struct{ fakeMachine }
 
-func (*startedMachine) Perishes() bool { return true }
+func (*startedMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Perishes: true} }
 
 // A frozenMachine answers nothing.
 type frozenMachine struct{ startedMachine }

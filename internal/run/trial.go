@@ -117,8 +117,8 @@ func machinesOf(target *iotax.Target) []iotax.Machine {
 // reconnected tells of connections that broke and were made again, in the trial that met it.
 func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Finding) {
 	for _, m := range machinesOf(target) {
-		if r, ok := m.(iotax.Reconnecter); ok {
-			for _, said := range r.Reconnected() {
+		if again := m.Caps().Reconnected; again != nil {
+			for _, said := range again() {
 				found = append(found, rules.ConnectionRemade.Only("SSH server").Found(about, "%s", said))
 			}
 		}

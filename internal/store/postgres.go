@@ -185,6 +185,9 @@ func pgCode(err error) string {
 	return ""
 }
 
+// shrink: autovacuum does it.
+func (d *postgresDriver) shrink(*sql.DB) {}
+
 // again says that a connection could not be had now, and may be later.
 func (d *postgresDriver) again(err error) bool {
 	switch pgCode(err) {

@@ -69,6 +69,8 @@ type driver interface {
 	snapshot() *sql.TxOptions
 	// again says of an error of a transaction that could not begin that it may be able to later.
 	again(err error) bool
+	// shrink returns free pages to the file system after a removal.
+	shrink(db *sql.DB)
 	// text makes what others wrote (the words of an error) fit for a column of text.
 	text(s string) string
 	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
@@ -913,9 +915,7 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 	if err != nil {
 		return err
 	}
-	if v, ok := s.drv.(interface{ shrink(*sql.DB) }); ok {
-		v.shrink(s.db)
-	}
+	s.drv.shrink(s.db)
 	return nil
 }
 

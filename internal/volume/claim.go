@@ -99,11 +99,7 @@ func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		return iotax.Place{}, err
 	}
 	p.Facts["claim.mode"] = c.spec.Mode
-	if t, ok := m.(interface {
-		VolumeFacts(id string) map[string]string
-	}); ok {
-		maps.Copy(p.Facts, t.VolumeFacts(c.tag))
-	}
+	maps.Copy(p.Facts, m.Caps().VolumeFacts[c.tag])
 	return p, nil
 }
 

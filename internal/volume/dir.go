@@ -441,10 +441,10 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	if d.own {
 		p.Durability = ownDurability(m, path, fs, s.system)
 	}
-	if iotax.IsLocal(m) {
+	if caps := m.Caps(); caps.Local {
 		p.Backing = path
-	} else if l, ok := m.(iotax.Locator); ok {
-		p.Backing = l.HostPath(path)
+	} else if caps.HostPath != nil {
+		p.Backing = caps.HostPath(path)
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,47 +15,36 @@ import (
 	"iotax/internal/rules"
 )
 
-// What a machine may tell of itself as one in a network. A machine that tells nothing is this host, or a guest.
-type (
-	addressed interface{ Address() string } // where others in its network reach it
-	homed     interface{ Home() string }    // the directory for what is kept on it
-	linked    interface{ Link() float64 }   // payload of its link is less than this, B/s; 0 is not known
-)
-
 // addressFor returns where m reaches what server serves: the address that the plan gives, the loopback interface when
 // they are one machine, or what the server says.
 func addressFor(op string, server, m iotax.Machine, given string) (string, error) {
-	s, known := server.(addressed)
-	u, alike := m.(addressed)
-	switch {
-	case given != "":
+	if given != "" {
 		return given, nil
-	case server == m || !known && iotax.IsLocal(server) && iotax.IsLocal(m) && !alike:
+	}
+	s, u := server.Caps(), m.Caps()
+	known, alike := s.Address != "", u.Address != ""
+	switch {
+	case server == m || !known && s.Local && u.Local && !alike:
 		return "127.0.0.1", nil
 	case !known:
 		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("its address is not known to %v", m), Hint: "write address: and where it is reached"}
-	case iotax.IsLocal(server) && (!alike || !iotax.IsLocal(m)):
+	case s.Local && (!alike || !u.Local):
 		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("a node of a lab is reached only from nodes of the same lab, and %v is none", m), Hint: "put the target on a node"}
 	}
-	if alike && s.Address() == u.Address() {
+	if s.Address == u.Address {
 		return "127.0.0.1", nil
 	}
-	return s.Address(), nil
+	return s.Address, nil
 }
 
 // alone reports whether nobody but iotax works on m, as in a container: any owner and mode of a directory is good enough there.
 func alone(m iotax.Machine) bool {
-	a, ok := m.(interface{ Alone() bool })
-	return ok && a.Alone() || iotax.IsLocal(m) && os.Getenv(iotax.AloneVariable) != ""
+	c := m.Caps()
+	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
 }
 
 // homeOf is where files go on m when the plan does not say.
-func homeOf(m iotax.Machine) string {
-	if h, ok := m.(homed); ok {
-		return h.Home()
-	}
-	return "/var/tmp"
-}
+func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
 // linkFacts tell the line between a server and who uses it.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
@@ -63,8 +53,8 @@ func linkFacts(facts map[string]string, server, m iotax.Machine, address string)
 		return
 	}
 	for _, x := range []iotax.Machine{server, m} {
-		if l, ok := x.(linked); ok && l.Link() > 0 {
-			facts[iotax.FactLineRate] = strconv.FormatFloat(l.Link(), 'f', -1, 64)
+		if rate := x.Caps().LinkRate; rate > 0 {
+			facts[iotax.FactLineRate] = strconv.FormatFloat(rate, 'f', -1, 64)
 		}
 	}
 }

@@ -72,6 +72,13 @@ type sudo struct {
 	agent.Link
 }
 
+// Caps are those of the machine, as root sees it by the session of s.
+func (s *sudo) Caps() iotax.MachineCaps {
+	c := s.Machine.Caps()
+	c.Local, c.Agent = false, &s.Link
+	return c
+}
+
 func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
 	as := *c
 	as.Args = append([]string{"sudo", "-n", "sh", "-c", `exec "$@"`, "sh"}, c.Args...)

@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/internal/guard"
+	"iotax/internal/testenv/machinetest"
 )
 
 // script runs a script of the test as root.
@@ -192,6 +193,8 @@ type pod struct {
 	hidden string
 }
 
+func (pod) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (p pod) Run(ctx context.Context, c *iotax.Cmd) error {
 	in := *c
 	in.Args = append([]string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", `mount -t tmpfs none "$0" && exec "$@"`, p.hidden}, c.Args...)
@@ -315,6 +318,8 @@ type otherSys struct {
 	sys string
 }
 
+func (otherSys) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
 	in := *c
 	in.Args = append([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /sys/dev/block && exec "$@"`, o.sys}, c.Args...)
@@ -368,6 +373,8 @@ type halfSeen struct {
 	iotax.Machine
 	hide, hidden, seen string
 }
+
+func (halfSeen) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (h halfSeen) Run(ctx context.Context, c *iotax.Cmd) error {
 	in := *c
@@ -504,6 +511,8 @@ type plainUser struct {
 	free  bool
 }
 
+func (plainUser) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (p plainUser) Run(ctx context.Context, c *iotax.Cmd) error {
 	in := *c
 	switch {
@@ -533,4 +542,8 @@ func TestGuardSudo(t *testing.T) {
 		}
 		wantError(t, err, "only root sees what uses a device", "run as root")
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	machinetest.Keeps(t, &sudo{Machine: machinetest.Full{}}, machinetest.Full{}, "Local", "Agent")
 }

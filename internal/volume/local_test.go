@@ -275,7 +275,7 @@ type elsewhere struct {
 // inProcess is the session of machines that are this host: its agent is in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
-func (elsewhere) Agent() *agent.Link { return &inProcess }
+func (elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
 func (e elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 	if c.Stdin != nil { // the session with the agent
@@ -428,6 +428,8 @@ type nearlyFull struct {
 	iotax.Machine
 	free string
 }
+
+func (*nearlyFull) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (m *nearlyFull) Run(ctx context.Context, c *iotax.Cmd) error {
 	c.Args = slices.Clone(c.Args)
@@ -594,7 +596,9 @@ type weak struct {
 	path string // of programs
 }
 
-func (w weak) Weakens(string, string) iotax.Durability { return w.disk }
+func (w weak) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Weakens: func(string, string) iotax.Durability { return w.disk }}
+}
 
 func (w weak) Run(ctx context.Context, c *iotax.Cmd) error {
 	d := *c
@@ -681,6 +685,7 @@ type deaf struct{}
 
 func (deaf) String() string                              { return "deaf" }
 func (deaf) Close(context.Context) error                 { return nil }
+func (deaf) Caps() iotax.MachineCaps                     { return iotax.MachineCaps{} }
 func (deaf) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
 
 func TestDeadline(t *testing.T) {

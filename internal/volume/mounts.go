@@ -12,8 +12,8 @@ import (
 // of that name (of uname), and of what m's disk is.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
-	if w, ok := m.(iotax.Weakener); ok && !networked(fs) {
-		d = iotax.Weakest(d, w.Weakens(path, fs.Type))
+	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {
+		d = iotax.Weakest(d, weakens(path, fs.Type))
 	}
 	return d
 }

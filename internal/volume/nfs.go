@@ -286,14 +286,14 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	point := "/mnt/iotax-" + n.env.ID
 	host, client := "127.0.0.1", "127.0.0.1"
 	if !iotax.IsLocal(m) {
-		r, ok := m.(iotax.Reacher)
-		if !ok {
+		address := m.Caps().HostAddress
+		if address == "" {
 			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
 				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
 		// The client's address is where the server would call back (delegations, with 4.0); this one
 		// gives none, and behind QEMU's user network it could not be called anyway.
-		host, client = r.HostAddress(), "0.0.0.0"
+		host, client = address, "0.0.0.0"
 	}
 	if iotax.IsLocal(m) && n.env.WorkDir != "" {
 		point = filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))

@@ -23,7 +23,7 @@ func (own) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 // Attach refuses machines on which a directory of iotax's own can be made: nothing would keep a workload
 // from writing anywhere there.
 func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
-	if _, ok := m.(iotax.Console); !ok {
+	if m.Caps().RunOnConsole == nil {
 		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Hint: "name a directory: {dir: /var/tmp}"}
 	}
 	return iotax.Place{Kind: iotax.PlaceDir, Path: "/", Durability: ownDurability(m, "/", probe.Mount{}, ""), Facts: map[string]string{}}, nil

@@ -14,8 +14,8 @@ import (
 type mute struct{ iotax.Machine }
 
 func (mute) String() string { return "mute" }
-func (mute) RunOnConsole(context.Context, []string) (iotax.ConsoleRun, error) {
-	return iotax.ConsoleRun{}, nil
+func (mute) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{RunOnConsole: func(context.Context, []string) (iotax.ConsoleRun, error) { return iotax.ConsoleRun{}, nil }}
 }
 
 // What is a machine's own is taken only where no directory can be made: elsewhere it would be everybody's.

@@ -32,6 +32,7 @@ var errLost = errors.New("connection lost")
 
 func (u *unix) String() string              { return "guest" }
 func (u *unix) Close(context.Context) error { return nil }
+func (u *unix) Caps() iotax.MachineCaps     { return iotax.MachineCaps{} }
 
 func (u *unix) Run(ctx context.Context, c *iotax.Cmd) error {
 	if ctx.Err() != nil {

@@ -41,6 +41,8 @@ type meddler struct {
 	do     func()
 }
 
+func (meddler) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (m meddler) Run(ctx context.Context, c *iotax.Cmd) error {
 	if strings.Contains(strings.Join(c.Args, "\n"), m.before) {
 		m.do()
@@ -50,7 +52,7 @@ func (m meddler) Run(ctx context.Context, c *iotax.Cmd) error {
 
 type lonely struct{ iotax.Machine }
 
-func (lonely) Alone() bool { return true }
+func (lonely) Caps() iotax.MachineCaps { return iotax.MachineCaps{Alone: true} }
 
 // Root makes no directory where another user may put something else in its place.
 func TestDirOfOthers(t *testing.T) {

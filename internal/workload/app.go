@@ -86,7 +86,7 @@ func openApp(w plan.Workload, s *App, e Env) (iotax.Workload, error) {
 func (a *app) Metrics() []string { return []string{iotax.ValueDuration} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
-	if _, ok := t.Machine.(iotax.Forwarder); !ok && a.ready == nil && !iotax.IsLocal(t.Machine) {
+	if caps := t.Machine.Caps(); caps.Forward == nil && a.ready == nil && !caps.Local {
 		hint, err := noWay(t.Machine, "give ready: what it prints")
 		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
 	}

@@ -86,4 +86,4 @@ func TestAppThatFails(t *testing.T) {
 // boxed is a container on this host that does not share its network.
 type boxed struct{ far }
 
-func (boxed) Outside() iotax.Machine { return host.Local() }
+func (boxed) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }

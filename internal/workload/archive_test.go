@@ -151,6 +151,8 @@ type losing struct {
 	script string
 }
 
+func (losing) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (l losing) Run(ctx context.Context, c *iotax.Cmd) error {
 	err := l.Machine.Run(ctx, c)
 	if err == nil && c.Args[0] == "tar" {
@@ -263,6 +265,8 @@ type busyboxed struct {
 	iotax.Machine
 	env []string
 }
+
+func (busyboxed) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (b busyboxed) Run(ctx context.Context, c *iotax.Cmd) error {
 	x := *c

@@ -85,8 +85,8 @@ func (b *boot) Caps() iotax.WorkloadCaps {
 
 // ColdFiles are those that the machine boots from.
 func (b *boot) ColdFiles(t *iotax.Target) []string {
-	if r, ok := t.Machine.(iotax.Restarter); ok {
-		return r.BootFiles()
+	if files := t.Machine.Caps().BootFiles; files != nil {
+		return files()
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {
 		return &iotax.Error{Op: "check " + b.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
-	if _, ok := t.Machine.(iotax.Restarter); !ok {
+	if t.Machine.Caps().Restart == nil {
 		return on(fmt.Errorf("iotax cannot boot %s", t.Machine), "compare guests with each other: the first of them is the baseline")
 	}
 	if b.root != nil {
@@ -157,8 +157,8 @@ func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error
 
 // Run boots the machine, and leaves it to Unstage to end it.
 func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	r, ok := t.Machine.(iotax.Restarter)
-	if !ok {
+	restart := t.Machine.Caps().Restart
+	if restart == nil {
 		return b.Check(ctx, t)
 	}
 	if out.Facts == nil {
@@ -173,7 +173,7 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		out.Facts["root"] = strings.Join([]string{root.Type, root.Source, root.Path, root.Options}, " ")
 		out.Facts[iotax.FactCommand] = iotax.QuoteAll(root.Run)
 	}
-	m, err := r.Restart(ctx, root)
+	m, err := restart(ctx, root)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -181,11 +181,11 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		return failed("boot for "+b.name+" on", t.Name, err, "")
 	}
 	b.booted = m
-	again, ok := m.(iotax.Booter)
-	if !ok || len(again.Boot()) == 0 {
+	caps := m.Caps()
+	phases := caps.Boot
+	if len(phases) == 0 {
 		return failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
 	}
-	phases := again.Boot()
 	add := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
 	}
@@ -196,11 +196,9 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		}
 	}
 	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count})
-	if d, ok := m.(iotax.Describer); ok {
-		for _, k := range []string{"accel", "kernel", "cmdline"} {
-			if v := d.Facts()[k]; v != "" {
-				out.Facts["boot."+k] = v
-			}
+	for _, k := range []string{"accel", "kernel", "cmdline"} {
+		if v := caps.Facts[k]; v != "" {
+			out.Facts["boot."+k] = v
 		}
 	}
 	if b.root != nil {

@@ -211,7 +211,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := t.Machine.(iotax.Console); ok {
+	if t.Machine.Caps().RunOnConsole != nil {
 		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env)+len(s.Status) > 0 {
 			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no commands beside this one"),
 				Hint: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
@@ -367,9 +367,9 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	if err != nil {
 		return err
 	}
-	m, console := t.Machine.(iotax.Console)
+	onConsole := t.Machine.Caps().RunOnConsole
 	dir := ""
-	if !console {
+	if onConsole == nil {
 		if dir, err = c.enter(ctx, t); err != nil {
 			return err
 		}
@@ -386,8 +386,9 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
-	if console {
-		return c.onConsole(ctx, m, args, t, out)
+	if onConsole != nil {
+		r, err := onConsole(ctx, args)
+		return c.fromConsole(ctx, r, err, t, out)
 	}
 	_, err = timed(ctx, t.Machine, out, func() (int, error) {
 		err := t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.environ(), Dir: dir, Stdout: stdout, Stderr: stderr})
@@ -411,10 +412,9 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return c.take(t, out, stdout.Bytes(), stderr.Bytes())
 }
 
-// onConsole boots a guest without a shell for the command. The duration is that of the virtual machine, its start and
-// its end included, and boot.duration the part of it that the guest tells.
-func (c *command) onConsole(ctx context.Context, m iotax.Console, args []string, t *iotax.Target, out *iotax.Trial) error {
-	r, err := m.RunOnConsole(ctx, args)
+// fromConsole takes the values of a command on a guest without a shell. The duration is that of the virtual machine, its start
+// and its end included, and boot.duration the part of it that the guest reports.
+func (c *command) fromConsole(ctx context.Context, r iotax.ConsoleRun, err error, t *iotax.Target, out *iotax.Trial) error {
 	out.Raw = r.Output
 	if err != nil {
 		if ctx.Err() != nil {

@@ -443,7 +443,8 @@ type far struct {
 	delay time.Duration
 }
 
-func (f far) Local() bool { return false }
+func (f far) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
 	time.Sleep(f.delay)
 	return f.Machine.Run(ctx, c)

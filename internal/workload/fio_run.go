@@ -649,7 +649,7 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 		return "", ""
 	}
 	// Another system's root could put links into the share, which fio would follow here. iotax's own guest does not.
-	if m, ok := t.Machine.(iotax.Describer); os.Geteuid() == 0 && (!ok || m.Facts()[iotax.FactKernelFile] == "") {
+	if os.Geteuid() == 0 && t.Machine.Caps().Facts[iotax.FactKernelFile] == "" {
 		return "", ""
 	}
 	inside, err := filepath.Rel(f[iotax.FactFilesystemMount], t.Place.Path)

@@ -662,8 +662,8 @@ type elsewhere struct {
 	ran     []string
 }
 
-func (e *elsewhere) String() string { return e.name }
-func (e *elsewhere) Local() bool    { return false }
+func (e *elsewhere) String() string          { return e.name }
+func (e *elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
 func (e *elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 	e.ran = append(e.ran, c.String())

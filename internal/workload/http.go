@@ -125,7 +125,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		}
 		return nil
 	}
-	if _, ok := t.Machine.(iotax.Forwarder); !ok && !iotax.IsLocal(t.Machine) {
+	if caps := t.Machine.Caps(); caps.Forward == nil && !caps.Local {
 		hint, err := noWay(t.Machine, "start the web server there yourself, and give url:")
 		return on(err, hint)
 	}
@@ -290,8 +290,8 @@ func freePort(m iotax.Machine) (int, error) {
 func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
 	listen = "127.0.0.1"
 	addr = net.JoinHostPort(listen, strconv.Itoa(port))
-	if f, ok := m.(iotax.Forwarder); ok {
-		addr, err = f.Forward(ctx, port)
+	if forward := m.Caps().Forward; forward != nil {
+		addr, err = forward(ctx, port)
 		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
 			listen = "0.0.0.0"
 		}

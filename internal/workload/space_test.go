@@ -104,6 +104,8 @@ type filling struct {
 	file string
 }
 
+func (filling) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
+
 func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 	if slices.Contains(c.Args, "--name=fill0") {
 		if err := os.WriteFile(f.file, make([]byte, 8<<20), 0o600); err != nil {

@@ -2,6 +2,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,11 @@ type Machine struct {
 	until   time.Time
 	closed  bool
 	remade  []string
+
+	identity string // of the agent, "" while it is not known
+	asked    *agent.Session
+	stale    string // identity of the agent before, which may not know yet that its connection broke
+	asking   sync.WaitGroup
 }
 
 // patience is that of New: an SSH server that is started anew refuses for as long. A machine then counts as gone for as long
@@ -43,9 +49,6 @@ func New(t agent.Transport, program string) *Machine {
 	return m
 }
 
-// Agent returns the session with the agent.
-func (m *Machine) Agent() *agent.Link { return &m.link }
-
 func (m *Machine) String() string { return m.over.String() }
 
 // Close ends the agent with its commands, and the transport.
@@ -54,7 +57,9 @@ func (m *Machine) Close(ctx context.Context) error {
 	m.closed = true
 	m.mu.Unlock()
 	m.link.Hangup(ctx)
-	return m.over.Close(ctx)
+	err := m.over.Close(ctx)
+	m.asking.Wait()
+	return err
 }
 
 // System returns the operating system and the architecture of the machine, as in "windows/amd64".
@@ -67,8 +72,13 @@ func (m *Machine) System() string {
 	return m.last.System
 }
 
-// Reconnected describes the connections that were made again since the last call.
-func (m *Machine) Reconnected() []string {
+// Caps has the agent, and reports connections that were made again.
+func (m *Machine) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &m.link, Reconnected: m.reconnected}
+}
+
+// reconnected describes the connections that were made again since the last call.
+func (m *Machine) reconnected() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.remade
@@ -115,8 +125,32 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	}
 	if err == nil {
 		m.last = s
+		m.identity, m.stale = "", cmp.Or(m.identity, m.stale)
 	}
 	return s, err
+}
+
+// tidy ends what the agent before left, and asks the one of now for its identity.
+func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
+	m.mu.Lock()
+	stale, asked := m.stale, m.asked == session
+	m.stale, m.asked = "", session
+	m.mu.Unlock()
+	if !asked {
+		m.asking.Go(func() {
+			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil && m.last == session { // else the session has ended, and the commands with it or with the next
+				m.identity = id
+			}
+		})
+	}
+	if stale == "" {
+		return nil
+	}
+	_, err := agent.EndOther.On(ctx, m, stale)
+	return err
 }
 
 // open starts the agent once.
@@ -157,6 +191,9 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	op := "run " + proc.Name(cmd)
 	session, err := m.link.Session(ctx, m)
+	if err == nil {
+		err = m.tidy(ctx, session)
+	}
 	if err != nil {
 		return err
 	}

@@ -381,11 +381,13 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Facts tells what was found of the engine and the container.
-func (b *box) Facts() map[string]string { return b.facts }
-
-// Perishes reports whether it was made for the run: its bind mounts and volumes are removed from outside.
-func (b *box) Perishes() bool { return b.ours }
+// Caps are those of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
+// outside.
+func (b *box) Caps() iotax.MachineCaps {
+	c := b.Machine.Caps()
+	c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
+	return c
+}
 
 // HostPath returns the path on this host under which p, a path in the container, has its bytes, or ""
 // when that is not known or there is none.

@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"iotax"
+	"iotax/internal/machine/execx"
+	"iotax/internal/testenv/machinetest"
 )
 
 // An engine is found where its own command line finds it.
@@ -97,4 +99,9 @@ func TestEngineAddress(t *testing.T) {
 	if name := currentContext(config); name != "" {
 		t.Errorf("of a broken configuration the context is %q", name)
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	x := execx.New("x", nil)
+	machinetest.Keeps(t, &box{Machine: x}, x)
 }

@@ -53,8 +53,8 @@ func New(name string, exec Exec) *Machine {
 
 func (m *Machine) String() string { return m.side.Name }
 
-// Alone reports that the machine serves one user: a container, a pod, or a virtual machine on a laptop.
-func (m *Machine) Alone() bool { return true }
+// Caps are those of a container, a pod, or a virtual machine on a laptop: iotax is its only user.
+func (m *Machine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Alone: true, Agent: &m.Link} }
 
 // Close waits for what Run left to end, and refuses further commands.
 func (m *Machine) Close(ctx context.Context) error {

@@ -92,8 +92,11 @@ func (f *Machine) Closed() bool {
 	return f.closed
 }
 
-// Agent returns a session with an agent in this process, which dies with the machine.
-func (f *Machine) Agent() *agent.Link {
+// Caps are those of Under, as of another host. Its session is with an agent in this process, which dies with the machine.
+func (f *Machine) Caps() (c iotax.MachineCaps) {
+	if f.Under != nil {
+		c = f.Under.Caps()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.link.Start == nil {
@@ -107,7 +110,8 @@ func (f *Machine) Agent() *agent.Link {
 			return agent.InProcess(ctx)
 		}
 	}
-	return &f.link
+	c.Local, c.Agent = false, &f.link
+	return c
 }
 
 func (f *Machine) Close(ctx context.Context) error {

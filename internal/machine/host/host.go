@@ -43,8 +43,7 @@ func (local) String() string { return "host" }
 
 func (local) Close(context.Context) error { return nil }
 
-// Local is what iotax.IsLocal asks.
-func (local) Local() bool { return true }
+func (local) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
 // Run hands files over as they are and starts no goroutine for them: the load generator's output
 // then does not pass through this process. Other readers and writers get a pipe each.

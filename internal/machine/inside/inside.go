@@ -62,10 +62,11 @@ const (
 // A container is the machine in which the work is done.
 type container struct {
 	*execx.Machine
-	on     iotax.Machine
-	prefix []string // before the words of a command
-	facts  map[string]string
-	remove []string // what removes it when its end does not
+	on      iotax.Machine
+	network bool     // it has that of its machine
+	prefix  []string // before the words of a command
+	facts   map[string]string
+	remove  []string // what removes it when its end does not
 
 	hold  *io.PipeWriter // its standard input: it lives until that ends
 	done  chan struct{}  // closed when it has ended
@@ -74,60 +75,27 @@ type container struct {
 	leave context.CancelFunc
 }
 
-// What the container's machine can do, the container can too: its processes are known, and where both have one network
-// its ports are reached.
-type (
-	served struct {
-		*container
-		iotax.Accountant
-	}
-	reached struct {
-		*container
-		iotax.Forwarder
-	}
-	servedReached struct {
-		*container
-		iotax.Accountant
-		iotax.Forwarder
-	}
-)
-
-// as is c with what m can do for it.
-func (c *container) as(m iotax.Machine, cfg Config) iotax.Machine {
-	a, accounts := m.(iotax.Accountant)
-	var f iotax.Forwarder
-	if cfg.sharesNetwork() {
-		if f, _ = m.(iotax.Forwarder); f == nil && iotax.IsLocal(m) {
-			f = loopback{}
+// Caps are those of its machine but for its boot, its files and, in most containers, its network.
+func (c *container) Caps() iotax.MachineCaps {
+	caps, own := c.on.Caps(), c.Machine.Caps()
+	switch {
+	case !c.network:
+		caps.HostAddress, caps.Address, caps.LinkRate, caps.Forward = "", "", 0, nil
+	case caps.Local && caps.Forward == nil: // this host reaches its own ports
+		caps.Forward = func(_ context.Context, port int) (string, error) {
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 		}
 	}
-	switch {
-	case accounts && f != nil:
-		return &servedReached{c, a, f}
-	case accounts:
-		return &served{c, a}
-	case f != nil:
-		return &reached{c, f}
+	if c.remove != nil { // an engine made its control group, which may be outside of the machine's
+		caps.DeviceBytes = nil
 	}
-	return c
+	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, own.Alone, own.Agent, c.facts
+	// The place is removed from outside. Without an engine, the root is that of the machine or a directory there.
+	caps.Perishes = c.remove != nil
+	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
+	caps.Home, caps.HostPath = "", nil
+	return caps
 }
-
-// loopback is how this host reaches its own ports.
-type loopback struct{}
-
-func (loopback) Forward(_ context.Context, port int) (string, error) {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
-}
-
-// Outside is the machine that the container is on.
-func (c *container) Outside() iotax.Machine { return c.on }
-
-// Perishes reports whether the files of the container are its own; the place is removed from outside. Without an engine its
-// root is that of the machine, or a directory there.
-func (c *container) Perishes() bool { return c.remove != nil }
-
-// Facts tells of the engine.
-func (c *container) Facts() map[string]string { return c.facts }
 
 // Open starts a container on m in which p has the path that it has on m. It ends with its standard input, which is
 // held open from here: also when this program is killed nothing of it stays.
@@ -138,7 +106,8 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	in, hold := io.Pipe()
-	c := &container{on: m, hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave, facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
+	c := &container{on: m, network: cfg.sharesNetwork(), hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave,
+		facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
 	args := c.namespaces(ctx, p, cfg)
 	if cfg.named() {
 		args = c.engine(p, cfg)
@@ -178,7 +147,7 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 		c.enter(ready.text(), cfg)
 	}
 	c.Machine = execx.New(m.String()+", container of "+cfg.Name, c.exec)
-	return c.as(m, cfg), nil
+	return c, nil
 }
 
 // wait is what the first process of the container does.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/machine/execx"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/vm"
@@ -63,7 +64,7 @@ func TestNamespaces(t *testing.T) {
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
 		m, _ := onHost(t, Config{Engine: []string{Namespaces}})
 		return m
-	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*reached).hold.Close(); return nil }})
+	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*container).hold.Close(); return nil }})
 }
 
 // The same through the command lines of real engines.
@@ -86,10 +87,10 @@ func TestEngines(t *testing.T) {
 			if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(b) != "inside\n" {
 				t.Errorf("the place has %q, %v", b, err)
 			}
-			if f := m.(iotax.Describer).Facts(); f["container.version"] == "" || f["container.image"] != image {
+			if f := m.Caps().Facts; f["container.version"] == "" || f["container.image"] != image {
 				t.Errorf("facts %v", f)
 			}
-			if _, ok := m.(iotax.Forwarder); ok {
+			if m.Caps().Forward != nil {
 				t.Error("ports are reached in a network of its own")
 			}
 			end(t, m)
@@ -126,11 +127,11 @@ func TestInAGuest(t *testing.T) {
 	if iotax.Outside(m) != g {
 		t.Error("it is not on the guest")
 	}
-	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["container.limits"], "no control group") {
+	if f := m.Caps().Facts; !strings.Contains(f["container.limits"], "no control group") {
 		t.Errorf("facts %v", f)
 	}
-	if len(m.(iotax.Accountant).Processes()["qemu"]) == 0 {
-		t.Errorf("served by %v", m.(iotax.Accountant).Processes())
+	if len(m.Caps().Processes()["qemu"]) == 0 {
+		t.Errorf("served by %v", m.Caps().Processes())
 	}
 	output(t, m, "echo inside >/mnt/share/file; hostname inside; mkdir /tmp/m; mount -t tmpfs tmpfs /tmp/m")
 	if b, err := os.ReadFile(filepath.Join(shared, "file")); err != nil || string(b) != "inside\n" {
@@ -168,12 +169,13 @@ func TestNetworkShared(t *testing.T) {
 		{Config{Engine: []string{"docker"}, Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
 		{Config{Engine: []string{"docker"}, Args: []string{"--network"}}, false},
 	} {
-		f, got := (&container{}).as(host.Local(), c.config).(iotax.Forwarder)
+		forward := (&container{Machine: execx.New("box", nil), on: host.Local(), network: c.config.sharesNetwork()}).Caps().Forward
+		got := forward != nil
 		if got != c.want {
 			t.Errorf("%v %v: %v", c.config.Engine, c.config.Args, got)
 		}
 		if got {
-			if addr, err := f.Forward(t.Context(), 80); err != nil || addr != "127.0.0.1:80" {
+			if addr, err := forward(t.Context(), 80); err != nil || addr != "127.0.0.1:80" {
 				t.Errorf("%v: %s, %v", c.config.Args, addr, err)
 			}
 		}
@@ -198,4 +200,15 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// A container has what its machine has, but for its boot, its files and, with a network of its own, that.
+func TestCapsKept(t *testing.T) {
+	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home"}
+	c := &container{Machine: execx.New("box", nil), on: machinetest.Full{}, network: true, remove: []string{"rm"}}
+	machinetest.Keeps(t, c, c.on, append(changed, "DeviceBytes")...)
+	c.network = false
+	machinetest.Keeps(t, c, c.on, append(changed, "DeviceBytes", "HostAddress", "Address", "LinkRate", "Forward")...)
+	c.network, c.remove = true, nil
+	machinetest.Keeps(t, c, c.on, append(changed, "Perishes")...)
 }

@@ -118,11 +118,6 @@ type node struct {
 	name string
 }
 
-var (
-	_ iotax.Machine   = (*node)(nil)
-	_ iotax.Describer = (*node)(nil)
-)
-
 func (n *node) String() string {
 	if n.name == "" {
 		return n.node.Name
@@ -130,22 +125,13 @@ func (n *node) String() string {
 	return n.name
 }
 
-// Local is what iotax.IsLocal asks: what a node writes lies on this host.
-func (n *node) Local() bool { return true }
-
-// Address is where the other nodes reach this one.
-func (n *node) Address() string { return n.node.Address }
-
-// Link is what the node's link carries, headers included, in bytes per second; 0 is not known.
-func (n *node) Link() float64 { return n.lab.Rate.BytesPerSecond() }
-
-// Home is the directory for what is kept on the node.
-func (n *node) Home() string { return n.node.Dir }
-
-// Facts are those of the node and its link.
-func (n *node) Facts() map[string]string {
-	f := map[string]string{"node": n.node.Name, "node.namespace": n.node.Namespace, "node.address": n.node.Address, "node.link": n.lab.Rate.String()}
-	return f
+// Caps are those of this host, whose files a node has, with the network and the directory of the node.
+func (n *node) Caps() iotax.MachineCaps {
+	c := host.Local().Caps()
+	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir
+	c.Facts = map[string]string{"node": n.node.Name, "node.namespace": n.node.Namespace, "node.address": n.node.Address,
+		"node.link": n.lab.Rate.String()}
+	return c
 }
 
 // Run puts nsenter(1) before the command, which becomes that command: exit statuses, signals and the process group

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/lab"
+	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/testenv/machinetest"
 )
@@ -58,4 +59,8 @@ func TestNodesOfARun(t *testing.T) {
 			t.Errorf("after %v: %v", m, err)
 		}
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	machinetest.Keeps(t, &node{lab: new(lab.Lab)}, host.Local())
 }

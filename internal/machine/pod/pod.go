@@ -407,14 +407,12 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Facts tells what was found of the cluster and the pod.
-func (p *pod) Facts() map[string]string { return p.facts }
-
-// Perishes is false with an export of NFS, whose files outlive the pod.
-func (p *pod) Perishes() bool { return p.ours && !p.exports }
-
-// VolumeFacts tells what was found of the volume that the device with that id became.
-func (p *pod) VolumeFacts(id string) map[string]string { return p.volumes[id] }
+// Caps are those of a pod. The files of an NFS export outlive it.
+func (p *pod) Caps() iotax.MachineCaps {
+	c := p.Machine.Caps()
+	c.Facts, c.VolumeFacts, c.Perishes = p.facts, p.volumes, p.ours && !p.exports
+	return c
+}
 
 // Close removes the pod and its claims if they were made for the run.
 func (p *pod) Close(ctx context.Context) error {

@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"iotax"
+	"iotax/internal/machine/execx"
 	"iotax/internal/machine/kind"
+	"iotax/internal/testenv/machinetest"
 )
 
 // What the targets of a pod need becomes its volumes.
@@ -49,4 +51,9 @@ func TestVolumes(t *testing.T) {
 	if _, err := s.pod(kind.Options{Devices: []iotax.Device{{ID: "x", Disk: &iotax.Disk{}}}}); err == nil || !strings.Contains(err.Error(), "neither virtual disks") {
 		t.Errorf("a virtual disk: %v", err)
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	x := execx.New("x", nil)
+	machinetest.Keeps(t, &pod{Machine: x}, x)
 }

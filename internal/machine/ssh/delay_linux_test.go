@@ -52,6 +52,7 @@ type delayed struct {
 	mu      sync.Mutex
 	conns   []net.Conn
 	refuses int // of the next connections
+	silent  []chan struct{}
 	count   int
 }
 
@@ -81,9 +82,11 @@ func delay(t testing.TB, to string, d time.Duration) *delayed {
 			}
 			p.mu.Lock()
 			p.conns = append(p.conns, near, far)
+			silent := make(chan struct{})
+			p.silent = append(p.silent, silent)
 			p.mu.Unlock()
-			all.Go(func() { p.pass(far, near) })
-			all.Go(func() { p.pass(near, far) })
+			all.Go(func() { p.pass(far, near, silent) })
+			all.Go(func() { p.pass(near, far, silent) })
 		}
 	})
 	t.Cleanup(func() {
@@ -110,6 +113,16 @@ func (p *delayed) accepted() int {
 	return p.count
 }
 
+// silence has the connections of now carry nothing more, not even their end.
+func (p *delayed) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.silent {
+		close(c)
+	}
+	p.silent = nil
+}
+
 // cut ends every connection.
 func (p *delayed) cut() {
 	p.mu.Lock()
@@ -120,7 +133,7 @@ func (p *delayed) cut() {
 }
 
 // pass copies from one end to the other, late.
-func (p *delayed) pass(to, from net.Conn) {
+func (p *delayed) pass(to, from net.Conn, silent chan struct{}) {
 	type piece struct {
 		at   time.Time
 		data []byte
@@ -141,11 +154,20 @@ func (p *delayed) pass(to, from net.Conn) {
 	}()
 	for x := range pieces {
 		time.Sleep(time.Until(x.at))
+		select {
+		case <-silent:
+			continue
+		default:
+		}
 		if _, err := to.Write(x.data); err != nil {
 			from.Close()
 		}
 	}
-	to.Close()
+	select {
+	case <-silent: // cut closes it
+	default:
+		to.Close()
+	}
 }
 
 // BenchmarkSSHDelayed is one trial on a host that is 50 ms away: preparing, running and evicting. What is carried there is

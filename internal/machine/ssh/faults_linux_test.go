@@ -111,11 +111,38 @@ func TestSSHFaults(t *testing.T) {
 					t.Fatalf("after it: %q, %v", out, err)
 				}
 			}
-			if told := m.(interface{ Reconnected() []string }).Reconnected(); len(told) != 1 || !strings.Contains(told[0], "made again") {
+			if told := m.Caps().Reconnected(); len(told) != 1 || !strings.Contains(told[0], "made again") {
 				t.Errorf("told %q", told)
 			}
 		})
 	}
+}
+
+// The connection is cut without a word: the server does not see it. What ran there is ended before the next command.
+func TestSSHCutSilently(t *testing.T) {
+	t.Parallel()
+	s := startSSHD(t)
+	p := delay(t, s.addr(), 0)
+	spec := s.spec(t)
+	spec.Port = p.port()
+	write(t, spec.KnownHosts, knownLine("127.0.0.1:"+strconv.Itoa(p.port()), s.host))
+	spec.Config = filepath.Join(t.TempDir(), "config")
+	write(t, spec.Config, "Host *\n\tServerAliveInterval 1\n\tServerAliveCountMax 2\n")
+	m := works(t, spec)
+	pid, err := agentID.On(t.Context(), m, struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, ended := begin(t, m, nil)
+	p.silence()
+	one(t, <-ended, "connection lost: Timeout, server ")
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", ids[1])); err != nil {
+		t.Fatal("the command ended with its connection: there is nothing to be ended")
+	}
+	if err := m.Run(t.Context(), iotax.Command("true")); err != nil {
+		t.Error(err)
+	}
+	gone(t, append(ids, pid)...)
 }
 
 // A host that cannot have the agent is refused with the reason, and keeps nothing.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -107,21 +108,21 @@ type remote struct {
 	to *transport
 }
 
-// Address is where the host is reached.
-func (r *remote) Address() string { return r.to.settings["hostname"] }
-
-// Facts are the server's version, where ssh shows it, the hosts on the way, and the agent that the plan names.
-func (r *remote) Facts() map[iotax.FactKey]string {
-	f := map[iotax.FactKey]string{}
+// Caps has the address of the host, the server's version where ssh shows it, the hosts on the way, and the agent that the plan
+// names.
+func (r *remote) Caps() iotax.MachineCaps {
+	c := r.Machine.Caps()
+	c.Address = r.to.settings["hostname"]
+	c.Facts = map[iotax.FactKey]string{}
 	for key, v := range map[iotax.FactKey]string{"ssh.server": r.to.serverVersion(), "ssh.jump": r.to.settings["proxyjump"], "ssh.agent": r.to.spec.Agent} {
 		if v != "" {
-			f[key] = v
+			c.Facts[key] = v
 		}
 	}
 	if r.to.spec.Agent != "" {
-		f["ssh.agent.system"] = r.System()
+		c.Facts["ssh.agent.system"] = r.System()
 	}
-	return f
+	return c
 }
 
 // Open connects to the host that s describes. A login may load modules or mount a home.
@@ -136,7 +137,7 @@ func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) 
 		return nil, err
 	}
 	r := &remote{far.New(t, s.Agent), t}
-	link := r.Agent()
+	link := agent.LinkOf(r)
 	link.Log, link.Patience = o.Log, patience
 	if t.asks == asksUser {
 		link.Patience = max(patience, 10*time.Minute) // for the password

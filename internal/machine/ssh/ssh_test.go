@@ -329,14 +329,14 @@ func TestSSHAgain(t *testing.T) {
 	if out, err := iotax.Output(t.Context(), m, "echo", "again"); err != nil || string(out) != "again\n" {
 		t.Errorf("after it: %q, %v", out, err)
 	}
-	r := m.(iotax.Reconnecter)
-	if told := r.Reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
+	reconnected := m.Caps().Reconnected
+	if told := reconnected(); len(told) != 1 || !strings.Contains(told[0], "connection lost: ") || !strings.Contains(told[0], "made again") {
 		t.Errorf("told: %q", told)
 	}
-	if told := r.Reconnected(); len(told) > 0 {
+	if told := reconnected(); len(told) > 0 {
 		t.Errorf("told twice: %q", told)
 	}
-	if f := m.(iotax.Describer).Facts(); !strings.Contains(f["ssh.server"], "OpenSSH") {
+	if f := m.Caps().Facts; !strings.Contains(f["ssh.server"], "OpenSSH") {
 		t.Errorf("facts are %v", f)
 	}
 
@@ -382,7 +382,7 @@ func TestSSHFacts(t *testing.T) {
 	if m.String() != "ssh://127.0.0.1" {
 		t.Errorf("it is called %s", m)
 	}
-	f := m.(iotax.Describer).Facts()
+	f := m.Caps().Facts
 	if !strings.Contains(f["ssh.server"], "OpenSSH") || f["ssh.jump"] != "" {
 		t.Errorf("facts are %v", f)
 	}
@@ -652,14 +652,14 @@ Host *
 	UserKnownHostsFile KNOWN
 `)
 	for host, want := range map[string]string{"inner": "outer", "deep": "outer,middle", "around": "inner", "outer": ""} {
-		if via := works(t, &Spec{Host: host, Config: config}).(iotax.Describer).Facts()["ssh.jump"]; via != want {
+		if via := works(t, &Spec{Host: host, Config: config}).Caps().Facts["ssh.jump"]; via != want {
 			t.Errorf("%s is reached over %q, want %q", host, via, want)
 		}
 	}
-	if via := works(t, &Spec{Host: "outer", Jump: "a, b", Config: config}).(iotax.Describer).Facts()["ssh.jump"]; via != "a,b" {
+	if via := works(t, &Spec{Host: "outer", Jump: "a, b", Config: config}).Caps().Facts["ssh.jump"]; via != "a,b" {
 		t.Errorf("the spec's jumps lead over %q", via)
 	}
-	if via := works(t, &Spec{Host: "inner", Jump: "none", Config: config}).(iotax.Describer).Facts()["ssh.jump"]; via != "" {
+	if via := works(t, &Spec{Host: "inner", Jump: "none", Config: config}).Caps().Facts["ssh.jump"]; via != "" {
 		t.Errorf("jump: none leads over %q", via)
 	}
 	fails(t, &Spec{Host: "lost", Config: config}, "127.0.0.1:1", "jump host")
@@ -884,4 +884,10 @@ func BenchmarkLocalTrue(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	t.Parallel()
+	m := works(t, startSSHD(t).spec(t)).(*remote)
+	machinetest.Keeps(t, m, m.Machine, "Address", "Facts")
 }

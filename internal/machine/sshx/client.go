@@ -91,6 +91,8 @@ func New(conn *ssh.Client, name string, opts ...Option) *Client {
 
 func (c *Client) String() string { return c.name }
 
+func (c *Client) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &c.Link} }
+
 // Close closes the connection. Commands under way fail as if the machine had died.
 func (c *Client) Close(ctx context.Context) error {
 	c.Hangup(ctx)

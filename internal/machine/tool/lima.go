@@ -102,16 +102,11 @@ type limaInstance struct {
 // A limaMade is one that was made for the run.
 type limaMade struct {
 	*limaInstance
-	boot   []iotax.Phase
-	mounts bool         // it has directories of this host
-	forget func() error // that it was noted
+	started time.Time
+	boot    []iotax.Phase
+	mounts  bool         // it has directories of this host
+	forget  func() error // that it was noted
 }
-
-var (
-	_ iotax.Booter   = (*limaMade)(nil)
-	_ iotax.Perisher = (*limaMade)(nil)
-	_ iotax.Weakener = (*limaMade)(nil)
-)
 
 // Weakens is the class of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
 // On macOS neither QEMU nor Virtualization.framework, as Lima starts it, asks the drive to flush its cache.
@@ -123,11 +118,18 @@ func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	return probe.Durability(m.home)
 }
 
-func (m *limaInstance) Facts() map[string]string { return m.facts }
-func (m *limaMade) Boot() []iotax.Phase          { return m.boot }
+func (m *limaInstance) Caps() iotax.MachineCaps {
+	c := m.Machine.Caps()
+	c.Facts, c.Weakens = m.facts, m.Weakens
+	return c
+}
 
-// Perishes is false with mounts: what a target has in one is on this host.
-func (m *limaMade) Perishes() bool { return !m.mounts }
+// Caps are those of an instance that ends with the run. The files of mounts are on this host and stay.
+func (m *limaMade) Caps() iotax.MachineCaps {
+	c := m.limaInstance.Caps()
+	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts
+	return c
+}
 
 // Close deletes the instance.
 func (m *limaMade) Close(ctx context.Context) error {
@@ -178,9 +180,9 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	if made.forget, err = limas.note(o.WorkDir, lima, m.name); err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	made.started = time.Now()
 	phase := func(name string) {
-		made.boot = append(made.boot, iotax.Phase{Name: name, At: time.Since(began)})
+		made.boot = append(made.boot, iotax.Phase{Name: name, At: time.Since(made.started)})
 	}
 	o.Logf("creating a Lima instance from %s", s.Template)
 	if _, err := lima.run(ctx, toolFetch, s.create(m.name)...); err != nil {

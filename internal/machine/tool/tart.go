@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
@@ -120,6 +119,7 @@ type tartVM struct {
 	tart   tool
 	name   string
 	facts  map[string]string
+	began  time.Time
 	boot   []iotax.Phase
 	dirs   bool               // it has directories of this host
 	disk   iotax.Durability   // of its root disk
@@ -130,14 +130,13 @@ type tartVM struct {
 	err    error // of tart run, once ended is closed
 }
 
-var (
-	_ iotax.Booter   = (*tartVM)(nil)
-	_ iotax.Perisher = (*tartVM)(nil)
-	_ iotax.Weakener = (*tartVM)(nil)
-)
-
-func (v *tartVM) Facts() map[string]string { return v.facts }
-func (v *tartVM) Boot() []iotax.Phase      { return v.boot }
+// Caps are those of the connection, of a machine that ends with the run. The files of shared directories are on this host and
+// stay.
+func (v *tartVM) Caps() iotax.MachineCaps {
+	c := v.Machine.Caps()
+	c.Facts, c.Started, c.Boot, c.Weakens, c.Perishes = v.facts, v.began, v.boot, v.Weakens, !v.dirs
+	return c
+}
 
 // Weakens is the class of the disk's synchronization, and of the Mac's own files in a shared directory.
 func (v *tartVM) Weakens(_, fs string) iotax.Durability {
@@ -146,12 +145,6 @@ func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 	}
 	return v.disk
 }
-
-// Perishes is false with shared directories: what a target has in one is on this host.
-func (v *tartVM) Perishes() bool { return !v.dirs }
-
-// Agent returns the session with the agent in the machine.
-func (v *tartVM) Agent() *agent.Link { return agent.LinkOf(v.Machine) }
 
 // Close stops the machine and deletes it.
 func (v *tartVM) Close(ctx context.Context) error {
@@ -189,8 +182,8 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 		return nil, err
 	}
 	v := &tartVM{tart: tart, name: made.Name(), dirs: len(s.Dirs) > 0, disk: s.durability(), facts: map[string]string{"tart.version": version, "tart.image": s.Image, "tart.root_disk_opts": s.RootDiskOpts}}
-	began := time.Now()
-	phase := func(name string) { v.boot = append(v.boot, iotax.Phase{Name: name, At: time.Since(began)}) }
+	v.began = time.Now()
+	phase := func(name string) { v.boot = append(v.boot, iotax.Phase{Name: name, At: time.Since(v.began)}) }
 	o.Logf("cloning %s", s.Image)
 	defer func() {
 		if err != nil {
@@ -249,17 +242,6 @@ type named struct {
 }
 
 func (n named) String() string { return n.name }
-
-// Agent returns the session of the machine under the other name.
-func (n named) Agent() *agent.Link { return agent.LinkOf(n.Machine) }
-
-// Reconnected is what the machine under the other name tells.
-func (n named) Reconnected() []string {
-	if r, ok := n.Machine.(iotax.Reconnecter); ok {
-		return r.Reconnected()
-	}
-	return nil
-}
 
 // run starts tart run, which lasts as long as the machine.
 func (v *tartVM) run(ctx context.Context, s *Tart) {

@@ -14,6 +14,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/machine/execx"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -58,10 +59,10 @@ func TestLima(t *testing.T) {
 	s := standIn(t)
 	suite(t, false, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, LimaKind, &Lima{Template: "template://debian", VMType: "qemu", MountType: "9p", Mounts: []string{"/srv/a"}, CPUs: 2, Memory: 1536 << 20})
-		if b := m.(iotax.Booter).Boot(); len(b) != 2 || b[1].Name != "ready" || b[1].At <= b[0].At {
+		if b := m.Caps().Boot; len(b) != 2 || b[1].Name != "ready" || b[1].At <= b[0].At {
 			t.Errorf("boot %v", b)
 		}
-		if f := m.(iotax.Describer).Facts(); f["lima.version"] != "limactl version 1.2.1" || f["lima.mount_type"] != "9p" || !strings.HasPrefix(f["lima.instance"], "iotax-") {
+		if f := m.Caps().Facts; f["lima.version"] != "limactl version 1.2.1" || f["lima.mount_type"] != "9p" || !strings.HasPrefix(f["lima.instance"], "iotax-") {
 			t.Errorf("facts %v", f)
 		}
 		return m
@@ -88,7 +89,7 @@ func TestLimaInstance(t *testing.T) {
 	}
 	defer s.stop("mine")
 	m := mustOpen(t, LimaKind, &Lima{Instance: "mine"})
-	if _, made := m.(iotax.Booter); made {
+	if m.Caps().Boot != nil {
 		t.Error("it claims to be made for the run")
 	}
 	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != "0\n/\n" {
@@ -119,7 +120,7 @@ func TestWSL(t *testing.T) {
 	defer s.stop("Debian")
 	suite(t, true, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, WSLKind, &WSL{Distribution: "Debian", User: "root"})
-		if f := m.(iotax.Describer).Facts(); f["wsl.kernel"] == "" {
+		if f := m.Caps().Facts; f["wsl.kernel"] == "" {
 			t.Errorf("facts %v", f)
 		}
 		return m
@@ -150,10 +151,10 @@ func TestTart(t *testing.T) {
 			}
 		}()
 		m := mustOpen(t, TartKind, &Tart{Image: "ghcr.io/someone/image:latest", User: "root", Identity: key, RootDiskOpts: "sync=none,caching=cached", CPUs: 2, Memory: 2 << 30, Dirs: []string{"work:/srv"}})
-		if f := m.(iotax.Describer).Facts(); f["tart.root_disk_opts"] != "sync=none,caching=cached" || f["tart.version"] != "2.28.0" {
+		if f := m.Caps().Facts; f["tart.root_disk_opts"] != "sync=none,caching=cached" || f["tart.version"] != "2.28.0" {
 			t.Errorf("facts %v", f)
 		}
-		if got := m.(iotax.Weakener).Weakens("/var/tmp", "ext4"); got != iotax.FlushIgnored {
+		if got := m.Caps().Weakens("/var/tmp", "ext4"); got != iotax.FlushIgnored {
 			t.Errorf("with sync=none its disk is %s", got)
 		}
 		return m
@@ -299,4 +300,14 @@ func TestToolsWeaken(t *testing.T) {
 	if m.home = t.TempDir(); m.Weakens(memory, "9p") != iotax.Volatile || m.Weakens("/var/tmp", "ext4") != probe.Durability(m.home) {
 		t.Errorf("an instance on %s, with a mount in memory: %s, %s", m.home, m.Weakens("/var/tmp", "ext4"), m.Weakens(memory, "9p"))
 	}
+}
+
+// What runs commands in the machines of the tools keeps what it can do.
+func TestCapsKept(t *testing.T) {
+	x := execx.New("x", nil)
+	machinetest.Keeps(t, &limaMade{limaInstance: &limaInstance{Machine: x}}, x)
+	machinetest.Keeps(t, &wslMachine{Machine: x}, x)
+	full := named{machinetest.Full{}, "name"}
+	machinetest.Keeps(t, full, full.Machine)
+	machinetest.Keeps(t, &tartVM{Machine: full, dirs: true}, full, "Perishes", "Facts", "Boot", "Started", "Weakens")
 }

@@ -57,7 +57,11 @@ type wslMachine struct {
 	facts map[string]string
 }
 
-func (m *wslMachine) Facts() map[string]string { return m.facts }
+func (m *wslMachine) Caps() iotax.MachineCaps {
+	c := m.Machine.Caps()
+	c.Facts = m.facts
+	return c
+}
 
 func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error) {
 	wsl := tool{program: cmp.Or(s.Program, "wsl.exe"), hint: "run iotax on Windows with WSL (wsl --install), or in a distribution that can reach Windows programs"}

@@ -92,13 +92,6 @@ type consoleGuest struct {
 	vm *qemu.VM // of the command at hand
 }
 
-var (
-	_ iotax.Console    = (*consoleGuest)(nil)
-	_ iotax.Describer  = (*consoleGuest)(nil)
-	_ iotax.Accountant = (*consoleGuest)(nil)
-	_ iotax.Weakener   = (*consoleGuest)(nil)
-)
-
 // openConsole makes ready to boot such a guest; nothing runs yet.
 func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	fail := func(err error, hint string) (iotax.Machine, error) {
@@ -187,8 +180,11 @@ var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|v
 // Weakens is the class of the overlay of its image, and of what args: adds.
 func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
-func (g *consoleGuest) String() string           { return g.name }
-func (g *consoleGuest) Facts() map[string]string { return g.facts }
+func (g *consoleGuest) String() string { return g.name }
+
+func (g *consoleGuest) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Facts: g.facts, Weakens: g.Weakens, Processes: g.Processes, RunOnConsole: g.RunOnConsole}
+}
 
 // Run refuses: whoever calls it wants a shell, files, or a status of its own.
 func (g *consoleGuest) Run(_ context.Context, cmd *iotax.Cmd) error {

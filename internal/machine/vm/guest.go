@@ -35,21 +35,15 @@ type machine struct {
 	beside []*qemu.VM // booted once more, and not known to be gone
 }
 
-var (
-	_ iotax.Machine    = (*machine)(nil)
-	_ iotax.Booter     = (*machine)(nil)
-	_ iotax.Accountant = (*machine)(nil)
-	_ iotax.Describer  = (*machine)(nil)
-	_ iotax.Reacher    = (*machine)(nil)
-	_ iotax.Forwarder  = (*machine)(nil)
-	_ iotax.Restarter  = (*machine)(nil)
-	_ iotax.Perisher   = (*machine)(nil)
-	_ iotax.Weakener   = (*machine)(nil)
-)
-
-func (g *machine) Boot() []iotax.Phase      { return g.boot }
-func (g *machine) Started() time.Time       { return g.vm.Started } // what Boot counts from
-func (g *machine) Facts() map[string]string { return g.facts }
+// Caps are those of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
+// others with the guest.
+func (g *machine) Caps() iotax.MachineCaps {
+	c := g.Client.Caps()
+	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
+	c.Started, c.Boot, c.Restart, c.BootFiles = g.vm.Started, g.boot, g.Restart, g.BootFiles
+	c.HostAddress, c.Forward = guest.Gateway, g.Forward
+	return c
+}
 
 // Weakens is the class of the disks that no volume gives: an image's overlay, and what args: adds.
 func (g *machine) Weakens(_, fs string) iotax.Durability {
@@ -58,9 +52,6 @@ func (g *machine) Weakens(_, fs string) iotax.Durability {
 	}
 	return g.storage
 }
-
-func (g *machine) Perishes() bool      { return true } // the files of shares are removed on this host
-func (g *machine) HostAddress() string { return guest.Gateway }
 
 // Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
 // end: whoever samples sees how their memory grows while they boot.

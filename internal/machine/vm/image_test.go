@@ -160,7 +160,7 @@ func TestQEMUImage(t *testing.T) {
 		if got := guestOut(t, g, "echo changed >/root/file; sync; id -u; uname -r"); got != "0\n"+k.Release {
 			t.Errorf("got %q", got)
 		}
-		if f := g.Facts(); f["image"] != image || !strings.Contains(f["device.iotax-root"], "format=qcow2") || f["kernel"] != k.Release {
+		if f := g.facts; f["image"] != image || !strings.Contains(f["device.iotax-root"], "format=qcow2") || f["kernel"] != k.Release {
 			t.Errorf("facts are %v", f)
 		}
 		closeGuest(t, g)
@@ -168,7 +168,7 @@ func TestQEMUImage(t *testing.T) {
 		if err != nil || !after.ModTime().Equal(before.ModTime()) {
 			t.Errorf("the image was written to: %v, %v", after, err)
 		}
-		t.Log(g.Boot())
+		t.Log(g.boot)
 	}
 	t.Run("seed", func(t *testing.T) {
 		disk := image(t, nil)

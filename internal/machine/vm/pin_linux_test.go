@@ -48,7 +48,7 @@ func TestPin(t *testing.T) {
 	if got := affinity(t, g.vm.Pid()); got != last {
 		t.Errorf("QEMU is on CPUs %s, not %s", got, last)
 	}
-	rest := g.Facts()["pin.others"]
+	rest := g.facts["pin.others"]
 	for _, pid := range []int{os.Getpid(), server.Process.Pid} {
 		if got := affinity(t, pid); got != rest || got == before {
 			t.Errorf("process %d is on CPUs %s, not %s", pid, got, rest)

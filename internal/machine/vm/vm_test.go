@@ -28,6 +28,8 @@ import (
 	"iotax"
 	"iotax/internal/guest"
 	"iotax/internal/machine/kind"
+	"iotax/internal/machine/qemu"
+	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
 	"iotax/internal/testenv/guesttest"
@@ -114,7 +116,7 @@ func reach(t *testing.T, g *machine) {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if got := guestOut(t, g, "busybox nc "+g.HostAddress()+" "+port+" </dev/null"); got != "from the host" {
+	if got := guestOut(t, g, "busybox nc "+g.Caps().HostAddress+" "+port+" </dev/null"); got != "from the host" {
 		t.Errorf("the guest read %q", got)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -205,8 +207,8 @@ func restart(t *testing.T, g *machine, keys func() []ed25519.PrivateKey) {
 		t.Errorf("%d processes while it boots, and then %v", early, g.Processes())
 	}
 	again := m.(*machine)
-	if again.vm.Pid() == g.vm.Pid() || len(again.Boot()) != len(g.Boot()) || again.String() == g.String() {
-		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.Boot())
+	if again.vm.Pid() == g.vm.Pid() || len(again.boot) != len(g.boot) || again.String() == g.String() {
+		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.boot)
 	}
 	if keys := keys(); len(keys) != 2 {
 		t.Errorf("%d keys were made for two boots", len(keys))
@@ -269,7 +271,7 @@ func TestQEMUSmall(t *testing.T) {
 	if m.String() != "little" {
 		t.Errorf("its name is %q", m)
 	}
-	f := g.Facts()
+	f := g.facts
 	for _, k := range []string{"accel", "accel.why", "qemu", "kernel", "kernel.file", "machine", "cpu", "cpus", "memory", "clocksource", "cmdline", "boot"} {
 		if f[k] == "" {
 			t.Errorf("no fact %s", k)
@@ -278,10 +280,10 @@ func TestQEMUSmall(t *testing.T) {
 	if f["memory"] != "256MiB" {
 		t.Errorf("memory is %q", f["memory"])
 	}
-	t.Logf("%v, because %s; boot %v", f["accel"], f["accel.why"], g.Boot())
+	t.Logf("%v, because %s; boot %v", f["accel"], f["accel.why"], g.boot)
 	var names []string
 	last := time.Duration(-1)
-	for _, p := range g.Boot() {
+	for _, p := range g.boot {
 		names = append(names, p.Name)
 		if p.At < last {
 			t.Errorf("phase %s at %v comes before %v", p.Name, p.At, last)
@@ -400,7 +402,7 @@ func TestQEMUDevices(t *testing.T) {
 	if len(ps["virtiofsd"]) < 1 || len(ps["qemu"]) < 1 {
 		t.Errorf("processes are %v", ps)
 	}
-	f := g.Facts()
+	f := g.facts
 	if f["virtiofsd"] == "" || !strings.Contains(f["device.blk"], "aio=native") || !strings.Contains(f["device.plan9"], "mapped-xattr") || !strings.Contains(f["device.fs"], "vhost-user-fs") {
 		t.Errorf("facts are %v", f)
 	}
@@ -451,12 +453,12 @@ func TestQEMURoot(t *testing.T) {
 	}
 	guestOut(t, g, "modprobe nbd && echo kept >/var/tmp/kept && sync && fio --version && mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && echo there >/mnt/f && sync")
 	var plugged, ready bool
-	for _, p := range g.Boot() {
+	for _, p := range g.boot {
 		plugged = plugged || p.Name == "plugged" && p.At > 0 && !ready
 		ready = ready || p.Name == "ready"
 	}
-	if !plugged || g.Started().IsZero() {
-		t.Errorf("phases are %v since %v", g.Boot(), g.Started())
+	if !plugged || g.vm.Started.IsZero() {
+		t.Errorf("phases are %v since %v", g.boot, g.vm.Started)
 	}
 	closeGuest(t, g)
 
@@ -556,7 +558,7 @@ func TestQEMUWeakens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.(iotax.Weakener).Weakens("/", ""); got != c.want {
+		if got := m.Caps().Weakens("/", ""); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 		if err := m.Close(t.Context()); err != nil {
@@ -782,4 +784,9 @@ func TestQEMUValidate(t *testing.T) {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}
+}
+
+func TestCapsKept(t *testing.T) {
+	c := new(sshx.Client)
+	machinetest.Keeps(t, &machine{Client: c, vm: new(qemu.VM)}, c)
 }

@@ -479,7 +479,7 @@ var planted = []struct {
 // thisHost is a machine of which only its place is asked.
 type thisHost struct{ iotax.Machine }
 
-func (thisHost) Local() bool { return true }
+func (thisHost) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
 // elsewhere moves the trial to a machine that has nothing to do with this host.
 func elsewhere(t *iotax.Trial, tgt *iotax.Target) {

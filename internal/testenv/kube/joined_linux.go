@@ -15,14 +15,6 @@ import (
 	"iotax"
 )
 
-// A Guest is a machine with a kernel of its own that can be a node: it sees the files of this machine read-only below a
-// directory, reaches this machine's loopback, and is reached from it.
-type Guest interface {
-	iotax.Machine
-	iotax.Reacher
-	iotax.Forwarder
-}
-
 // enter makes the files below $1 the root of a mount namespace, which is held until its input ends; $2 is a directory of the
 // node's own there, which lies in memory: its configuration stays, and what containers stand on must not be an overlay itself.
 // The root is moved and not only changed, because who enters the namespace of a container comes out at its root.
@@ -46,9 +38,10 @@ exec chroot . sh -c 'mount --make-rshared / && echo ready && exec cat'
 // kubeletPort is where the API server calls kubelets.
 const kubeletPort = 10250
 
-// Join makes a guest a node of that name, whose address in its own network is given. It has the kernel's clients and file
+// Join makes a guest, a machine with a kernel of its own that reaches this machine's loopback and is reached from it, a node
+// of that name, whose address in its own network is given. It has the kernel's clients and file
 // systems that this machine's kernel may lack. The files of this machine are below files there.
-func (c *Cluster) Join(t *testing.T, m Guest, name, address, files string) {
+func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
 	n := node{name: name, address: address, index: len(c.nodes)}
 	c.nodes = append(c.nodes, n)
@@ -56,7 +49,7 @@ func (c *Cluster) Join(t *testing.T, m Guest, name, address, files string) {
 	c.kubeletConfig(t, n, "")
 	_, port, err := net.SplitHostPort(c.Proxy.Address)
 	must(t, err)
-	config := strings.Replace(string(c.ConfigFor("https://"+net.JoinHostPort(m.HostAddress(), port), token)), "certificate-authority:", "tls-server-name: localhost, certificate-authority:", 1)
+	config := strings.Replace(string(c.ConfigFor("https://"+net.JoinHostPort(m.Caps().HostAddress, port), token)), "certificate-authority:", "tls-server-name: localhost, certificate-authority:", 1)
 	must(t, os.WriteFile(c.at(n, "kubeconfig"), []byte(config), 0o600))
 
 	log, err := os.Create(c.log(name + "/root"))
@@ -107,7 +100,7 @@ func (c *Cluster) Join(t *testing.T, m Guest, name, address, files string) {
 	}
 
 	// The API server calls the kubelet by the node's address, which is one in the guest's network alone.
-	there, err := m.Forward(t.Context(), kubeletPort)
+	there, err := m.Caps().Forward(t.Context(), kubeletPort)
 	must(t, err)
 	if out, err := c.inside("ip", "addr", "add", address+"/32", "dev", "eth0").CombinedOutput(); err != nil {
 		t.Fatalf("ip addr add: %v: %s", err, out)

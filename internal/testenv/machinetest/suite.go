@@ -48,7 +48,7 @@ type Options struct {
 }
 
 // brief are the tests of a brief suite.
-var brief = []string{"exit codes", "missing program", "large input", "files both ways", "arguments", "environment", "directory", "cancel with children", "deadline"}
+var brief = []string{"capabilities", "exit codes", "missing program", "large input", "files both ways", "arguments", "environment", "directory", "cancel with children", "deadline"}
 
 // A suite is the machine under test and a directory of its own on it.
 type suite struct {
@@ -94,6 +94,7 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 		test func(*suite, *testing.T)
 	}{
 		{"name", (*suite).named},
+		{"capabilities", (*suite).capabilities},
 		{"exit codes", (*suite).exitCodes},
 		{"death by signal", (*suite).signals},
 		{"missing program", (*suite).missing},
@@ -167,6 +168,20 @@ func (s *suite) named(t *testing.T) {
 	if s.String() == "" {
 		t.Error("the machine has no name")
 	}
+}
+
+func (s *suite) capabilities(t *testing.T) {
+	c := s.Caps()
+	if !c.Local && c.Agent == nil {
+		t.Error("each call would start an agent there")
+	}
+	if (len(c.Boot) > 0) == c.Started.IsZero() {
+		t.Errorf("booted by %v, from %v", c.Boot, c.Started)
+	}
+	if (c.Restart == nil) != (c.BootFiles == nil) || c.Restart != nil && len(c.Boot) == 0 {
+		t.Error("only some of Restart, BootFiles and Boot are set")
+	}
+	Keeps(t, s, s.Machine)
 }
 
 // exit checks that err is an *ExitError of that code and signal.
