@@ -47,7 +47,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	}
 	terminal := terminalPath()
 	own := os.Getenv("SSH_ASKPASS")
-	if given == "" && own != "" && (terminal == "" || os.Getenv("SSH_ASKPASS_REQUIRE") == "prefer" || os.Getenv("SSH_ASKPASS_REQUIRE") == "force") {
+	required := os.Getenv("SSH_ASKPASS_REQUIRE")
+	if given == "" && own != "" && (terminal == "" || required == "prefer" || required == "force") {
 		return asksUser, nil, nil
 	}
 	if given == "" && terminal == "" {
@@ -58,7 +59,8 @@ func (s *Spec) answers() (asks, []string, error) {
 		return 0, nil, err
 	}
 	// Versions before 8.4 know no SSH_ASKPASS_REQUIRE, and ask the program where there is a DISPLAY and no terminal.
-	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"), terminalVariable + "=" + terminal}
+	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
+		terminalVariable + "=" + terminal}
 	switch {
 	case given == "":
 		return asksUser, env, nil
@@ -76,12 +78,14 @@ func password(file string) (string, error) {
 	}
 	src, err := iotax.ReadFile(homePath(file), iotax.MaxOutput)
 	if err != nil {
-		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)), Hint: "put the password on its first line, readable by you alone"}
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)),
+			Hint: "put the password on its first line, readable by you alone"}
 	}
 	line, _, _ := strings.Cut(string(src), "\n")
 	line = strings.TrimSuffix(line, "\r")
 	if line == "" {
-		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New("its first line is empty"), Hint: "put the password there"}
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New("its first line is empty"),
+			Hint: "put the password there"}
 	}
 	return line, nil
 }

@@ -114,7 +114,8 @@ func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]
 	c.Facts = map[iotax.FactKey]string{}
-	for key, v := range map[iotax.FactKey]string{"ssh.server": r.to.serverVersion(), "ssh.jump": r.to.settings["proxyjump"], "ssh.agent": r.to.spec.Agent} {
+	facts := map[iotax.FactKey]string{"ssh.server": r.to.serverVersion(), "ssh.jump": r.to.settings["proxyjump"], "ssh.agent": r.to.spec.Agent}
+	for key, v := range facts {
 		if v != "" {
 			c.Facts[key] = v
 		}

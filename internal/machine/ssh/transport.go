@@ -38,6 +38,7 @@ type transport struct {
 	mu      sync.Mutex
 	server  string
 	kills   []func()
+	closed  bool
 }
 
 // askTime is how long ssh -G may take: a Match may run a command.
@@ -50,7 +51,8 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 	t.args, t.host = s.options()
 	var err error
 	if t.program, err = exec.LookPath("ssh"); err != nil {
-		return nil, &iotax.Error{Op: "connect to", On: t.String(), Err: err, Hint: "install the OpenSSH client (package openssh-client or openssh)"}
+		return nil, &iotax.Error{Op: "connect to", On: t.String(), Err: err,
+			Hint: "install the OpenSSH client (package openssh-client or openssh)"}
 	}
 	if t.asks, t.env, err = s.answers(); err != nil {
 		return nil, err
@@ -71,7 +73,8 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, &iotax.Error{Op: "read the ssh configuration", On: "for " + t.host, Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String())),
+		return nil, &iotax.Error{Op: "read the ssh configuration", On: "for " + t.host,
+			Err:  fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String())),
 			Hint: "correct it until this works: " + iotax.QuoteAll(slices.Concat([]string{"ssh", "-G"}, t.args, []string{t.host}))}
 	}
 	for line := range strings.Lines(string(out)) {
@@ -123,7 +126,7 @@ func (t *transport) serverVersion() string {
 func (t *transport) Close(context.Context) error {
 	t.mu.Lock()
 	kills := t.kills
-	t.kills = nil
+	t.kills, t.closed = nil, true
 	t.mu.Unlock()
 	for _, kill := range kills {
 		kill()
@@ -162,6 +165,11 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Conn, erro
 	if err != nil {
 		return fail(err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return fail(errors.New("the connection was closed"))
+	}
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
@@ -176,9 +184,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Conn, erro
 		}
 		_ = cmd.Process.Kill() // it may have ended
 	})
-	t.mu.Lock()
 	t.kills = append(t.kills, kill)
-	t.mu.Unlock()
 	wait := sync.OnceValue(func() error {
 		err := cmd.Wait()
 		close(ended)
@@ -234,7 +240,8 @@ const maxLines = 50
 var (
 	authenticated = regexp.MustCompile(`^Authenticated to (\S+) \(`)
 	offending     = regexp.MustCompile(`^Offending .*key in (.*:\d+)$`)
-	noise         = regexp.MustCompile(`^(debug[123]: |OpenSSH_|Transferred: |Bytes per second: |Authenticated to |Warning: Permanently added |Pseudo-terminal will not|@{10})`)
+	noise         = regexp.MustCompile(`^(debug[123]: |OpenSSH_|Transferred: |Bytes per second: |Authenticated to |` +
+		`Warning: Permanently added |Pseudo-terminal will not|@{10})`)
 )
 
 func (r *report) Write(p []byte) (int, error) {
@@ -266,7 +273,8 @@ func (r *report) line(line string) {
 	if m := offending.FindStringSubmatch(line); m != nil {
 		r.known = m[1]
 	}
-	if m := authenticated.FindStringSubmatch(line); m != nil && m[1] == r.settings["hostname"] || strings.HasPrefix(line, "debug1: mux_client_request_session") {
+	m := authenticated.FindStringSubmatch(line)
+	if m != nil && m[1] == r.settings["hostname"] || strings.HasPrefix(line, "debug1: mux_client_request_session") {
 		r.in = true
 	}
 	if _, v, ok := strings.Cut(line, "Warning: Permanently added "); ok {
@@ -312,7 +320,8 @@ func (t *transport) refused(said *report, text string) error {
 			}
 		}
 		e.Op = "verify host"
-		e.Err = fmt.Errorf("its host key has changed: it shows %s, and another is known at %s; another machine may be answering", key, said.known)
+		e.Err = fmt.Errorf("its host key has changed: it shows %s, and another is known at %s; another machine may be answering",
+			key, said.known)
 		e.Hint = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(name)
 		if i := strings.LastIndexByte(said.known, ':'); i > 0 {
 			e.Hint += " -f " + iotax.Quote(said.known[:i])
