@@ -19,6 +19,7 @@ var unbounded = map[string]string{
 	"cmd/iotax/lint_here.go:hereFacts":         "what cannot be found out is unknown, and not an error",
 	"cmd/iotax/lint_here.go:holds":             "what cannot be found out is unknown, and not an error",
 	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
+	"internal/machine/ssh/transport.go:Start":  "the connection: its caller ends it, and ssh a dead one",
 }
 
 // Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error. What

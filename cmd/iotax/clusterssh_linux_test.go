@@ -80,9 +80,8 @@ func TestClusterOverSSH(t *testing.T) {
 		}
 		fmt.Fprintf(&known, "%s %s\n", n.Address, host)
 	}
-	s.mkdir("home/.ssh")
 	s.write("known", known.String())
-	s.write("home/.ssh/config", "Host *\n\tUser root\n\tIdentityFile "+dir+"/user\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.sshConfig("\tUser root\n\tIdentityFile " + dir + "/user\n")
 
 	// The program as it is shipped: what is brought over runs under another name.
 	iotax := s.path("iotax")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
@@ -707,9 +708,25 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 // knows gives the user's ssh the key that d lets in, and the host key of d.
 func (s *stage) knows(d *sshd) {
 	s.t.Helper()
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.sshConfig("\tIdentityFile " + d.key + "\n")
 	s.write("known", fmt.Sprintf("[%s]:%d %s", d.address, d.port, d.host))
+}
+
+// sshConfig gives the user an ssh configuration with more lines for all hosts. ssh takes the home directory from the list of
+// users and not from HOME, so that a program in the PATH names the file.
+func (s *stage) sshConfig(lines string) {
+	s.t.Helper()
+	real, err := exec.LookPath("ssh")
+	if err != nil {
+		s.t.Skip("needs ssh")
+	}
+	s.mkdir("home/.ssh")
+	config := s.write("home/.ssh/config", "Host *\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n"+lines)
+	s.mkdir("ssh-bin")
+	if err := os.Chmod(s.write("ssh-bin/ssh", "#!/bin/sh\nexec "+real+" -F "+config+" \"$@\"\n"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	s.env["PATH"] = s.path("ssh-bin") + ":" + cmp.Or(s.env["PATH"], os.Getenv("PATH"))
 }
 
 // newKey writes a private key and returns the line of its public half.
@@ -736,8 +753,7 @@ func TestSSH(t *testing.T) {
 	s := newStage(t)
 	d := s.sshd(s.links("fio"))
 	where := fmt.Sprintf("[127.0.0.1]:%d", d.port)
-	s.mkdir("home/.ssh")
-	s.write("home/.ssh/config", "Host *\n\tIdentityFile "+d.key+"\n\tIdentitiesOnly yes\n\tGlobalKnownHostsFile /dev/null\n\tUserKnownHostsFile "+s.path("known")+"\n")
+	s.sshConfig("\tIdentityFile " + d.key + "\n")
 	target := fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))
 
 	// Nobody has ever been there.
@@ -747,7 +763,7 @@ func TestSSH(t *testing.T) {
 	s.write("known", where+" "+s.newKey("sshd/other"))
 	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, "its host key has changed", "hint: ", "ssh-keygen -R '"+where+"'")
 	// Nobody answers.
-	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "connection refused", "hint: ")
+	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "Connection refused", "hint: ")
 
 	// The right one has no fio, and is brought this host's.
 	s.write("known", where+" "+d.host)

@@ -249,12 +249,12 @@ func faults() []fault {
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				return whileMeasuring(s, r, d, func() bool { return s.signalEvery("fio", syscall.SIGKILL) })
 			}},
-		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{0}, fails: true, killed: true, says: []string{"connection lost: the other side closed the connection; made again"},
+		{name: "the connection's sshd killed", sample: 1, setup: remoteForLong, codes: []int{0}, fails: true, killed: true, says: []string{"connection lost: Connection to 127.0.0.1 closed by remote host.; made again"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				whileThere(s, r)
 				return s.killSessions()
 			}},
-		{name: "link to a host over SSH down for 8 s", sample: 1, setup: overLink, codes: []int{0}, fails: true, killed: true, says: []string{"connection lost: no sign of life for 3s; made again"},
+		{name: "link to a host over SSH down for 8 s", sample: 1, setup: overLink, codes: []int{0}, fails: true, killed: true, says: []string{"connection lost: Timeout, server "},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				whileThere(s, r)
 				s.link("down")

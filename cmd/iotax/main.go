@@ -24,6 +24,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
 )
 
@@ -45,6 +46,7 @@ func main() {
 		guest.Main() // this binary is also the init of the micro-guest
 		return
 	}
+	ssh.Askpass()
 	agent.Main(host.Local())
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup

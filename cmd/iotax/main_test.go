@@ -19,6 +19,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/ssh"
 	"iotax/internal/testenv/guesttest"
 )
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		guest.Main()
 		return
 	}
+	ssh.Askpass()
 	agent.Main(host.Local())
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // as iotax calls itself where it was brought to another machine
 		main()

@@ -28,7 +28,8 @@ type Link struct {
 	// Log receives what happens, for the user; nil is silence. Set it before the first call.
 	Log func(format string, args ...any)
 
-	patience time.Duration // in place of answerTime
+	// Patience is how long a machine may be silent while an agent starts there; 0 is a minute.
+	Patience time.Duration
 
 	mu      sync.Mutex
 	now     *Session
@@ -148,15 +149,24 @@ func uname() string {
 // the space. $3 is the uname of the systems on which it runs.
 const bootstrapScript = `
 hash=$1 size=$2 system=$3
+mask=$(umask)
 umask 077
 say() { echo "iotax bootstrap: $*"; }
 die() { say "$@"; exit 1; }
+run() {
+	umask "$mask"
+	export ` + sweepVariable + `=$$.$(date +%s)
+	"$1" ` + Command + `
+	c=$?
+	[ $c -le 128 ] || "$1" ` + sweepCommand + `
+	exit $c
+}
 has=$(uname -s)" "$(uname -m)
 [ "$has" = "$system" ] || die "it runs $has, and this iotax $system"
 id=$(id -u)
 set -- "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax-tools-$id" "${TMPDIR:-/tmp}/iotax-tools-$id" "/run/iotax-tools-$id"
 for d; do
-	if [ -O "$d" ] && [ ! -L "$d" ] && [ -x "$d/iotax-$hash" ]; then exec "$d/iotax-$hash" ` + Command + `; fi
+	if [ -O "$d" ] && [ ! -L "$d" ] && [ -x "$d/iotax-$hash" ]; then run "$d/iotax-$hash"; fi
 done
 why="no directory of this user may run programs and holds $((size >> 20)) MiB: $*"
 for d; do
@@ -181,7 +191,7 @@ sum=$(sha256sum "$t" 2>/dev/null || shasum -a 256 "$t" 2>/dev/null)
 case $sum in "$hash "*|'') ;; *) die "the copy in $d has another SHA-256: $sum";; esac
 chmod 700 "$t" && mv -f -- "$t" "$d/iotax-$hash" || die "$d cannot be written"
 trap - EXIT
-exec "$d/iotax-$hash" ` + Command + `
+run "$d/iotax-$hash"
 `
 
 // A cannot is the reason for which a machine cannot have an agent. It is errors.ErrUnsupported.
@@ -215,17 +225,18 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		}
 		return nil, &iotax.Error{Op: op, On: m.String(), Err: err, Hint: hint}
 	}
-	me, err := self()
-	if err != nil {
-		return fail(err)
-	}
-	system := uname()
-	if system == "" {
-		return fail(cannot("programs of this host run nowhere else: it is " + runtime.GOOS + "/" + runtime.GOARCH))
-	}
-	args := []string{"sh", "-c", bootstrapScript, "sh", me.hash, fmt.Sprint(me.size), system}
-	if l.Program != "" {
-		args = append([]string{l.Program}, strings.Fields(Command)...)
+	args := append([]string{l.Program}, strings.Fields(Command)...)
+	var me program
+	if l.Program == "" {
+		var err error
+		if me, err = self(); err != nil {
+			return fail(err)
+		}
+		system := uname()
+		if system == "" {
+			return fail(cannot("programs of this host run nowhere else: it is " + runtime.GOOS + "/" + runtime.GOARCH))
+		}
+		args = []string{"sh", "-c", bootstrapScript, "sh", me.hash, fmt.Sprint(me.size), system}
 	}
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
@@ -253,17 +264,18 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		out.Close()
 	}
 	stop := context.AfterFunc(ctx, kill) // until the session stands
-	limit := cmp.Or(l.patience, answerTime)
+	limit := cmp.Or(l.Patience, answerTime)
 	silence := time.AfterFunc(limit, kill)
 	defer silence.Stop()
 	abandon := func(err error) (*Session, error) {
+		silent := !silence.Stop()
 		stop()
 		_ = out.CloseWithError(io.ErrClosedPipe)
 		in.Close()
 		kill()
 		<-ended
 		var exit *iotax.ExitError
-		if !silence.Stop() && ctx.Err() == nil {
+		if silent && ctx.Err() == nil {
 			err = fmt.Errorf("it did not answer within %v", limit)
 		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
 			err = died

@@ -33,7 +33,17 @@ var able bool
 // program that calls functions on other machines calls Main first.
 func Main(m iotax.Machine) {
 	able = true
-	if len(os.Args) < 2 || strings.Join(os.Args[1:], " ") != Command {
+	words := ""
+	if len(os.Args) > 1 {
+		words = strings.Join(os.Args[1:], " ")
+	}
+	if words == sweepCommand {
+		if err := sweep(context.Background(), os.Getenv(sweepVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, "iotax:", err)
+		}
+		os.Exit(0)
+	}
+	if words != Command {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -71,7 +81,7 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{m: m, data: map[uint32]chan *yamux.Stream{}}
+	s := &server{m: m, end: cancel, data: map[uint32]chan *yamux.Stream{}}
 	for {
 		stream, err := mux.AcceptStreamWithContext(ctx)
 		if err != nil {
@@ -90,6 +100,7 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 
 type server struct {
 	m     iotax.Machine
+	end   context.CancelCauseFunc // of the session
 	calls sync.WaitGroup
 	mu    sync.Mutex
 	data  map[uint32]chan *yamux.Stream // by id; a call and its stream arrive in either order
@@ -104,6 +115,8 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 		stream.Close()
 	case kind[0] == kindData:
 		s.slot(stream.StreamID()) <- stream // buffered
+	case kind[0] == kindAlive:
+		go s.alive(stream) // ends with the session, which does not wait for it
 	case kind[0] == kindCommand:
 		defer stream.Close()
 		s.command(ctx, stream)

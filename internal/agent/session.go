@@ -59,13 +59,14 @@ func resultOf(err error, m iotax.Machine) (r Result) {
 	return r
 }
 
-// config has no keep-alive: an agent uses no CPU while a trial runs, and transports have their own. A stream may stay half
-// closed for as long as its command runs.
+// config has no keep-alive: an agent uses no CPU while a trial runs. Session.KeepAlive is for machines that need one. A stream
+// may stay half closed for as long as its command runs.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive, c.StreamCloseTimeout, c.LogOutput = false, 0, io.Discard
 	// A caller that takes its time with the output must not end the session.
 	c.ConnectionWriteTimeout = time.Hour
+	c.MaxStreamWindowSize = 1 << 20 // a file on its way over 50 ms
 	return c
 }
 

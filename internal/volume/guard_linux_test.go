@@ -13,7 +13,6 @@ import (
 
 	"iotax"
 	"iotax/internal/guard"
-	"iotax/internal/testenv/machinetest"
 )
 
 // script runs a script of the test as root.

@@ -28,7 +28,9 @@ type lossy struct {
 var errLost = errors.New("connection lost")
 
 // Caps have a session for each call.
-func (l *lossy) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &agent.Link{Start: l.start}} }
+func (l *lossy) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &agent.Link{Start: l.start}}
+}
 
 func (l *lossy) start(ctx context.Context) (*agent.Session, error) {
 	switch l.n++; {

@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh/knownhosts"
+
 	"iotax"
 	"iotax/internal/agent"
-	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/sshx"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
 	"iotax/internal/testenv/machinetest"
@@ -96,11 +98,24 @@ func server(t *testing.T, programs ...string) *sshtest.Server {
 	return &sshtest.Server{Shell: []string{filepath.Join(bin, "plain-shell")}, Env: []string{"PATH=" + bin, "HOME=" + home, "TMPDIR=" + home}}
 }
 
-func open(t *testing.T, s *sshtest.Server, program string) iotax.Machine {
+// open reaches the server by the system's ssh.
+func open(t *testing.T, s *sshtest.Server, program string) (iotax.Machine, error) {
 	t.Helper()
-	return far.New(sshx.NewLasting(sshx.New(s.Dial(t), "far"), func(context.Context) (*sshx.Client, error) {
-		return nil, errors.New("it stays away")
-	}), program)
+	addr, key := s.Start(t)
+	known := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(known, []byte(knownhosts.Line([]string{addr}, key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ssh.Kind.Open(t.Context(), &ssh.Spec{Host: addr, Config: "none", KnownHosts: known, Agent: program}, kind.Options{Name: "far"})
+}
+
+func mustOpen(t *testing.T, s *sshtest.Server, program string) iotax.Machine {
+	t.Helper()
+	m, err := open(t, s, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func end(t *testing.T, m iotax.Machine) {
@@ -114,19 +129,20 @@ func end(t *testing.T, m iotax.Machine) {
 
 // The suite of all machines, by an agent on a host that has a shell of its own: what the two ends say to each other.
 func TestMachine(t *testing.T) {
+	servers := map[iotax.Machine]*sshtest.Server{}
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
 		s := server(t)
 		s.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Shell[0])+":"+os.Getenv("PATH"))
-		return open(t, s, "iotax-with-sh")
-	}, machinetest.Options{Patience: 30 * time.Second,
-		Kill: func(m iotax.Machine) error { return m.(*far.Machine).SSH().Close() }})
+		m := mustOpen(t, s, "iotax-with-sh")
+		servers[m] = s
+		return m
+	}, machinetest.Options{Patience: 30 * time.Second, Lasts: true,
+		Kill: func(m iotax.Machine) error { servers[m].Drop(); return nil }})
 }
 
 // What nobody is there to run is said with what the shell over there says.
 func TestNobodyThere(t *testing.T) {
-	m := open(t, server(t), "C:/tools/iotax.exe")
-	defer end(t, m)
-	_, err := iotax.Output(t.Context(), m, "true")
+	_, err := open(t, server(t), "C:/tools/iotax.exe")
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "is not recognized") || !strings.Contains(e.Hint, "agent:") {
 		t.Errorf("got %v", err)
@@ -136,7 +152,7 @@ func TestNobodyThere(t *testing.T) {
 // A command ends with the connection of who asked for it.
 func TestEndsWithTheConnection(t *testing.T) {
 	s := server(t, "sleep")
-	m := open(t, s, "iotax-with-sh")
+	m := mustOpen(t, s, "iotax-with-sh")
 	failed := make(chan error, 1)
 	go func() {
 		_, err := iotax.Output(context.Background(), m, "sleep", "571")
@@ -170,7 +186,7 @@ func TestEndsWithTheConnection(t *testing.T) {
 
 // More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
 func TestManyCommands(t *testing.T) {
-	m := open(t, server(t, "cat", "yes", "true"), "iotax-with-sh")
+	m := mustOpen(t, server(t, "cat", "yes", "true"), "iotax-with-sh")
 	defer end(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck, release := make(chan error, 1), make(chan struct{})
@@ -229,7 +245,7 @@ func TestServeEnds(t *testing.T) {
 func TestNoShell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	m := open(t, server(t, "fio"), "iotax")
+	m := mustOpen(t, server(t, "fio"), "iotax")
 	defer end(t, m)
 	if _, err := iotax.Output(ctx, m, "ls"); err == nil || !strings.Contains(err.Error(), "127") {
 		t.Fatalf("there is an ls: %v", err)

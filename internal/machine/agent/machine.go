@@ -1,8 +1,8 @@
-// Package agent runs commands on a machine through an iotax there, which an SSH server starts: on hosts without a POSIX
-// shell.
+// Package agent runs commands on a machine by the agent that a transport starts there.
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,104 +12,173 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/internal/proc"
-	"iotax/internal/machine/sshx"
 )
 
-// A Machine runs commands through an iotax at the other end of an SSH connection.
+// A Machine runs commands by the agent at the other end of a transport. It is still there when the connection has broken:
+// the next call makes it again. Commands under way fail, and their agent ends them.
 type Machine struct {
-	conn    *sshx.Lasting
-	program string
+	link     agent.Link
+	over     agent.Transport
+	patience time.Duration // how long the machine may refuse connections before it counts as gone
 
-	link agent.Link
+	mu      sync.Mutex
+	last    *agent.Session
+	lost    error // why the session before ended
+	refused error // of the last attempt, which holds until then
+	until   time.Time
+	closed  bool
+	remade  []string
 
-	mu     sync.Mutex
-	system string // "windows/amd64"
+	identity string // of the agent, "" while it is not known
+	asked    *agent.Session
+	stale    string // identity of the agent before, which may not know yet that its connection broke
+	asking   sync.WaitGroup
 }
 
-// New returns the machine behind conn and takes conn over. program is iotax there: a name in its PATH, or a path without
-// spaces.
-func New(conn *sshx.Lasting, program string) *Machine {
-	m := &Machine{conn: conn, program: program}
-	m.link.Start = m.start
+// patience is that of New: an SSH server that is started anew refuses for as long. A machine then counts as gone for as long
+// again, because a trial is several commands.
+const patience = 10 * time.Second
+
+// New returns the machine behind t, which belongs to it. program is the path of iotax there, or empty where it is to be copied.
+func New(t agent.Transport, program string) *Machine {
+	m := &Machine{over: t, patience: patience}
+	m.link.Program, m.link.Start = program, m.start
 	return m
 }
 
-func (m *Machine) String() string { return m.conn.String() }
+func (m *Machine) String() string { return m.over.String() }
 
-// SSH returns the connection.
-func (m *Machine) SSH() *ssh.Client { return m.conn.SSH() }
-
-// Close closes the connection. The agent then kills what it runs.
+// Close ends the agent with its commands, and the transport.
 func (m *Machine) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
 	m.link.Hangup(ctx)
-	return m.conn.Close(ctx)
+	err := m.over.Close(ctx)
+	m.asking.Wait()
+	return err
 }
 
-// Caps are those of the connection. The agent and the facts are those of the iotax there.
-func (m *Machine) Caps() iotax.MachineCaps {
-	c := m.conn.Caps()
+// System returns the operating system and the architecture of the machine, as in "windows/amd64".
+func (m *Machine) System() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.Agent, c.Facts = &m.link, map[string]string{"ssh.agent": m.program, "ssh.agent.system": m.system}
-	return c
+	if m.last == nil {
+		return ""
+	}
+	return m.last.System
 }
 
-// start starts the agent.
+// Caps has the agent, and reports connections that were made again.
+func (m *Machine) Caps() iotax.MachineCaps {
+	return iotax.MachineCaps{Agent: &m.link, Reconnected: m.reconnected}
+}
+
+// reconnected describes the connections that were made again since the last call.
+func (m *Machine) reconnected() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.remade
+	m.remade = nil
+	return all
+}
+
+// start starts the agent, for the first time or after the connection broke. It is never called twice at once.
 func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
-	const op = "start the agent"
-	conn, err := m.conn.Connection(ctx, op)
-	if err != nil {
-		return nil, err
+	m.mu.Lock()
+	last, closed, refused := m.last, m.closed, m.refused
+	if time.Now().After(m.until) {
+		refused = nil
 	}
-	fail := func(err error, hint string) (*agent.Session, error) {
-		if ctx.Err() != nil {
+	m.mu.Unlock()
+	if closed {
+		return nil, &iotax.Error{Op: "start the agent", On: "on " + m.String(), Err: errors.New("the connection was closed")}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	var why error
+	if last != nil {
+		why = last.Lost(errors.New("the session ended"))
+	}
+	began := time.Now()
+	s, err := m.open(ctx)
+	for last != nil && errors.Is(err, agent.ErrUnreachable) && time.Since(began) < m.patience {
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		return nil, &iotax.Error{Op: op, On: "on " + m.String(), Err: err, Hint: hint}
-	}
-	s, err := conn.NewSession()
-	if err != nil {
-		return fail(fmt.Errorf("no session: %w", err), "check that the server still runs")
-	}
-	in, err := s.StdinPipe()
-	if err != nil {
-		return fail(err, "")
-	}
-	out, err := s.StdoutPipe()
-	if err != nil {
-		return fail(err, "")
-	}
-	var tail proc.Tail // of the login shell: the agent writes nothing there
-	s.Stderr = &tail
-	if err := s.Start(m.program + " " + agent.Command); err != nil {
-		s.Close()
-		return fail(fmt.Errorf("the server does not run commands: %w", err), "this login must be allowed to run commands")
-	}
-	defer context.AfterFunc(ctx, func() { s.Close() })()
-	session, err := agent.Meet(out, in, s.Close)
-	if err != nil {
-		text := fmt.Sprint(err)
-		s.Close()
-		_ = s.Wait() // for the rest of the shell's message
-		if said := strings.TrimSpace(tail.String()); said != "" {
-			text = said
-		}
-		var line *agent.Refused
-		if errors.As(err, &line) {
-			text = line.Line
-		}
-		return fail(fmt.Errorf("no iotax of this version answers there as %q: %s", m.program, text),
-			"put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe; its start-up files must print nothing")
+		s, err = m.open(ctx)
 	}
 	m.mu.Lock()
-	m.system = session.System
+	defer m.mu.Unlock()
+	switch {
+	case err == nil && last != nil:
+		m.remade = append(m.remade, fmt.Sprintf("%s: %v; made again within %v", m.over, why, time.Since(began).Round(100*time.Millisecond)))
+	case err != nil && last != nil && ctx.Err() == nil:
+		err = &iotax.Error{Op: "connect to", On: m.String(), Err: fmt.Errorf("%w; it cannot be made again: %w", why, err)}
+		m.refused, m.until = err, time.Now().Add(m.patience)
+	}
+	if err == nil {
+		m.last = s
+		m.identity, m.stale = "", cmp.Or(m.identity, m.stale)
+	}
+	return s, err
+}
+
+// tidy ends what the agent before left, and asks the one of now for its identity.
+func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
+	m.mu.Lock()
+	stale, asked := m.stale, m.asked == session
+	m.stale, m.asked = "", session
 	m.mu.Unlock()
-	return session, nil
+	if !asked {
+		m.asking.Go(func() {
+			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil && m.last == session { // else the session has ended, and the commands with it or with the next
+				m.identity = id
+			}
+		})
+	}
+	if stale == "" {
+		return nil
+	}
+	_, err := agent.EndOther.On(ctx, m, stale)
+	return err
+}
+
+// open starts the agent once.
+func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
+	s, err := m.link.Over(ctx, m.over)
+	if err == nil {
+		return s, s.KeepAlive()
+	}
+	var e, inner *iotax.Error
+	if !errors.As(err, &e) {
+		return nil, err
+	}
+	var line *agent.Refused
+	var exit *iotax.ExitError
+	switch {
+	case errors.As(e.Err, &inner): // of the transport, which never reached the machine
+		return nil, inner
+	case m.link.Program != "":
+		e.Err = fmt.Errorf("no iotax of this version answers there as %q: %w", m.link.Program, e.Err)
+		e.Hint = "put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe; " +
+			"its start-up files must print nothing"
+	case errors.As(e.Err, &line) && !strings.HasPrefix(line.Line, "iotax agent "):
+		e.Err = fmt.Errorf("the login shell prints on its own: %.200q", line.Line)
+		e.Hint = "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"
+	case errors.As(e.Err, &exit):
+		e.Hint = "this login must be allowed to run commands, and its machine must have a POSIX sh (else see agent:)"
+	}
+	return nil, e
 }
 
 // Run runs cmd. Once ctx is done it closes the call, and the agent answers when the command is gone.
@@ -122,6 +191,9 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	op := "run " + proc.Name(cmd)
 	session, err := m.link.Session(ctx, m)
+	if err == nil {
+		err = m.tidy(ctx, session)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,7 +217,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		err = agent.Send(ss[0], o)
 	}
 	if err != nil {
-		return fail(fmt.Errorf("the agent is gone: %w", err), "")
+		return fail(session.Lost(err), "")
 	}
 	call, data, errs := ss[0], ss[1], ss[2]
 
@@ -189,7 +261,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	case lost != nil && cause != nil:
 		return cause
 	case lost != nil:
-		return fail(fmt.Errorf("the agent is gone: %w", lost), "")
+		return fail(session.Lost(lost), "")
 	}
 	return m.wrap(op, cmd, r, cause, &tail)
 }

@@ -1,29 +1,23 @@
-// Package ssh is a host over SSH as OpenSSH would reach it: its configuration, keys, known hosts, jumps.
+// Package ssh is a host over SSH. The system's ssh makes the connection: its configuration, keys, agents, jumps and known
+// hosts hold because OpenSSH does it.
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net"
 	"os"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/skeema/knownhosts"
-	"golang.org/x/crypto/ssh"
-
 	"iotax"
+	"iotax/internal/agent"
 	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
-	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
 )
 
@@ -38,14 +32,10 @@ type Spec struct {
 	Jump           string        `yaml:"jump" doc:"hosts to go through, as in ssh -J: [user@]host[:port],…"`
 	KnownHosts     string        `yaml:"known_hosts" doc:"file of known host keys"`
 	AcceptNew      bool          `yaml:"accept_new" doc:"remember the key of a host that is not known yet instead of refusing it"`
-	ConnectTimeout plan.Duration `yaml:"connect_timeout" doc:"how long connecting may take, for each host on the way"`
+	ConnectTimeout plan.Duration `yaml:"connect_timeout" doc:"how long connecting may take"`
 	Agent          string        `yaml:"agent" doc:"iotax over there, which runs the commands where the login has no POSIX shell (Windows): a name in its PATH, or a path without spaces"`
 	PasswordFile   string        `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD is the other way"`
 }
-
-// passwordEnv is where a password may stand. There is no way to write one into a plan or a command
-// line, where other users and reports would see it.
-const passwordEnv = "IOTAX_SSH_PASSWORD"
 
 func (s *Spec) Traits() plan.Traits {
 	files := []*string{&s.Identity, &s.KnownHosts, &s.PasswordFile}
@@ -112,433 +102,101 @@ func splitHost(s string) (host, user string, port int, err error) {
 // Kind is kind ssh.
 var Kind = kind.Of("ssh", "a host over SSH, as your ssh configuration knows it", Spec{}, Open).WithoutDevices()
 
-// A remote is a host over SSH, with the connections through which it is reached.
+// A remote is a host over SSH.
 type remote struct {
-	*sshx.Lasting
-	way  func() *way     // of the connection that was made last; each goes its own
-	ways *sync.WaitGroup // that are open
+	*far.Machine
+	to *transport
 }
 
-// A shellless is a host without a POSIX shell: it is reached as others, and its commands are run by an iotax there.
-type shellless struct {
-	*remote
-	by *far.Machine
-}
-
-// Run runs cmd by the agent.
-func (s *shellless) Run(ctx context.Context, cmd *iotax.Cmd) error { return s.by.Run(ctx, cmd) }
-
-// Caps are those of the host, with the agent there and its facts.
-func (s *shellless) Caps() iotax.MachineCaps {
-	c, by := s.remote.Caps(), s.by.Caps()
-	c.Agent = by.Agent
-	maps.Copy(c.Facts, by.Facts)
-	return c
-}
-
-// Close closes the connection and then those under it.
-func (r *remote) Close(ctx context.Context) error {
-	err := r.Lasting.Close(ctx)
-	r.ways.Wait()
-	return err
-}
-
-// Caps are those of the connection, with the address of the host, what answered there, and over which hosts it is reached.
+// Caps has the address of the host, the server's version where ssh shows it, the hosts on the way, and the agent that the plan
+// names.
 func (r *remote) Caps() iotax.MachineCaps {
-	c, hops := r.Lasting.Caps(), r.way().hops
-	c.Address = hops[len(hops)-1].host
-	c.Facts = map[string]string{"ssh.server": string(r.SSH().ServerVersion())}
-	if len(hops) > 1 {
-		var via []string
-		for _, h := range hops[:len(hops)-1] {
-			via = append(via, h.address())
+	c := r.Machine.Caps()
+	c.Address = r.to.settings["hostname"]
+	c.Facts = map[iotax.FactKey]string{}
+	facts := map[iotax.FactKey]string{"ssh.server": r.to.serverVersion(), "ssh.jump": r.to.settings["proxyjump"], "ssh.agent": r.to.spec.Agent}
+	for key, v := range facts {
+		if v != "" {
+			c.Facts[key] = v
 		}
-		c.Facts["ssh.jump"] = strings.Join(via, ",")
+	}
+	if r.to.spec.Agent != "" {
+		c.Facts["ssh.agent.system"] = r.System()
 	}
 	return c
 }
 
-// Open connects to the host that s describes.
+// Open connects to the host that s describes. A login may load modules or mount a home.
 func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
-	cfg, err := readSSHConfig(ctx, s.Config)
+	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))
+}
+
+// open is Open with a limit on how long the host may be silent.
+func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) (iotax.Machine, error) {
+	t, err := newTransport(ctx, s, o.Logf)
 	if err != nil {
 		return nil, err
 	}
-	name := "ssh://" + strings.TrimPrefix(strings.TrimSpace(s.Host), "ssh://")
-	var last atomic.Pointer[way]
-	var ways sync.WaitGroup
-	dial := func(ctx context.Context) (*sshx.Client, error) {
-		w := &way{spec: s, cfg: cfg, log: o.Logf}
-		conn, err := w.open(ctx)
-		if err != nil {
-			w.close()
-			return nil, err
-		}
-		last.Store(w)
-		ways.Go(func() { // what is under a connection goes with it
-			_ = conn.Wait()
-			w.close()
-		})
-		return sshx.New(conn, name, append(slices.Clone(w.hops[len(w.hops)-1].alive), sshx.Watched())...), nil
+	r := &remote{far.New(t, s.Agent), t}
+	link := agent.LinkOf(r)
+	link.Log, link.Patience = o.Log, patience
+	if t.asks == asksUser {
+		link.Patience = max(patience, 10*time.Minute) // for the password
 	}
-	first, err := dial(ctx)
-	if err != nil {
+	if _, err := link.Session(ctx, r); err != nil {
+		r.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	over := &remote{sshx.NewLasting(first, dial), last.Load, &ways}
-	var m iotax.Machine = over
-	if s.Agent != "" {
-		m = &shellless{over, far.New(over.Lasting, s.Agent)}
-	}
-
-	if err := over.greet(ctx, m); err != nil {
-		over.Close(ctx)
-		return nil, err
-	}
-	return m, nil
+	return r, nil
 }
 
-var greetTime = 30 * time.Second // for the first command, at least: a login may load modules or mount a home
-
-// greet runs one command, so that a login that runs none is known before anything is measured. There is nothing to end on
-// the host yet: when the time is over, or the host prints without end, it closes the connection.
-func (r *remote) greet(ctx context.Context, m iotax.Machine) error {
-	const word = "iotax is here"
-	const hint = "make its start-up files (.bashrc, .zshenv) print nothing when the shell is not interactive"
-	fail := func(err error, hint string) error {
-		return &iotax.Error{Op: "open machine", On: m.String(), Err: err, Hint: hint}
-	}
-	hops := r.way().hops
-	limit := max(greetTime, hops[len(hops)-1].timeout)
-	late := fmt.Errorf("it did not run a command within %v", limit)
-	limited, cancel := context.WithTimeoutCause(ctx, limit, late)
-	defer cancel()
-	stop := context.AfterFunc(limited, func() { r.Lasting.Close(context.WithoutCancel(ctx)) })
-	defer stop()
-	out := iotax.Capture{Limit: 64 << 10}
-	c := iotax.Command("echo", word)
-	c.Stdout = writer(func(p []byte) (int, error) {
-		n, err := out.Write(p)
-		if err != nil {
-			cancel()
+// homePath is p with the user's home directory in place of ~.
+func homePath(p string) string {
+	if p == "~" || strings.HasPrefix(p, "~/") {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, p[1:])
 		}
-		return n, err
-	})
-	err := m.Run(context.WithoutCancel(ctx), c)
-	switch rest := strings.Replace(out.String(), word+"\n", "", 1); {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case out.Err() != nil, err == nil && rest != "" || err == nil && out.String() == "":
-		return fail(fmt.Errorf("the login shell prints on its own: %.200q", rest), hint)
-	case err != nil && context.Cause(limited) == late:
-		return fail(late, "log in by hand, and look at the login shell's start-up files and at a forced command; or raise connect_timeout")
 	}
-	return err
+	return p
 }
 
-type writer func([]byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }
-
-// A way is the chain of connections to a host; the last hop is the host.
-type way struct {
-	spec *Spec
-	cfg  sshConfig
-	log  func(string, ...any)
-
-	hops    []*hop
-	closers []io.Closer
-}
-
-func (w *way) close() {
-	for _, c := range slices.Backward(w.closers) {
-		c.Close()
-	}
-	w.closers = nil
-}
-
-// maxHops bounds a chain of jumps, so that a configuration that leads in a circle ends.
-const maxHops = 8
-
-// open connects to every hop in turn.
-func (w *way) open(ctx context.Context) (*ssh.Client, error) {
-	last, err := w.hop(w.spec.Host, true)
-	if err != nil {
-		return nil, err
-	}
-	if w.hops, err = w.through(last, nil); err != nil {
-		return nil, err
-	}
-	var conn *ssh.Client
-	for _, h := range w.hops {
-		if conn, err = w.dial(ctx, h, conn); err != nil {
-			return nil, err
+// options are the arguments with which ssh reaches the host, as a user would write them, and its name.
+func (s *Spec) options() (args []string, host string) {
+	host, user, port, _ := splitHost(s.Host) // Validate has read it
+	add := func(option, value string) {
+		if value != "" {
+			args = append(args, option, value)
 		}
-		w.closers = append(w.closers, conn)
 	}
-	return conn, nil
-}
-
-// through returns the hops to last, and last. Of a list of jumps only the first is itself reached
-// as its configuration says, for the others are reached through the one before: that is how ssh -J
-// does it.
-func (w *way) through(last *hop, seen []string) ([]*hop, error) {
-	seen = append(seen, last.alias)
-	if len(seen) > maxHops {
-		return nil, &iotax.Error{Op: "connect to", On: w.spec.Host, Err: fmt.Errorf("its jumps do not end: %s", strings.Join(seen, " <- ")),
-			Hint: "look at ProxyJump in the ssh configuration"}
-	}
-	var hops []*hop
-	for i, word := range last.jumps {
-		h, err := w.hop(word, false)
-		if err != nil {
-			return nil, err
-		}
-		if h.alias == last.alias && h.port == last.port && h.user == last.user {
-			continue // "Host *" with ProxyJump means everyone but the jump host itself
-		}
-		if i > 0 {
-			h.jumps, h.command = nil, ""
-			hops = append(hops, h)
-			continue
-		}
-		before, err := w.through(h, seen)
-		if err != nil {
-			return nil, err
-		}
-		hops = append(hops, before...)
-	}
-	return append(hops, last), nil
-}
-
-// dial connects to one host, through conn when there is one.
-func (w *way) dial(ctx context.Context, h *hop, conn *ssh.Client) (*ssh.Client, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("no answer within %v", h.timeout))
-	defer cancel()
-
-	var raw net.Conn
-	var err error
-	switch {
-	case conn != nil:
-		raw, err = conn.DialContext(ctx, "tcp", h.address())
-	case h.command != "":
-		raw, err = proxyCommand(h.command)
-	default:
-		raw, err = new(net.Dialer).DialContext(ctx, "tcp", h.address())
-	}
-	if err != nil {
-		return nil, h.unreachable(ctx, err, conn != nil)
-	}
-	known, err := h.knownHosts()
-	if err != nil {
-		raw.Close()
-		return nil, err
-	}
-	auth := h.auth()
-	defer auth.close()
-	var keyErr error
-	config := &ssh.ClientConfig{
-		User: h.user,
-		Auth: auth.methods,
-		HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			keyErr = h.checkKey(known, remote, key, w.log)
-			return keyErr
-		},
-		HostKeyAlgorithms: keyOrder(known.HostKeyAlgorithms(h.knownAs())),
-	}
-	// The deadline covers the handshake, for which there is no context.
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c, chans, reqs, err := ssh.NewClientConn(raw, h.address(), config)
-	if !stop() && err == nil {
-		c.Close()
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		return ssh.NewClient(c, chans, reqs), nil
-	}
-	raw.Close()
-	switch {
-	case keyErr != nil:
-		return nil, keyErr
-	case ctx.Err() != nil:
-		return nil, h.unreachable(ctx, err, conn != nil)
-	case auth.withheld, strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "Too many authentication failures"):
-		return nil, auth.refused(err)
-	}
-	e := &iotax.Error{Op: "connect to", On: h.address(), Err: err}
-	if p, ok := raw.(*commandConn); ok {
-		if said := p.said(); said != "" {
-			e.Err = fmt.Errorf("%w; ProxyCommand said: %s", err, said)
-		}
-		e.Hint = "try the ProxyCommand by hand: " + h.command
+	set := func(option, value string) { args = append(args, "-o", option+"="+value) }
+	if s.Config == "none" {
+		add("-F", "none")
 	} else {
-		e.Hint = "make sure that an SSH server listens there: " + h.sshLine()
+		add("-F", homePath(s.Config))
 	}
-	return nil, e
-}
-
-// keyOrder puts the kinds of key that the host is known by first, so that a host with several keys
-// shows the known one. The others follow, so that a host whose key is of another kind now is seen
-// as changed, and not as one that speaks no common algorithm.
-func keyOrder(known []string) []string {
-	if len(known) == 0 {
-		return nil
+	add("-l", cmp.Or(user, s.User))
+	if port = cmp.Or(port, s.Port); port != 0 {
+		add("-p", strconv.Itoa(port))
 	}
-	order := slices.Clone(known)
-	for _, a := range ssh.SupportedAlgorithms().HostKeys {
-		if !slices.Contains(order, a) {
-			order = append(order, a)
+	identity := homePath(s.Identity)
+	if _, err := os.Stat(identity); err != nil && s.Identity != "" { // the key may be in the agent alone
+		if _, err := os.Stat(identity + ".pub"); err == nil {
+			identity += ".pub"
 		}
 	}
-	return order
-}
-
-// A hop is one host on the way, with every setting resolved.
-type hop struct {
-	alias      string // as the user wrote it
-	host, user string
-	port       int
-	keyAlias   string // name to look the host key up by, when not by host and port
-	jumps      []string
-	command    string // ProxyCommand
-	timeout    time.Duration
-	alive      []sshx.Option // how a sign of life is asked for, where that is not as usual
-
-	identities []string // key files; the first explicit ones are those of the spec
-	explicit   int
-	only       bool   // no keys of the agent but these
-	agent      string // socket, or "none"
-	password   string
-
-	userHosts, globalHosts []string
-	strict                 string // yes, accept-new, no
-	impostor               bool   // the last time it showed another key than the known one
-}
-
-// hop resolves the settings of one host.
-func (w *way) hop(word string, last bool) (*hop, error) {
-	host, user, port, err := splitHost(word)
-	if err != nil {
-		return nil, &iotax.Error{Op: "connect to", On: word, Err: err, Hint: "write [user@]host[:port]"}
+	add("-i", identity)
+	if s.Jump != "" {
+		set("ProxyJump", strings.ReplaceAll(s.Jump, " ", ""))
 	}
-	h := &hop{alias: host, host: host, user: user, port: port}
-	spec := &Spec{AcceptNew: w.spec.AcceptNew, KnownHosts: w.spec.KnownHosts, ConnectTimeout: w.spec.ConnectTimeout}
-	if last {
-		spec = w.spec
+	if s.KnownHosts != "" {
+		set("UserKnownHostsFile", `"`+strings.ReplaceAll(homePath(s.KnownHosts), "%", "%%")+`"`)
+		set("GlobalKnownHostsFile", os.DevNull)
 	}
-	if err := h.resolve(spec, w.cfg); err != nil {
-		return nil, err
+	if s.AcceptNew {
+		set("StrictHostKeyChecking", "accept-new")
 	}
-	if last {
-		if h.password, err = password(spec.PasswordFile); err != nil {
-			return nil, err
-		}
+	if s.ConnectTimeout > 0 {
+		set("ConnectTimeout", strconv.FormatInt(int64((time.Duration(s.ConnectTimeout)+time.Second-1)/time.Second), 10))
 	}
-	return h, nil
-}
-
-func (h *hop) address() string { return net.JoinHostPort(h.host, strconv.Itoa(h.port)) }
-
-// knownAs is what the host is called in known_hosts.
-func (h *hop) knownAs() string {
-	if h.keyAlias != "" {
-		return net.JoinHostPort(h.keyAlias, "22")
-	}
-	return h.address()
-}
-
-// sshLine is the line with which a user sees the same host.
-func (h *hop) sshLine() string {
-	args := []string{"ssh"}
-	if h.port != 22 {
-		args = append(args, "-p", strconv.Itoa(h.port))
-	}
-	return iotax.QuoteAll(append(args, h.user+"@"+h.alias, "true"))
-}
-
-func (h *hop) unreachable(ctx context.Context, err error, jumped bool) error {
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	e := &iotax.Error{Op: "connect to", On: h.address(), Err: err}
-	var dns *net.DNSError
-	var open *ssh.OpenChannelError
-	switch {
-	case errors.As(err, &dns):
-		e.Err = errors.New("no such host")
-		e.Hint = "check the host's name, or give it a HostName in the ssh configuration"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Hint = "start the SSH server there, or check the port"
-	case errors.As(err, &open) && open.Reason == ssh.Prohibited:
-		e.Hint = "the jump host must allow TCP forwarding (AllowTcpForwarding in its sshd_config)"
-	case jumped:
-		e.Hint = "check that the jump host reaches it"
-	default:
-		e.Hint = "check the network and the address: " + h.sshLine()
-	}
-	return e
-}
-
-// knownHosts reads those of the files that exist.
-func (h *hop) knownHosts() (*knownhosts.HostKeyDB, error) {
-	var files []string
-	for _, f := range slices.Concat(h.userHosts, h.globalHosts) {
-		if _, err := os.Stat(f); err == nil {
-			files = append(files, f)
-		}
-	}
-	db, err := knownhosts.NewDB(files...)
-	if err != nil {
-		return nil, &iotax.Error{Op: "read known hosts", On: strings.Join(files, ", "), Err: err, Hint: "correct or remove the line"}
-	}
-	return db, nil
-}
-
-// checkKey decides whether the host is the one it should be.
-func (h *hop) checkKey(db *knownhosts.HostKeyDB, remote net.Addr, key ssh.PublicKey, log func(string, ...any)) error {
-	if _, _, err := net.SplitHostPort(remote.String()); err != nil {
-		remote = &net.TCPAddr{IP: net.IPv4zero, Port: h.port} // through a command or a jump there is no address
-	}
-	err := db.HostKeyCallback()(h.knownAs(), remote, key)
-	h.impostor = knownhosts.IsHostKeyChanged(err)
-	if err == nil {
-		return nil
-	}
-	e := &iotax.Error{Op: "verify host", On: h.address()}
-	name := knownhosts.Normalize(h.knownAs())
-	print := fmt.Sprintf("%s %s", key.Type(), ssh.FingerprintSHA256(key))
-	switch {
-	case h.impostor:
-		if h.strict == "no" {
-			log("%s shows another host key (%s) than the one known; StrictHostKeyChecking is off", h.address(), print)
-			return nil
-		}
-		at := ""
-		if w := wanted(err); w != nil {
-			at = fmt.Sprintf(" at %s:%d", w.Filename, w.Line)
-		}
-		e.Err = fmt.Errorf("its host key has changed: it shows %s, and another is known%s; someone may be in between", print, at)
-		e.Hint = "if the host was set up anew, forget the old key: ssh-keygen -R " + iotax.Quote(name)
-		if w := wanted(err); w != nil {
-			e.Hint += " -f " + iotax.Quote(w.Filename)
-		}
-	case !knownhosts.IsHostUnknown(err):
-		e.Err = err // revoked, or a certificate that does not hold
-		e.Hint = "look at the host's key and at known_hosts"
-	case h.strict == "yes":
-		e.Err = fmt.Errorf("its host key is not known: %s", print)
-		e.Hint = "connect once by hand and compare the key (" + h.sshLine() + "), or set accept_new: true"
-	default:
-		if err := h.remember(name, key); err != nil {
-			e.Err = fmt.Errorf("its host key cannot be remembered: %w", err)
-			e.Hint = "make the file of known hosts writable, or connect once by hand: " + h.sshLine()
-			break
-		}
-		log("%s is new; its host key %s is remembered", h.address(), print)
-		return nil
-	}
-	return e
+	return args, host
 }

@@ -28,7 +28,6 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"iotax"
-	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -42,7 +41,6 @@ type sshd struct {
 	pid  int
 	dir  string
 	key  string // private key that may log in
-	home string // its .ssh is what a test lets be found
 	host ssh.PublicKey
 
 	mu  sync.Mutex
@@ -98,7 +96,7 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 			t.Fatal(err)
 		}
 	}
-	s := &sshd{dir: t.TempDir(), home: t.TempDir()}
+	s := &sshd{dir: t.TempDir()}
 	s.key = filepath.Join(s.dir, "user")
 	authorized := filepath.Join(s.dir, "authorized")
 	write(t, authorized, string(ssh.MarshalAuthorizedKey(newKey(t, s.key, ""))))
@@ -115,7 +113,7 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 			"PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "MaxStartups 100", "UseDNS no",
 			// bash then takes itself for a nested shell and leaves the tester's .bashrc alone, which may
 			// take its time, and print.
-			"SetEnv SHLVL=1",
+			"SetEnv SHLVL=1 XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME"),
 		}, lines...), "\n")+"\n")
 		if s.run(t, bin) {
 			return s
@@ -188,13 +186,14 @@ func (s *sshd) spec(t testing.TB) *Spec {
 	return &Spec{Host: "127.0.0.1", Port: s.port, Identity: s.key, KnownHosts: s.known(t, s.host), Config: "none"}
 }
 
-// config writes ~/.ssh/config in a home of the test's own and returns the specs's view of it.
-func (s *sshd) config(t *testing.T, text string) {
+// config writes an ssh configuration and returns its path.
+func (s *sshd) config(t *testing.T, text string) string {
 	t.Helper()
-	t.Setenv("HOME", s.home)
 	t.Setenv("SSH_AUTH_SOCK", "")
+	file := s.dir + "/ssh_config"
 	text = strings.NewReplacer("PORT", strconv.Itoa(s.port), "KEY", s.key, "KNOWN", s.known(t, s.host)).Replace(text)
-	write(t, s.home+"/.ssh/config", text)
+	write(t, file, text)
+	return file
 }
 
 // descendants returns the processes below pid, those of other sessions too.
@@ -352,8 +351,8 @@ func TestSSHAgain(t *testing.T) {
 func TestSSHDeadLink(t *testing.T) {
 	s := startSSHD(t)
 	const host = "Host db1\n\tHostName 127.0.0.1\n\tPort PORT\n\tIdentityFile KEY\n\tUserKnownHostsFile KNOWN\n"
-	s.config(t, host+"\tServerAliveInterval 1\n\tServerAliveCountMax 1\n")
-	m := works(t, &Spec{Host: "db1"})
+	config := s.config(t, host+"\tServerAliveInterval 1\n\tServerAliveCountMax 1\n")
+	m := works(t, &Spec{Host: "db1", Config: config})
 	frozen := descendants(s.pid)
 	signal := func(sig syscall.Signal) {
 		for _, p := range frozen {
@@ -363,19 +362,17 @@ func TestSSHDeadLink(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
 	begin := time.Now()
-	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "no sign of life for 1s") {
+	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "connection lost: Timeout, server 127.0.0.1 not responding") {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(begin); took > 15*time.Second { // 25 s, if it were as usual
+	if took := time.Since(begin); took > 15*time.Second { // 65 s, if it were as usual
 		t.Errorf("it took %v", took)
 	}
 	signal(syscall.SIGCONT)
 	s.config(t, host+"\tServerAliveInterval 1d\n\tServerAliveCountMax 0\n")
-	works(t, &Spec{Host: "db1"})
-	for _, wrong := range []string{"ServerAliveInterval often", "ServerAliveInterval 1\n\tServerAliveCountMax -1"} {
-		s.config(t, host+"\t"+wrong+"\n")
-		fails(t, &Spec{Host: "db1"}, wrong[strings.LastIndex(wrong, "Server"):strings.LastIndex(wrong, " ")], "")
-	}
+	works(t, &Spec{Host: "db1", Config: config})
+	s.config(t, host+"\tServerAliveInterval often\n")
+	fails(t, &Spec{Host: "db1", Config: config}, "invalid time value", "ssh -G -F")
 }
 
 func TestSSHFacts(t *testing.T) {
@@ -456,7 +453,7 @@ func startSSHDWithSpec(t *testing.T, lines ...string) *Spec {
 
 func TestSSHNoSessions(t *testing.T) {
 	t.Parallel()
-	fails(t, startSSHDWithSpec(t, "MaxSessions 0"), "no session to be had", "MaxSessions")
+	fails(t, startSSHDWithSpec(t, "MaxSessions 0"), "open failed", "MaxSessions")
 }
 
 func TestSSHForcedCommand(t *testing.T) {
@@ -465,33 +462,33 @@ func TestSSHForcedCommand(t *testing.T) {
 }
 
 // A login that prints without end, or never runs a command, ends the opening. A cancelled opening ends at once. A login that
-// takes longer than connecting may take is not refused. The test is not parallel: it sets greetTime.
+// takes longer than connecting may take is not refused.
 func TestSSHEndlessLogin(t *testing.T) {
-	open := func(shell string) *Spec {
+	spec := func(shell string) *Spec {
 		srv := &sshtest.Server{Shell: []string{"sh", "-c", shell}}
 		addr, key := srv.Start(t)
 		known := filepath.Join(t.TempDir(), "known")
 		write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
 		return &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known, ConnectTimeout: plan.Duration(time.Second)}
 	}
-	if _, err := openSSH(t, open(`sleep 1.3; exec sh -c "$0"`)); err != nil {
+	if _, err := openSSH(t, spec(`sleep 1.3; exec sh -c "$0"`)); err != nil {
 		t.Errorf("a slow login: %v", err)
 	}
-	defer func(least time.Duration) { greetTime = least }(greetTime)
-	greetTime = time.Second
-	for shell, says := range map[string]string{"exec yes": `prints on its own: "y\ny\n`, "exec sleep 1000": "it did not run a command within 1s"} {
+	for shell, says := range map[string]string{"exec yes": `the login shell prints on its own: "y"`, "exec sleep 1000": "it did not answer within 1s"} {
 		begin := time.Now()
-		fails(t, open(shell), says, "start-up files")
+		if _, err := open(t.Context(), spec(shell), kind.Options{Name: "remote"}, time.Second); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", shell, err)
+		}
 		if d := time.Since(begin); d > 8*time.Second {
 			t.Errorf("%s: it took %v", shell, d)
 		}
 	}
-	spec := open("exec sleep 1000")
-	spec.ConnectTimeout = plan.Duration(time.Minute)
+	slow := spec("exec sleep 1000")
+	slow.ConnectTimeout = plan.Duration(time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	begin := time.Now()
-	_, err := Kind.Open(ctx, spec, kind.Options{Name: "remote"})
+	_, err := Kind.Open(ctx, slow, kind.Options{Name: "remote"})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled opening ended with %v", err)
 	}
@@ -539,10 +536,6 @@ func TestSSHHostKeys(t *testing.T) {
 		t.Errorf("%q was remembered (%v), want one line", b, err)
 	}
 
-	// A file that cannot be read as one.
-	write(t, s.dir+"/broken", "127.0.0.1 ssh-ed25519 %%%\n")
-	spec.KnownHosts = s.dir + "/broken"
-	fails(t, spec, "broken", "correct or remove the line")
 }
 
 // TestSSHSeveralHostKeys has a server with two kinds of key of which the client knows the one that
@@ -581,7 +574,7 @@ func TestSSHConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.config(t, `
+	config := s.config(t, `
 # a comment
 Host db1 db2
 	HostName 127.0.0.1
@@ -605,22 +598,20 @@ Host careless
 	IdentityFile KEY
 	UserKnownHostsFile /dev/null
 	StrictHostKeyChecking no
-
-Host wrongport
-	HostName 127.0.0.1
-	Port many
 `)
-	m := works(t, &Spec{Host: "db2"})
+	m := works(t, &Spec{Host: "db2", Config: config})
 	if m.String() != "ssh://db2" {
 		t.Errorf("it is called %s, want it by its alias", m)
 	}
-	works(t, &Spec{Host: "ssh://" + me.Username + "@db1"})
-	works(t, &Spec{Host: "careless"})
-	fails(t, &Spec{Host: "strict"}, "is not known", "accept_new")
-	fails(t, &Spec{Host: "wrongport"}, `Port "many"`, "")
-	fails(t, &Spec{Host: "db1", Config: s.dir + "/missing"}, "missing", "existing file")
-	fails(t, &Spec{Host: "db1", User: "nobody-of-iotax"}, "the login was refused", "ssh -p")
-	fails(t, &Spec{Host: "db1", Port: 1}, "refused", "")
+	works(t, &Spec{Host: "ssh://" + me.Username + "@db1", Config: config})
+	works(t, &Spec{Host: "careless", Config: config})
+	fails(t, &Spec{Host: "strict", Config: config}, "is not known", "accept_new")
+	fails(t, &Spec{Host: "db1", Config: s.dir + "/missing"}, "missing", "ssh -G")
+	wrong := s.dir + "/wrong"
+	write(t, wrong, "Host *\n\tPort many\n")
+	fails(t, &Spec{Host: "db1", Config: wrong}, "many", "ssh -G -F")
+	fails(t, &Spec{Host: "db1", User: "nobody-of-iotax", Config: config}, "the login was refused", "ssh -F")
+	fails(t, &Spec{Host: "db1", Port: 1, Config: config}, "refused", "")
 }
 
 // TestSSHConfigMatch has a Match that only ssh itself understands.
@@ -629,61 +620,52 @@ func TestSSHConfigMatch(t *testing.T) {
 		t.Skip("needs ssh")
 	}
 	s := startSSHD(t)
-	s.config(t, `
+	config := s.config(t, `
 Match originalhost db1 exec "true"
 	HostName 127.0.0.1
 	Port PORT
 	IdentityFile KEY
 	UserKnownHostsFile KNOWN
 `)
-	works(t, &Spec{Host: "db1", Config: "~/.ssh/config"})
+	works(t, &Spec{Host: "db1", Config: config})
 	s.config(t, "Match bogus x\n\tPort 1\n")
-	fails(t, &Spec{Host: "db1", Config: "~/.ssh/config"}, "bogus", "ssh -G")
+	fails(t, &Spec{Host: "db1", Config: config}, "bogus", "ssh -G")
 }
 
 func TestSSHJump(t *testing.T) {
 	s := startSSHD(t)
-	s.config(t, `
+	config := s.config(t, `
 Host inner
 	ProxyJump outer
 Host deep
 	ProxyJump outer,middle
 Host around
 	ProxyJump inner
-Host circle
-	ProxyJump back
-Host back
-	ProxyJump circle
 Host lost
 	HostName 127.0.0.1
 	Port 1
 	ProxyJump outer
-Host everyone
-	ProxyJump everyone
 Host *
 	HostName 127.0.0.1
 	Port PORT
 	IdentityFile KEY
 	UserKnownHostsFile KNOWN
 `)
-	for host, hops := range map[string]int{"inner": 1, "deep": 2, "around": 2, "outer": 0, "everyone": 0} {
-		m := works(t, &Spec{Host: host})
-		via := m.Caps().Facts["ssh.jump"]
-		if n := strings.Count(via, s.addr()); n != hops {
-			t.Errorf("%s is reached over %q, want %d hops", host, via, hops)
+	for host, want := range map[string]string{"inner": "outer", "deep": "outer,middle", "around": "inner", "outer": ""} {
+		if via := works(t, &Spec{Host: host, Config: config}).Caps().Facts["ssh.jump"]; via != want {
+			t.Errorf("%s is reached over %q, want %q", host, via, want)
 		}
 	}
-	if via := works(t, &Spec{Host: "outer", Jump: "a,b"}).Caps().Facts["ssh.jump"]; strings.Count(via, ",") != 1 {
+	if via := works(t, &Spec{Host: "outer", Jump: "a, b", Config: config}).Caps().Facts["ssh.jump"]; via != "a,b" {
 		t.Errorf("the spec's jumps lead over %q", via)
 	}
-	if via := works(t, &Spec{Host: "inner", Jump: "none"}).Caps().Facts["ssh.jump"]; via != "" {
+	if via := works(t, &Spec{Host: "inner", Jump: "none", Config: config}).Caps().Facts["ssh.jump"]; via != "" {
 		t.Errorf("jump: none leads over %q", via)
 	}
-	fails(t, &Spec{Host: "circle"}, "its jumps do not end", "ProxyJump")
-	fails(t, &Spec{Host: "lost"}, "127.0.0.1:1", "jump host")
+	fails(t, &Spec{Host: "lost", Config: config}, "127.0.0.1:1", "jump host")
 
 	// The machine works whole, not only for a word.
-	m := works(t, &Spec{Host: "deep"})
+	m := works(t, &Spec{Host: "deep", Config: config})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := m.Run(ctx, iotax.Command("sleep", "1000")); !errors.Is(err, context.DeadlineExceeded) {
@@ -697,9 +679,9 @@ func TestSSHProxyCommand(t *testing.T) {
 		t.Skip("needs ssh")
 	}
 	s := startSSHD(t)
-	s.config(t, `
+	config := s.config(t, `
 Host inner
-	ProxyCommand `+ssh+` -F ~/.ssh/config -W %h:%p outer
+	ProxyCommand `+ssh+` -F `+s.dir+`/ssh_config -W %h:%p outer
 Host broken
 	ProxyCommand echo "no way" >&2; exit 1
 Host *
@@ -708,8 +690,8 @@ Host *
 	IdentityFile KEY
 	UserKnownHostsFile KNOWN
 `)
-	works(t, &Spec{Host: "inner"})
-	fails(t, &Spec{Host: "broken"}, "no way", "by hand")
+	works(t, &Spec{Host: "inner", Config: config})
+	fails(t, &Spec{Host: "broken", Config: config}, "no way", "SSH server listens")
 }
 
 func TestSSHAgent(t *testing.T) {
@@ -718,7 +700,6 @@ func TestSSHAgent(t *testing.T) {
 		t.Skip("needs ssh-agent")
 	}
 	s := startSSHD(t)
-	s.config(t, "")
 	sock := filepath.Join(t.TempDir(), "agent")
 	cmd := exec.Command(bin, "-D", "-a", sock)
 	if err := cmd.Start(); err != nil {
@@ -738,7 +719,7 @@ func TestSSHAgent(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", sock)
 	spec := s.spec(t)
 	spec.Identity = ""
-	fails(t, spec, "there was no key to try", "without a question")
+	fails(t, spec, "the login was refused", "without a question")
 
 	src, err := os.ReadFile(s.key)
 	if err != nil {
@@ -769,7 +750,7 @@ func TestSSHAgent(t *testing.T) {
 	if err := keyring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, spec, "9 of the agent's keys; the server lets no more be tried", "IdentitiesOnly")
+	fails(t, spec, "Too many authentication failures", "IdentitiesOnly")
 	// Naming the key puts it first, with only its public half there.
 	spec.Identity = s.dir + "/named"
 	write(t, spec.Identity+".pub", string(ssh.MarshalAuthorizedKey(public)))
@@ -786,24 +767,23 @@ func TestSSHAgent(t *testing.T) {
 	if err := keyring.RemoveAll(); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, spec, "encrypted and not in the agent", "ssh-add "+spec.Identity)
+	fails(t, spec, "the login was refused", "ssh-add a key that has a passphrase")
 
 	t.Setenv("SSH_AUTH_SOCK", sock+".gone")
-	fails(t, spec, "does not answer", "ssh-agent")
+	fails(t, spec, "the login was refused", "ssh-add")
 }
 
 func TestSSHBadKey(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
 	s := startSSHD(t)
-	s.config(t, "")
 	spec := s.spec(t)
 	spec.Identity = s.dir + "/missing"
-	fails(t, spec, "missing does not exist", "")
+	fails(t, spec, "missing not accessible", "")
 	spec.Identity = s.dir + "/config"
-	fails(t, spec, "ssh: no key found", "")
+	fails(t, spec, "Load key", "")
 }
 
 func TestSSHPassword(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"
 	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Password: secret}
@@ -812,12 +792,12 @@ func TestSSHPassword(t *testing.T) {
 	write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
 	spec := &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known}
 
-	fails(t, spec, "there was no key to try", "IOTAX_SSH_PASSWORD")
+	fails(t, spec, "the login was refused", "IOTAX_SSH_PASSWORD")
 	t.Setenv("IOTAX_SSH_PASSWORD", secret)
 	works(t, spec)
 	t.Setenv("IOTAX_SSH_PASSWORD", "wrong "+secret)
 	_, err := openSSH(t, spec)
-	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "tried a password") {
+	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "check the password") {
 		t.Errorf("got %v, want a refusal that does not tell the password", err)
 	}
 	spec.PasswordFile = filepath.Join(t.TempDir(), "password")
@@ -831,7 +811,6 @@ func TestSSHPassword(t *testing.T) {
 // A host that shows another key than the known one is let through by StrictHostKeyChecking no, and does not get the
 // password, in neither of the two ways in which it may ask.
 func TestSSHPasswordIsNotForImpostors(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"
 	t.Setenv("IOTAX_SSH_PASSWORD", secret)
@@ -843,7 +822,7 @@ func TestSSHPasswordIsNotForImpostors(t *testing.T) {
 	spec := &Spec{Host: "test@" + addr, Config: dir + "/config", KnownHosts: dir + "/known"}
 	works(t, spec)
 	write(t, dir+"/known", knownhosts.Line([]string{addr}, newKey(t, dir+"/other", ""))+"\n")
-	fails(t, spec, "the password was not given, for the host shows another key", "ssh-keygen -R")
+	fails(t, spec, "does not give it a password", "ssh-keygen -R")
 }
 
 func TestSSHUnreachable(t *testing.T) {
@@ -859,8 +838,8 @@ func TestSSHUnreachable(t *testing.T) {
 		return &s
 	}
 	// It listens and says nothing.
-	fails(t, spec(Spec{Host: "127.0.0.1", Port: port, ConnectTimeout: plan.Duration(300 * time.Millisecond)}), "no answer within 300ms", "check the network")
-	fails(t, spec(Spec{Host: "127.0.0.1", Port: 1}), "connection refused", "start the SSH server")
+	fails(t, spec(Spec{Host: "127.0.0.1", Port: port, ConnectTimeout: plan.Duration(300 * time.Millisecond)}), "timed out", "check the network")
+	fails(t, spec(Spec{Host: "127.0.0.1", Port: 1}), "Connection refused", "start the SSH server")
 	fails(t, spec(Spec{Host: "no-such-host.invalid"}), "no-such-host.invalid", "")
 	for _, s := range []Spec{{}, {Host: "a b"}, {Host: "-oProxyCommand=x"}, {Host: "a:99999"}, {Host: "a", Port: -1}, {Host: "a:1", Port: 2}, {Host: "a", Jump: "b,,c"}, {Host: "@"}} {
 		var e *plan.FieldError
@@ -910,8 +889,5 @@ func BenchmarkLocalTrue(b *testing.B) {
 func TestCapsKept(t *testing.T) {
 	t.Parallel()
 	m := works(t, startSSHD(t).spec(t)).(*remote)
-	machinetest.Keeps(t, m, m.Lasting)
-	by := far.New(m.Lasting, "iotax")
-	machinetest.Keeps(t, by, m.Lasting, "Agent")
-	machinetest.Keeps(t, &shellless{m, by}, m, "Agent", "Facts")
+	machinetest.Keeps(t, m, m.Machine, "Address", "Facts")
 }

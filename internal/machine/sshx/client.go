@@ -31,15 +31,12 @@ type Client struct {
 	every, deadline time.Duration
 	silence         time.Duration // that is borne while a command is ended; 0 is deadline
 
-	prologue func(c *iotax.Cmd, tag string) string
-
 	slots chan struct{} // sessions that commands may hold at once
 	ender chan struct{} // one more, so that a command can be ended when all slots are taken
 
-	mu    sync.Mutex
-	open  int // sessions held
-	lost  error
-	under []underway // commands that have not finished
+	mu   sync.Mutex
+	open int // sessions held
+	lost error
 
 	gone   chan struct{} // closed when the connection is
 	closed sync.WaitGroup
@@ -61,15 +58,8 @@ func Silence(limit time.Duration) Option {
 	return func(c *Client) { c.silence = limit }
 }
 
-// Watched puts a watchdog beside each command that ends it when the connection breaks. It is for machines
-// that go on without it.
-func Watched() Option { return func(c *Client) { c.prologue = far.WatchedPrologue } }
-
 // errNoSession says that the server does not allow one session more.
 var errNoSession = errors.New("no session to be had")
-
-// errFull says that other commands have all the sessions that the server allows on this connection.
-var errFull = errors.New("the connection has no session left")
 
 // maxSessions is what OpenSSH allows on one connection unless told otherwise (MaxSessions).
 const maxSessions = 10
@@ -78,7 +68,7 @@ const maxSessions = 10
 // what String returns.
 func New(conn *ssh.Client, name string, opts ...Option) *Client {
 	c := &Client{
-		conn: conn, name: name, prologue: far.Prologue,
+		conn: conn, name: name,
 		every: 5 * time.Second, deadline: 20 * time.Second,
 		slots: make(chan struct{}, maxSessions-1),
 		ender: make(chan struct{}, 1),
@@ -100,9 +90,6 @@ func New(conn *ssh.Client, name string, opts ...Option) *Client {
 }
 
 func (c *Client) String() string { return c.name }
-
-// SSH returns the connection, for what is not a command: forwarding a port, transferring files.
-func (c *Client) SSH() *ssh.Client { return c.conn }
 
 func (c *Client) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &c.Link} }
 
@@ -185,12 +172,8 @@ func (c *Client) goneFor(op string) error {
 	return nil
 }
 
-// session opens a session within a slot; release gives both back. While other commands have them all it waits, or
-// returns errFull.
-func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wait bool) (s *ssh.Session, release func(), err error) {
-	if !wait && len(slot) == cap(slot) {
-		return nil, nil, errFull
-	}
+// session opens a session within a slot; release gives both back. While other commands have them all it waits.
+func (c *Client) session(ctx context.Context, slot chan struct{}, op string) (s *ssh.Session, release func(), err error) {
 	select {
 	case slot <- struct{}{}:
 	case <-ctx.Done():
@@ -225,10 +208,6 @@ func (c *Client) session(ctx context.Context, slot chan struct{}, op string, wai
 		}
 		// The server allows fewer sessions than we thought, or has not yet noticed that one ended.
 		if c.hold(0) > 0 && slot != c.ender {
-			if !wait {
-				<-slot
-				return nil, nil, errFull
-			}
 			alone = time.Time{}
 		} else if alone.IsZero() {
 			alone = time.Now()
@@ -275,10 +254,7 @@ func (c *Client) hold(n int) int {
 // Run runs cmd through sh on the other side. Beyond what iotax.Machine promises: when the
 // connection ends under the command the error is no *iotax.ExitError, and the command may still be
 // running over there. More than nine commands at once wait for each other.
-func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error { return c.run(ctx, cmd, true) }
-
-// run is Run; without wait it does nothing and returns errFull when the connection has no session for cmd.
-func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
+func (c *Client) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, c.name); err != nil {
 		return err
 	}
@@ -289,13 +265,12 @@ func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
 	defer cancel(nil)
 	call := c.side.Call(cmd, proc.NewTag(), cancel)
 	defer call.Shut()
-	s, release, err := c.session(ctx, c.slots, call.Op, wait)
+	s, release, err := c.session(ctx, c.slots, call.Op)
 	if err != nil {
 		return err
 	}
 	defer release()
 
-	defer c.begun(underway{cmd, call.Tag})()
 	s.Stderr = call.Report
 	if cmd.Stdout != nil {
 		s.Stdout = call.Out
@@ -313,7 +288,7 @@ func (c *Client) run(ctx context.Context, cmd *iotax.Cmd, wait bool) error {
 		return &iotax.Error{Op: call.Op, On: "on " + c.name, Err: fmt.Errorf("the server does not run commands: %w", err), Hint: c.side.Hint}
 	}
 	finished := make(chan struct{})
-	call.Feed(stdin, c.prologue(cmd, call.Tag), finished)
+	call.Feed(stdin, far.Prologue(cmd, call.Tag), finished)
 	var result error
 	go func() {
 		result = s.Wait()
@@ -390,7 +365,7 @@ const scriptLimit = 64 << 10
 // script runs a shell script in the session that is kept for it and returns the rest of the line
 // that starts with "left:".
 func (c *Client) script(ctx context.Context, op, text string) (string, error) {
-	s, release, err := c.session(ctx, c.ender, op, true)
+	s, release, err := c.session(ctx, c.ender, op)
 	if err != nil {
 		return "", err
 	}

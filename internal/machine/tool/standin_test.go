@@ -22,11 +22,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
+	xssh "golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/guest"
+	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
+	"iotax/internal/machine/ssh"
 	"iotax/internal/machine/vm"
 	"iotax/internal/testenv/guesttest"
 )
@@ -38,6 +41,8 @@ func TestMain(m *testing.M) {
 	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-guest": s.guest}
 	tool, ok := tools[filepath.Base(os.Args[0])]
 	if !ok {
+		ssh.Askpass() // of Tart's machine, to which this program is also copied
+		agent.Main(host.Local())
 		os.Exit(m.Run())
 	}
 	if err := tool(); err != nil {
@@ -93,7 +98,7 @@ func (s standin) create(name string) error {
 	if err != nil {
 		return err
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
+	block, err := xssh.MarshalPrivateKey(key, "")
 	if err != nil {
 		return err
 	}
@@ -145,7 +150,7 @@ func (s standin) guest() (err error) {
 	if err != nil {
 		return err
 	}
-	signer, err := ssh.ParsePrivateKey(pemKey)
+	signer, err := xssh.ParsePrivateKey(pemKey)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type Server struct {
 }
 
 // Start starts the server, until the test ends, and returns its address and its host key.
-func (s *Server) Start(t *testing.T) (addr string, hostKey ssh.PublicKey) {
+func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) Start(t *testing.T) (addr string, hostKey ssh.PublicKey) {
 }
 
 // Dial starts the server and returns a connection to it.
-func (s *Server) Dial(t *testing.T) *ssh.Client {
+func (s *Server) Dial(t testing.TB) *ssh.Client {
 	t.Helper()
 	addr, key := s.Start(t)
 	conn, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{User: "test", HostKeyCallback: ssh.FixedHostKey(key)})

@@ -36,23 +36,21 @@ const (
 	StateGroup = "group" // no process group of its own to be had
 )
 
-// Prologue is the line that Bootstrap evaluates, with its newline. It reports the shell's process
-// id, which after exec is the command's and its group's.
-func Prologue(c *iotax.Cmd, tag string) string { return prologue(c, tag, "") }
-
-// WatchedPrologue is Prologue with a watchdog beside the command. When the process that started the
-// command over there is gone (the session of a connection that broke, because this end was killed), nobody
-// will ever ask for the command's end; the watchdog then ends it as EndScript does. It looks once a second,
-// which costs a sleep(1) each, and ends with the command. Without /proc there is none.
-func WatchedPrologue(c *iotax.Cmd, tag string) string {
-	const watch = `( exec </dev/null >/dev/null 2>&1; ` +
-		`while sleep 1; do read -r iotax_r </proc/$$/stat || exit 0; set -- ${iotax_r##*) }; ` +
-		`case $1 in Z | X) exit 0 ;; esac; [ "$2" = "$PPID" ] || break; done; ` +
-		`iotax_w=%s; set --; if command -v setsid; then set -- setsid; fi; "$@" sh -c "$iotax_w" sh $$ ) & `
-	return prologue(c, tag, fmt.Sprintf(watch, quote(strings.ReplaceAll(EndScript(0, tag), "g=0;", `g=$1;`))))
+// Exec is a line for Bootstrap that replaces the shell by args, with its newline.
+func Exec(args []string) string {
+	line := "exec"
+	for _, a := range args {
+		line += " " + quote(a)
+	}
+	return newline + line + "\n"
 }
 
-func prologue(c *iotax.Cmd, tag, watch string) string {
+// newline sets the variable that quote uses.
+const newline = `iotax_n=$(printf "\nx"); iotax_n=${iotax_n%x}; `
+
+// Prologue is the line that Bootstrap evaluates, with its newline. It reports the shell's process
+// id, which after exec is the command's and its group's.
+func Prologue(c *iotax.Cmd, tag string) string {
 	var b strings.Builder
 	var args []string
 	if len(c.Env) > 0 {
@@ -64,8 +62,8 @@ func prologue(c *iotax.Cmd, tag, watch string) string {
 		}
 	}
 	args = append(args, c.Args...)
-	if strings.Contains(strings.Join(args, "")+c.Dir+watch, "iotax_n") || strings.Contains(strings.Join(args, "")+c.Dir, "\n") {
-		b.WriteString(`iotax_n=$(printf "\nx"); iotax_n=${iotax_n%x}; `)
+	if strings.Contains(strings.Join(args, "")+c.Dir, "\n") {
+		b.WriteString(newline)
 	}
 
 	// A process that leads a group has its id as the group's. OpenSSH starts every session so;
@@ -80,7 +78,6 @@ func prologue(c *iotax.Cmd, tag, watch string) string {
 		fmt.Fprintf(&b, `CDPATH= cd -- %s || iotax_e=%s; `, quote(dir), StateDir)
 	}
 	fmt.Fprintf(&b, `printf "%%s\n" "%s $$ $iotax_e" >&2; if [ -n "$iotax_e" ]; then exit 125; fi; `, tag)
-	b.WriteString(watch) // before the tag is set: the watchdog is no part of the command
 	fmt.Fprintf(&b, `%s=%s; export %[1]s; `, proc.TagName, tag)
 	for _, name := range proc.LabelNames {
 		if v := os.Getenv(name); v != "" {

@@ -73,7 +73,7 @@ func TestEndWithoutProc(t *testing.T) {
 // The line must stay one line, or read would take a part of it for the whole.
 func TestPrologueIsOneLine(t *testing.T) {
 	c := &iotax.Cmd{Args: []string{"a\nb", "\n"}, Env: []string{"X=\n1\n"}, Dir: "d\ne"}
-	for _, p := range []string{Prologue(c, "tag"), WatchedPrologue(c, "tag")} {
+	for _, p := range []string{Prologue(c, "tag"), Exec(c.Args)} {
 		if strings.Count(p, "\n") != 1 || p[len(p)-1] != '\n' {
 			t.Errorf("got %q", p)
 		}

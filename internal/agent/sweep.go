@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"iotax/internal/leftover/proctable"
+)
+
+// An agent that a signal killed leaves its commands. The bootstrap script, its parent, then starts this program once more, to end
+// the processes with the value that the script gave a variable.
+const (
+	sweepCommand  = "agent sweep"
+	sweepVariable = "IOTAX_AGENT"
+)
+
+// Identity returns the value of the variable on m, "" where no script started the agent.
+var Identity = New("agent.identity", func(context.Context, struct{}) (string, error) { return os.Getenv(sweepVariable), nil })
+
+// EndOther ends the agent with that identity and its commands, which a connection that was cut without a word left on m.
+var EndOther = New("agent.end other", func(ctx context.Context, identity string) (struct{}, error) {
+	return struct{}{}, sweep(ctx, identity)
+})
+
+// sweep ends the processes with that value of the variable.
+func sweep(ctx context.Context, value string) error {
+	// What they started meanwhile is seen in the next round.
+	for round := 0; value != "" && round < 10; round++ {
+		all, err := proctable.With(ctx, sweepVariable)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(p proctable.Process) bool { return p.Env[sweepVariable] != value })
+		if len(all) == 0 {
+			return nil
+		}
+		failed := make([]error, len(all))
+		var ending sync.WaitGroup
+		for i, p := range all {
+			ending.Go(func() {
+				start, err := proctable.Start(ctx, p.PID)
+				if err == nil {
+					err = proctable.End(ctx, p.PID, start)
+				}
+				if err != nil && !errors.Is(err, proctable.ErrGone) {
+					failed[i] = fmt.Errorf("end process %d: %w", p.PID, err)
+				}
+			})
+		}
+		ending.Wait()
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

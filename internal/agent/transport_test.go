@@ -1,0 +1,85 @@
+//go:build unix
+
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"iotax/internal/agent"
+)
+
+// An agent that gets no sign of life for a minute ends, though its connection stays; with them it goes on.
+func TestSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		way := &silencer{Conn: here}
+		ended := make(chan error, 1)
+		go func() { ended <- agent.Serve(t.Context(), nil, there, there) }()
+		s, err := agent.Meet(here, way, here.Close)
+		if err == nil {
+			err = s.KeepAlive()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(ended) > 0 || s.Closed() {
+			t.Fatalf("it ended while it got signs of life: %v", <-ended)
+		}
+		way.silent.Store(true)
+		began := time.Now()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 50*time.Second || took > 2*time.Minute {
+			t.Errorf("it ended after %v", took)
+		}
+		here.Close()
+		there.Close()
+	})
+}
+
+// A silencer drops what is written once it is silent.
+type silencer struct {
+	net.Conn
+	silent atomic.Bool
+}
+
+func (s *silencer) Write(p []byte) (int, error) {
+	if s.silent.Load() {
+		return len(p), nil
+	}
+	return s.Conn.Write(p)
+}
+
+// A deadTransport starts a program that ends before it answers.
+type deadTransport struct{ err error }
+
+func (deadTransport) String() string { return "dead" }
+
+func (deadTransport) Close(context.Context) error { return nil }
+
+func (d deadTransport) Start(context.Context, []string) (*agent.Conn, error) {
+	r, w := io.Pipe()
+	w.Close()
+	in, out := io.Pipe()
+	in.Close()
+	return &agent.Conn{Stdin: out, Stdout: r, Wait: func() error { return d.err }, Kill: func() {}}, nil
+}
+
+// The reason for which a transport fails is the reason for which the agent does not start.
+func TestTransportFails(t *testing.T) {
+	why := errors.New("the cable is cut")
+	_, err := new(agent.Link).Over(t.Context(), deadTransport{why})
+	if !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package ssh
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+
+	"iotax"
+	"iotax/internal/machine/internal/proc"
+)
+
+// asks is who answers the questions of ssh.
+type asks int
+
+const (
+	asksNobody asks = iota // ssh asks nothing
+	asksIotax              // the password is in the environment or in a file
+	asksUser               // at the terminal, or by the program that SSH_ASKPASS names
+)
+
+const (
+	// passwordVariable may hold the password. A plan and a command line cannot: other users and reports would show it.
+	passwordVariable = "IOTAX_SSH_PASSWORD"
+
+	// The variables with which ssh starts iotax to answer a question: the login that the password is for, the file that holds
+	// it, and the terminal of the user.
+	loginVariable    = "IOTAX_ASKPASS_LOGIN"
+	fileVariable     = "IOTAX_ASKPASS_FILE"
+	terminalVariable = "IOTAX_ASKPASS_TERMINAL"
+)
+
+// windowsInput is the console of Windows; what it shows goes elsewhere.
+const windowsInput = "CONIN$"
+
+// answers returns who answers ssh, and the environment for it. ssh runs without a terminal of its own, so that the signals of the
+// user's are for iotax alone; iotax itself asks there.
+func (s *Spec) answers() (asks, []string, error) {
+	given, err := password(s.PasswordFile)
+	if err != nil {
+		return 0, nil, err
+	}
+	terminal := terminalPath()
+	own := os.Getenv("SSH_ASKPASS")
+	required := os.Getenv("SSH_ASKPASS_REQUIRE")
+	if given == "" && own != "" && (terminal == "" || required == "prefer" || required == "force") {
+		return asksUser, nil, nil
+	}
+	if given == "" && terminal == "" {
+		return asksNobody, nil, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, nil, err
+	}
+	// Versions before 8.4 know no SSH_ASKPASS_REQUIRE, and ask the program where there is a DISPLAY and no terminal.
+	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
+		terminalVariable + "=" + terminal}
+	switch {
+	case given == "":
+		return asksUser, env, nil
+	case s.PasswordFile != "":
+		path, err := filepath.Abs(homePath(s.PasswordFile))
+		return asksIotax, append(env, fileVariable+"="+path), err
+	}
+	return asksIotax, append(env, passwordVariable+"="+given), nil
+}
+
+// password returns the value of the environment or the file, "" when there is none. No error shows it.
+func password(file string) (string, error) {
+	if file == "" {
+		return os.Getenv(passwordVariable), nil
+	}
+	src, err := iotax.ReadFile(homePath(file), iotax.MaxOutput)
+	if err != nil {
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New(proc.Reason(err)),
+			Hint: "put the password on its first line, readable by you alone"}
+	}
+	line, _, _ := strings.Cut(string(src), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", &iotax.Error{Op: "read password file", On: file, Err: errors.New("its first line is empty"),
+			Hint: "put the password there"}
+	}
+	return line, nil
+}
+
+// Askpass answers a question and exits if ssh started this program for that; else it returns.
+func Askpass() {
+	terminal, ok := os.LookupEnv(terminalVariable)
+	if !ok || len(os.Args) != 2 {
+		return
+	}
+	question := os.Args[1]
+	answer, err := "", errors.New("no terminal")
+	login := os.Getenv(loginVariable)
+	switch {
+	// Another host on the way may ask too, or a key for its passphrase.
+	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
+		answer, err = password(os.Getenv(fileVariable))
+	case terminal != "":
+		answer, err = askAt(terminal, question)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	fmt.Println(answer)
+	os.Exit(0)
+}
+
+// askAt asks the user. Only what is no secret is shown while it is typed.
+func askAt(terminal, question string) (string, error) {
+	f, err := os.OpenFile(terminal, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	out := f
+	if terminal == windowsInput {
+		if out, err = os.OpenFile("CONOUT$", os.O_RDWR, 0); err != nil {
+			return "", err
+		}
+		defer out.Close()
+	}
+	kind := os.Getenv("SSH_ASKPASS_PROMPT")
+	fmt.Fprint(out, question)
+	if kind == "none" { // a notice, as that a security key waits for a touch
+		fmt.Fprintln(out)
+		return "", nil
+	}
+	if kind != "confirm" && !strings.Contains(question, "yes/no") {
+		b, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(out)
+		return string(b), err
+	}
+	line, err := bufio.NewReader(f).ReadString('\n')
+	line = strings.TrimSpace(line)
+	if err == nil && kind == "confirm" && line != "yes" && line != "y" {
+		err = errors.New("refused")
+	}
+	return line, err
+}
