@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"iotax"
 	. "iotax/internal/leftover"
+
+	"iotax"
 	"iotax/internal/leftover/proctable"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/shell"
@@ -112,7 +113,7 @@ func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 		t.Setenv("LEFTOVER_TEST_TABLE", "1")
 		t.Setenv("PATH", t.TempDir())
 		defer UseTable()()
-		test(t, host.WithShell())
+		test(t, host.WithShell(shell.Knows, shell.Run))
 	})
 }
 

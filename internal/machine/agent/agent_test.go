@@ -22,6 +22,7 @@ import (
 	"iotax/internal/agent"
 	far "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/shell"
 	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	case "plain-shell":
 		plainShell(os.Args[len(os.Args)-1])
 	case "iotax", "iotax-with-sh":
-		there := host.WithShell()
+		there := host.WithShell(shell.Knows, shell.Run)
 		if filepath.Base(os.Args[0]) != "iotax" {
 			there = host.Local()
 		}
