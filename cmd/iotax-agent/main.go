@@ -1,4 +1,5 @@
-// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need.
+// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need. It is
+// also the init of guests that it starts.
 package main
 
 import (
@@ -6,12 +7,19 @@ import (
 	"os"
 
 	"iotax/internal/agent"
-	_ "iotax/internal/guard" // its functions, as those of probe
+	_ "iotax/internal/guard" // its functions, as those of the others below
+	"iotax/internal/guest"
 	"iotax/internal/machine/host"
+	_ "iotax/internal/object"
 	_ "iotax/internal/probe"
+	_ "iotax/internal/workload/nested"
 )
 
 func main() {
+	if guest.IsInit() {
+		guest.Main()
+		return
+	}
 	agent.Main(host.Local())
 	fmt.Fprintln(os.Stderr, "iotax-agent: iotax starts this program on other machines")
 	os.Exit(2)

@@ -1,11 +1,10 @@
-package main
+// Package nested measures in a guest that is started on the machine where its functions run, on an NBD export.
+package nested
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,109 +15,124 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/fio"
+	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/leftover"
-	"iotax/internal/machine"
+	"iotax/internal/machine/kind"
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
-	"iotax/internal/workload"
 )
 
-// guestKit is what a machine lacks to start guests, from this host.
-func guestKit(ctx context.Context, cache string, log guest.Log, lacks workload.GuestLacks, kernel string, root int64) (*workload.GuestKit, error) {
-	var k *guest.Kernel
-	var disk string
-	var err error
-	if lacks.Kernel != "" {
-		if k, err = guest.HaveKernel(ctx, cache, kernel, log); err != nil {
-			return nil, err
-		}
-	}
-	if len(lacks.Programs) > 0 {
-		if disk, err = guest.RootDisk(ctx, cache, root); err != nil {
-			return nil, err
-		}
-	}
-	kit, err := guest.NewKit(ctx, k, disk)
-	if err != nil {
-		return nil, err
-	}
-	return &workload.GuestKit{Sum: kit.Sum, Size: kit.Size, Send: kit.Send}, nil
+// A Job is a guest. Its root disk is the start of the export, its data disk follows.
+type Job struct {
+	Kit    string // sum of what Keep keeps for it; "" if this machine lacks nothing
+	Kernel string // file on this machine; "" is the kit's, or one that is found
+	URL    string // of the export
+	Root   int64  // bytes of the root disk
+	Data   int64  // bytes of the data disk
+	Memory int64
+	CPUs   int
+	Accel  string
+	Size   int64 // of the test files
+	Each   time.Duration
+	Seed   uint64
 }
 
-// takeKit keeps a kit that another host sends.
-func takeKit(ctx context.Context, in io.Reader) error {
-	r := bufio.NewReader(in)
-	sum, err := r.ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("read the sum: %w", err)
-	}
-	return guest.TakeKit(ctx, cacheDir(), strings.TrimSpace(sum), r)
+// A Result is what a guest measured. Phases count from the start of QEMU.
+type Result struct {
+	Phases []iotax.Phase     `json:"phases"`
+	Values []iotax.Value     `json:"values"`
+	Facts  map[string]string `json:"facts"`
+	Error  string            `json:"error,omitempty"`
+	Hint   string            `json:"hint,omitempty"`
 }
+
+// Lacks is what a machine lacks to start guests.
+type Lacks struct {
+	Kernel   string   // why no kernel was found; "" if there is one
+	Programs []string // of those that the root disk is made of, and by
+}
+
+// String lists them.
+func (l Lacks) String() string {
+	all := l.Programs
+	if l.Kernel != "" {
+		all = append([]string{"a kernel (" + l.Kernel + ")"}, all...)
+	}
+	return strings.Join(all, ", ")
+}
+
+// The phases of a guest trial.
+const (
+	PhaseDisk   = "disk.attached" // QEMU has taken the data disk, by its control protocol (QMP)
+	PhaseUp     = "guest.up"      // it can be logged into
+	PhaseSeen   = "disk.seen"     // the data disk answered the guest's first read
+	PhaseResult = "result"        // the jobs inside are done
+)
+
+// The functions of the agent on the machine that starts guests.
+var (
+	// Look lists what the machine lacks to start guests.
+	Look = agent.New("guest look", look)
+	// Has reports whether the machine has the kit of a sum whole.
+	Has = agent.New("guest has kit", func(ctx context.Context, sum string) (bool, error) {
+		_, err := guest.OpenKit(ctx, iotax.CacheDir(), sum, true)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	// Keep keeps the kit of a sum, which it reads.
+	Keep = agent.NewTaker("guest keep kit", func(ctx context.Context, sum string, from io.Reader) (struct{}, error) {
+		return struct{}{}, guest.TakeKit(ctx, iotax.CacheDir(), sum, from)
+	})
+	// WriteRoot writes the root disk of a job.
+	WriteRoot = agent.New("guest write root", func(ctx context.Context, j Job) (struct{}, error) { return struct{}{}, writeRoot(ctx, j) })
+	// Measure starts the guest of a job and measures in it. A failure is in the result, with the facts of the guest.
+	Measure = agent.New("guest measure", func(ctx context.Context, j Job) (*Result, error) {
+		r := &Result{Facts: map[string]string{}}
+		if err := measure(ctx, j, r); err != nil {
+			var e *iotax.Error
+			if errors.As(err, &e) {
+				r.Hint = e.Hint
+				bare := *e
+				bare.Hint = ""
+				err = &bare
+			}
+			r.Error = err.Error()
+		}
+		return r, nil
+	})
+)
 
 // kitOf is what another host sent for the job.
-func kitOf(ctx context.Context, j workload.GuestJob) (*guest.Taken, error) {
+func kitOf(ctx context.Context, j Job) (*guest.Taken, error) {
 	if j.Kit == "" {
 		return &guest.Taken{}, nil
 	}
-	kit, err := guest.OpenKit(ctx, cacheDir(), j.Kit, false)
+	kit, err := guest.OpenKit(ctx, iotax.CacheDir(), j.Kit, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &iotax.Error{Op: "find what was sent to start guests from in", On: cacheDir(), Err: errors.New("it is there no more"),
+		err = &iotax.Error{Op: "find what was sent to start guests from in", On: iotax.CacheDir(), Err: errors.New("it was removed"),
 			Hint: "see that nothing else clears this directory, and resume the run: it is sent again"}
 	}
 	return kit, err
 }
 
-// serveGuest does what a job asks: looks what is lacking, writes the root disk of a guest, or starts the guest and measures in it.
-func serveGuest(ctx context.Context, in io.Reader, out io.Writer) error {
-	var j workload.GuestJob
-	if err := json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&j); err != nil {
-		return fmt.Errorf("read job: %w", err)
-	}
-	r := &workload.GuestResult{Facts: map[string]string{}}
-	do := guestOnTop
-	switch {
-	case j.Look:
-		do = lookForGuest
-	case j.Write:
-		do = writeRoot
-	}
-	if err := do(ctx, j, r); err != nil {
+func look(ctx context.Context, _ struct{}) (l Lacks, err error) {
+	l.Programs = guest.Lacking()
+	if _, err := guest.FindKernel(ctx, iotax.CacheDir(), nil); err != nil {
+		l.Kernel = err.Error()
 		var e *iotax.Error
 		if errors.As(err, &e) {
-			r.Hint = e.Hint
-			bare := *e
-			bare.Hint = ""
-			err = &bare
-		}
-		r.Error = err.Error()
-	}
-	return json.NewEncoder(out).Encode(r)
-}
-
-// lookForGuest lists what this host lacks for guests, and reports whether it has the kit of the job whole.
-func lookForGuest(ctx context.Context, j workload.GuestJob, r *workload.GuestResult) error {
-	r.Lacks.Programs = guest.Lacking()
-	if _, err := guest.FindKernel(ctx, cacheDir(), nil); err != nil {
-		r.Lacks.Kernel = err.Error()
-		var e *iotax.Error
-		if errors.As(err, &e) {
-			r.Lacks.Kernel = e.Err.Error()
+			l.Kernel = e.Err.Error()
 		}
 	}
-	if j.Kit == "" {
-		return nil
-	}
-	_, err := guest.OpenKit(ctx, cacheDir(), j.Kit, true)
-	r.Have = err == nil
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return l, nil
 }
 
 // writeRoot writes a root file system to the start of the export.
-func writeRoot(ctx context.Context, j workload.GuestJob, _ *workload.GuestResult) error {
+func writeRoot(ctx context.Context, j Job) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the root disk was not written within 5 minutes"))
 	defer cancel()
 	kit, err := kitOf(ctx, j)
@@ -127,7 +141,7 @@ func writeRoot(ctx context.Context, j workload.GuestJob, _ *workload.GuestResult
 	}
 	root := kit.Root
 	if root == "" {
-		if root, err = guest.RootDisk(ctx, cacheDir(), j.Root); err != nil {
+		if root, err = guest.RootDisk(ctx, iotax.CacheDir(), j.Root); err != nil {
 			return err
 		}
 	}
@@ -154,7 +168,7 @@ const (
 	rootAt     = "/var/tmp"
 )
 
-func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResult) (err error) {
+func measure(ctx context.Context, j Job, r *Result) (err error) {
 	kit, err := kitOf(ctx, j)
 	if err != nil {
 		return err
@@ -170,7 +184,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	data := part(j.Root, j.Data)
 	data.Hot = true
 	spec := &vm.Spec{Memory: plan.Size(j.Memory), CPUs: j.CPUs, Accel: j.Accel, User: "root", Kernel: cmp.Or(j.Kernel, kit.Kernel)}
-	m, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: cacheDir(), WorkDir: work,
+	m, err := vm.Kind.Open(ctx, spec, kind.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: work,
 		RootDisk: part(0, j.Root), Devices: []iotax.Device{{ID: dataSerial, Disk: data}}})
 	if err != nil {
 		return err
@@ -197,9 +211,9 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 	for _, p := range g.Boot() {
 		switch p.Name {
 		case "plugged":
-			p.Name = workload.PhaseDisk
+			p.Name = PhaseDisk
 		case "ready":
-			p.Name = workload.PhaseUp
+			p.Name = PhaseUp
 		default:
 			p.Name = "boot." + p.Name
 		}
@@ -212,7 +226,7 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 			return fmt.Errorf("the guest does not see its data disk: %w", err)
 		}
 	}
-	mark(workload.PhaseSeen)
+	mark(PhaseSeen)
 	if _, err := iotax.Output(ctx, m, "sh", "-c", mountDisk, "sh", device, dataAt); err != nil {
 		return fmt.Errorf("make a file system on the guest's data disk: %w", err)
 	}
@@ -225,48 +239,56 @@ func guestOnTop(ctx context.Context, j workload.GuestJob, r *workload.GuestResul
 		{dataAt, "randread", "4k", "1", iotax.ValueReadIOPS, iotax.ValueReadIOPS},
 		{rootAt, "read", "1M", "8", iotax.ValueReadBandwidth, iotax.ValueRootReadBandwidth},
 	} {
-		dir := job.at + "/iotax-guest"
-		if _, err := iotax.Output(ctx, m, "mkdir", "-p", dir); err != nil {
-			return err
-		}
-		target := &iotax.Target{Name: "guest", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: dir, Durability: iotax.Durable}}
-		v, err := guestFio(ctx, target, j, job.rw, job.bs, job.depth, job.value)
+		v, err := measureFio(ctx, m, j, job.at+"/iotax-guest", job.rw, job.bs, job.depth, job.value)
 		if err != nil {
 			return err
 		}
 		v.Name = job.name
 		r.Values = append(r.Values, v)
 	}
-	mark(workload.PhaseResult)
+	mark(PhaseResult)
 	return nil
 }
 
-// guestFio does one fio job in the guest and returns the value that counts.
-func guestFio(ctx context.Context, t *iotax.Target, j workload.GuestJob, rw, bs, depth, keep string) (iotax.Value, error) {
-	var none iotax.Value
-	text := fmt.Sprintf("targets: {here: {dir: /mnt}}\nworkloads: {inside: {fio: {rw: %s, bs: %s, iodepth: %s, size: %s, ioengine: libaio}}}\n", rw, bs, depth, strconv.FormatInt(j.Size, 10))
-	p, err := plan.Parse("guest", []byte(text), kinds())
+// measureFio does one fio job in the guest, on a file of random data in a directory of its own, and returns the value that counts.
+func measureFio(ctx context.Context, m iotax.Machine, j Job, dir, rw, bs, depth, keep string) (v iotax.Value, err error) {
+	const file = "iotax.dat"
+	if _, err := iotax.Output(ctx, m, "mkdir", "-p", dir); err != nil {
+		return v, err
+	}
+	defer func() { _, _ = iotax.Output(context.WithoutCancel(ctx), m, "rm", "-rf", dir) }() // it goes with the guest
+	size := "--size=" + strconv.FormatInt(j.Size, 10)
+	fill := []string{"--name=fill", "--filename=" + file, size, "--rw=write", "--bs=1M", "--ioengine=libaio", "--iodepth=8", "--direct=1", "--refill_buffers=1",
+		"--randrepeat=0", "--end_fsync=1"}
+	if _, err := runFio(ctx, m, dir, fill); err != nil {
+		return v, fmt.Errorf("write the test file in the guest: %w", err)
+	}
+	ramp := min(200*time.Millisecond, j.Each/5)
+	r, err := runFio(ctx, m, dir, []string{"--name=inside", "--filename=" + file, "--allow_file_create=0", size, "--rw=" + rw, "--bs=" + bs, "--ioengine=libaio",
+		"--iodepth=" + depth, "--direct=1", "--invalidate=0", "--time_based=1", fmt.Sprintf("--runtime=%dms", j.Each.Milliseconds()),
+		fmt.Sprintf("--ramp_time=%dms", ramp.Milliseconds()), "--randrepeat=0", "--randseed=" + strconv.FormatUint(max(1, j.Seed&(1<<63-1)), 10),
+		"--lat_percentiles=1", "--clat_percentiles=0", "--group_reporting=1"})
 	if err != nil {
-		return none, err
+		return v, fmt.Errorf("run fio in the guest: %w", err)
 	}
-	w, err := workload.New(p.Workloads[0], workload.Env{CacheDir: cacheDir()})
+	for _, v := range r.Values() {
+		if v.Name == keep {
+			return v, nil
+		}
+	}
+	return v, fmt.Errorf("fio in the guest reported no %s", keep)
+}
+
+// runFio runs fio in a directory of m. Its error quotes what fio printed.
+func runFio(ctx context.Context, m iotax.Machine, dir string, args []string) (*fio.Result, error) {
+	var out, said iotax.Capture
+	err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"fio", "--output-format=json+", "--eta=never"}, args...), Dir: dir, Stdout: &out, Stderr: &said})
 	if err != nil {
-		return none, err
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said.Bytes()))
 	}
-	if err := w.Check(ctx, t); err != nil {
-		return none, err
+	r, err := fio.Parse(out.Bytes())
+	if err == nil {
+		err = r.Err()
 	}
-	defer func() { _ = w.Cleanup(context.WithoutCancel(ctx), t) }() // it goes with the guest
-	if err := w.Prepare(ctx, t); err != nil {
-		return none, err
-	}
-	trial := &iotax.Trial{Seed: j.Seed, Ramp: min(200*time.Millisecond, j.Each/5), Length: j.Each, Facts: map[string]string{}}
-	if err := w.Run(ctx, t, trial); err != nil {
-		return none, err
-	}
-	v, ok := trial.Value(keep)
-	if !ok {
-		return none, fmt.Errorf("fio in the guest reported no %s", keep)
-	}
-	return v, nil
+	return r, err
 }
