@@ -13,6 +13,7 @@ import (
 	_ "iotax/internal/object"
 	_ "iotax/internal/probe"
 	_ "iotax/internal/workload/nested"
+	_ "iotax/internal/workload/task"
 )
 
 func main() {
