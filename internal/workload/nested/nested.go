@@ -279,12 +279,12 @@ func measureFio(ctx context.Context, m iotax.Machine, j Job, dir, rw, bs, depth,
 	return v, fmt.Errorf("fio in the guest reported no %s", keep)
 }
 
-// runFio runs fio in a directory of m. Its error quotes what fio printed.
+// runFio runs fio in a directory of m.
 func runFio(ctx context.Context, m iotax.Machine, dir string, args []string) (*fio.Result, error) {
-	var out, said iotax.Capture
-	err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"fio", "--output-format=json+", "--eta=never"}, args...), Dir: dir, Stdout: &out, Stderr: &said})
+	var out iotax.Capture
+	err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"fio", "--output-format=json+", "--eta=never"}, args...), Dir: dir, Stdout: &out})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said.Bytes()))
+		return nil, err
 	}
 	r, err := fio.Parse(out.Bytes())
 	if err == nil {
