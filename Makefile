@@ -18,7 +18,7 @@ NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.2
 # What a release is built for.
 SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
+.PHONY: agents release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
 
 demo: build
 	@scripts/need demo
@@ -26,6 +26,17 @@ demo: build
 
 build:
 	$(BUILD) -o bin/iotax ./cmd/iotax
+
+# What releases and packages carry for other machines: iotax-agent for each of SYSTEMS. The program that embeds them is built with
+# -tags agents. See internal/agent/program.go.
+AGENTS = internal/agent/agents
+agents:
+	rm -rf $(AGENTS) && mkdir -p $(AGENTS)
+	for system in $(SYSTEMS); do \
+		name=$$(echo $$system | tr / -); at=$(AGENTS)/$$name; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $$at ./cmd/iotax-agent || exit 1; \
+		gzip -9nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
+	done
 
 # All tests, those with real guests, servers and browsers included. Packages that measure, or look at what there is on the whole
 # machine, run one after the other with nothing beside them; of all others two at the same moment.
@@ -87,8 +98,8 @@ package-files:
 
 # The program as packages have it. BIN is given on the command line by those who want it elsewhere.
 BIN = bin
-package-program:
-	$(BUILD) -o $(BIN)/package/iotax ./cmd/iotax
+package-program: agents
+	$(BUILD) -tags agents -o $(BIN)/package/iotax ./cmd/iotax
 
 # The files in them have the time of the commit, so that the same commit gives the same bytes.
 packages: package-files
@@ -114,9 +125,9 @@ reproducible:
 	rm -rf bin/again && mkdir -p bin/again/here bin/again/elsewhere/deeper
 	tar -c --exclude=./bin --exclude=./.git . | tar -x -C bin/again/here
 	tar -c --exclude=./bin --exclude=./.git . | tar -x -C bin/again/elsewhere/deeper
-	cd bin/again/here && $(BUILD) -o ../a ./cmd/iotax
-	cd bin/again/elsewhere/deeper && GOCACHE=$(CURDIR)/bin/again/cache $(BUILD) -o ../../b ./cmd/iotax
+	cd bin/again/here && $(MAKE) agents && $(BUILD) -tags agents -o ../a ./cmd/iotax
+	cd bin/again/elsewhere/deeper && export GOCACHE=$(CURDIR)/bin/again/cache && $(MAKE) agents && $(BUILD) -tags agents -o ../../b ./cmd/iotax
 	cmp bin/again/a bin/again/b && rm -rf bin/again
 
 clean:
-	rm -rf bin
+	rm -rf bin $(AGENTS)

@@ -4,8 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 )
+
+// CacheDir is where kernels, guest images and tools are kept between runs.
+func CacheDir() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "iotax")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // no HOME
+}
 
 // limits of Output and Put where the caller's context has no deadline
 var (

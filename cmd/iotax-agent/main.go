@@ -1,4 +1,5 @@
-// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need.
+// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need. It is
+// also the init of guests that it starts.
 package main
 
 import (
@@ -6,13 +7,22 @@ import (
 	"os"
 
 	"iotax/internal/agent"
-	_ "iotax/internal/leftover" // its functions, as those of probe and volume
+	_ "iotax/internal/guard" // its functions, as those of the others below
+	"iotax/internal/guest"
+	_ "iotax/internal/leftover"
 	"iotax/internal/machine/host"
+	_ "iotax/internal/object"
 	_ "iotax/internal/probe"
 	_ "iotax/internal/volume"
+	_ "iotax/internal/workload/nested"
+	_ "iotax/internal/workload/task"
 )
 
 func main() {
+	if guest.IsInit() {
+		guest.Main()
+		return
+	}
 	agent.Main(host.Local())
 	fmt.Fprintln(os.Stderr, "iotax-agent: iotax starts this program on other machines")
 	os.Exit(2)

@@ -242,7 +242,7 @@ place is, where the loss arises, and whether the comparison was fair.`,
 	grouped(root, "advanced", a.labCommand(), a.kernelCommand(), a.schemaCommand())
 	root.SetCompletionCommandGroupID("setup")
 	root.SetHelpCommandGroupID("setup")
-	root.AddCommand(a.manCommand(), a.agentCommand())
+	root.AddCommand(a.manCommand())
 	a.addTopics(root)
 	return root
 }

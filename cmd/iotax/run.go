@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -33,6 +32,7 @@ import (
 	"iotax/internal/store"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
+	"iotax/internal/workload/nested"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -445,7 +445,7 @@ func (a *app) deps(db *store.Store, work string, show *progress) run.Deps {
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
 			e := workloadEnv()
 			e.Log, e.Host = show.note, here
-			e.GuestKit = func(ctx context.Context, lacks workload.GuestLacks, kernel string, root int64) (*workload.GuestKit, error) {
+			e.GuestKit = func(ctx context.Context, lacks nested.Lacks, kernel string, root int64) (*workload.GuestKit, error) {
 				return guestKit(ctx, cache, show.note, lacks, kernel, root)
 			}
 			return workload.New(w, e)
@@ -513,13 +513,7 @@ func debugEvent(e run.Event, note func(string, ...any)) {
 	}
 }
 
-// cacheDir is where kernels, guest images and pushed tools are kept between runs.
-func cacheDir() string {
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "iotax")
-	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // no HOME
-}
+func cacheDir() string { return iotax.CacheDir() }
 
 // document returns a function that writes the report in a format: as text as wide as the terminal, else as in a file.
 func (a *app) document(rep *report.Report) func(io.Writer, string) error {

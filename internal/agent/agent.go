@@ -25,7 +25,7 @@ type Func[In, Out any] struct {
 }
 
 // A receiver reads the input of a function, and returns the call.
-type receiver func(in *gob.Decoder) (call func(context.Context) (out any, err error), err error)
+type receiver func(in *source) (call func(context.Context) (out any, err error), err error)
 
 // functions are all that New declared, by name. They are complete before main begins.
 var functions = map[string]receiver{}
@@ -33,18 +33,25 @@ var functions = map[string]receiver{}
 // New declares a function, as a variable of a package. It panics if another one has the name. Functions run concurrently.
 // Once its context is done, do should return soon.
 func New[In, Out any](name string, do func(context.Context, In) (Out, error)) Func[In, Out] {
+	declare(name, func(ctx context.Context, in In, from *source) (Out, error) {
+		from.finish()
+		return do(ctx, in)
+	})
+	return Func[In, Out]{name, do}
+}
+
+func declare[In, Out any](name string, do func(context.Context, In, *source) (Out, error)) {
 	if _, ok := functions[name]; ok {
 		panic("agent: two functions are named " + name)
 	}
-	functions[name] = func(dec *gob.Decoder) (func(context.Context) (any, error), error) {
+	functions[name] = func(from *source) (func(context.Context) (any, error), error) {
 		var in box[In]
-		err := decode(dec, &in)
+		err := decode(from.Decoder, &in)
 		return func(ctx context.Context) (any, error) {
-			out, err := do(ctx, in.V)
+			out, err := do(ctx, in.V, from)
 			return box[Out]{out}, err
 		}, err
 	}
-	return Func[In, Out]{name, do}
 }
 
 // A box carries any value: gob itself refuses a nil pointer.
@@ -74,11 +81,41 @@ func decode(d *gob.Decoder, p any) error {
 // On runs the function on m. An error of the function keeps what it wraps of *iotax.Error, *iotax.ExitError, and those
 // errors of the standard library that sentinels lists.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
-	if ctx.Err() != nil {
-		return out, context.Cause(ctx)
-	}
-	if iotax.IsLocal(m) {
+	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)
+	}
+	err = with(ctx, m, func(s *Session) error { return result(ctx, s, m, f.name, in, nil, &out) })
+	return out, err
+}
+
+// Alone runs the function in a process of its own on m, for one that measures the CPU time of its process, or that must not
+// end with this one.
+func (f Func[In, Out]) Alone(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
+	program, err := Program(ctx, m)
+	if err != nil {
+		return out, err
+	}
+	link := &Link{Program: program}
+	defer link.Hangup(context.WithoutCancel(ctx))
+	s, err := link.Session(ctx, m)
+	if err == nil {
+		err = result(ctx, s, m, f.name, in, nil, &out)
+	}
+	return out, err
+}
+
+// result calls a function of s. After an error out is a zero value.
+func result[In, Out any](ctx context.Context, s *Session, m iotax.Machine, name string, in In, from io.Reader, out *Out) error {
+	var r box[Out]
+	err := s.call(ctx, m, name, box[In]{in}, from, &r)
+	*out = r.V
+	return err
+}
+
+// with calls do with the session of m.
+func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	link := LinkOf(m)
 	if link == nil { // the session lasts for this call
@@ -87,11 +124,9 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 	}
 	s, err := link.Session(ctx, m)
 	if err != nil {
-		return out, err
+		return err
 	}
-	var result box[Out]
-	err = s.call(ctx, m, f.name, box[In]{in}, &result)
-	return result.V, err
+	return do(s)
 }
 
 // here calls the function in this process. Like a call elsewhere, it returns when ctx is done although the function may hang.
@@ -129,8 +164,8 @@ func hangs(ctx context.Context, name string, m iotax.Machine) error {
 // cancelTime is how long a call that was canceled may take to end.
 const cancelTime = 10 * time.Second
 
-// call runs a function of the agent; in is a box, and out points to one.
-func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, out any) error {
+// call runs a function of the agent; in is a box, and out points to one. The bytes of from follow where it is not nil.
+func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any, from io.Reader, out any) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: err}
 	}
@@ -143,6 +178,14 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, ou
 	if err := errors.Join(enc.Encode(name), encode(enc, in)); err != nil {
 		return fail(s.gone(err))
 	}
+	var unread error // why from could not be read
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		if from != nil {
+			unread = sendAll(enc, from)
+		}
+	}()
 	var failure *wireError
 	var lost error
 	done := make(chan struct{})
@@ -167,6 +210,14 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in, ou
 			return hangs(ctx, name, m)
 		}
 		return context.Cause(ctx)
+	}
+	_ = stream.SetWriteDeadline(time.Now()) // wakes what still sends to a function that has ended
+	select {
+	case <-sent:
+		if unread != nil {
+			return fail(unread)
+		}
+	default: // from is still being read
 	}
 	switch {
 	case lost != nil:

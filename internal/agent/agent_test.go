@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +60,19 @@ var (
 		return none{}, errors.Join(os.Remove(path), context.Cause(ctx))
 	})
 	// child runs a command, which ends with the context.
+	upper = agent.NewTaker("test upper", func(_ context.Context, limit int64, from io.Reader) (string, error) {
+		text, err := io.ReadAll(io.LimitReader(from, limit))
+		return string(bytes.ToUpper(text)), err
+	})
+	// copied makes a file of what it reads.
+	copied = agent.NewTaker("test copied", func(_ context.Context, path string, from io.Reader) (int64, error) {
+		f, err := os.Create(path)
+		if err != nil {
+			return 0, err
+		}
+		n, err := io.Copy(f, from)
+		return n, errors.Join(err, f.Close())
+	})
 	child = agent.New("test child", func(ctx context.Context, args []string) (none, error) {
 		return none{}, exec.CommandContext(ctx, args[0], args[1:]...).Run()
 	})
@@ -292,7 +306,7 @@ func TestRefused(t *testing.T) {
 		name, want string
 		env        []string
 	}{
-		{"other architecture", "it runs Linux riscv64, and this iotax Linux", []string{"MACHINE=riscv64"}},
+		{"other architecture", "it runs Linux/riscv64, and this iotax has agents for linux/", []string{"MACHINE=riscv64"}},
 		{"full disk", "no directory of this user may run programs and holds", []string{"FREE=10"}},
 		{"short copy", "bytes of", []string{"SHORT=1"}},
 	} {
@@ -384,4 +398,160 @@ func TestDuplicate(t *testing.T) {
 		}
 	}()
 	agent.New("test id", func(context.Context, none) (int, error) { return 0, nil })
+}
+
+// A stream arrives whole, or its function learns that it does not.
+func TestTaker(t *testing.T) {
+	f, cache := newFar(t)
+	for _, m := range []iotax.Machine{host.Local(), f} {
+		if got, err := upper.On(t.Context(), m, 100, strings.NewReader("hello")); got != "HELLO" || err != nil {
+			t.Errorf("%v: %q, %v", m, got, err)
+		}
+		if got, err := upper.On(t.Context(), m, 100, strings.NewReader("")); got != "" || err != nil {
+			t.Errorf("%v: %q, %v", m, got, err)
+		}
+		// More than any window or buffer, of which the function reads the start.
+		if got, err := upper.On(t.Context(), m, 3, io.LimitReader(endless{}, 1<<30)); got != "XXX" || err != nil {
+			t.Errorf("%v: %q, %v", m, got, err)
+		}
+		path := filepath.Join(cache, "copy")
+		if n, err := copied.On(t.Context(), m, path, io.LimitReader(endless{}, 100<<20)); n != 100<<20 || err != nil {
+			t.Errorf("%v: %d, %v", m, n, err)
+		}
+		broken := errors.New("the disk is damaged")
+		if _, err := upper.On(t.Context(), m, 100, io.MultiReader(strings.NewReader("hello"), failing{broken})); !errors.Is(err, broken) {
+			t.Errorf("%v: %v", m, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	defer r.Close()
+	path := filepath.Join(cache, "half")
+	go func() {
+		_, _ = w.Write([]byte("half"))
+		appears(t, path, true)
+		cancel()
+	}()
+	if _, err := copied.On(ctx, f, path, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if f.runs != 1 {
+		t.Errorf("%d commands", f.runs)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+func TestAlone(t *testing.T) {
+	f, _ := newFar(t)
+	session, err := id.On(t.Context(), f, none{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []iotax.Machine{host.Local(), f} {
+		pid, err := id.Alone(t.Context(), m, none{})
+		if err != nil || pid == os.Getpid() || pid == session {
+			t.Errorf("%v: process %d, %v", m, pid, err)
+		}
+		appears(t, fmt.Sprint("/proc/", pid), false)
+	}
+	var exit *iotax.ExitError
+	if _, err := plain.Alone(t.Context(), host.Local(), none{}); !errors.As(err, &exit) {
+		t.Errorf("got %v", err)
+	}
+	if again, err := id.On(t.Context(), f, none{}); err != nil || again != session {
+		t.Errorf("the session of the machine: process %d, %v", again, err)
+	}
+}
+
+// Both sides of a connection say when they end.
+func TestDial(t *testing.T) {
+	f, cache := newFar(t)
+	path := filepath.Join(cache, "socket")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "welcome ") // the server speaks first
+			text, _ := io.ReadAll(conn)
+			_, _ = conn.Write(bytes.ToUpper(text))
+			conn.Close()
+		}
+	}()
+	for _, m := range []iotax.Machine{host.Local(), f} {
+		c, err := agent.Dial(t.Context(), m, "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "hello"); err != nil {
+			t.Error(err)
+		}
+		if err := c.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if text, err := io.ReadAll(c); string(text) != "welcome HELLO" || err != nil {
+			t.Errorf("%v: %q, %v", m, text, err)
+		}
+		c.Close()
+		if _, err := agent.Dial(t.Context(), m, "unix", path+"-not"); err == nil || !strings.Contains(err.Error(), path+"-not") {
+			t.Errorf("%v: nothing listens: %v", m, err)
+		}
+	}
+}
+
+// Copies of other versions go when a new one comes, once nothing has started them for a week.
+func TestOldCopies(t *testing.T) {
+	f, cache := newFar(t)
+	dir := filepath.Join(cache, "iotax")
+	if err := os.MkdirAll(filepath.Join(dir, "fio-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-8 * 24 * time.Hour)
+	for name, at := range map[string]time.Time{"iotax-old": old, ".iotax.123": old, "iotax-other": time.Now(), "fio-1/fio": old} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o700), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := id.On(t.Context(), f, none{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"iotax-old": false, ".iotax.123": false, "iotax-other": true, "fio-1/fio": true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: want it there: %v", name, want)
+		}
+	}
+	// A start keeps the copy young.
+	mine, _ := filepath.Glob(dir + "/iotax-????????????????????*")
+	if len(mine) != 1 {
+		t.Fatalf("copies %q", mine)
+	}
+	f.Hangup(t.Context())
+	if err := os.Chtimes(mine[0], old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := id.On(t.Context(), f, none{}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(mine[0]); err != nil || time.Since(st.ModTime()) > time.Hour {
+		t.Errorf("the copy was not touched: %v", err)
+	}
 }

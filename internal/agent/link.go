@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +30,8 @@ type Link struct {
 
 	// Patience is how long a machine may be silent while an agent starts there; 0 is a minute.
 	Patience time.Duration
+
+	programs func() ([]program, error) // in place of carried
 
 	mu      sync.Mutex
 	now     *Session
@@ -94,61 +96,28 @@ func (l *Link) Hangup(ctx context.Context) {
 }
 
 // Program returns the path of the agent's program on m.
-func Program(ctx context.Context, m iotax.Machine) (string, error) {
+func Program(ctx context.Context, m iotax.Machine) (path string, err error) {
 	if iotax.IsLocal(m) {
 		return os.Executable()
 	}
-	link := LinkOf(m)
-	if link == nil {
-		link = new(Link)
-		defer link.Hangup(context.WithoutCancel(ctx))
-	}
-	s, err := link.Session(ctx, m)
-	if err != nil {
-		return "", err
-	}
-	return s.Program, nil
+	err = with(ctx, m, func(s *Session) error { path = s.Program; return nil })
+	return path, err
 }
 
-// A program is the one that is copied to machines.
-type program struct {
-	path, hash string
-	size       int64
+// System returns the system of m: "linux/amd64".
+func System(ctx context.Context, m iotax.Machine) (system string, err error) {
+	if iotax.IsLocal(m) {
+		return runtime.GOOS + "/" + runtime.GOARCH, nil
+	}
+	err = with(ctx, m, func(s *Session) error { system = s.System; return nil })
+	return system, err
 }
 
-// self is the program that runs now.
-var self = sync.OnceValues(func() (p program, err error) {
-	if !able {
-		return p, errors.New("this program cannot be an agent: its main does not call agent.Main")
-	}
-	if p.path, err = os.Executable(); err != nil {
-		return p, err
-	}
-	if runtime.GOOS == "linux" {
-		p.path = "/proc/self/exe" // also when the file was replaced
-	}
-	f, err := os.Open(p.path)
-	if err != nil {
-		return p, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	p.size, err = io.Copy(h, f)
-	p.hash = fmt.Sprintf("%x", h.Sum(nil))
-	return p, err
-})
-
-// uname is what uname -s and uname -m print where this host's programs run.
-func uname() string {
-	name := map[string]string{"linux/amd64": "Linux x86_64", "linux/arm64": "Linux aarch64", "darwin/arm64": "Darwin arm64", "darwin/amd64": "Darwin x86_64"}
-	return name[runtime.GOOS+"/"+runtime.GOARCH]
-}
-
-// bootstrapScript starts the program whose SHA-256 is $1 as an agent. It first looks in the directories that may hold it,
-// else it asks for $2 bytes on standard input and writes them to the first directory of this user that may run programs and has
-// the space. $3 is the uname of the systems on which it runs.
+// bootstrapScript starts an agent. Its arguments are the programs that can be one: SYSTEM:SHA256:SIZE, where SYSTEM is what uname -s
+// and -m print. It first looks in the directories that may hold the one of its system. Else it asks for it on standard input,
+// writes it to the first directory of this user that may run programs and has the space, and removes other copies there that no
+// iotax has started for a week.
 const bootstrapScript = `
-hash=$1 size=$2 system=$3
 mask=$(umask)
 umask 077
 say() { echo "iotax bootstrap: $*"; }
@@ -161,12 +130,17 @@ run() {
 	[ $c -le 128 ] || "$1" ` + sweepCommand + `
 	exit $c
 }
-has=$(uname -s)" "$(uname -m)
-[ "$has" = "$system" ] || die "it runs $has, and this iotax $system"
+has=$(uname -s)/$(uname -m)
+hash=
+for a; do case $a in "$has":*) a=${a#*:}; hash=${a%:*} size=${a#*:};; esac; done
+[ -n "$hash" ] || die "none for $has"
 id=$(id -u)
 set -- "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax-tools-$id" "${TMPDIR:-/tmp}/iotax-tools-$id" "/run/iotax-tools-$id"
 for d; do
-	if [ -O "$d" ] && [ ! -L "$d" ] && [ -x "$d/iotax-$hash" ]; then run "$d/iotax-$hash"; fi
+	if [ -O "$d" ] && [ ! -L "$d" ] && [ -x "$d/iotax-$hash" ]; then
+		touch -c "$d/iotax-$hash" 2>/dev/null
+		run "$d/iotax-$hash"
+	fi
 done
 why="no directory of this user may run programs and holds $((size >> 20)) MiB: $*"
 for d; do
@@ -184,13 +158,16 @@ done
 [ -z "$why" ] || die "$why"
 trap 'rm -f -- "$t"' EXIT
 trap 'exit 143' HUP INT TERM
-say copy
+say "copy $hash"
 head -c "$size" >"$t" 2>/dev/null || die "the disk of $d is full, or head -c fails"
 [ $(($(wc -c <"$t"))) = "$size" ] || die "$(($(wc -c <"$t"))) bytes of $size came to $d"
 sum=$(sha256sum "$t" 2>/dev/null || shasum -a 256 "$t" 2>/dev/null)
 case $sum in "$hash "*|'') ;; *) die "the copy in $d has another SHA-256: $sum";; esac
 chmod 700 "$t" && mv -f -- "$t" "$d/iotax-$hash" || die "$d cannot be written"
 trap - EXIT
+for f in "$d"/iotax-* "$d"/.iotax.*; do
+	[ -f "$f" ] && [ -n "$(find "$f" -mtime +6 2>/dev/null)" ] && rm -f -- "$f"
+done
 run "$d/iotax-$hash"
 `
 
@@ -216,27 +193,33 @@ func (p progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// bootstrap starts the agent on m by a command, and copies it there first where it is not.
+// bootstrap starts the agent on m by a command, and copies it there first where it is missing.
 func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error) {
-	const op, hint = "start the agent on", "iotax must be able to run itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp), and the same operating system and architecture as this host"
+	const op = "start the agent on"
+	hint := "iotax runs a part of itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp)"
 	fail := func(err error) (*Session, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, &iotax.Error{Op: op, On: m.String(), Err: err, Hint: hint}
 	}
+	var programs []program
 	args := append([]string{l.Program}, strings.Fields(Command)...)
-	var me program
 	if l.Program == "" {
+		list := l.programs
+		if list == nil {
+			list = carried
+		}
 		var err error
-		if me, err = self(); err != nil {
+		if programs, err = list(); err != nil {
 			return fail(err)
 		}
-		system := uname()
-		if system == "" {
-			return fail(cannot("programs of this host run nowhere else: it is " + runtime.GOOS + "/" + runtime.GOARCH))
+		args = []string{"sh", "-c", bootstrapScript, "sh"}
+		for _, p := range programs {
+			if uname := unames[p.system]; uname != "" {
+				args = append(args, fmt.Sprintf("%s:%s:%d", uname, p.hash, p.size))
+			}
 		}
-		args = []string{"sh", "-c", bootstrapScript, "sh", me.hash, fmt.Sprint(me.size), system}
 	}
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
@@ -310,21 +293,32 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		if !ours {
 			return abandon(err)
 		}
-		if said != "copy" {
+		if system, none := strings.CutPrefix(said, "none for "); none {
+			var why cannot
+			why, hint = lacking(system, programs)
+			return abandon(why)
+		}
+		hash, wants := strings.CutPrefix(said, "copy ")
+		i := slices.IndexFunc(programs, func(p program) bool { return p.hash == hash })
+		if !wants || i < 0 {
 			return abandon(cannot(said))
 		}
+		p := programs[i]
 		if l.Log != nil {
-			l.Log("copying iotax to %s (%d MiB, once)", m, me.size>>20)
+			l.Log("copying the agent to %s (%d MiB, once)", m, p.size>>20)
 		}
-		f, err := os.Open(me.path)
+		f, err := p.open()
 		if err != nil {
 			return abandon(err)
 		}
 		copying.Go(func() { // the script may give up before it has read all
 			defer f.Close()
-			n, err := io.Copy(in, io.TeeReader(io.LimitReader(f, me.size), progress{silence, limit}))
-			if err == nil && n < me.size {
-				_ = in.CloseWithError(fmt.Errorf("%s became shorter", me.path))
+			n, err := io.Copy(in, io.TeeReader(io.LimitReader(f, p.size), progress{silence, limit}))
+			if err == nil && n < p.size {
+				err = fmt.Errorf("the agent for %s has %d bytes in place of %d", p.system, n, p.size)
+			}
+			if err != nil {
+				_ = in.CloseWithError(err)
 			}
 		})
 	}

@@ -123,6 +123,9 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	case kind[0] == kindFunc:
 		defer stream.Close()
 		call(ctx, stream)
+	case kind[0] == kindDial:
+		defer stream.Close()
+		dialed(ctx, stream)
 	}
 }
 
@@ -138,7 +141,9 @@ func closing(ctx context.Context, stream *yamux.Stream) (context.Context, contex
 
 // call runs a function.
 func call(ctx context.Context, stream *yamux.Stream) {
-	in, out := gob.NewDecoder(io.LimitReader(stream, maxMessage)), gob.NewEncoder(stream)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	in, out := newSource(stream, cancel), gob.NewEncoder(stream)
 	var name string
 	if err := in.Decode(&name); err != nil {
 		return // the other end is gone
@@ -153,8 +158,6 @@ func call(ctx context.Context, stream *yamux.Stream) {
 		_ = out.Encode(reply{toWire(fmt.Errorf("read what the function is called with: %w", err))})
 		return
 	}
-	ctx, cancel := closing(ctx, stream)
-	defer cancel(nil)
 	result, err := run(ctx)
 	if out.Encode(reply{toWire(err)}) == nil && err == nil {
 		_ = encode(out, result)

@@ -20,13 +20,14 @@ const Command = "agent session"
 
 // greeting is the start of the agent's first line; its system and its path follow. The number changes when the two ends
 // no longer understand each other.
-const greeting = "iotax agent 3 "
+const greeting = "iotax agent 4 "
 
 // The first byte of a stream is its kind.
 const (
 	kindCommand = 'c'
 	kindData    = 'd'
 	kindFunc    = 'f'
+	kindDial    = 'n'
 )
 
 // An Order asks for a command. A missing Cmd field is as in iotax.Cmd.

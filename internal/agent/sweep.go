@@ -44,7 +44,7 @@ func sweep(ctx context.Context, value string) error {
 			ending.Go(func() {
 				start, err := proctable.Start(ctx, p.PID)
 				if err == nil {
-					err = proctable.End(ctx, p.PID, start)
+					err = proctable.End(ctx, p.PID, start, func(pid int) (uint64, error) { return proctable.Start(ctx, pid) })
 				}
 				if err != nil && !errors.Is(err, proctable.ErrGone) {
 					failed[i] = fmt.Errorf("end process %d: %w", p.PID, err)

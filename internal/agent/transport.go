@@ -17,14 +17,14 @@ type Transport interface {
 	fmt.Stringer
 
 	// Start starts argv there. An error that wraps ErrUnreachable may pass.
-	Start(ctx context.Context, argv []string) (*Conn, error)
+	Start(ctx context.Context, argv []string) (*Running, error)
 
 	// Close ends what Start started, and removes what the transport made.
 	Close(ctx context.Context) error
 }
 
-// A Conn is a program that a Transport started. The caller reads Stdout to its end, then calls Wait.
-type Conn struct {
+// Running is a program that a Transport started. The caller reads Stdout to its end, then calls Wait.
+type Running struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader
 	Wait   func() error // *iotax.ExitError with the end of standard error, or why the program is out of reach

@@ -67,12 +67,12 @@ func (deadTransport) String() string { return "dead" }
 
 func (deadTransport) Close(context.Context) error { return nil }
 
-func (d deadTransport) Start(context.Context, []string) (*agent.Conn, error) {
+func (d deadTransport) Start(context.Context, []string) (*agent.Running, error) {
 	r, w := io.Pipe()
 	w.Close()
 	in, out := io.Pipe()
 	in.Close()
-	return &agent.Conn{Stdin: out, Stdout: r, Wait: func() error { return d.err }, Kill: func() {}}, nil
+	return &agent.Running{Stdin: out, Stdout: r, Wait: func() error { return d.err }, Kill: func() {}}, nil
 }
 
 // The reason for which a transport fails is the reason for which the agent does not start.

@@ -15,11 +15,13 @@ import (
 	"testing"
 	"time"
 
+	. "iotax/internal/leftover"
+
 	"iotax"
 	"iotax/internal/agent"
-	. "iotax/internal/leftover"
 	"iotax/internal/leftover/proctable"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/shell"
 )
 
 // TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
@@ -109,7 +111,7 @@ func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 		t.Setenv("LEFTOVER_TEST_TABLE", "1")
 		t.Setenv("PATH", t.TempDir())
 		defer UseTable()()
-		test(t, host.WithShell())
+		test(t, host.WithShell(shell.Knows, shell.Run))
 	})
 }
 

@@ -1,9 +1,7 @@
 package object
 
 import (
-	"bytes"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"io"
 	"net"
@@ -11,25 +9,20 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"iotax/internal/agent"
+	"iotax/internal/machine/host"
 )
 
-// jobOnInput tells TestServeJob that a job comes on standard input.
-const jobOnInput = "IOTAX_TEST_JOB"
-
-// TestServeJob is the process of TestEndpoints that does a job: what an environment says of proxies is read once in a process.
-func TestServeJob(t *testing.T) {
-	if os.Getenv(jobOnInput) == "" {
-		return
-	}
-	if err := Serve(t.Context(), os.Stdin, os.Stdout); err != nil {
-		t.Fatal(err)
-	}
+// This program also does jobs in processes of their own.
+func TestMain(m *testing.M) {
+	agent.Main(host.Local())
+	os.Exit(m.Run())
 }
 
 // nameServer is a proxy for which every name is the store at address, so that names can be used that nobody serves. hosts are
@@ -90,31 +83,25 @@ func TestEndpoints(t *testing.T) {
 		}
 		store := t.TempDir()
 		e := serveAs(t, store, append(args, "--virtual-domain", "example.com"))
-		for style, host := range map[string]string{"path": "example.com", "virtual": "bench.example.com"} {
+		for style, name := range map[string]string{"path": "example.com", "virtual": "bench.example.com"} {
 			hosts, proxy := nameServer(t, e.Host)
 			x := e
 			x.Host, x.Style, x.TLS = "example.com", style, secure
 			if secure {
 				x.CA = ca
 			}
-			job, err := json.Marshal(Job{Op: OpBatch, Endpoint: x, Prefix: "iotax-test/", Batch: Batch{Size: 12 << 20, Count: 2, Clients: 2, Part: 5 << 20, Concurrency: 2, Seed: 3, Verify: true}})
-			if err != nil {
-				t.Fatal(err)
+			// What an environment says of proxies is read once in a process.
+			for variable, value := range map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": ""} {
+				t.Setenv(variable, value)
 			}
-			c := exec.Command(os.Args[0], "-test.run=^TestServeJob$")
-			c.Env = append(os.Environ(), jobOnInput+"=yes", "HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "NO_PROXY=")
-			c.Stdin = bytes.NewReader(job)
-			out, err := c.Output()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			var r Result
-			if err := json.NewDecoder(bytes.NewReader(out)).Decode(&r); err != nil || r.Error != nil || r.Facts["payload"] != payload || len(r.Download.FirstByte) != 2 {
-				t.Errorf("%s, secure %v: %v, %s", style, secure, err, out)
+			r, err := Work.Alone(t.Context(), host.Local(), Job{Op: OpBatch, Endpoint: x, Prefix: "iotax-test/",
+				Batch: Batch{Size: 12 << 20, Count: 2, Clients: 2, Part: 5 << 20, Concurrency: 2, Seed: 3, Verify: true}})
+			if err != nil || r.Error != nil || r.Facts["payload"] != payload || len(r.Download.FirstByte) != 2 {
+				t.Errorf("%s, secure %v: %v, %+v", style, secure, err, r)
 			}
 			asked := hosts()
 			for _, h := range asked {
-				if name, _, _ := strings.Cut(h, ":"); name != host {
+				if asks, _, _ := strings.Cut(h, ":"); asks != name {
 					t.Errorf("%s, secure %v: %s was asked", style, secure, h)
 				}
 			}

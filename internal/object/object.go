@@ -1,27 +1,25 @@
-// Package object does work at an S3 endpoint and measures it: it runs where the load is to come from, in a process of
-// its own, which reads one Job from standard input and writes one Result to standard output. Keys thus never stand in an
-// argument or an environment.
+// Package object does work at an S3 endpoint and measures it: it runs where the load is to come from, as a function of the
+// agent there. The keys are in its input, never in an argument or an environment.
 package object
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"time"
+
+	"iotax/internal/agent"
 )
 
 // A Job is what one process does.
 type Job struct {
-	Op       string   `json:"op"` // one of Ops
-	Endpoint Endpoint `json:"endpoint"`
-	Prefix   string   `json:"prefix"` // of every object that is written, read or removed: "iotax-…/"
-	Batch    Batch    `json:"batch"`
-	Label    string   `json:"label,omitempty"` // of OpMark: the run's, one line
-	Keep     bool     `json:"keep,omitempty"`  // of OpClean: what OpMark wrote stays
-	File     string   `json:"file,omitempty"`  // of OpPutFile and OpGetFile
-	Object   string   `json:"object,omitempty"`
+	Op       string // one of Ops
+	Endpoint Endpoint
+	Prefix   string // of every object that is written, read or removed: "iotax-…/"
+	Batch    Batch
+	Label    string // of OpMark: the run's, one line
+	Keep     bool   // of OpClean: what OpMark wrote stays
+	File     string // of OpPutFile and OpGetFile
+	Object   string
 }
 
 // What a process can do.
@@ -39,31 +37,31 @@ const Unknown = "unknown"
 
 // An Endpoint is a bucket and how it is reached.
 type Endpoint struct {
-	Host   string `json:"host"` // with the port
-	Bucket string `json:"bucket"`
-	TLS    bool   `json:"tls"`
-	CA     string `json:"ca,omitempty"` // certificates in PEM that are trusted besides the system's
-	Region string `json:"region,omitempty"`
-	Style  string `json:"style"` // auto, path, virtual
+	Host   string // with the port
+	Bucket string
+	TLS    bool
+	CA     string // certificates in PEM that are trusted besides the system's
+	Region string
+	Style  string // auto, path, virtual
 
-	Access string `json:"access"`
-	Secret string `json:"secret"`
-	Token  string `json:"token,omitempty"`
+	Access string
+	Secret string
+	Token  string
 
-	Create  bool          `json:"create,omitempty"`  // the bucket is iotax's own: make it if it is missing
-	Payload string        `json:"payload"`           // default, unsigned, checksum
-	Timeout time.Duration `json:"timeout,omitempty"` // of every request, its body included
+	Create  bool          // the bucket is iotax's own: make it if it is missing
+	Payload string        // default, unsigned, checksum
+	Timeout time.Duration // of every request, its body included
 }
 
 // A Batch is objects of one size.
 type Batch struct {
-	Size        int64  `json:"size"`
-	Count       int    `json:"count"`
-	Clients     int    `json:"clients"`
-	Part        int64  `json:"part"` // size of a part of a multipart upload
-	Concurrency int    `json:"concurrency"`
-	Seed        uint64 `json:"seed"`
-	Verify      bool   `json:"verify"`
+	Size        int64
+	Count       int
+	Clients     int
+	Part        int64 // size of a part of a multipart upload
+	Concurrency int
+	Seed        uint64
+	Verify      bool
 }
 
 // A Result is what came of a Job.
@@ -101,16 +99,9 @@ func (f *Failure) Error() string {
 	return s
 }
 
-// maxJob bounds what is read: certificates are the largest part.
-const maxJob = 4 << 20
-
-// Serve reads a job from in, does it, and writes the result to out. Its error is one of reading and writing; what went
-// wrong at the endpoint is in the result.
-func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var j Job
-	if err := json.NewDecoder(io.LimitReader(in, maxJob)).Decode(&j); err != nil {
-		return fmt.Errorf("read job: %w", err)
-	}
+// Work does a job. It is called in a process of its own (Alone), whose CPU time it measures. Failures at the endpoint are in
+// the result.
+var Work = agent.New("object", func(ctx context.Context, j Job) (*Result, error) {
 	r, err := Do(ctx, j)
 	if r == nil {
 		r = &Result{}
@@ -118,5 +109,5 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil && !errors.As(err, &r.Error) {
 		r.Error = &Failure{Op: j.Op, Text: err.Error()}
 	}
-	return json.NewEncoder(out).Encode(r)
-}
+	return r, nil
+})

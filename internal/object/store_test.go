@@ -3,7 +3,6 @@ package object
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -24,6 +23,8 @@ import (
 
 	"github.com/minio/crc64nvme"
 	"github.com/minio/minio-go/v7"
+
+	"iotax/internal/machine/host"
 )
 
 // versitygw is a real S3 server: it checks signatures. `make need` builds it.
@@ -402,17 +403,10 @@ func TestCollectorWhileTimed(t *testing.T) {
 	}
 }
 
-func TestServeSpeaksJSON(t *testing.T) {
-	var out bytes.Buffer
-	if err := Serve(t.Context(), strings.NewReader("{"), &out); err == nil {
-		t.Error("half a job was taken")
-	}
-	in := `{"op":"dance","prefix":"iotax-x/","endpoint":{"host":"h:1","access":"a","secret":"` + secret + `"}}`
-	if err := Serve(t.Context(), strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
-	var r Result
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Error == nil || strings.Contains(out.String(), secret) {
-		t.Errorf("%v: %s", err, out.String())
+// A failure comes back in the result, from a process of its own too, without the keys.
+func TestWorkFails(t *testing.T) {
+	r, err := Work.Alone(t.Context(), host.Local(), Job{Op: "dance", Prefix: "iotax-x/", Endpoint: Endpoint{Host: "h:1", Access: "a", Secret: secret}})
+	if err != nil || r.Error == nil || strings.Contains(r.Error.Error(), secret) {
+		t.Errorf("%v, %+v", err, r)
 	}
 }

@@ -1,18 +1,21 @@
 package workload
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // Archive is the spec of `archive: extract`: a tar archive that lies at the place is extracted beside
@@ -125,12 +128,6 @@ func (a *archive) Look(ctx context.Context, _ iotax.Machine) error {
 	return err
 }
 
-const archiveCheck = `
-cd -- "$1" || exit 2
-for p in tar find sort xargs cat rm mkdir wc sync; do command -v $p >/dev/null || { echo "$p"; exit 3; }; done
-command -v sha256sum >/dev/null || command -v shasum >/dev/null || { echo sha256sum; exit 3; }
-[ -w . ] || exit 4`
-
 func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {
 		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
@@ -141,19 +138,23 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	if _, err := a.contents(ctx); err != nil {
 		return err
 	}
-	var out iotax.Capture
-	err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", archiveCheck, "sh", t.Place.Path}, Stdout: &out})
-	var exit *iotax.ExitError
-	if !errors.As(err, &exit) || ctx.Err() != nil {
-		return err
+	for _, program := range []string{"tar", "sync"} {
+		path, err := task.Find.On(ctx, t.Machine, program)
+		if err != nil {
+			return on(err, "")
+		}
+		if path == "" {
+			return on(fmt.Errorf("it has no %s", program), "install it on "+t.Machine.String()+"; busybox has it too")
+		}
 	}
-	switch {
-	case exit.Code == 3:
-		return on(fmt.Errorf("it has no %s", strings.TrimSpace(out.String())), "install it on "+t.Machine.String()+"; busybox has it too")
-	case exit.Code == 4 || t.Place.ReadOnly:
-		return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory that this user can write")
+	found, err := task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path}, Write: true})
+	if err == nil && found.Problem != "" {
+		err = fmt.Errorf("%s cannot be written (%s)", t.Place.Path, found.Problem)
 	}
-	return on(err, "")
+	if err != nil || t.Place.ReadOnly {
+		return on(cmp.Or(err, fmt.Errorf("%s cannot be written", t.Place.Path)), "a directory that this user can write")
+	}
+	return nil
 }
 
 // Names at the place. The tree is the one thing that a trial makes.
@@ -193,24 +194,32 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 	if err := a.Stage(ctx, t, nil); err != nil {
 		return err
 	}
-	if err := a.script(ctx, t, `rm -rf -- "$3" && mkdir -- "$3" && tar -xof "$2" -C "$3"`, nil); err != nil {
+	_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
+	if err == nil {
+		err = a.command(ctx, t, nil, "tar", "-xof", a.file(), "-C", archiveTree)
+	}
+	if err != nil {
 		return fail(err)
 	}
 	return a.verifyTree(ctx, t)
 }
 
-// script runs a script in the place: $2 is the archive, $3 the tree and $4 the archive that is made.
-func (a *archive) script(ctx context.Context, t *iotax.Target, script string, out io.Writer) error {
-	return t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `cd -- "$1" || exit; ` + script, "sh", t.Place.Path, a.file(), archiveTree, archiveNew}, Stdout: out})
+// command runs a command in the place.
+func (a *archive) command(ctx context.Context, t *iotax.Target, out io.Writer, args ...string) error {
+	return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: t.Place.Path, Stdout: out})
 }
 
 // Stage removes what the trial before has made.
-func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
-	script := `rm -rf -- "$3" && mkdir -- "$3" && sync`
+func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (err error) {
 	if a.spec.Do == "create" {
-		script = `rm -f -- "$4" && sync`
+		err = removeFiles(ctx, t, []string{archiveNew})
+	} else {
+		_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
 	}
-	if err := a.script(ctx, t, script, nil); err != nil {
+	if err == nil {
+		err = a.command(ctx, t, nil, "sync")
+	}
+	if err != nil {
 		return failed("clear the place of "+a.name+" on", t.Name, err, "")
 	}
 	return nil
@@ -242,7 +251,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		return fail(a.spec.Do, err)
 	}
 	begun := time.Now()
-	if err := a.script(ctx, t, "sync", raw); err != nil {
+	if err := a.command(ctx, t, raw, "sync"); err != nil {
 		return fail("sync", err)
 	}
 	synced := time.Since(begun)
@@ -268,25 +277,15 @@ func (a *archive) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	return a.verifyTree(ctx, t)
 }
 
-// sumScript prints the number of files and of directories, and the SHA-256 of all files, one behind the other in
-// the order of their names.
-const sumScript = `cd -- "$3" && find . -type f | wc -l && find . -type d | wc -l &&
-sum() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi; } &&
-find . -type f | LC_ALL=C sort | tr '\n' '\0' | xargs -0 cat -- | sum`
-
 func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
-	var out iotax.Capture
-	err := a.script(ctx, t, sumScript, &out)
+	tree, err := task.ReadTree.On(ctx, t.Machine, path.Join(t.Place.Path, archiveTree))
 	if err == nil {
-		f := strings.Fields(out.String())
 		switch {
-		case len(f) < 3:
-			err = fmt.Errorf("it cannot be read: %q", out.String())
-		case f[0] != strconv.Itoa(a.content.files):
-			err = fmt.Errorf("%s files in place of %d", f[0], a.content.files)
-		case f[1] != strconv.Itoa(a.content.dirs+1): // and the tree itself
-			err = fmt.Errorf("%s directories in place of %d", f[1], a.content.dirs+1)
-		case f[2] != a.content.sum:
+		case tree.Files != a.content.files:
+			err = fmt.Errorf("%d files in place of %d", tree.Files, a.content.files)
+		case tree.Dirs != a.content.dirs+1: // and the tree itself
+			err = fmt.Errorf("%d directories in place of %d", tree.Dirs, a.content.dirs+1)
+		case tree.Sum != a.content.sum:
 			err = errors.New("the files are not what is in the archive")
 		}
 	}
@@ -297,10 +296,16 @@ func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
 }
 
 func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
-	var out iotax.Capture
-	err := a.script(ctx, t, `tar -tf "$4" | grep -vc '/$'`, &out)
-	if n := strings.TrimSpace(out.String()); err == nil && n != strconv.Itoa(a.content.files) {
-		err = fmt.Errorf("it lists %s files in place of %d", n, a.content.files)
+	out := iotax.Capture{Limit: 1 << 30}
+	err := a.command(ctx, t, &out, "tar", "-tf", archiveNew)
+	n := 0
+	for name := range bytes.Lines(out.Bytes()) {
+		if !bytes.HasSuffix(name, []byte("/\n")) {
+			n++
+		}
+	}
+	if err == nil && n != a.content.files {
+		err = fmt.Errorf("it lists %d files in place of %d", n, a.content.files)
 	}
 	if err != nil && ctx.Err() == nil {
 		return failed("verify what "+a.name+" created on", t.Name, err, "the place or its share lost data: trust nothing there")
@@ -313,7 +318,7 @@ func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if a.content == nil {
 		return nil
 	}
-	err := a.script(ctx, t, `rm -rf -- "$3" "$4"`, nil)
+	err := removeFiles(ctx, t, []string{archiveTree, archiveNew})
 	if files := shared.release(t, []string{a.file()}); len(files) > 0 {
 		err = errors.Join(err, removeFiles(ctx, t, files))
 	}

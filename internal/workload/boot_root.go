@@ -142,5 +142,5 @@ func (r *rootTree) remove(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly || r.known.Name == "" {
 		return nil
 	}
-	return runIn(ctx, t, `rm -rf -- "$1"`, []string{r.known.Name}, nil)
+	return removeFiles(ctx, t, []string{r.known.Name})
 }

@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/rules"
 )
@@ -212,10 +213,6 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	if iotax.IsLocal(m) {
 		return os.Symlink(socket, path)
 	}
-	agent, err := agentOn(ctx, m)
-	if err != nil {
-		return err
-	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
 		return on(err)
@@ -231,8 +228,7 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 				defer conn.Close()
 				stop := context.AfterFunc(enough, func() { conn.Close() })
 				defer stop()
-				err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(agent), agentRelay), Stdin: io.MultiReader(strings.NewReader(socket+"\n"), conn), Stdout: conn})
-				if err != nil && enough.Err() == nil {
+				if err := join(ctx, enough, conn, m, socket); err != nil && enough.Err() == nil {
 					lost(&iotax.Error{Op: "reach the server of fio on", On: p.target.Name, Err: err})
 				}
 			})
@@ -241,26 +237,19 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	return nil
 }
 
-const agentRelay = "relay"
-
-// relay joins in and out with the socket whose path is the first line of in, until one side ends.
-func relay(ctx context.Context, in io.Reader, out io.Writer) error {
-	r := bufio.NewReader(in)
-	path, err := r.ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("read the socket's path: %w", err)
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", strings.TrimSpace(path))
+// join joins conn with a socket of m until the server there ends the connection, or ctx is done. It is made before enough is.
+func join(ctx, enough context.Context, conn net.Conn, m iotax.Machine, socket string) error {
+	there, err := agent.Dial(enough, m, "unix", socket)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer there.Close()
+	defer context.AfterFunc(ctx, func() { there.Close() })()
 	go func() {
-		_, _ = io.Copy(conn, r)
-		_ = conn.(*net.UnixConn).CloseWrite() // the other side says how it ended
+		_, _ = io.Copy(there, conn)
+		_ = there.CloseWrite()
 	}()
-	_, err = io.Copy(out, conn)
+	_, err = io.Copy(conn, there)
 	return err
 }
 

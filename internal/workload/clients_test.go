@@ -1,13 +1,7 @@
 package workload
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"math"
-	"net"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"iotax/fio"
@@ -51,31 +45,5 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 	if s, _ := jobs[0].Get("size"); s.Value != "1m" || s.KBBase != 1000 {
 		t.Errorf("size: %+v", s)
-	}
-}
-
-// What goes into a relay comes out of the socket, and the other way, until the far side ends.
-func TestRelay(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		text, _ := io.ReadAll(conn)
-		_, _ = conn.Write(bytes.ToUpper(text))
-	}()
-	var out bytes.Buffer
-	if err := ServeAgent(t.Context(), "relay", strings.NewReader(path+"\nhello"), &out); err != nil || out.String() != "HELLO" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-	if err := relay(context.Background(), strings.NewReader(path+"-not\n"), &out); err == nil || !strings.Contains(err.Error(), path+"-not") {
-		t.Errorf("nobody listens: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // Fio is the spec of `fio: {rw: randread, bs: 4k}`: a fio job by fio's own options, or the jobs of a
@@ -820,7 +821,7 @@ func metrics(settings []fio.Setting) []string {
 
 // Space is the size of the test files. Workloads with files of the same size share them.
 func (j *fioJob) Space() int64 {
-	r, err := j.resolve(hostVars())
+	r, err := j.resolve(task.Vars())
 	if err != nil {
 		return 0 // Check says why
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -14,7 +13,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +23,7 @@ import (
 	"iotax/fio"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
+	"iotax/internal/workload/task"
 )
 
 // fioJob is the workload: one fio job on any number of targets.
@@ -46,7 +45,7 @@ type fioJob struct {
 
 // fioState is what is known of the job on one target.
 type fioState struct {
-	survey  survey
+	survey  task.Survey
 	tool    tool
 	job     *resolved
 	engine  string
@@ -58,78 +57,16 @@ type fioState struct {
 	err     error            // why the target can't do it; Check says it
 }
 
-// survey is what there is on a machine.
-type survey struct {
-	os, arch string
-	key      string // identifies this boot of this machine for this user
-	fio      string // path, or ""
-	version  string
-	vars     map[string]string
-}
-
-// Every program that is started here is time before the first trial; fio, with dozens of libraries, is
-// the slowest, so the rest runs beside it.
-const surveyScript = `
-p=$(command -v fio) && { v=$(fio --version) && printf 'fio %s\nversion %s\n' "$p" "$v"; } &
-first() { read -r x <"$1" && echo "$x"; }
-key=$( { first /proc/sys/kernel/random/boot_id; first /proc/sys/kernel/hostname; while read -r k x; do [ "$k" = Seccomp: ] && echo "$x"; done </proc/self/status; id -u; } 2>/dev/null)
-echo key $key
-set -- $(uname -sm)
-echo "os $1"
-echo "arch $2"
-echo "ncpus $(getconf _NPROCESSORS_ONLN 2>/dev/null || nproc 2>/dev/null)"
-echo "pagesize $(getconf PAGESIZE 2>/dev/null)"
-while read -r k v _; do [ "$k" = MemTotal: ] && echo "memory $v" && break; done </proc/meminfo 2>/dev/null
-wait
-true
-`
-
-func takeSurvey(ctx context.Context, m iotax.Machine) (survey, error) {
-	s := survey{vars: map[string]string{}}
-	var out iotax.Capture
-	err := glance(ctx, m, &iotax.Cmd{Args: []string{"sh", "-c", surveyScript}, Stdout: &out})
-	if err != nil {
-		if ctx.Err() != nil {
-			return s, err
-		}
-		return s, &iotax.Error{Op: "look for fio on", On: m.String(), Err: err}
+// survey looks at a machine.
+func survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
+	err = limited(ctx, glanceTime, func(ctx context.Context) error {
+		s, err = task.Look.On(ctx, m, struct{}{})
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = failed("look for fio on", m.String(), err, "")
 	}
-	for l := range strings.Lines(out.String()) {
-		key, v, _ := strings.Cut(strings.TrimSpace(l), " ")
-		switch key {
-		case "os":
-			s.os = strings.ToLower(v)
-		case "arch":
-			s.arch = v
-		case "key":
-			s.key = v
-		case "fio":
-			s.fio = v
-		case "version":
-			s.version = v
-		case "ncpus", "pagesize":
-			if v != "" {
-				s.vars[key] = v
-			}
-		case "memory":
-			if kb, err := strconv.ParseInt(v, 10, 64); err == nil {
-				s.vars["mb_memory"] = strconv.FormatInt(kb/1024, 10)
-			}
-		}
-	}
-	return s, nil
-}
-
-// hostVars are the variables of this host, for sizes that must be known before a target is open.
-func hostVars() map[string]string {
-	vars := map[string]string{"ncpus": strconv.Itoa(runtime.NumCPU()), "pagesize": strconv.Itoa(os.Getpagesize())}
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		var kb int64
-		if _, err := fmt.Sscanf(string(text), "MemTotal: %d", &kb); err == nil {
-			vars["mb_memory"] = strconv.FormatInt(kb/1024, 10)
-		}
-	}
-	return vars
+	return s, err
 }
 
 // state finds out, once for each target, what the job needs to know of it.
@@ -145,7 +82,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		if st.survey, err = shared.survey(ctx, t.Machine); err != nil {
 			return err
 		}
-		if st.job, err = j.resolve(st.survey.vars); err != nil {
+		if st.job, err = j.resolve(st.survey.Vars); err != nil {
 			return err
 		}
 		if t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
@@ -175,7 +112,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 // Look tells whether fio is there, or may be brought there.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 	s, err := shared.survey(ctx, m)
-	if err != nil || s.fio != "" || j.spec.Install {
+	if err != nil || s.Fio != "" || j.spec.Install {
 		return err
 	}
 	_, err = provide(ctx, m, s, false, j.env)
@@ -216,7 +153,7 @@ func (st *fioState) candidates(t *iotax.Target) []string {
 	if isNBD(t.Place) {
 		return []string{nbdEngine}
 	}
-	return candidates(st.survey.os)
+	return candidates(st.survey.OS)
 }
 
 // waiting are the engines that wait for each I/O, whatever the depth.
@@ -290,7 +227,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 			st.err = err
 			continue
 		}
-		st.engine = candidates(st.survey.os)[i]
+		st.engine = candidates(st.survey.OS)[i]
 		open = append(open, candidate{t, st, i})
 	}
 	if len(versions) > 1 {
@@ -310,10 +247,10 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		return found, nil
 	}
 	why, hint := unavailable(best.st.engine, worst.t, worst.st.engines[best.st.engine])
-	for _, engine := range candidates(worst.st.survey.os)[worst.index:] {
+	for _, engine := range candidates(worst.st.survey.OS)[worst.index:] {
 		works := true
 		for _, c := range open {
-			if works = slices.Contains(candidates(c.st.survey.os), engine) && j.probe(ctx, c.t, c.st, engine) == nil; !works {
+			if works = slices.Contains(candidates(c.st.survey.OS), engine) && j.probe(ctx, c.t, c.st, engine) == nil; !works {
 				break
 			}
 		}
@@ -352,24 +289,6 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	return fmt.Sprintf("%s on %s %s blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, is, profile, err),
 		"to measure io_uring there: " + key
 }
-
-// checkScript changes into the place and tells its free space and the sizes of the files named.
-const checkScript = `
-p=$1; shift
-[ -d "$p" ] || { if [ -e "$p" ]; then echo "file"; else echo "missing"; fi; exit 0; }
-cd -- "$p" || { echo "denied"; exit 0; }
-if [ "$1" = w ]; then
-	# In a subshell: a redirection that fails ends a shell under a builtin.
-	if (: >"iotax-write.$$") 2>/dev/null; then rm -f -- "iotax-write.$$"; else echo "unwritable"; fi
-fi
-shift
-` + roomScript + `
-for f; do
-	[ -f "$f" ] || continue
-	n=$(stat -c %s -- "$f" 2>/dev/null || stat -f %z -- "$f" 2>/dev/null) && echo "have $n $f"
-done
-true
-`
 
 // Check tells what t lacks: fio, an engine, a place that can be written, options that the fio over
 // there knows, space.
@@ -442,35 +361,26 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	}
 	sizes := st.job.sizes()
 	names := slices.Sorted(maps.Keys(sizes))
-	mode := "w"
-	if t.Place.ReadOnly {
-		mode = "r"
-	}
-	out, err := bounded(ctx, t.Machine, glanceTime, append([]string{"sh", "-c", checkScript, "sh", t.Place.Path, mode}, names...)...)
+	var found task.Place
+	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+		found, err = task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path, Names: names}, Write: !t.Place.ReadOnly})
+		return err
+	})
 	if err != nil {
 		return on(err, "")
 	}
-	own, missing := room{on: identity(t.Machine), free: -1}, maps.Clone(sizes)
-	for line := range strings.Lines(out) {
-		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch key {
-		case "missing":
-			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrNotExist), "make the directory, or name another")
-		case "file":
-			return on(fmt.Errorf("%s is not a directory", t.Place.Path), "name a directory")
-		case "denied":
-			return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
-		case "unwritable":
-			return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
-		case "free", "device":
-			own.read(key, rest)
-		case "have":
-			size, name, _ := strings.Cut(rest, " ")
-			if n, err := strconv.ParseInt(size, 10, 64); err == nil && n == sizes[name] {
-				delete(missing, name)
-			}
-		}
+	switch found.Problem {
+	case task.Missing:
+		return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrNotExist), "make the directory, or name another")
+	case task.NoDir:
+		return on(fmt.Errorf("%s is not a directory", t.Place.Path), "name a directory")
+	case task.Denied:
+		return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
+	case task.Unwritable:
+		return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
 	}
+	own, missing := room{found.Room, identity(t.Machine)}, maps.Clone(sizes)
+	maps.DeleteFunc(missing, func(name string, size int64) bool { return found.Sizes[name] == size })
 	if t.Place.ReadOnly {
 		if len(missing) > 0 {
 			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, names[0]), "a target that can be written")
@@ -638,7 +548,8 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], size)
 		}
 	}
-	return runIn(ctx, t, `for f; do mv -f -- "$f" "${f%`+partial+`}" || exit; done`, parts, nil)
+	_, err = task.Rename.On(ctx, t.Machine, task.Renaming{Files: task.Files{Dir: t.Place.Path, Names: parts}, Ending: partial})
+	return err
 }
 
 // behind is the directory of this host that t's machine sees as its place, through a share, and the fio that
@@ -666,27 +577,17 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	return dir, tool
 }
 
-// runIn runs a script in the place, with files as its arguments. One that is asked for something (out) only looks.
-func runIn(ctx context.Context, t *iotax.Target, script string, files []string, out io.Writer) error {
-	c := &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, files...)}
-	if out == nil {
-		return t.Machine.Run(ctx, c)
-	}
-	c.Stdout = out
-	return glance(ctx, t.Machine, c)
+// runIn runs a script in the place, with arguments.
+func runIn(ctx context.Context, t *iotax.Target, script string, args ...string) error {
+	return t.Machine.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, args...)})
 }
 
 // fileSizes returns the sizes of those of the files that exist.
-func fileSizes(ctx context.Context, t *iotax.Target, names []string) (map[string]int64, error) {
-	var out iotax.Capture
-	err := runIn(ctx, t, `for f; do [ -f "$f" ] || continue; stat -c '%s %n' -- "$f" 2>/dev/null || stat -f '%z %N' -- "$f" || exit; done`, names, &out)
-	sizes := map[string]int64{}
-	for line := range strings.Lines(out.String()) {
-		size, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, perr := strconv.ParseInt(size, 10, 64); perr == nil {
-			sizes[name] = n
-		}
-	}
+func fileSizes(ctx context.Context, t *iotax.Target, names []string) (sizes map[string]int64, err error) {
+	err = limited(ctx, glanceTime, func(ctx context.Context) error {
+		sizes, err = task.Sizes.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})
+		return err
+	})
 	return sizes, err
 }
 
@@ -694,7 +595,8 @@ func removeFiles(ctx context.Context, t *iotax.Target, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return runIn(ctx, t, `rm -f -- "$@"`, names, nil)
+	_, err := task.Remove.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})
+	return err
 }
 
 // Cleanup removes the test files, unless another workload on the target still has a use for them.
@@ -982,11 +884,11 @@ func exitStatus(err error) string {
 // shared is what the workloads of one process share about machines and places: a plan with ten
 // workloads looks at each machine once, and a test file that two of them use is written once and
 // removed by the last.
-var shared = &sharedState{surveys: map[any]survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
+var shared = &sharedState{surveys: map[any]task.Survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
 
 type sharedState struct {
 	mu       sync.Mutex
-	surveys  map[any]survey
+	surveys  map[any]task.Survey
 	tools    map[any]tool
 	probes   map[probeKey]error
 	users    map[string]int

@@ -20,6 +20,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // cache is kept between the tests, as it is between runs: probes of this host are in it.
@@ -27,12 +28,6 @@ var cache string
 
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
-	if len(os.Args) == 3 && os.Args[1] == AgentCommand { // the test binary is what workloads start on this host
-		if err := ServeAgent(context.Background(), os.Args[2], os.Stdin, os.Stdout); err != nil {
-			panic(err)
-		}
-		os.Exit(0)
-	}
 	var err error
 	if cache, err = os.MkdirTemp("", "iotax-test-cache-"); err != nil {
 		panic(err)
@@ -655,6 +650,7 @@ func TestCancel(t *testing.T) {
 // elsewhere is this host as if it were another one: not local, and with an environment of its own.
 type elsewhere struct {
 	iotax.Machine
+	agent.Link
 	name string
 	env  []string
 	// without makes fio fail for an engine as a kernel without it would.
@@ -675,7 +671,7 @@ func (e *elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 		return &iotax.ExitError{Args: c.Args, Code: 1}
 	}
 	d := *c
-	d.Env = append(slices.Clone(e.env), c.Env...)
+	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + cache}, e.env, c.Env) // one copy of the agent for all tests
 	return e.Machine.Run(ctx, &d)
 }
 
@@ -765,7 +761,7 @@ func TestProbeIsRemembered(t *testing.T) {
 func bare(t *testing.T, name string, leaveOut ...string) *elsewhere {
 	t.Helper()
 	bin := t.TempDir()
-	for _, tool := range []string{"sh", "cat", "mkdir", "mv", "rm", "chmod", "df", "id", "tail", "tar", "gzip", "uname", "stat", "mktemp", "grep", "hostname", "getconf", "env"} {
+	for _, tool := range []string{"sh", "cat", "mkdir", "mv", "rm", "chmod", "df", "id", "tail", "tar", "gzip", "uname", "stat", "mktemp", "grep", "hostname", "getconf", "env", "head", "wc", "sha256sum", "touch", "find"} {
 		if slices.Contains(leaveOut, tool) {
 			continue
 		}
@@ -781,46 +777,42 @@ func bare(t *testing.T, name string, leaveOut ...string) *elsewhere {
 }
 
 func TestPush(t *testing.T) {
-	for _, leaveOut := range [][]string{nil, {"gzip"}, {"tar"}} {
-		t.Run("without "+strings.Join(leaveOut, ","), func(t *testing.T) {
-			m := bare(t, "bare", leaveOut...)
-			tg := target(m, onDisk(t))
-			w := open(t, "size", "4MiB")
-			start := time.Now()
-			prepared(t, w, tg)
-			t.Logf("pushed and prepared in %v", time.Since(start))
-			if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-			home := strings.TrimPrefix(m.env[1], "XDG_CACHE_HOME=") + "/iotax"
-			if !strings.HasPrefix(tg.Facts["fio.pushed"], home+"/fio-") || !strings.HasPrefix(tg.Facts["fio"], "fio-") {
-				t.Errorf("%v", tg.Facts)
-			}
-			if got := names(t, home); len(got) != 1 {
-				t.Errorf("in the cache over there: %v", got)
-			}
-			// Another run finds it there.
-			again := &elsewhere{Machine: host.Local(), name: "bare", env: m.env}
-			w = open(t, "size", "4MiB")
-			if err := w.Check(ctxFor(t), target(again, tg.Place.Path)); err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range again.ran {
-				if strings.Contains(c, "tar -x") || strings.Contains(c, ".part") && strings.Contains(c, "mkdir") {
-					t.Errorf("copied twice: %s", c)
-				}
-			}
-		})
+	m := bare(t, "bare", "tar", "gzip")
+	tg := target(m, onDisk(t))
+	w := open(t, "size", "4MiB")
+	start := time.Now()
+	prepared(t, w, tg)
+	t.Logf("pushed and prepared in %v", time.Since(start))
+	if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	home := strings.TrimPrefix(m.env[1], "XDG_CACHE_HOME=") + "/iotax"
+	if !strings.HasPrefix(tg.Facts["fio.pushed"], home+"/fio-") || !strings.HasPrefix(tg.Facts["fio"], "fio-") {
+		t.Errorf("%v", tg.Facts)
+	}
+	if got := names(t, home); len(got) != 2 || !strings.HasPrefix(got[0], "fio-") || !strings.HasPrefix(got[1], "iotax-") {
+		t.Errorf("in the cache over there: %v", got)
+	}
+	// Another run finds it there.
+	again := &elsewhere{Machine: host.Local(), name: "bare", env: m.env}
+	w = open(t, "size", "4MiB")
+	w.env.Log = func(format string, args ...any) {
+		if strings.HasPrefix(format, "copying") {
+			t.Errorf("copied twice: "+format, args...)
+		}
+	}
+	if err := w.Check(ctxFor(t), target(again, tg.Place.Path)); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestPushFails(t *testing.T) {
 	m := bare(t, "arm")
-	s, err := takeSurvey(ctxFor(t), m)
-	if err != nil || s.fio != "" {
+	s, err := survey(ctxFor(t), m)
+	if err != nil || s.Fio != "" {
 		t.Fatal(s, err)
 	}
-	s.arch = "mips"
+	s.Arch = "mips"
 	_, err = provide(ctxFor(t), m, s, false, Env{})
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "can't be used on mips") || !strings.Contains(e.Hint, "apt install fio") {
@@ -830,7 +822,7 @@ func TestPushFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := provide(ctxFor(t), host.Local(), survey{os: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, errNoFio) {
+	if _, err := provide(ctxFor(t), host.Local(), task.Survey{OS: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, errNoFio) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -869,7 +861,7 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio'\nexit 100\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = provide(ctxFor(t), m, survey{os: "linux", arch: "mips"}, true, Env{})
+	_, err = provide(ctxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, Env{})
 	if err == nil || !strings.Contains(err.Error(), "E: Unable to locate package fio") {
 		t.Errorf("got %v", err)
 	}

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/plan"
+	"iotax/internal/workload/nested"
 )
 
 // Guest is `guest: {…}`: a virtual machine on the target's machine that lives on the target's NBD export: its root disk is the
@@ -72,62 +74,12 @@ func (s *Guest) Validate() error {
 	return nil
 }
 
-// GuestJob is what the agent on the target's machine is asked: what it lacks, to write the root disk, or to start a guest on that
-// and measure.
-type GuestJob struct {
-	Look   bool          `json:"look,omitempty"`
-	Kit    string        `json:"kit,omitempty"`    // sum of what this host sent for it
-	Kernel string        `json:"kernel,omitempty"` // file there; empty is the kit's, or what is found
-	URL    string        `json:"url"`              // of the export
-	Write  bool          `json:"write,omitempty"`
-	Root   int64         `json:"root"` // bytes from the export's start that are the root disk
-	Data   int64         `json:"data"` // bytes after those that are the data disk
-	Memory int64         `json:"memory"`
-	CPUs   int           `json:"cpus"`
-	Accel  string        `json:"accel"`
-	Size   int64         `json:"size"`
-	Each   time.Duration `json:"each"`
-	Seed   uint64        `json:"seed"`
-}
-
-// GuestResult is what came of it. Phases count from the start of QEMU.
-type GuestResult struct {
-	Phases []iotax.Phase     `json:"phases"`
-	Values []iotax.Value     `json:"values"`
-	Facts  map[string]string `json:"facts"`
-	Lacks  GuestLacks        `json:"lacks,omitzero"` // what a look found
-	Have   bool              `json:"have,omitempty"` // the kit that a look asked for is there
-	Error  string            `json:"error,omitempty"`
-	Hint   string            `json:"hint,omitempty"`
-}
-
-// GuestLacks is what a machine has not of what a guest on it is started from.
-type GuestLacks struct {
-	Kernel   string   `json:"kernel,omitempty"`   // why none will do; "" is that it has one
-	Programs []string `json:"programs,omitempty"` // of those that the root disk is made of, and by
-}
-
-// A GuestKit is that from this host.
+// A GuestKit is, from this host, what a machine lacks to start guests.
 type GuestKit struct {
 	Sum  string
 	Size int64 // bytes
 	Send func(ctx context.Context, w io.Writer) error
 }
-
-// AgentGuest and AgentKit are the agent's jobs of those names: what a GuestJob says, and to keep a kit, whose sum is the first line.
-// They need machines, which this package does not know: the command does them.
-const (
-	AgentGuest = "guest"
-	AgentKit   = "kit"
-)
-
-// The phases of a guest trial.
-const (
-	PhaseDisk   = "disk.attached" // QEMU has taken the data disk, by its control protocol (QMP)
-	PhaseUp     = "guest.up"      // it can be logged into
-	PhaseSeen   = "disk.seen"     // the data disk answered the guest's first read
-	PhaseResult = "result"        // the jobs inside are done
-)
 
 func openGuest(w plan.Workload, s *Guest, e Env) (iotax.Workload, error) {
 	return &guestOnTop{name: w.Name, spec: *s, env: e, kits: map[*iotax.Target]string{}}, nil
@@ -141,7 +93,7 @@ type guestOnTop struct {
 }
 
 func (w *guestOnTop) Metrics() []string {
-	return []string{PhaseDisk, PhaseUp, PhaseResult, iotax.ValueWriteBandwidth, iotax.ValueReadBandwidth, iotax.ValueReadIOPS, iotax.ValueRootReadBandwidth}
+	return []string{nested.PhaseDisk, nested.PhaseUp, nested.PhaseResult, iotax.ValueWriteBandwidth, iotax.ValueReadBandwidth, iotax.ValueReadIOPS, iotax.ValueRootReadBandwidth}
 }
 
 // data is the size of the data disk: the file, and room for the file system around it.
@@ -161,54 +113,51 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly {
 		return on(errors.New("a file system is made on the disk, and the export is only read"), "nbd: {from: MACHINE}")
 	}
-	if _, err := agent.Program(ctx, t.Machine); err != nil {
+	system, err := agent.System(ctx, t.Machine)
+	if err != nil {
 		return err
+	}
+	if here := runtime.GOOS + "/" + runtime.GOARCH; system != here {
+		return on(fmt.Errorf("it runs %s, and this host %s", system, here), "measure this workload from a host of the same system: guests are made of what that has")
 	}
 	return missingTool(ctx, t.Machine, guestTools())
 }
 
-// ask lets the agent on t's machine do j.
-func (w *guestOnTop) ask(ctx context.Context, t *iotax.Target, op string, j GuestJob) (r *GuestResult, raw []byte, err error) {
-	r = &GuestResult{}
+// job is what is asked of the agent on t's machine.
+func (w *guestOnTop) job(t *iotax.Target, seed uint64) nested.Job {
 	s := w.spec
-	if j.Kit == "" {
-		j.Kit = w.kits[t]
-	}
+	j := nested.Job{Kit: w.kits[t], URL: t.Place.Path, Root: int64(s.Root), Data: w.data(), Memory: int64(s.Memory), CPUs: s.CPUs, Accel: s.Accel,
+		Size: int64(s.Size), Each: time.Duration(s.Each), Seed: seed}
 	if iotax.IsLocal(t.Machine) {
 		j.Kernel = s.Kernel
 	}
-	j.URL, j.Root, j.Data, j.Memory, j.CPUs, j.Accel, j.Size, j.Each = t.Place.Path, int64(s.Root), w.data(), int64(s.Memory), s.CPUs, s.Accel, int64(s.Size), time.Duration(s.Each)
-	raw, err = ask(ctx, t.Machine, AgentGuest, j, r)
-	if err == nil && r.Error != "" {
-		err = errors.New(strings.TrimSpace(r.Error))
-	}
-	if err != nil {
-		err = failed(op+" for "+w.name+" on", t.Name, err, r.Hint)
-	}
-	return r, raw, err
+	return j
 }
 
 // Prepare brings what guests are started from to t's machine, where that has not all of it. Nothing is fetched there if this host
 // has it or can fetch it.
 func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
-	found, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true})
-	if err != nil {
-		return err
+	fail := func(err error) error {
+		return failed("look for what guests are started from for "+w.name+" on", t.Name, err, "")
 	}
-	kit, err := w.kit(ctx, t, found.Lacks)
+	lacks, err := nested.Look.On(ctx, t.Machine, struct{}{})
+	if err != nil {
+		return fail(err)
+	}
+	kit, err := w.kit(ctx, t, lacks)
 	if kit == nil || err != nil {
 		return err
 	}
 	if iotax.IsLocal(t.Machine) {
 		return nil // it is in the cache that its iotax has, too
 	}
-	there, _, err := w.ask(ctx, t, "look for what guests are started from", GuestJob{Look: true, Kit: kit.Sum})
+	has, err := nested.Has.On(ctx, t.Machine, kit.Sum)
 	if err != nil {
-		return err
+		return fail(err)
 	}
-	if !there.Have {
-		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(found.Lacks.String(), "the plan's kernel"))
-		if err := w.carry(ctx, t, kit); err != nil {
+	if !has {
+		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(lacks.String(), "the plan's kernel"))
+		if err := sendKit(ctx, t.Machine, kit); err != nil {
 			return failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
 		}
 	}
@@ -217,7 +166,7 @@ func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 }
 
 // kit is what t's machine lacks, from this host. None is one that it does without.
-func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks GuestLacks) (*GuestKit, error) {
+func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks nested.Lacks) (*GuestKit, error) {
 	if w.spec.Kernel != "" {
 		lacks.Kernel = "the plan names one"
 	}
@@ -235,51 +184,41 @@ func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks GuestLacks)
 	return nil, failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
 }
 
-// carry sends a kit to iotax on t's machine.
-func (w *guestOnTop) carry(ctx context.Context, t *iotax.Target, kit *GuestKit) error {
-	argv, err := agentOn(ctx, t.Machine)
-	if err != nil {
-		return err
-	}
+// sendKit sends a kit to m.
+func sendKit(ctx context.Context, m iotax.Machine, kit *GuestKit) error {
 	r, p := io.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, err := io.WriteString(p, kit.Sum+"\n")
-		if err == nil {
-			err = kit.Send(ctx, p)
-		}
-		p.CloseWithError(err)
+		p.CloseWithError(kit.Send(ctx, p))
 	}()
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: append(argv, AgentKit), Stdin: r})
+	_, err := nested.Keep.On(ctx, m, kit.Sum, r)
 	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
 	<-done
 	return err
-}
-
-// String names what is lacking.
-func (l GuestLacks) String() string {
-	all := l.Programs
-	if l.Kernel != "" {
-		all = append([]string{"a kernel (" + l.Kernel + ")"}, all...)
-	}
-	return strings.Join(all, ", ")
 }
 
 func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }
 
 // Run starts a guest once, on a root disk that is written before, since other workloads write to the same export.
 func (w *guestOnTop) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	if _, _, err := w.ask(ctx, t, "write the guest's root disk", GuestJob{Write: true}); err != nil {
-		return err
+	fail := func(op string, err error, hint string) error {
+		return failed(op+" for "+w.name+" on", t.Name, err, hint)
 	}
-	r, raw, err := w.ask(ctx, t, "measure in a guest", GuestJob{Seed: out.Seed})
-	out.Raw = raw
-	for k, v := range r.Facts {
-		out.Facts[k] = v
+	j := w.job(t, out.Seed)
+	if _, err := nested.WriteRoot.Alone(ctx, t.Machine, j); err != nil {
+		return fail("write the guest's root disk", err, "")
 	}
+	r, err := nested.Measure.Alone(ctx, t.Machine, j)
 	if err != nil {
+		return fail("measure in a guest", err, "")
+	}
+	if out.Raw, err = json.Marshal(r); err != nil {
 		return err
+	}
+	maps.Copy(out.Facts, r.Facts)
+	if r.Error != "" {
+		return fail("measure in a guest", errors.New(strings.TrimSpace(r.Error)), r.Hint)
 	}
 	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count})
 	for _, p := range r.Phases {

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // HTTP is the spec of `http: {}`: static files of the place, served by nginx on the target's machine and
@@ -146,11 +148,11 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	have, err := fileSizes(ctx, t, names)
 	for _, n := range names {
 		if err == nil && have[n] != want[n] {
-			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, []string{strconv.FormatInt(want[n], 10), n}, nil)
+			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, strconv.FormatInt(want[n], 10), n)
 		}
 	}
 	if err == nil { // what is still to be written would be so during the first trial
-		err = runIn(ctx, t, "sync", nil, nil)
+		err = runIn(ctx, t, "sync")
 	}
 	if err == nil {
 		have, err = fileSizes(ctx, t, names)
@@ -301,14 +303,21 @@ func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string,
 
 // findNginx finds nginx on m, or copies this host's there.
 func findNginx(ctx context.Context, m iotax.Machine, env Env) (tool, error) {
-	out, err := iotax.Output(ctx, m, "sh", "-c", `PATH=$PATH:/usr/sbin:/usr/local/sbin; p=$(command -v nginx) && echo "$p" && "$p" -v 2>&1`)
-	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err == nil && len(lines) >= 2 {
-		return tool{argv: []string{lines[0]}, version: strings.TrimPrefix(lines[len(lines)-1], "nginx version: ")}, nil
+	path, err := task.Find.On(ctx, m, "nginx")
+	if err != nil {
+		return tool{}, err
+	}
+	if path != "" {
+		var said iotax.Capture // on standard error
+		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
+		if err == nil {
+			return tool{argv: []string{path}, version: strings.TrimPrefix(lastLine(said.Bytes()), "nginx version: ")}, nil
+		}
 	}
 	if ctx.Err() != nil || iotax.IsLocal(m) {
 		return tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
 	}
-	s, err := takeSurvey(ctx, m)
+	s, err := survey(ctx, m)
 	if err != nil {
 		return tool{}, err
 	}
@@ -335,12 +344,12 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 	if err != nil {
 		return nil, err
 	}
-	dir, err := iotax.Output(ctx, t.Machine, "sh", "-c", `d=$(mktemp -u /tmp/iotax-nginx-XXXXXX) && `+labelled+` && printf '%s\n' "$d"`)
+	dir, err := task.TempDir.On(ctx, t.Machine, task.Temp{Prefix: "iotax-nginx-", Label: leftover.Current().String()})
 	if err != nil {
 		return nil, err
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{version: tool.version, m: t.Machine, dir: strings.TrimSpace(string(dir)), cancel: cancel, done: make(chan struct{}), stderr: &head{limit: 4096}}
+	s := &server{version: tool.version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &head{limit: 4096}}
 	begun := false
 	defer func() {
 		if err != nil {
@@ -365,11 +374,18 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Hint: "use another directory"}
 	}
 	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
-	user, err := iotax.Output(ctx, t.Machine, "sh", "-c", `[ "$(id -u)" = 0 ] && grep -q ^root: /etc/passwd && grep -q ^root: /etc/group && echo " user root root;"; [ "$(id -u)" != 0 ] || grep -qs ^root: /etc/group || echo " master_process off;"`)
+	as, err := task.Accounts.On(ctx, t.Machine, struct{}{})
 	if err != nil {
 		return nil, err
 	}
-	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), strings.TrimRight(string(user), "\n"))
+	user := ""
+	switch {
+	case as.UID == 0 && as.RootUser && as.RootGroup:
+		user = " user root root;"
+	case as.UID == 0 && !as.RootGroup:
+		user = " master_process off;"
+	}
+	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), user)
 	if err := iotax.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", "600"); err != nil {
 		return nil, err
 	}

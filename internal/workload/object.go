@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -153,8 +154,11 @@ func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill fun
 	if fill != nil {
 		fill(&j)
 	}
-	r := &object.Result{}
-	raw, err := ask(ctx, t.Machine, agentObject, j, r)
+	r, err := object.Work.Alone(ctx, t.Machine, j)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := json.Marshal(r)
 	if err == nil && r.Error != nil {
 		err = &iotax.Error{Op: r.Error.Op, On: "of " + t.Name, Err: errors.New(strings.TrimPrefix(r.Error.Error(), r.Error.Op+": ")), Hint: r.Error.Hint}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/workload/task"
 )
 
 type probeKey struct {
@@ -34,15 +35,15 @@ func identity(m iotax.Machine) any {
 	return m.String()
 }
 
-func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (survey, error) {
+func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey, error) {
 	s.mu.Lock()
 	known, ok := s.surveys[identity(m)]
 	s.mu.Unlock()
 	if ok {
 		return known, nil
 	}
-	found, err := takeSurvey(ctx, m)
-	if err == nil && found.fio != "" { // without fio it may come, by being installed
+	found, err := survey(ctx, m)
+	if err == nil && found.Fio != "" { // without fio it may come, by being installed
 		s.mu.Lock()
 		s.surveys[identity(m)] = found
 		s.mu.Unlock()
@@ -69,8 +70,8 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 		return err
 	}
 	mark := ""
-	if !isNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.key != "" {
-		parts := []string{st.survey.key, st.tool.version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
+	if !isNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.Key != "" {
+		parts := []string{st.survey.Key, st.tool.version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
 		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
 			parts = append(parts, k+"="+t.Place.Facts[k])
 		}
@@ -104,7 +105,7 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 // its clock before it looks at its options, which takes longer than everything else before the first
 // trial.
 func (s *sharedState) accept(env Env, st *fioState, parse func() error) error {
-	parts := []string{st.tool.version, st.survey.os, st.survey.arch, st.engine}
+	parts := []string{st.tool.version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {
 		parts = append(parts, r.name)
 		for _, o := range r.settings {

@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"iotax"
+	"iotax/internal/workload/task"
 )
 
 // A tool is fio on a machine.
@@ -34,9 +35,9 @@ var errNoFio = errors.New("fio is not installed")
 // provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
 // it, else by copying this host's fio with its shared libraries, which needs neither a network nor
 // root over there.
-func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env Env) (tool, error) {
-	if s.fio != "" {
-		return tool{argv: []string{s.fio}, version: s.version}, nil
+func provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, env Env) (tool, error) {
+	if s.Fio != "" {
+		return tool{argv: []string{s.Fio}, version: s.Version}, nil
 	}
 	shared.mu.Lock()
 	known, ok := shared.tools[identity(m)]
@@ -47,13 +48,13 @@ func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env E
 	var installErr error
 	if install {
 		env.logf("installing fio on %s", m)
-		if installErr = installFio(ctx, m); installErr == nil {
-			again, err := takeSurvey(ctx, m)
+		if _, installErr = task.InstallFio.On(ctx, m, struct{}{}); installErr == nil {
+			again, err := survey(ctx, m)
 			if err != nil {
 				return tool{}, err
 			}
-			if again.fio != "" {
-				return tool{argv: []string{again.fio}, version: again.version}, nil
+			if again.Fio != "" {
+				return tool{argv: []string{again.Fio}, version: again.Version}, nil
 			}
 			installErr = errors.New("the package was installed, and brought no fio")
 		}
@@ -66,7 +67,7 @@ func provide(ctx context.Context, m iotax.Machine, s survey, install bool, env E
 	}
 	t, err := push(ctx, m, s, env)
 	if err != nil {
-		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: installHint(s.os) + " on " + m.String()}
+		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: installHint(s.OS) + " on " + m.String()}
 	}
 	shared.mu.Lock()
 	shared.tools[identity(m)] = t
@@ -82,39 +83,6 @@ func installHint(goos string) string {
 		return "install fio from its releases page and add it to PATH"
 	}
 	return "apt install fio (dnf, zypper, apk and pacman call the package fio too)"
-}
-
-// installScript asks the first package manager there is. sudo must not ask for a password.
-const installScript = `
-as=
-if [ "$(id -u)" != 0 ]; then as="sudo -n"; fi
-has() { command -v "$1" >/dev/null 2>&1; }
-exec 2>&1 </dev/null
-if has apt-get; then
-	export DEBIAN_FRONTEND=noninteractive
-	$as apt-get install -y --no-install-recommends fio || { $as apt-get update && $as apt-get install -y --no-install-recommends fio; }
-elif has dnf; then $as dnf install -y fio
-elif has yum; then $as yum install -y fio
-elif has zypper; then $as zypper --non-interactive install fio
-elif has apk; then $as apk add fio
-elif has pacman; then $as pacman -Sy --noconfirm fio
-elif has pkg; then $as pkg install -y fio
-elif has brew; then brew install fio
-else echo "no package manager was found"; exit 1
-fi
-`
-
-func installFio(ctx context.Context, m iotax.Machine) error {
-	var out iotax.Capture
-	err := m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", installScript}, Stdout: &out})
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	text := strings.TrimSpace(out.String())
-	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[i+1:]
-	}
-	return fmt.Errorf("installing it failed: %s", text)
 }
 
 // A bundle is a program of this host, fio as a rule, with everything that it needs to start.
@@ -248,43 +216,21 @@ func parseLibraries(list, interp string) ([][2]string, error) {
 	return libs, nil
 }
 
-// elfArch are the machine names of uname by ELF machine.
+// elfArch are the architectures, as runtime.GOARCH has them, on which programs of an ELF machine run.
 var elfArch = map[elf.Machine][]string{
-	elf.EM_X86_64:  {"x86_64", "amd64"},
-	elf.EM_AARCH64: {"aarch64", "arm64"},
-	elf.EM_386:     {"i386", "i486", "i586", "i686", "x86_64"},
-	elf.EM_ARM:     {"armv6l", "armv7l", "armv8l"},
+	elf.EM_X86_64:  {"amd64"},
+	elf.EM_AARCH64: {"arm64"},
+	elf.EM_386:     {"386", "amd64"},
+	elf.EM_ARM:     {"arm"},
 	elf.EM_RISCV:   {"riscv64"},
 	elf.EM_PPC64:   {"ppc64le", "ppc64"},
 	elf.EM_S390:    {"s390x"},
 }
 
-// homeScript finds a directory of the user's own where programs may be run and $1 KiB fit, and says
-// whether $3-$2 is there already.
-const homeScript = `
-umask 077
-for d in "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/iotax" "/var/tmp/iotax-tools-$(id -u)" "${TMPDIR:-/tmp}/iotax-tools-$(id -u)" "/run/iotax-tools-$(id -u)"; do
-	mkdir -p -- "$d" 2>/dev/null && [ -O "$d" ] && [ ! -L "$d" ] && [ -w "$d" ] || continue
-	x=$d/.x$$
-	printf '#!/bin/sh\nexit 0\n' >"$x" 2>/dev/null && chmod 700 "$x" && "$x" 2>/dev/null
-	ok=$?
-	rm -f -- "$x"
-	[ $ok = 0 ] || continue
-	if [ -d "$d/$3-$2" ]; then echo "have $d"; exit 0; fi
-	free=$(df -Pk "$d" 2>/dev/null | while read -r _ _ _ f _; do echo "$f"; done | tail -n 1)
-	case $free in *[!0-9]*|'') ;; *) [ "$free" -ge "$1" ] || continue;; esac
-	echo "dir $d"
-	command -v tar >/dev/null && echo "tar"
-	command -v gzip >/dev/null && echo "gzip"
-	exit 0
-done
-exit 1
-`
-
 // push copies this host's fio to m, unless the same one is there.
-func push(ctx context.Context, m iotax.Machine, s survey, env Env) (tool, error) {
-	if runtime.GOOS != "linux" || s.os != "linux" {
-		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.os)
+func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (tool, error) {
+	if runtime.GOOS != "linux" || s.OS != "linux" {
+		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.OS)
 	}
 	b, err := hostBundle()
 	if err != nil {
@@ -294,23 +240,27 @@ func push(ctx context.Context, m iotax.Machine, s survey, env Env) (tool, error)
 }
 
 // pushBundle copies a program of this host to m, unless the same one is there; asked with version it says which it is.
-func pushBundle(ctx context.Context, m iotax.Machine, s survey, env Env, b *bundle, version string) (tool, error) {
-	if !slices.Contains(elfArch[b.arch], s.arch) {
-		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.arch)
+func pushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b *bundle, version string) (tool, error) {
+	if !slices.Contains(elfArch[b.arch], s.Arch) {
+		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.Arch)
 	}
-	out, err := iotax.Output(ctx, m, "sh", "-c", homeScript, "sh", fmt.Sprint(b.size*11/10>>10), b.hash, b.program)
+	home, err := task.Home.On(ctx, m, task.Tool{Name: b.program + "-" + b.hash, Size: b.size * 11 / 10})
 	if err != nil {
-		if ctx.Err() != nil {
-			return tool{}, err
-		}
-		return tool{}, fmt.Errorf("no directory there holds %d MiB and may run programs", b.size>>20)
+		return tool{}, err
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	how, home, _ := strings.Cut(lines[0], " ")
-	dir := home + "/" + b.program + "-" + b.hash
-	if how != "have" {
+	dir := home.Path
+	if !home.Have {
 		env.logf("copying %s to %s (%d MiB, once)", b.program, m, b.size>>20)
-		if err := b.send(ctx, m, dir, slices.Contains(lines, "tar"), slices.Contains(lines, "gzip")); err != nil {
+		r, w := io.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.CloseWithError(b.archive(w))
+		}()
+		_, err := task.Unpack.On(ctx, m, dir, r)
+		_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+		<-done
+		if err != nil {
 			return tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
 		}
 	}
@@ -326,39 +276,8 @@ func pushBundle(ctx context.Context, m iotax.Machine, s survey, env Env, b *bund
 	return t, nil
 }
 
-const unpackScript = `
-umask 077
-d=$1 t=$1.part$$
-trap 'rm -rf -- "$t"' EXIT
-trap 'exit 143' HUP INT TERM
-mkdir -- "$t" && eval "$2" && { [ -d "$d" ] || mv -- "$t" "$d"; }
-`
-
-func (b *bundle) send(ctx context.Context, m iotax.Machine, dir string, hasTar, hasGzip bool) error {
-	if !hasTar {
-		return b.sendFiles(ctx, m, dir)
-	}
-	unpack := `tar -xf - -C "$t"`
-	r, w := io.Pipe()
-	done := make(chan struct{})
-	var err error
-	go func() {
-		defer close(done)
-		w.CloseWithError(b.archive(w, hasGzip))
-	}()
-	if hasGzip {
-		unpack = `gzip -dc | ` + unpack
-	}
-	err = m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", unpackScript, "sh", dir, unpack}, Stdin: r})
-	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
-	<-done
-	return err
-}
-
-func (b *bundle) archive(w io.Writer, compress bool) error {
-	if !compress {
-		return b.archiveTar(w)
-	}
+// archive writes the bundle as a tar archive, compressed by gzip.
+func (b *bundle) archive(w io.Writer) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return err
@@ -380,25 +299,4 @@ func (b *bundle) archiveTar(w io.Writer) error {
 		}
 	}
 	return t.Close()
-}
-
-// sendFiles is for machines without tar.
-func (b *bundle) sendFiles(ctx context.Context, m iotax.Machine, dir string) error {
-	part := dir + ".part"
-	if _, err := iotax.Output(ctx, m, "sh", "-c", `umask 077; rm -rf -- "$1" && mkdir -p -- "$1/lib"`, "sh", part); err != nil {
-		return err
-	}
-	for _, f := range b.files {
-		r, err := os.Open(f.path)
-		if err != nil {
-			return err
-		}
-		err = iotax.Put(ctx, m, r, part+"/"+f.name, "700")
-		_ = r.Close()
-		if err != nil {
-			return err
-		}
-	}
-	_, err := iotax.Output(ctx, m, "mv", "--", part, dir)
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/workload/task"
 )
 
 // A Lodging is a directory of its own that a workload wants on a machine, away from the place that is measured.
@@ -58,11 +59,6 @@ func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, args ...
 // glanceTime is how long a look at a machine may take which does no work there.
 var glanceTime = 30 * time.Second
 
-// glance runs a command that only looks.
-func glance(ctx context.Context, m iotax.Machine, c *iotax.Cmd) error {
-	return limited(ctx, glanceTime, func(ctx context.Context) error { return m.Run(ctx, c) })
-}
-
 // sh runs a script in the directory, with a deadline of its own.
 func (s *scratch) sh(ctx context.Context, limit time.Duration, script string, args ...string) (string, error) {
 	return bounded(ctx, s.m, limit, append([]string{"sh", "-c", `export LC_ALL=C; cd -- "$0" || exit; ` + script, s.path}, args...)...)
@@ -89,10 +85,11 @@ const labelled = `mkdir -m 700 -- "$d" && { [ -z "$IOTAX_RUN" ] || printf 'run=%
 // missingTool finds what is not installed on m.
 func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
 	for tool, pkg := range tools {
-		if _, err := iotax.Output(ctx, m, "sh", "-c", `command -v "$1"`, "sh", tool); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
+		path, err := task.Find.On(ctx, m, tool)
+		if err != nil {
+			return err
+		}
+		if path == "" {
 			return &iotax.Error{Op: "find " + tool + " on", On: m.String(), Err: fmt.Errorf("it is not installed"), Hint: "apt install " + pkg + " on " + m.String()}
 		}
 	}

@@ -5,23 +5,22 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
-// A room is what df tells of the file system of a path.
+// A room is a file system of a machine.
 type room struct {
-	on         any    // machine, as identity has it
-	device     string // by which stat tells file systems apart; "" when it told nothing
-	size, free int64  // bytes; free is -1 when df told nothing
+	task.Room
+	on any // the machine, as identity has it
 }
 
 // short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
 func (r room) short(need int64, where string) error {
-	if reserve := iotax.Reserve(r.size); r.free >= 0 && need > 0 && need+reserve > r.free {
-		return &noRoom{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.free), approx(reserve))}
+	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
+		return &noRoom{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}
 	}
 	return nil
 }
@@ -29,38 +28,6 @@ func (r room) short(need int64, where string) error {
 type noRoom struct{ msg string }
 
 func (e *noRoom) Error() string { return e.msg }
-
-// roomScript tells the file system of its working directory.
-const roomScript = `
-n=$(stat -c %d . 2>/dev/null || stat -f %d . 2>/dev/null) && echo "device $n"
-df -Pk . 2>/dev/null | while read -r _ size _ free _; do
-	case $size$free in *[!0-9]*|''|00) ;; *) echo "free $free $size";; esac
-done
-`
-
-// read takes a line of roomScript.
-func (r *room) read(key, rest string) {
-	switch key {
-	case "device":
-		r.device = rest
-	case "free":
-		free, size, _ := strings.Cut(rest, " ")
-		a, err1 := strconv.ParseInt(free, 10, 64)
-		b, err2 := strconv.ParseInt(size, 10, 64)
-		if err1 == nil && err2 == nil && b > 0 {
-			r.free, r.size = a*1024, b*1024
-		}
-	}
-}
-
-// behindScript goes to the directory of the file or directory $1, and tells the bytes that a file has on the disk.
-const behindScript = `
-if [ -d "$1" ]; then cd -- "$1" || exit
-elif [ -f "$1" ]; then
-	stat -c 'blocks %b %B' -- "$1" 2>/dev/null
-	cd -- "${1%/*}/" || exit
-else exit 0; fi
-` + roomScript
 
 // A need is what missing test files take of a room.
 type need struct {
@@ -84,19 +51,19 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 	if j.env.Host == nil || iotax.IsLocal(t.Machine) || t.Place.Backing == "" {
 		return needs, nil
 	}
-	out, err := bounded(ctx, j.env.Host, glanceTime, "sh", "-c", behindScript+"true", "sh", t.Place.Backing)
+	var behind *task.Room
+	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+		behind, err = task.Behind.On(ctx, j.env.Host, t.Place.Backing)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	r, bytes := room{on: identity(j.env.Host), free: -1}, all
-	for line := range strings.Lines(out) {
-		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		r.read(key, rest)
-		var blocks, unit int64
-		if _, err := fmt.Sscanf(line, "blocks %d %d", &blocks, &unit); err == nil { // an image grows up to its size
-			if size, err := strconv.ParseInt(t.Place.Facts[iotax.FactDiskSize], 10, 64); err == nil {
-				bytes = min(bytes, max(0, size-blocks*unit))
-			}
+	r, bytes := room{task.Room{Free: -1}, identity(j.env.Host)}, all
+	if behind != nil {
+		r.Room = *behind
+		if size, err := strconv.ParseInt(t.Place.Facts[iotax.FactDiskSize], 10, 64); err == nil && r.Allocated >= 0 { // an image grows up to its size
+			bytes = min(bytes, max(0, size-r.Allocated))
 		}
 	}
 	if bytes == 0 {
@@ -147,8 +114,8 @@ type claimKey struct {
 func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := claimKey{n.room.on, n.room.device}
-	if n.room.device == "" {
+	key := claimKey{n.room.on, n.room.Device}
+	if n.room.Device == "" {
 		key.device = t.Place.Path
 	}
 	if s.claims[key] == nil {
@@ -176,14 +143,13 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 
 // roomFor looks again, right before the files (bytes by name) are written: others may have written in the meantime.
 func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
-	out, err := bounded(ctx, t.Machine, glanceTime, "sh", "-c", `cd -- "$1" || exit`+roomScript+"true", "sh", t.Place.Path)
+	own := room{on: identity(t.Machine)}
+	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+		own.Room, err = task.RoomOf.On(ctx, t.Machine, t.Place.Path)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	own := room{free: -1}
-	for line := range strings.Lines(out) {
-		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		own.read(key, rest)
 	}
 	needs, err := j.needs(ctx, t, own, files)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 )
 
@@ -101,6 +102,7 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 // filling is this host where somebody else writes 8 MiB to the file right before fio writes test files.
 type filling struct {
 	iotax.Machine
+	*agent.Link
 	file string
 }
 
@@ -119,7 +121,7 @@ func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 func TestPlaceFillsUpUnderFio(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
-	tg := target(filling{host.Local(), filepath.Join(tiny, "other")}, tiny)
+	tg := target(filling{host.Local(), &agent.Link{Start: agent.InProcess}, filepath.Join(tiny, "other")}, tiny)
 	if err := w.Check(ctxFor(t), tg); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +161,12 @@ func TestEveryLookEnds(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "fio"), []byte("#!/bin/sh\ntrap '' TERM\nsleep 20\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	m := &elsewhere{Machine: host.Local(), name: "hangs", env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}}
+	if _, err := agent.System(ctxFor(t), m); err != nil { // the agent is there
+		t.Fatal(err)
+	}
 	begun := time.Now()
-	_, err := takeSurvey(ctxFor(t), &elsewhere{Machine: host.Local(), name: "hangs", env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}})
+	_, err := survey(ctxFor(t), m)
 	if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "no end within 300ms") || took > 10*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}

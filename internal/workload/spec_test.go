@@ -15,6 +15,7 @@ import (
 	"iotax/internal/published"
 	"iotax/internal/suite"
 	"iotax/internal/volume"
+	"iotax/internal/workload/task"
 )
 
 func TestSetOption(t *testing.T) {
@@ -437,7 +438,7 @@ func TestScaledSuites(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := opened.(*fioJob).resolve(hostVars())
+				r, err := opened.(*fioJob).resolve(task.Vars())
 				if err != nil {
 					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
 					continue

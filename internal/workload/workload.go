@@ -12,6 +12,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/nested"
 )
 
 // A Kind is one way to write a workload in a plan, and how it is made from that.
@@ -40,7 +41,7 @@ type Env struct {
 
 	// GuestKit makes what a machine lacks ready to be carried there: a kernel, this host's unless the plan names its file, and a
 	// root disk of so many bytes. nil leaves it to the machine.
-	GuestKit func(ctx context.Context, lacks GuestLacks, kernel string, root int64) (*GuestKit, error)
+	GuestKit func(ctx context.Context, lacks nested.Lacks, kernel string, root int64) (*GuestKit, error)
 }
 
 func (e Env) logf(format string, args ...any) {

@@ -43,6 +43,9 @@ func whole(p config.Project) error {
 			}))
 		}
 	}
+	want("agent in the programs: -tags=agents", len(p.Builds) > 0 && !slices.ContainsFunc(p.Builds, func(b config.Build) bool {
+		return !slices.Contains(b.Flags, "-tags=agents")
+	}))
 	want("archive", len(p.Archives) > 0)
 	want("SBOM of the programs", slices.ContainsFunc(p.SBOMs, func(s config.SBOM) bool { return s.Artifacts == "binary" }))
 	want("checksums.txt", p.Checksum.NameTemplate == "checksums.txt" && !p.Checksum.Disable)

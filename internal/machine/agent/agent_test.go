@@ -24,6 +24,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
+	"iotax/internal/machine/shell"
 	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	case "plain-shell":
 		plainShell(os.Args[len(os.Args)-1])
 	case "iotax", "iotax-with-sh":
-		there := host.WithShell()
+		there := host.WithShell(shell.Knows, shell.Run)
 		if filepath.Base(os.Args[0]) != "iotax" {
 			there = host.Local()
 		}

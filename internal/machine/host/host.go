@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"iotax"
 	"iotax/internal/machine/internal/proc"
 	"iotax/internal/machine/kind"
-	"iotax/internal/machine/shell"
 	"iotax/internal/plan"
 	"iotax/internal/secret"
 )
@@ -31,13 +29,21 @@ var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kin
 	return Local(), nil
 }).WithoutDevices()
 
-// Local returns this host. Windows has no POSIX shell: there the one inside of iotax does what is asked of one.
-func Local() iotax.Machine { return local{shell: runtime.GOOS == "windows"} }
+// WithShell is this host as one without a POSIX shell and its tools, whatever it has: run, of the package shell, runs what
+// knows recognizes.
+func WithShell(knows func(args []string) bool, run Shell) iotax.Machine {
+	return local{&posix{knows, run}}
+}
 
-// WithShell is this host as one without a POSIX shell and its tools, whatever it has.
-func WithShell() iotax.Machine { return local{shell: true} }
+// A Shell runs a command by itself, and others that it needs by start.
+type Shell = func(ctx context.Context, c *iotax.Cmd, start func(context.Context, *iotax.Cmd) error) error
 
-type local struct{ shell bool }
+type posix struct {
+	knows func(args []string) bool
+	run   Shell
+}
+
+type local struct{ shell *posix } // nil where the host has one
 
 func (local) String() string { return "host" }
 
@@ -57,8 +63,8 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if l.shell && shell.Knows(c.Args) {
-		return shell.Run(ctx, c, local{}.Run)
+	if l.shell != nil && l.shell.knows(c.Args) {
+		return l.shell.run(ctx, c, local{}.Run)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -140,7 +140,7 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_./:\\+-]+$`)
 
 // Start starts argv. Words that a shell could take for something else go over standard input, so that the login shell need
 // only start sh.
-func (t *transport) Start(ctx context.Context, argv []string) (*agent.Conn, error) {
+func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -154,7 +154,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Conn, erro
 	cmd.WaitDelay = 2 * time.Second
 	said := &report{transport: t}
 	cmd.Stderr = said
-	fail := func(err error) (*agent.Conn, error) {
+	fail := func(err error) (*agent.Running, error) {
 		return nil, &iotax.Error{Op: "start ssh", On: "for " + t.String(), Err: err}
 	}
 	in, err := cmd.StdinPipe()
@@ -194,7 +194,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Conn, erro
 	if _, err := in.Write([]byte(first)); err != nil {
 		in.Close() // ssh has ended: Wait has the reason
 	}
-	return &agent.Conn{Stdin: in, Stdout: out, Wait: wait, Kill: kill}, nil
+	return &agent.Running{Stdin: in, Stdout: out, Wait: wait, Kill: kill}, nil
 }
 
 // failure is the error of Wait for how ssh ended. 255 is its own failure.

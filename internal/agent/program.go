@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A program is an agent that can be copied to machines of its system.
+type program struct {
+	system string // "linux/amd64"
+	hash   string // SHA-256
+	size   int64
+	open   func() (io.ReadCloser, error)
+}
+
+// unames are what uname -s and uname -m print, with a slash between them, where programs of a system run.
+var unames = map[string]string{
+	"linux/amd64":  "Linux/x86_64",
+	"linux/arm64":  "Linux/aarch64",
+	"darwin/amd64": "Darwin/x86_64",
+	"darwin/arm64": "Darwin/arm64",
+}
+
+// carried are the agents that this program can copy: those embedded by a build with the tag agents (make agents), else
+// this program itself.
+var carried = sync.OnceValues(func() ([]program, error) {
+	if embedded != nil {
+		return programsOf(embedded)
+	}
+	p, err := self()
+	return []program{p}, err
+})
+
+// programsOf lists the agents in a directory. Their files are called SYSTEM-ARCHITECTURE-SHA256-SIZE.gz.
+func programsOf(dir fs.FS) (all []program, err error) {
+	files, err := fs.Glob(dir, "agents/*.gz")
+	for _, file := range files {
+		words := strings.Split(strings.TrimSuffix(path.Base(file), ".gz"), "-")
+		if len(words) != 4 || len(words[2]) != 2*sha256.Size {
+			return nil, fmt.Errorf("the embedded file %s is not named as an agent", file)
+		}
+		size, err := strconv.ParseInt(words[3], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the embedded file %s: %w", file, err)
+		}
+		all = append(all, program{words[0] + "/" + words[1], words[2], size, func() (io.ReadCloser, error) {
+			f, err := dir.Open(file)
+			if err != nil {
+				return nil, err
+			}
+			return gzip.NewReader(f) // a file in memory: nothing needs to be closed
+		}})
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("no agents are embedded: make agents, and build again")
+	}
+	return all, err
+}
+
+// self is the program that runs now.
+func self() (program, error) {
+	p := program{system: runtime.GOOS + "/" + runtime.GOARCH}
+	if !able {
+		return p, errors.New("this program cannot be an agent: its main does not call agent.Main")
+	}
+	file, err := os.Executable()
+	if runtime.GOOS == "linux" {
+		file, err = "/proc/self/exe", nil // also when the file was replaced
+	}
+	if err != nil {
+		return p, err
+	}
+	p.open = func() (io.ReadCloser, error) { return os.Open(file) }
+	f, err := p.open()
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	p.size, err = io.Copy(h, f)
+	p.hash = fmt.Sprintf("%x", h.Sum(nil))
+	return p, err
+}
+
+// lacking is why a machine with that uname has no agent, and a hint.
+func lacking(uname string, programs []program) (why cannot, hint string) {
+	var have []string
+	for _, p := range programs {
+		have = append(have, p.system)
+	}
+	for system, u := range unames {
+		if u == uname {
+			uname = system
+		}
+	}
+	slices.Sort(have)
+	why = cannot(fmt.Sprintf("it runs %s, and this iotax has agents for %s only", uname, strings.Join(have, ", ")))
+	if embedded == nil {
+		return why, "use a release of iotax, or build with make agents: those have agents for Linux, macOS and Windows on amd64 and arm64"
+	}
+	return why, "measure with an iotax that was built on a machine of that system"
+}

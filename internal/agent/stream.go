@@ -1,0 +1,212 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"iotax"
+)
+
+// A Taker is a function that also reads a stream of the caller's host.
+type Taker[In, Out any] struct {
+	name string
+	do   func(context.Context, In, io.Reader) (Out, error)
+}
+
+// NewTaker declares a Taker, as New does a Func.
+func NewTaker[In, Out any](name string, do func(ctx context.Context, in In, from io.Reader) (Out, error)) Taker[In, Out] {
+	declare(name, func(ctx context.Context, in In, from *source) (Out, error) { return do(ctx, in, from) })
+	return Taker[In, Out]{name, do}
+}
+
+// On runs the function on m, where it reads from. After an error, from may still be read: the caller closes it.
+func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.Reader) (out Out, err error) {
+	if ctx.Err() == nil && iotax.IsLocal(m) {
+		return f.do(ctx, in, from)
+	}
+	err = with(ctx, m, func(s *Session) error { return result(ctx, s, m, f.name, in, from, &out) })
+	return out, err
+}
+
+// A piece is a part of the stream of a Taker. The last one has no data.
+type piece struct {
+	Data []byte
+	Err  string // why the stream ends early
+}
+
+// sendAll sends from in pieces. It returns why from could not be read; a connection that breaks shows in the answer.
+func sendAll(enc *gob.Encoder, from io.Reader) error {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && enc.Encode(piece{Data: buf[:n]}) != nil {
+			return nil
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = enc.Encode(piece{})
+			return nil
+		case err != nil:
+			_ = enc.Encode(piece{Err: err.Error()})
+			return err
+		}
+	}
+}
+
+// A source is what the other end sends for a call: the name of the function, its input, and the pieces of a Taker.
+type source struct {
+	*gob.Decoder
+	limit  *io.LimitedReader
+	stream *yamux.Stream
+	cancel context.CancelCauseFunc // of the call
+	rest   []byte
+	err    error
+}
+
+func newSource(stream *yamux.Stream, cancel context.CancelCauseFunc) *source {
+	limit := &io.LimitedReader{R: stream, N: maxMessage}
+	return &source{Decoder: gob.NewDecoder(limit), limit: limit, stream: stream, cancel: cancel}
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 && s.err == nil {
+		var next piece
+		s.limit.N = maxMessage
+		switch err := s.Decode(&next); {
+		case err != nil:
+			s.err = io.ErrUnexpectedEOF
+			s.cancel(errClosed)
+		case next.Err != "":
+			s.err = errors.New(next.Err)
+			s.finish()
+		case len(next.Data) == 0:
+			s.err = io.EOF
+			s.finish()
+		}
+		s.rest = next.Data
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	if n > 0 {
+		return n, nil
+	}
+	return 0, s.err
+}
+
+// finish waits in the background for the other end, which sends nothing more, to close the call.
+func (s *source) finish() {
+	go func() {
+		_, _ = io.Copy(io.Discard, s.stream)
+		s.cancel(errClosed)
+	}()
+}
+
+// A destination is where Dial leads.
+type destination struct{ Network, Address string }
+
+// A Conn is a connection from a machine. CloseWrite ends what is sent; Close does too, and the other side then ends the rest.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// Dial connects to an address ("tcp" or "unix") from m. The connection ends with the session of m.
+func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn, err error) {
+	if ctx.Err() == nil && iotax.IsLocal(m) {
+		return dial(ctx, destination{network, address})
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	link, end := LinkOf(m), func() {}
+	if link == nil { // as in with
+		link = new(Link)
+		end = func() { link.Hangup(context.WithoutCancel(ctx)) }
+	}
+	s, err := link.Session(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (Conn, error) {
+		end()
+		return nil, &iotax.Error{Op: "connect to " + address, On: "from " + m.String(), Err: err}
+	}
+	stream, err := s.open(kindDial)
+	if err != nil {
+		return fail(s.gone(err))
+	}
+	defer context.AfterFunc(ctx, func() { stream.Close() })()
+	from := bufio.NewReader(stream) // gob reads no further than its values in one
+	var r reply
+	err = Send(stream, destination{network, address})
+	if err == nil {
+		err = gob.NewDecoder(from).Decode(&r)
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err != nil:
+		err = s.gone(err)
+	case r.Err != nil:
+		err = r.Err.error()
+	default:
+		return &far{stream, from, end}, nil
+	}
+	stream.Close()
+	return fail(err)
+}
+
+func dial(ctx context.Context, d destination) (Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, d.Network, d.Address)
+	if err != nil {
+		return nil, err
+	}
+	both, ok := c.(Conn)
+	if !ok {
+		return nil, errors.Join(errors.New("agent.Dial: "+d.Network+" connections cannot be closed in one direction"), c.Close())
+	}
+	return both, nil
+}
+
+// far is the near end of a connection from another machine.
+type far struct {
+	*yamux.Stream
+	from *bufio.Reader
+	end  func()
+}
+
+func (c *far) Close() error {
+	defer c.end()
+	_ = c.SetReadDeadline(time.Now())
+	return c.Stream.Close()
+}
+
+func (c *far) Read(p []byte) (int, error) { return c.from.Read(p) }
+func (c *far) CloseWrite() error          { return c.Stream.Close() }
+
+// dialed serves a stream of Dial.
+func dialed(ctx context.Context, stream *yamux.Stream) {
+	from := bufio.NewReader(stream)
+	var d destination
+	if err := gob.NewDecoder(from).Decode(&d); err != nil {
+		return
+	}
+	c, err := dial(ctx, d)
+	if Send(stream, reply{toWire(err)}) != nil || err != nil {
+		return
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	go func() {
+		_, _ = io.Copy(c, from)
+		_ = c.CloseWrite() // the other side says how it ended
+	}()
+	_, _ = io.Copy(stream, c)
+}

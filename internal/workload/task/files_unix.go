@@ -1,0 +1,23 @@
+//go:build unix
+
+package task
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+func deviceOf(dir string) string {
+	if st, err := os.Stat(dir); err == nil {
+		return fmt.Sprint(st.Sys().(*syscall.Stat_t).Dev)
+	}
+	return ""
+}
+
+// allocated is in bytes; the kernel counts blocks of 512.
+func allocated(st fs.FileInfo) int64 { return st.Sys().(*syscall.Stat_t).Blocks * 512 }
+
+// ownedByUser reports whether a directory is this user's.
+func ownedByUser(st fs.FileInfo) bool { return int(st.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() }

@@ -1,0 +1,183 @@
+package task
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax/internal/agent"
+)
+
+// A Tool is a program with its libraries, which is copied to a machine.
+type Tool struct {
+	Name string // of its directory: "fio-0123456789abcdef"
+	Size int64  // bytes, with what a file system needs for them
+}
+
+var (
+	// Home returns the directory for a tool, in one of this user that may run programs and has the space. have reports whether it
+	// is there.
+	Home = agent.New("home of tool", home)
+	// InstallFio installs fio with the first package manager that it finds. sudo must not ask for a password.
+	InstallFio = agent.New("install fio", installFio)
+	// TempDir makes a directory away from the place that is measured.
+	TempDir = agent.New("temporary directory", tempDir)
+	// Accounts returns as whom the agent runs, and whether this system has an account and a group for root.
+	Accounts = agent.New("accounts", accounts)
+	// Unpack makes a directory of a tar archive that gzip has compressed. It is there whole or not at all.
+	Unpack = agent.NewTaker("unpack", unpack)
+)
+
+// A Dir is the directory of a tool.
+type Dir struct {
+	Path string
+	Have bool // the tool is there
+}
+
+func home(_ context.Context, t Tool) (Dir, error) {
+	for _, d := range toolDirs() {
+		if !runsPrograms(d) {
+			continue
+		}
+		path := filepath.Join(d, t.Name)
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			return Dir{path, true}, nil
+		}
+		if r := roomOf(d); r.Free < 0 || r.Free >= t.Size {
+			return Dir{Path: path}, nil
+		}
+	}
+	return Dir{}, fmt.Errorf("no directory there holds %d MiB and may run programs", t.Size>>20)
+}
+
+func unpack(_ context.Context, dir string, from io.Reader) (_ struct{}, err error) {
+	part, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".part")
+	if err != nil {
+		return struct{}{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(part)) }()
+	root, err := os.OpenRoot(part)
+	if err != nil {
+		return struct{}{}, err
+	}
+	err = errors.Join(extract(root, from), root.Close())
+	if err != nil {
+		return struct{}{}, err
+	}
+	if err = os.Rename(part, dir); errors.Is(err, fs.ErrExist) {
+		err = nil // another iotax was faster
+	}
+	return struct{}{}, err
+}
+
+// extract writes files and directories; other kinds are refused.
+func extract(root *os.Root, from io.Reader) error {
+	z, err := gzip.NewReader(from)
+	if err != nil {
+		return err
+	}
+	t := tar.NewReader(z)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			_, err = io.Copy(io.Discard, z) // a stream that breaks off is found at its end
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = root.MkdirAll(filepath.Clean(h.Name), 0o700)
+		case tar.TypeReg:
+			var f *os.File
+			if f, err = root.OpenFile(filepath.Clean(h.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700); err == nil {
+				_, err = io.Copy(f, t)
+				err = errors.Join(err, f.Close())
+			}
+		default:
+			err = fmt.Errorf("%s is neither a file nor a directory", h.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var installers = [][]string{
+	{"apt-get", "install", "-y", "--no-install-recommends"},
+	{"dnf", "install", "-y"},
+	{"yum", "install", "-y"},
+	{"zypper", "--non-interactive", "install"},
+	{"apk", "add"},
+	{"pacman", "-Sy", "--noconfirm"},
+	{"pkg", "install", "-y"},
+	{"brew", "install"},
+}
+
+func installFio(ctx context.Context, _ struct{}) (struct{}, error) {
+	i := slices.IndexFunc(installers, func(args []string) bool { return find(args[0]) != "" })
+	if i < 0 {
+		return struct{}{}, errors.New("no package manager was found")
+	}
+	manager := installers[i][0]
+	run := func(args ...string) error {
+		args = append([]string{manager}, args...)
+		if os.Geteuid() != 0 && manager != "brew" {
+			args = append([]string{"sudo", "-n"}, args...)
+		}
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env, cmd.WaitDelay = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive"), time.Second
+		out, err := cmd.CombinedOutput()
+		if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("installing it failed: %w: %s", err, lines[len(lines)-1])
+		}
+		return err
+	}
+	install := append(slices.Clone(installers[i][1:]), "fio")
+	err := run(install...)
+	if err != nil && manager == "apt-get" && ctx.Err() == nil && run("update") == nil {
+		err = run(install...)
+	}
+	return struct{}{}, err
+}
+
+// A Temp is a directory with a label of the run, by which it is found if the run cannot remove it.
+type Temp struct{ Prefix, Label string }
+
+func tempDir(_ context.Context, t Temp) (string, error) {
+	dir, err := os.MkdirTemp("", t.Prefix)
+	if err == nil && t.Label != "" {
+		err = os.WriteFile(filepath.Join(dir, ".iotax"), []byte(t.Label+"\n"), 0o600)
+	}
+	if err != nil && dir != "" {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, err
+}
+
+// An Account is a user, and what there is of root.
+type Account struct {
+	UID                 int
+	RootUser, RootGroup bool
+}
+
+func accounts(context.Context, struct{}) (a Account, err error) {
+	a.UID = os.Getuid()
+	_, err = user.Lookup("root")
+	a.RootUser = err == nil
+	_, err = user.LookupGroup("root")
+	a.RootGroup = err == nil
+	return a, nil
+}
