@@ -101,7 +101,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 
 // titled is a table of words under its title.
 func titled(t table.Table) []block.Block {
-	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Grouped: t.Grouped}
+	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Keys: t.Keys, Grouped: t.Grouped}
 	for _, r := range t.Rows {
 		if len(r) == 1 {
 			b.Rows = append(b.Rows, block.Row{Heading: r[0]})
