@@ -40,7 +40,7 @@ func Log(label string, lo, hi float64, unit string) Axis {
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return Axis{}
 	}
-	for _, t := range format.Ticks(a.Lo, a.Hi) {
+	for _, t := range ticks(a.Lo, a.Hi) {
 		sc := format.ScaleOf(unit, t) // rounded: 0.0002 s is 200 µs and not 200.00000000000003 µs
 		label := strconv.FormatFloat(math.Round(t/sc.Factor*1e6)/1e6, 'g', -1, 64) + sc.Prefix
 		a.Ticks = append(a.Ticks, Tick{t, format.WithUnit(label, sc.Unit)})
@@ -48,10 +48,25 @@ func Log(label string, lo, hi float64, unit string) Axis {
 	return a
 }
 
+// ticks are round numbers between lo and hi, of a small range in equal steps.
+func ticks(lo, hi float64) (out []float64) {
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo) || math.IsInf(hi, 0) {
+		return out
+	}
+	out = nil
+	step := format.Step((hi-lo)/7, "")
+	for k := math.Ceil(lo / step); k*step <= hi; k++ {
+		if t, err := strconv.ParseFloat(strconv.FormatFloat(k*step, 'g', 10, 64), 64); err == nil { // 0.30000000000000004
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Ratios is a logarithmic axis of ratios, with 1 among its ticks.
 func Ratios(lo, hi float64) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: true}
-	for _, t := range format.Ticks(lo, hi) {
+	for _, t := range ticks(lo, hi) {
 		if math.Abs(math.Log(t)) > .03*math.Log(hi/lo) {
 			a.Ticks = append(a.Ticks, Tick{t, strconv.FormatFloat(t, 'g', -1, 64) + "×"})
 		}

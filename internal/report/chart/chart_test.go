@@ -154,3 +154,28 @@ func TestHuesAndDashes(t *testing.T) {
 		seen[both] = true
 	}
 }
+
+// A small range has labelled ticks too, and 1 is one of them where the axis holds it.
+func TestTicks(t *testing.T) {
+	for _, c := range [][2]float64{{.26, .39}, {.84, .86}, {.9, 1.1}, {.001, 30}, {97, 103}} {
+		a := Ratios(c[0], c[1])
+		seen := map[string]bool{}
+		for _, tick := range a.Ticks {
+			if a.has(tick.At) && !seen[tick.Label] {
+				seen[tick.Label] = true
+			}
+		}
+		if len(seen) < 3 || seen["1×"] != a.has(1) {
+			t.Errorf("%v: %v", c, a.Ticks)
+		}
+	}
+}
+
+// No class has the name of a tone: its colour would be that of the tone.
+func TestClassesAreNoTones(t *testing.T) {
+	for class, s := range styles {
+		if light[class] != "" && (s.fill == "own" || s.stroke == "own") {
+			t.Errorf("%s is both", class)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	case l.Odd:
 		s.class, s.dash = "odd", "4 2"
 	case l.Faint:
-		s.class, s.dash = "faint", ""
+		s.class, s.dash = "thin", ""
 	case l.Second:
 		s.class, s.dash = "second", "4 3"
 	case l.Solid:
@@ -135,7 +135,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	for _, pt := range l.Points {
 		p, lo, hi := at(pt.X, pt.Y), at(pt.X, pt.Lo), at(pt.X, pt.Hi)
 		if pt.Hi > pt.Lo {
-			c.line("faint", p.x, lo.y, p.x, hi.y)
+			c.line("thin", p.x, lo.y, p.x, hi.y)
 		}
 		if class := map[bool]string{false: "mark", true: "gone"}[pt.Out]; (l.Marks || l.Loose) && finite(p.y) {
 			c.circle(p.x, p.y, 3.5, class, pt.Title, pt.Href)

@@ -57,7 +57,7 @@ var styles = map[string]style{
 		true), "head": letters("ink", true), "warn": letters("unsure", true),
 	"grid": {stroke: "line"}, "frame": {stroke: "soft"}, "band": {fill: "band"}, "joint": {stroke: "soft",
 		dash: "2 2"}, "rule": {stroke: "own", width: 1.5, dash: "4 3"},
-	"curve": {stroke: "own", width: 2}, "second": {stroke: "own", width: 1.25}, "faint": {stroke: "own", width: 1.25,
+	"curve": {stroke: "own", width: 2}, "second": {stroke: "own", width: 1.25}, "thin": {stroke: "own", width: 1.25,
 		opacity: .6}, "odd": {stroke: "worse", width: 1.25, opacity: .9},
 	"mark": {fill: "own"}, "bar": {fill: "own"}, "hollow": {fill: "card", stroke: "own", width: 2}, "cross": {stroke: "own",
 		width: 2.5}, "interval": {stroke: "own", width: 3},
