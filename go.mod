@@ -8,7 +8,6 @@ require (
 	fortio.org/log v1.18.3
 	git.sr.ht/~sbinet/gg v0.7.0
 	github.com/agext/levenshtein v1.2.3
-	github.com/andybalholm/cascadia v1.3.3
 	github.com/charmbracelet/lipgloss v1.1.0
 	github.com/charmbracelet/x/ansi v0.8.0
 	github.com/chromedp/cdproto v0.159.0

@@ -29,14 +29,13 @@ var floors = map[string]string{
 	"report/compare":     "iotax stat report report/format rules",
 	"report/assess":      "iotax stat report report/format rules",
 	"report/table":       "iotax stat report report/format",
-	"report/chart":       "",
-	"report/raster":      "",
-	"report/block":       "",
-	"report/document":    "iotax stat report report/format report/compare report/assess report/table report/block rules",
+	"report/chart":       "report/format",
+	"report/block":       "report/chart",
+	"report/document":    "iotax stat report report/format report/compare report/assess report/table report/block report/chart rules",
 	"report/text":        "report/block report/format",
-	"report/html":        "iotax stat report report/format report/compare report/assess report/table report/chart report/raster",
+	"report/html":        "report/block report/chart report/format",
 	"report/export":      "iotax stat report report/format report/compare report/assess report/table",
-	"report/output":      "report report/compare report/document report/text report/html report/export",
+	"report/output":      "report report/chart report/compare report/document report/text report/html report/export",
 	"rules":              "iotax stat",
 	"rules/check":        "iotax fio stat rules",
 	"rules/lint":         "iotax plan fio rules",
@@ -69,7 +68,7 @@ var floors = map[string]string{
 	"ingest":             "iotax fio rules rules/lint rules/check",
 	"run":                "iotax plan stat volume rules",
 	"calibrate":          "iotax plan stat rules",
-	"web":                "iotax plan stat store report report/format report/compare report/html report/export",
+	"web":                "iotax plan stat store report report/block report/chart report/format report/compare report/document report/html report/export",
 }
 
 // short is the path of a package as the table has it.

@@ -22,7 +22,6 @@ import (
 	"iotax/fio"
 	"iotax/internal/plan"
 	"iotax/internal/report/chart"
-	"iotax/internal/report/html"
 	"iotax/internal/rules/check"
 	"iotax/internal/run"
 	"iotax/internal/store"
@@ -254,16 +253,9 @@ func drawSoak(t *testing.T, fake, real []level) {
 			at := plot.Y.Hi * float64(k) / 4
 			plot.Y.Ticks = append(plot.Y.Ticks, chart.Tick{At: at, Label: strconv.FormatFloat(at, 'f', 0, 64)})
 		}
-		svg := string(plot.SVG())
-		head, rest, ok := strings.Cut(svg, ">")
-		if !ok {
-			t.Fatalf("no picture: %q", svg)
-		}
-		if !strings.Contains(head, "xmlns=") {
-			head += ` xmlns="http://www.w3.org/2000/svg"`
-		}
 		file := filepath.Join("..", "..", "docs", "pictures", "soak-"+name+".svg")
-		if err := os.WriteFile(file, []byte(head+"><style>"+html.CSS()+"</style>"+rest+"\n"), 0o644); err != nil {
+		var b bytes.Buffer
+		if err := errors.Join(chart.WriteSVG(&b, chart.File{Drawing: plot}), os.WriteFile(file, b.Bytes(), 0o644)); err != nil {
 			t.Error(err)
 		}
 	}

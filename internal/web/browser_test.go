@@ -107,7 +107,7 @@ func TestBrowser(t *testing.T) {
 
 	// A report, and back.
 	b.To(base + "/runs/nightly-040")
-	if n := b.js(`document.querySelectorAll("svg.forest").length`); n == "0" {
+	if n := b.js(`document.querySelectorAll("#ratios svg").length`); n == "0" {
 		t.Error("the report has no plot")
 	}
 	if c := b.js(`getComputedStyle(document.querySelector(".serve .s-mark")).fontWeight`); c != "680" {
@@ -117,14 +117,14 @@ func TestBrowser(t *testing.T) {
 	// Under the server's policy too, drawings can be saved.
 	b.js(`(() => { window.saved = ""; HTMLAnchorElement.prototype.click = function () { window.saved += this.download + " "; }; for (const x of document.querySelectorAll("figure .save button")) x.click(); })()`)
 	b.Until(`window.saved.includes(".svg") && window.saved.includes(".png")`)
-	browsertest.Act(b.Tab, chromedp.Click(`section.work .cells tbody tr:nth-child(3) a[href^="/trend"]`))
+	browsertest.Act(b.Tab, chromedp.Click(`main > .scroll tbody tr:nth-child(3) a[href^="/trend"]`))
 	b.Until(`location.pathname == "/trend" && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
 	b.To(base + "/runs/nightly-040")
 	browsertest.Act(b.Tab, chromedp.Click(`.serve a[href^="/trends"]`))
 	b.Until(`location.pathname == "/trends" && document.querySelectorAll(".s-cellist a").length == 6`)
 	b.fits("trends")
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".s-cellist a")].find(a => a.textContent == "`+share+`").click()`))
-	b.Until(`location.pathname == "/trend" && document.querySelectorAll("svg.wide .s-change").length == 1`)
+	b.Until(`location.pathname == "/trend" && document.querySelectorAll(".s-trend .wide .rule").length == 1`)
 	b.fits("trend")
 	b.To(base + "/runs/nightly-060/live")
 	b.Until(`document.querySelector("h1").textContent.startsWith("23 trials, at most")`)
@@ -229,7 +229,7 @@ func TestBrowserLive(t *testing.T) {
 	b.Until(`window.here && parseInt(document.querySelector("h1").textContent) > ` + count)
 	b.Until(`window.here && document.querySelector(".s-lanes progress").value >= 1`)
 	// When the run has ended, its report stands there.
-	b.Until(`!window.here && !location.pathname.endsWith("/live") && document.querySelector("svg.forest")`)
+	b.Until(`!window.here && !location.pathname.endsWith("/live") && document.querySelector("#ratios svg")`)
 	text := <-report
 	if err := run.Wait(); err != nil && !strings.Contains(err.Error(), "exit status 4") { // the precision may not be reached
 		t.Errorf("run: %v\n%s", err, text)

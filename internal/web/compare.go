@@ -11,6 +11,7 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/compare"
+	"iotax/internal/report/document"
 	"iotax/internal/report/html"
 	"iotax/internal/store"
 )
@@ -114,12 +115,11 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	p := html.ComparisonPage{All: all, Head: s.frame.head, Top: template.HTML(top.String()), // escaped by the template
-		Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
-		Links: func(r *iotax.Run) (string, string) {
+	d := document.ComparisonPage(all, document.ComparisonLinks{Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
+		Run: func(r *iotax.Run) (string, string) {
 			return "/runs/" + url.PathEscape(r.ID), address(r.ID, byLoss)
-		}}
-	if err := p.Write(&page); err != nil {
+		}})
+	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // escaped by the template
 		return err
 	}
 	s.framed(w, page.Bytes())

@@ -9,6 +9,8 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/document"
 	"iotax/internal/report/format"
 	"iotax/internal/report/html"
 	"iotax/internal/store"
@@ -56,11 +58,15 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	frame := html.Frame{Head: s.frame.head, Top: template.HTML(top.String())} // escaped by the template
-	if !bar.Running {                                                         // half a run is no point of a trend
-		frame.Trend = trendsOf(false, run)
+	var trend func(compare.CellMetric) string
+	if !bar.Running { // half a run is no point of a trend
+		trend = trendsOf(false, run)
 	}
-	if err := html.Page(&page, rep, frame); err != nil {
+	d, err := document.Page(rep, trend)
+	if err != nil {
+		return err
+	}
+	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // escaped by the template
 		return err
 	}
 	s.framed(w, page.Bytes())

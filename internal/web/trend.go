@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"maps"
 	"math"
 	"net/http"
@@ -15,9 +16,10 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/chart"
 	"iotax/internal/report/compare"
+	"iotax/internal/report/document"
 	"iotax/internal/report/format"
-	"iotax/internal/report/html"
 	"iotax/internal/store"
 	"iotax/stat"
 )
@@ -371,7 +373,8 @@ type trendView struct {
 	Workload, Target, Name, Label, Direction, Baseline, Margin string
 	ByRatio                                                    bool
 	Bys, Metrics, More, Names                                  []linkChoice // More: numbers that are rarely asked for
-	Wide, Narrow                                               *trendChart
+	Wide, Narrow                                               template.HTML
+	HasInterval                                                bool
 	Changes                                                    []changeView
 	Dots                                                       []dotRow
 	Points, Unlike                                             int
@@ -446,7 +449,7 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range slices.Backward(d.changes) {
 		cv := changeView{Started: d.dots[c.after].run.Start.UTC().Format("2006-01-02 15:04"), ID: d.dots[c.after].run.ID, Href: "/runs/" + url.PathEscape(d.dots[c.after].run.ID),
 			Compare: "/compare?" + url.Values{"run": {d.dots[c.before].run.ID, d.dots[c.after].run.ID}}.Encode(),
-			Verdict: format.Verdict(c.verdict, false), Class: html.VerdictClass(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
+			Verdict: format.Verdict(c.verdict, false), Class: document.VerdictTone(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
 		cv.Change, cv.Bounds = parted(format.Ratio(c.change))
 		for _, diff := range c.differences {
 			if len(cv.Differences) == 6 {
@@ -459,7 +462,7 @@ func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
 	}
 	v.Few = v.Points < 10
 	v.Answer = d.answer(v.Points)
-	v.Wide, v.Narrow = d.chart(wideTrend), d.chart(narrowTrend)
+	v.Wide, v.Narrow, v.HasInterval = chart.SVG(d.chart(wideTrend)), chart.SVG(d.chart(narrowTrend)), d.bounded()
 	s.write(w, r, http.StatusOK, "trend.html", v)
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
-	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/format"
 	"iotax/internal/report/html"
 	"iotax/internal/store"
@@ -96,7 +96,7 @@ func New(o Options) (*Server, error) {
 		o.Log = func(string, ...any) {}
 	}
 	s := &Server{Options: o, statics: map[string]static{}, busy: make(chan struct{}, heavyPages), now: time.Now}
-	s.css = s.static("css", "text/css; charset=utf-8", html.CSS()+appCSS)
+	s.css = s.static("css", "text/css; charset=utf-8", html.PageCSS+appCSS)
 	s.js = s.static("js", "text/javascript; charset=utf-8", appJS)
 	s.static("svg", "image/svg+xml", icon)
 	var err error
@@ -331,7 +331,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	}
 	f := frame{head: template.HTML(b.String())} // ours, from the binary
 	b.Reset()
-	if err := html.Page(&b, report.New(nil, nil), html.Frame{Head: f.head}); err != nil {
+	if err := html.Write(&b, block.Document{}, html.Frame{Head: f.head}); err != nil {
 		return frame{}, err
 	}
 	page := b.String()

@@ -20,7 +20,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
-	"iotax/internal/report/html"
+	"iotax/internal/report/output"
 	"iotax/internal/store"
 	"iotax/stat"
 )
@@ -117,7 +117,7 @@ func TestPages(t *testing.T) {
 		{"/runs/nightly-003/live", 200, []string{"Ratio of each target"}, nil}, // it has ended
 		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "fell to 80\u00a0%", "hold the other against this one"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&by=loss", 200, []string{"Judge by value"}, nil},
-		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read IOPS fell to ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "hold the others against this one", "In what C and A differ"}, nil},
+		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read IOPS fell to ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "hold the others against this one", "Differences of C and A"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&base=nightly-020", 200, []string{"base=nightly-003"}, nil},
 		{"/compare?run=nightly-020", 400, []string{"two or more"}, nil},
 		{"/compare?run=nightly-020&run=nightly-020", 400, []string{"not the same"}, nil},
@@ -128,7 +128,7 @@ func TestPages(t *testing.T) {
 		{"/trends", 200, []string{share, "/trend?target=guest&#43;virtio-fs"}, nil},
 		{"/trends?q=virtio-blk", 200, []string{blk}, []string{share}},
 		{"/trends?name=nightly", 200, []string{"Cells of the runs named", "name=nightly&amp;"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", "<svg class=\"s-trend wide\""}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", `<figure class="s-trend"><div class="wide"><svg`}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(blk), 200, []string{"no change in 31 runs"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
@@ -245,11 +245,11 @@ func TestRunPageIsTheReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	if err := html.Write(&want, report.New(run, trials)); err != nil {
+	if err := output.HTML(&want, report.New(run, trials)); err != nil {
 		t.Fatal(err)
 	}
 	got := get(t, serve(t, newServer(t, Options{Store: db}))+"/runs/"+run.ID)
-	without := regexp.MustCompile(`(?s)<style>\s*\.serve.*?</style>\s*|<nav class="serve".*?</nav>\s*|<span class="refs"> <a href="/trend\?[^>]*>trend</a></span>`).ReplaceAllString(got.body, "")
+	without := regexp.MustCompile(`(?s)<style>\s*\.serve.*?</style>\s*|<nav class="serve".*?</nav>\s*| <span class="refs"><a href="/trend\?[^>]*>trend</a></span>`).ReplaceAllString(got.body, "")
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	if squeeze(without) != squeeze(want.String()) {
 		t.Errorf("the page is not the report: %d and %d bytes", len(without), want.Len())
@@ -772,7 +772,7 @@ func TestTrendWithinADay(t *testing.T) {
 			d.dots = append(d.dots, trendDot{run: iotax.Run{ID: fmt.Sprint(i), Start: epoch.Add(time.Duration(i) * c.between)}, value: stat.Interval{Estimate: x, Lo: x, Hi: x, N: 6}})
 		}
 		d.changes = []trendChange{{before: 4, after: 5, change: stat.Interval{Estimate: .5, Lo: .4, Hi: .6}, verdict: stat.Worse}}
-		if dates := d.chart(wideTrend).Dates; len(dates) == 0 || dates[0].Label != c.label {
+		if dates := d.chart(wideTrend).X.Ticks; len(dates) == 0 || dates[0].Label != c.label {
 			t.Errorf("every %v: %+v", c.between, dates)
 		}
 		if got := d.answer(10); !strings.HasSuffix(got, c.title) {

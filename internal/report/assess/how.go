@@ -227,14 +227,3 @@ func Heading(r *report.Report, s report.Section) string {
 	}
 	return h
 }
-
-// Next are commands that show more of this run.
-func Next(r *report.Report) []string {
-	id := iotax.Quote(format.Clean(r.Run.ID))
-	n := []string{"iotax report " + id + " -o report.html", "iotax show " + id}
-	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
-	if !divided && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
-		n = append(n, "iotax run --resume="+id)
-	}
-	return n
-}

@@ -1,9 +1,13 @@
 // Package block holds the parts of a document: what a reader is shown and how much it matters, not how it looks.
 package block
 
+import "iotax/internal/report/chart"
+
 // A Document is a report or a comparison, ready to be shown.
 type Document struct {
 	Title  string // shown where the document stands alone, as in an issue
+	About  string // when it was measured, and how the run ended
+	Source string // the program that wrote it, and the run
 	Blocks []Block
 }
 
@@ -26,7 +30,15 @@ const (
 type Answer struct{ Text string }
 
 // A Heading begins a part.
-type Heading struct{ Text string }
+type Heading struct {
+	Text string
+	Note string // below it, where there is room
+	ID   string // the links to it use; "" has none
+	Sub  bool   // of a part of the part before it
+}
+
+// A Link is an address with its text. Only pages show links.
+type Link struct{ Text, Href string }
 
 // A Banner is a caveat about the whole document.
 type Banner struct{ Texts []string }
@@ -36,12 +48,14 @@ type Paragraph struct {
 	Text   string
 	Tone   Tone
 	Joined bool
+	Links  []Link
 }
 
 // A List has an item a line.
 type List struct {
 	Items  []Item
 	Joined bool
+	Shown  int // pages fold the items beyond it; 0 folds none
 }
 
 // An Item is a sentence with the numbers of its notes.
@@ -49,6 +63,7 @@ type Item struct {
 	Text  string
 	Tone  Tone
 	Notes []int
+	Links []Link
 }
 
 // Notes are numbered, or have a bullet where the number is 0.
@@ -64,6 +79,7 @@ type Note struct {
 	Level  string // "warning"
 	Tone   Tone   // of the label
 	Text   string
+	More   []string // the same in full, where Text is cut
 	Hint   string
 }
 
@@ -75,9 +91,34 @@ type Step struct{ Name, Command, About string }
 
 // A Fold holds what a reader asks for.
 type Fold struct {
-	Summary string
-	Blocks  []Block
+	Summary, Note string
+	Blocks        []Block
 }
+
+// Tiles answer the first questions of a reader. Only pages have them.
+type Tiles struct{ Tiles []Tile }
+
+// A Tile is one figure. Its link leads to the part about it.
+type Tile struct {
+	Name, Figure, About string
+	Tone                Tone
+	Link                string
+}
+
+// Charts stand beside each other where there is room. Only pages have them: tables hold the same numbers.
+type Charts struct{ Charts []Chart }
+
+// A Chart is a drawing.
+type Chart struct {
+	Name            string // of the file it is saved to
+	Caption         string
+	Drawing, Narrow chart.Drawing // Narrow: for a phone, where that is another one
+	Small           bool          // one of many
+	Key             []Key
+}
+
+// A Key says what the colour of a tone means in a chart.
+type Key struct{ Tone, Text string }
 
 // A Table has columns of words, numbers and drawings.
 type Table struct {
@@ -110,6 +151,7 @@ type Cell struct {
 	Notes []int
 	Bar   []Part
 	Span  *Span
+	Link  Link
 }
 
 // A Part is a piece of a bar.
@@ -147,6 +189,8 @@ func (List) block()      {}
 func (Notes) block()     {}
 func (Steps) block()     {}
 func (Fold) block()      {}
+func (Tiles) block()     {}
+func (Charts) block()    {}
 func (Table) block()     {}
 
 // Words are cells of text.

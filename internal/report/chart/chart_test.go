@@ -79,7 +79,8 @@ var name = rapid.StringMatching(`[a-zäß<>&"' =./]{0,70}`)
 // Whatever it is given, a drawing is well-formed and inside its own frame, without a NaN.
 func TestAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := func(svg template.HTML) {
+		drawn := func(d Drawing) {
+			svg := SVG(d)
 			if svg == "" {
 				return
 			}
@@ -106,70 +107,24 @@ func TestAnything(t *testing.T) {
 			p.Lines = append(p.Lines, l)
 		}
 		p.Bands = []Band{{value.Draw(t, "from"), value.Draw(t, "to")}}
-		drawn(p.SVG())
+		drawn(p)
 
-		b := Bars{Title: p.Title}
-		for range rapid.IntRange(0, 4).Draw(t, "names") {
-			b.Names = append(b.Names, name.Draw(t, "bar"))
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "panels") {
-			var panel Panel
-			for range b.Names {
-				panel.Bars = append(panel.Bars, Bar{value.Draw(t, "v"), value.Draw(t, "lo"), value.Draw(t, "hi"), "1.5 MiB/s"})
+		r := Rows{Title: p.Title, Axis: axis(), Zero: value.Draw(t, "zero"), Width: rapid.SampledFrom([]float64{0, 358, 860}).Draw(t, "width"), Ends: [2]string{"← worse", "better →"}}
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			row := Row{Heading: name.Draw(t, "heading"), Name: name.Draw(t, "row"), Figure: "0.5×", Bounds: "[0.4, 0.6]", Word: "worse", Tone: "worse", Mark: Mark(rapid.IntRange(0, 5).Draw(t, "mark")),
+				From: value.Draw(t, "from"), At: value.Draw(t, "at"), Lo: value.Draw(t, "lo"), Hi: value.Draw(t, "hi"), Joined: rapid.Bool().Draw(t, "joined")}
+			for range rapid.IntRange(0, 3).Draw(t, "dots") {
+				row.Dots = append(row.Dots, Dot{At: value.Draw(t, "dot"), Level: rapid.Float64Range(0, 1).Draw(t, "level")})
 			}
-			b.Panels = append(b.Panels, panel)
+			r.Rows = append(r.Rows, row)
 		}
-		drawn(b.SVG())
-
-		w := Waterfall{Title: p.Title, Start: name.Draw(t, "start")}
-		for range rapid.IntRange(0, 5).Draw(t, "steps") {
-			w.Steps = append(w.Steps, Step{Name: name.Draw(t, "step"), Ratio: value.Draw(t, "r"), Lo: value.Draw(t, "lo"), Hi: value.Draw(t, "hi"), Label: "0.5×", Word: "worse", Class: "worse"})
-		}
-		w.Total = Step{Name: "all", Ratio: value.Draw(t, "total")}
-		drawn(w.SVG())
+		drawn(r)
 	})
-}
-
-// The bars of a waterfall are as long together as the total's.
-func TestWaterfallAddsUp(t *testing.T) {
-	nan := math.NaN()
-	w := Waterfall{Start: "device", Total: Step{Name: "total", Ratio: .5 * .8 * 1.25, Lo: nan, Hi: nan, Class: "total"}}
-	for _, r := range []float64{.5, .8, 1.25} {
-		w.Steps = append(w.Steps, Step{Name: "layer", Ratio: r, Lo: nan, Hi: nan, Class: "step"})
-	}
-	// Where each bar starts and ends; the last is the total's.
-	var from, to []float64
-	for _, e := range elements(t, w.SVG()) {
-		var x, width float64
-		bar := false
-		for _, a := range e.Attr {
-			v, _ := strconv.ParseFloat(a.Value, 64)
-			switch a.Name.Local {
-			case "class":
-				bar = a.Value == "bar"
-			case "x":
-				x = v
-			case "width":
-				width = v
-			}
-		}
-		if bar {
-			from, to = append(from, x), append(to, x+width)
-		}
-	}
-	if len(from) != 4 {
-		t.Fatalf("%d bars", len(from))
-	}
-	// 1 → .5 → .4 → .5: the second starts where the first ended, the third goes back up.
-	near := func(a, b float64) bool { return math.Abs(a-b) < .11 }
-	if !near(from[0], to[1]) || !near(from[1], from[2]) || !near(to[2], from[0]) || !near(from[3], from[0]) || !near(to[3], to[0]) {
-		t.Errorf("bars from %v to %v", from, to)
-	}
 }
 
 func TestLinePartsAtWhatIsNoNumber(t *testing.T) {
 	p := Plot{Height: 100, X: Axis{Hi: 4}, Y: Axis{Hi: 4}, Lines: []Line{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 1}, {X: 2, Y: math.NaN()}, {X: 3, Y: 1}, {X: 4, Y: 1}}}}}
-	_, d, _ := strings.Cut(string(p.SVG()), `class="curve" d="`)
+	_, d, _ := strings.Cut(string(SVG(p)), `class="curve" d="`)
 	d, _, _ = strings.Cut(d, `"`)
 	if strings.Count(d, "M") != 2 {
 		t.Errorf("path %s", d)
@@ -182,8 +137,8 @@ func TestShorten(t *testing.T) {
 		most int
 		want string
 	}{{"short", 10, "short"}, {"guest virtio-blk cache=none", 15, "guest v…he=none"}, {"größer", 6, "größer"}} {
-		if got := Shorten(c.in, c.most); got != c.want {
-			t.Errorf("Shorten(%q, %d) = %q, want %q", c.in, c.most, got, c.want)
+		if got := shorten(c.in, c.most); got != c.want {
+			t.Errorf("shorten(%q, %d) = %q, want %q", c.in, c.most, got, c.want)
 		}
 	}
 }
@@ -192,10 +147,35 @@ func TestShorten(t *testing.T) {
 func TestHuesAndDashes(t *testing.T) {
 	seen := map[string]bool{}
 	for k := range 2 * Hues {
-		both := HueClass(k) + Dash(k)
+		both := Hue(k) + dash(k)
 		if seen[both] {
 			t.Errorf("thing %d looks like another", k)
 		}
 		seen[both] = true
+	}
+}
+
+// A small range has labelled ticks too, and 1 is one of them where the axis holds it.
+func TestTicks(t *testing.T) {
+	for _, c := range [][2]float64{{.26, .39}, {.84, .86}, {.9, 1.1}, {.001, 30}, {97, 103}} {
+		a := Ratios(c[0], c[1])
+		seen := map[string]bool{}
+		for _, tick := range a.Ticks {
+			if a.has(tick.At) && !seen[tick.Label] {
+				seen[tick.Label] = true
+			}
+		}
+		if len(seen) < 3 || seen["1×"] != a.has(1) {
+			t.Errorf("%v: %v", c, a.Ticks)
+		}
+	}
+}
+
+// No class has the name of a tone: its colour would be that of the tone.
+func TestClassesAreNoTones(t *testing.T) {
+	for class, s := range styles {
+		if light[class] != "" && (s.fill == "own" || s.stroke == "own") {
+			t.Errorf("%s is both", class)
+		}
 	}
 }

@@ -1,244 +1,177 @@
 package chart
 
-import (
-	"fmt"
-	"html"
-	"html/template"
-	"math"
-	"strings"
-)
+import "math"
 
-// A Tick is a mark on an axis.
-type Tick struct {
-	At    float64
-	Label string
-}
-
-// An Axis maps values to a line, those outside [Lo, Hi] to its ends. A logarithmic one has Lo > 0.
-type Axis struct {
-	Label  string
-	Lo, Hi float64
-	Log    bool
-	Ticks  []Tick
-}
-
-func (a Axis) ok() bool { return real(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log || a.Lo > 0) }
-
-// at is the place of v between from and to; NaN where v has none.
-func (a Axis) at(v, from, to float64) float64 {
-	lo, hi := a.Lo, a.Hi
-	if a.Log {
-		lo, hi, v = math.Log(lo), math.Log(hi), math.Log(v)
-	}
-	t := (v - lo) / (hi - lo)
-	if math.IsNaN(t) {
-		return t
-	}
-	return from + math.Min(1, math.Max(0, t))*(to-from)
-}
-
-// A Point of a line; a title is shown when a reader points at it.
+// A Point of a line. Lo and Hi are its interval, where they are not equal; a title is shown when a reader points at it.
 type Point struct {
-	X, Y  float64
-	Title string
+	X, Y, Lo, Hi float64
+	Title, Href  string
+	Out          bool // takes no part: hollow
 }
 
 // A Line joins points in the order given. A point that is not a number parts it.
 type Line struct {
 	Name   string // in the legend; "" is not listed
 	Hue    int    // whose it is
+	Level  bool   // a line of its own kind, across others
 	Faint  bool   // one of many
 	Odd    bool   // one that is not like the others should be
 	Solid  bool   // without the dash of its hue
 	Second bool   // a second line of the same thing: thin and dashed
-	Marks  bool   // a dot at each point
+	Marks  bool   // a mark at each point
+	Loose  bool   // marks only
 	Points []Point
 }
 
-// A Band shades what lies between two values of Y.
+// A Band shades what lies between two values.
 type Band struct{ Lo, Hi float64 }
+
+// A Rule is an upright line with a label.
+type Rule struct {
+	X           float64
+	Label, Tone string
+}
 
 // A Plot is lines over two axes.
 type Plot struct {
-	Title  string  // the accessible name
-	Desc   string  // what a reader who cannot see it must know
-	Width  float64 // Width when 0
-	Height float64 // of the frame
-	X, Y   Axis
-	Bands  []Band
-	Lines  []Line
-	Note   string // below the legend, at the right: "5 of 6 steady"
-	Warn   bool   // the note is a warning
+	Title         string // the accessible name
+	Desc          string // what a reader who cannot see it must know
+	Width, Height float64
+	X, Y          Axis // Height is that of the frame; Width is Width where 0
+	Bands         []Band
+	Lines         []Line
+	Rules         []Rule
+	Note          string // above the frame, at the right: "5 of 6 steady"
+	Warn          bool   // the note is a warning
 }
 
-// SVG draws the plot. A plot without a usable axis or line is "".
-func (p *Plot) SVG() template.HTML {
+func (p Plot) draw() *canvas {
 	if !p.X.ok() || !p.Y.ok() || len(p.Lines) == 0 {
-		return ""
+		return nil
 	}
-	var c canvas
-	width := p.Width
-	if !(width > 0) || math.IsInf(width, 0) {
-		width = Width
+	c := &canvas{title: p.Title, desc: p.Desc, width: p.Width}
+	if !(c.width > 0) || math.IsInf(c.width, 0) {
+		c.width = Width
 	}
-	legend, legendHeight := p.legend(width)
-	top := 10 + legendHeight
-	if p.Y.Label != "" || p.Note != "" {
+	top := 10 + p.legend(c)
+	if p.Y.Label != "" || p.Note != "" || p.Rules != nil {
 		top += 18
 	}
 	bottom := top + p.Height
-	left, right := 14.0, width-14
+	left, right := 14.0, c.width-14
 	for _, t := range p.Y.Ticks {
-		left = math.Max(left, 12+perChar*float64(len([]rune(t.Label))))
+		left = math.Min(c.width/2, math.Max(left, 12+widthOf(t.Label)))
 	}
-	height := bottom + 22
+	c.height = bottom + 22
 	if p.X.Label != "" {
-		height += 17
+		c.height += 17
+		c.text(right, bottom+35, "note", "end", shorten(p.X.Label, perLine(right)))
 	}
-	c.open("plot", p.Title, p.Desc, width, height)
-	c.WriteString(legend)
-	c.text(2, top-9, "note", "", p.Y.Label)
+	c.text(2, top-9, "note", "", shorten(p.Y.Label, perLine(c.width-widthOf(p.Note)-12)))
 	class := "note"
 	if p.Warn {
-		class += " warn"
+		class = "warn"
 	}
 	c.text(right, top-9, class, "end", p.Note)
 	for _, b := range p.Bands {
 		y1, y2 := p.Y.at(b.Hi, bottom, top), p.Y.at(b.Lo, bottom, top)
-		c.rect(left, y1, right-left, y2-y1, "band", "")
+		c.rect(left, y1, right-left, math.Max(0, y2-y1), "band", "")
 	}
-	lastY := math.Inf(1)
+	last := math.Inf(1)
 	for _, t := range p.Y.Ticks {
 		y := p.Y.at(t.At, bottom, top)
-		if t.At < p.Y.Lo || t.At > p.Y.Hi || !real(y) {
+		if !p.Y.has(t.At) || !finite(y) {
 			continue
 		}
-		c.line(left, y, right, y, "grid")
-		if math.Abs(lastY-y) >= 15 {
-			c.text(left-7, y+4, "tick", "end", t.Label)
-			lastY = y
+		c.line("grid", left, y, right, y)
+		if math.Abs(last-y) >= 15 {
+			c.text(left-7, y+4, "tick", "end", shorten(t.Label, perLine(left-9)))
+			last = y
 		}
 	}
-	p.xTicks(&c, left, right, top, bottom, width)
-	c.line(left, bottom, right, bottom, "frame")
-	if p.X.Label != "" {
-		c.text(right, bottom+36, "note", "end", p.X.Label)
+	p.X.horizontal(c, left, right, top, bottom)
+	c.line("frame", left, bottom, right, bottom)
+	for _, r := range p.Rules {
+		if x := p.X.at(r.X, left, right); finite(x) {
+			c.tone = r.Tone
+			c.line("rule", x, top-14, x, bottom)
+			at, _, _ := within(x+6+widthOf(r.Label)/2, r.Label, left, c.width)
+			c.text(at, top-6, "word", "middle", r.Label)
+		}
 	}
 	for _, l := range p.Lines {
-		p.line(&c, l, left, right, top, bottom)
+		c.tone = Hue(l.Hue)
+		l.draw(c, func(x, y float64) point { return point{p.X.at(x, left, right), p.Y.at(y, bottom, top)} })
 	}
-	return c.done()
+	return c
 }
 
-// xTicks leaves out labels that would touch the one before.
-func (p *Plot) xTicks(c *canvas, left, right, top, bottom, width float64) {
-	last := math.Inf(-1)
-	for _, t := range p.X.Ticks {
-		x := p.X.at(t.At, left, right)
-		if t.At < p.X.Lo || t.At > p.X.Hi || !real(x) {
-			continue
-		}
-		c.line(x, top, x, bottom, "grid")
-		half, anchor := perChar*float64(len([]rune(t.Label)))/2, "middle"
-		from := x - half
-		switch {
-		case x+half > width-2:
-			anchor, from = "end", x-2*half
-		case from < 2:
-			anchor, from = "start", x
-		}
-		if from < last+5 {
-			continue
-		}
-		c.text(x, bottom+17, "tick", anchor, t.Label)
-		last = from + 2*half
+func (l Line) draw(c *canvas, at func(x, y float64) point) {
+	s := shape{class: "curve", dash: dash(l.Hue)}
+	switch {
+	case l.Level:
+		s.class, s.dash = "level", ""
+	case l.Odd:
+		s.class, s.dash = "odd", "4 2"
+	case l.Faint:
+		s.class, s.dash = "thin", ""
+	case l.Second:
+		s.class, s.dash = "second", "4 3"
+	case l.Solid:
+		s.dash = ""
 	}
-}
-
-func (p *Plot) line(c *canvas, l Line, left, right, top, bottom float64) {
-	class := HueClass(l.Hue)
-	if l.Faint {
-		class += " faint"
-	}
-	if l.Odd {
-		class += " odd"
-	}
-	dash := Dash(l.Hue)
-	if l.Faint || l.Solid {
-		dash = ""
-	}
-	if l.Odd {
-		dash = "4 2"
-	}
-	if l.Second {
-		class, dash = class+" second", "4 3"
-	}
-	var d strings.Builder
-	joined := false
-	lastX, lastY := math.NaN(), math.NaN()
+	drawn := false
 	for _, pt := range l.Points {
-		x, y := p.X.at(pt.X, left, right), p.Y.at(pt.Y, bottom, top)
-		if !real(x, y) {
-			joined = false
+		p := at(pt.X, pt.Y)
+		if n := len(s.path); n > 0 && num(p.x) == num(s.path[n-1].x) && num(p.y) == num(s.path[n-1].y) {
 			continue
 		}
-		if joined && num(x) == num(lastX) && num(y) == num(lastY) {
-			continue
+		drawn = drawn || finite(p.x, p.y)
+		s.path = append(s.path, p)
+	}
+	if drawn && !l.Loose {
+		c.add(s)
+	}
+	for _, pt := range l.Points {
+		p, lo, hi := at(pt.X, pt.Y), at(pt.X, pt.Lo), at(pt.X, pt.Hi)
+		if pt.Hi > pt.Lo {
+			c.line("thin", p.x, lo.y, p.x, hi.y)
 		}
-		op := "L"
-		if !joined {
-			op = "M"
-		}
-		d.WriteString(op + num(x) + " " + num(y))
-		joined, lastX, lastY = true, x, y
-	}
-	if d.Len() == 0 {
-		return
-	}
-	fmt.Fprintf(c, `<g class="%s"><path class="curve" d="%s"`, class, d.String())
-	if dash != "" {
-		fmt.Fprintf(c, ` stroke-dasharray="%s"`, dash)
-	}
-	c.WriteString("/>")
-	if l.Marks {
-		for _, pt := range l.Points {
-			if x, y := p.X.at(pt.X, left, right), p.Y.at(pt.Y, bottom, top); real(x, y) {
-				fmt.Fprintf(c, `<circle cx="%s" cy="%s" r="3.5">`, num(x), num(y))
-				if pt.Title != "" {
-					fmt.Fprintf(c, "<title>%s</title>", html.EscapeString(pt.Title))
-				}
-				c.WriteString("</circle>")
-			}
+		if class := map[bool]string{false: "mark", true: "gone"}[pt.Out]; (l.Marks || l.Loose) && finite(p.y) {
+			c.circle(p.x, p.y, 3.5, class, pt.Title, pt.Href)
 		}
 	}
-	c.WriteString("</g>")
 }
 
-// legend lists the named lines in rows, and says how high that is.
-func (p *Plot) legend(width float64) (string, float64) {
-	var c canvas
+// legend lists the named lines in rows, and returns its height.
+func (p Plot) legend(c *canvas) float64 {
 	const swatch, gap = 26.0, 16.0
 	x, y, named := 2.0, 14.0, false
 	for _, l := range p.Lines {
 		if l.Name == "" {
 			continue
 		}
-		name := Shorten(l.Name, perLine(width-swatch-8))
-		w := swatch + perChar*float64(len([]rune(name)))
-		if named && x+w > width {
+		name := shorten(l.Name, perLine(c.width-swatch-8))
+		w := swatch + widthOf(name)
+		if named && x+w > c.width {
 			x, y = 2, y+17
 		}
 		named = true
-		fmt.Fprintf(&c, `<g class="%s"><path class="curve" d="M%s %sh20"`, HueClass(l.Hue), num(x), num(y-4))
-		if dash := Dash(l.Hue); dash != "" && !l.Solid && !l.Faint {
-			fmt.Fprintf(&c, ` stroke-dasharray="%s"`, dash)
+		c.tone = Hue(l.Hue)
+		s := shape{class: "curve", path: []point{{x, y - 4}, {x + 20, y - 4}}}
+		switch {
+		case l.Second:
+			s.class, s.dash = "second", "4 3"
+		case !l.Solid && !l.Faint:
+			s.dash = dash(l.Hue)
 		}
-		c.WriteString("/></g>")
+		c.add(s)
+		c.tone = ""
 		c.text(x+swatch, y, "label", "", name)
 		x += w + gap
 	}
 	if !named {
-		return "", 0
+		return 0
 	}
-	return c.String(), y + 6
+	return y + 6
 }

@@ -71,15 +71,7 @@ func FoldedComparison(c *compare.Comparison) block.Document {
 		}
 	}
 	if len(c.Differences) > 0 {
-		t := block.Table{Head: []string{"", "where", "A", "B"}}
-		for _, x := range c.Differences {
-			where := x.Place(3)
-			if where == "" {
-				where = "run"
-			}
-			t.Rows = append(t.Rows, block.Words(x.Key, where, format.OrDash(x.A), format.OrDash(x.B)))
-		}
-		fold(format.Plural(len(c.Differences), "difference")+" in the environment", t)
+		fold(format.Plural(len(c.Differences), "difference")+" in the environment", differenceTable(c))
 	}
 	fold("How it was compared", append(runs(c), block.Paragraph{Text: c.Method()})...)
 	return d
@@ -90,14 +82,32 @@ func beginning(c *compare.Comparison) block.Document {
 	if s := c.Banner(); s != "" {
 		d.Blocks = append(d.Blocks, block.Banner{Texts: []string{s}})
 	}
-	if g := c.Gate(); g != "" {
-		tone := block.Good
-		if c.Failed {
-			tone = block.Bad
-		}
-		d.Blocks = append(d.Blocks, block.Paragraph{Text: g, Tone: tone, Joined: true})
+	if c.Gate() != "" {
+		d.Blocks = append(d.Blocks, gate(c))
 	}
 	return d
+}
+
+// gate is whether the comparison passes.
+func gate(c *compare.Comparison) block.Paragraph {
+	p := block.Paragraph{Text: c.Gate(), Tone: block.Good, Joined: true}
+	if c.Failed {
+		p.Tone = block.Bad
+	}
+	return p
+}
+
+// differenceTable are all differences of the runs beyond their numbers.
+func differenceTable(c *compare.Comparison) block.Table {
+	t := block.Table{Head: []string{"", "where", "A", c.SideName(1)}, Wraps: []int{0, 1, 2, 3}}
+	for _, x := range c.Differences {
+		where := x.Place(3)
+		if where == "" {
+			where = "run"
+		}
+		t.Rows = append(t.Rows, block.Words(x.Key, where, format.OrDash(x.A), format.OrDash(x.B)))
+	}
+	return t
 }
 
 func runs(c *compare.Comparison) []block.Block {

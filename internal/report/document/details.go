@@ -15,9 +15,10 @@ import (
 )
 
 // detailed is everything below the answer: sentences, tables, notes, and how it was measured.
-func detailed(r *report.Report, a assess.Assessment) (out []block.Block) {
+// A page has more; for text p is nil.
+func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
-		var l block.List
+		l := block.List{Shown: shownFindings}
 		for _, s := range a.Sentences[1:] {
 			l.Items = append(l.Items, block.Item{Text: s.Text, Tone: sentenceTone(s.Kind), Notes: s.Notes})
 		}
@@ -26,27 +27,32 @@ func detailed(r *report.Report, a assess.Assessment) (out []block.Block) {
 	if s := assess.Targets(r); s != "" {
 		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
 	}
-	if tables := table.Layout(r); tables != nil {
+	tables := table.Layout(r)
+	if tables != nil {
 		if r.Layout == "generated" {
 			out = append(out, block.Paragraph{Text: assess.Generated(r), Tone: block.Quiet})
 		}
 		for _, t := range tables {
 			out = append(out, titled(t)...)
 		}
-	} else if len(r.Sections) > 0 {
-		out = append(out, sections(r))
+	} else if len(r.Sections) > 0 && p == nil {
+		out = append(out, sections(r, r.Sections))
+	}
+	if p != nil {
+		out = append(out, p.workloads(r)...)
 	}
 	for _, w := range r.Waterfalls {
-		out = append(out, waterfall(w)...)
+		out = append(out, p.with(waterfallChart(w, r.Counted()), waterfall(w))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})
 	}
 	for _, c := range r.Curves {
 		if t := table.Curve(c); len(t.Rows) > 0 {
-			out = append(out, titled(t)...)
+			out = append(out, p.with(p.curve(c, t.Title), titled(t))...)
 		}
 	}
 	for _, c := range r.Scalings {
-		out = append(out, titled(table.Scaling(c))...)
+		t := table.Scaling(c)
+		out = append(out, p.with(p.scaling(c, t.Title), titled(t))...)
 	}
 	if b := r.Beside; b != nil {
 		out = append(out, block.Heading{Text: table.BesideTitle(b)})
@@ -57,21 +63,31 @@ func detailed(r *report.Report, a assess.Assessment) (out []block.Block) {
 			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
 		}
 	}
-	out = append(out, notes(r)...)
+	if p != nil {
+		out = append(out, p.notes(r)...)
+	} else {
+		out = append(out, notes(r)...)
+	}
 	var how []string
-	if s := assess.Environment(r); s != "" && r.Layout != "generated" { // that one begins with it
+	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // those begin with it
 		how = append(how, s)
 	}
 	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
 	if s := assess.Objects(r); s != "" {
 		how = append(how, s)
 	}
-	out = append(out, block.Heading{Text: "How it was measured"})
+	out = append(out, block.Heading{Text: "How it was measured", ID: "how"})
 	for _, s := range how {
 		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
 	}
+	if p != nil {
+		out = append(out, p.facts(r)...)
+	}
 	return out
 }
+
+// shownFindings is how many sentences a page shows before the rest is folded.
+const shownFindings = 5
 
 func sentenceTone(k assess.SentenceKind) block.Tone {
 	switch k {
@@ -85,7 +101,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 
 // titled is a table of words under its title.
 func titled(t table.Table) []block.Block {
-	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Grouped: t.Grouped}
+	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Keys: t.Keys, Grouped: t.Grouped}
 	for _, r := range t.Rows {
 		if len(r) == 1 {
 			b.Rows = append(b.Rows, block.Row{Heading: r[0]})
@@ -130,7 +146,7 @@ func waterfall(w report.Waterfall) []block.Block {
 }
 
 // sections are a table with a part for each metric of each workload, from the least loss to the largest.
-func sections(r *report.Report) block.Table {
+func sections(r *report.Report, part []report.Section) block.Table {
 	lo, hi := r.RatioRange()
 	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }
 	t := block.Table{Head: []string{"", "", "", "", ""}, Wraps: []int{0}, Plot: 3, Zero: at(1), Ticks: []block.Tick{{At: at(1), Label: "1"}}}
@@ -138,12 +154,10 @@ func sections(r *report.Report) block.Table {
 		t.Ticks = append(t.Ticks, block.Tick{At: at(x), Label: strconv.FormatFloat(x, 'g', -1, 64)})
 	}
 	last := ""
-	for i, s := range r.Sections {
-		rows := slices.Clone(s.Rows)
-		slices.SortStableFunc(rows, byLoss)
-		for j, row := range rows {
+	for i, s := range part {
+		for j, row := range byLosses(s.Rows) {
 			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: tone(row.Verdict), Span: span(row, at)},
-				{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: tone(row.Verdict), Notes: row.Notes}}}
+				verdict(row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
 				if s.Workload != last || i == 0 {
@@ -155,6 +169,16 @@ func sections(r *report.Report) block.Table {
 		}
 	}
 	return t
+}
+
+func verdict(row report.Row) block.Cell {
+	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: tone(row.Verdict), Notes: row.Notes}
+}
+
+func byLosses(rows []report.Row) []report.Row {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, byLoss)
+	return rows
 }
 
 // byLoss sorts the baseline first, then from the least loss to the largest, then what has no ratio.

@@ -26,7 +26,7 @@ import (
 func Of(r *report.Report, details bool) block.Document {
 	a := assess.Of(r)
 	if details {
-		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a), detailed(r, a), next(r, true))}
+		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a), detailed(r, a, nil), next(r, true))}
 	}
 	return short(r, a)
 }
@@ -35,7 +35,7 @@ func Of(r *report.Report, details bool) block.Document {
 func Folded(r *report.Report) block.Document {
 	a := assess.Of(r)
 	d := short(r, a)
-	d.Blocks = append(d.Blocks, block.Fold{Summary: "All numbers and notes", Blocks: detailed(r, a)})
+	d.Blocks = append(d.Blocks, block.Fold{Summary: "All numbers and notes", Blocks: detailed(r, a, nil)})
 	return d
 }
 
@@ -314,19 +314,23 @@ func about(d time.Duration) string {
 
 // notes are all of them: about the run, about every row, and the numbered ones.
 func notes(r *report.Report) []block.Block {
+	items := inOrder(r, Note)
+	if items == nil {
+		return nil
+	}
+	return []block.Block{block.Notes{Items: items}}
+}
+
+func inOrder(r *report.Report, note func(report.Note) block.Note) (items []block.Note) {
 	rank := []iotax.Severity{iotax.Invalid, iotax.Warning, iotax.Info}
 	all := slices.Concat(r.General, r.Common)
 	slices.SortStableFunc(all, func(x, y report.Note) int {
 		return cmp.Compare(slices.Index(rank, x.Severity), slices.Index(rank, y.Severity))
 	})
-	var items []block.Note
 	for _, n := range append(all, r.Notes...) {
-		items = append(items, Note(n))
+		items = append(items, note(n))
 	}
-	if items == nil {
-		return nil
-	}
-	return []block.Block{block.Notes{Items: items}}
+	return items
 }
 
 // Note is a note of a report.

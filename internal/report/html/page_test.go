@@ -3,11 +3,8 @@ package html
 import (
 	"bytes"
 	"encoding/xml"
-	"errors"
-	"fmt"
 	gohtml "html"
 	"io"
-	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,42 +15,12 @@ import (
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/compare"
+	"iotax/internal/report/document"
 	"iotax/internal/report/format"
 	"iotax/internal/report/table"
 	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
-
-func TestSVG(t *testing.T) {
-	r := report.New(reporttest.Fixture())
-	var b bytes.Buffer
-	if err := SVG(&b, r); err != nil {
-		t.Fatal(err)
-	}
-	if s := b.String(); strings.Contains(s, "var(") || strings.Contains(s, "@media") || !strings.Contains(s, "0.710×") || !strings.Contains(s, "#ad3a06") {
-		t.Error("the picture needs a browser, or shows no ratio")
-	}
-	d := xml.NewDecoder(&b)
-	shapes := 0
-	for {
-		tok, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, ok := tok.(xml.StartElement); ok && e.Name.Space == "http://www.w3.org/2000/svg" {
-			shapes++
-		}
-	}
-	if shapes < 50 {
-		t.Errorf("%d elements", shapes)
-	}
-	if err := SVG(new(bytes.Buffer), report.New(nil, nil)); err == nil {
-		t.Error("an empty report has a picture")
-	}
-}
 
 func comparedAsPage(o compare.Options) *compare.Comparison {
 	return compare.Of(report.New(reporttest.EarlierRun()), report.New(reporttest.Later()), o)
@@ -63,13 +30,13 @@ func comparedAsPage(o compare.Options) *compare.Comparison {
 func TestComparePageOfSeveral(t *testing.T) {
 	b := comparedAsPage(compare.Options{Letter: "B"})
 	c := comparedAsPage(compare.Options{Letter: "C"})
-	page := ComparisonPage{All: []*compare.Comparison{b, c}, Other: "/other?by=loss",
-		Links: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }}
+	page := document.ComparisonPage([]*compare.Comparison{b, c}, document.ComparisonLinks{Other: "/other?by=loss",
+		Run: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }})
 	var out bytes.Buffer
-	if err := page.Write(&out); err != nil {
+	if err := Write(&out, page, Frame{}); err != nil {
 		t.Fatal(err)
 	}
-	written := out.String()
+	written := strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(out.String())
 	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read IOPS fell to ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("the page lacks %q", want)
@@ -118,99 +85,23 @@ func whole() *report.Report {
 	return r
 }
 
-// Of many points the least and the greatest stay.
-func TestThinnedSeries(t *testing.T) {
-	long := iotax.Series{}
-	for i := range 3600 {
-		v := 100.0
-		if i == 1234 {
-			v = 0
-		}
-		long.T, long.V = append(long.T, float64(i+1)), append(long.V, v)
-	}
-	pts := thinnedSeries(long, 100)
-	stalled := false
-	for i, p := range pts {
-		stalled = stalled || p.Y == 0
-		if i > 0 && p.X <= pts[i-1].X {
-			t.Fatal("time runs backwards")
-		}
-	}
-	if len(pts) > 102 || !stalled {
-		t.Errorf("%d points, the stalled second among them: %v", len(pts), stalled)
-	}
-}
-
-func TestCostIsDrawn(t *testing.T) {
-	known := stat.Interval{Estimate: 300 << 20, Lo: 300 << 20, Hi: 300 << 20, N: 6}
-	c := &report.Cost{Workload: "w", Label: "m", Cells: []report.CostCell{{Target: "b", Speed: known, CPU: format.Lone(math.NaN()), Memory: known}}}
-	if v := costChart(c, map[string]int{}); !strings.Contains(string(v.SVG), "serving memory 300.0 MiB") {
-		t.Errorf("the bars do not tell the memory:\n%s", v.SVG)
-	}
-}
-
-// The tiles count what the rows say, and link to notes that are there.
-func TestTiles(t *testing.T) {
-	r := report.New(reporttest.Fixture())
-	tiles := tilesOf(r)
-	if len(tiles) != 4 {
-		t.Fatalf("%d tiles", len(tiles))
-	}
-	counts, total := map[stat.Verdict]int{}, 0
-	for _, s := range r.Sections {
-		for _, row := range s.Rows {
-			if s.First && !row.Baseline {
-				counts[row.Verdict]++
-				total++
-			}
-		}
-	}
-	if want := fmt.Sprintf("%d of %d worse", counts[stat.Worse], total); tiles[0].Big != want {
-		t.Errorf("lost: %q, want %q", tiles[0].Big, want)
-	}
-	sum, width := 0, 0.0
-	for _, p := range tiles[0].Parts {
-		sum, width = sum+p.N, width+p.W
-	}
-	if sum != total || math.Abs(width-100) > 1e-9 {
-		t.Errorf("the parts are %d of %d, %g %%", sum, total, width)
-	}
-	if tiles[1].Big != reporttest.Ninep {
-		t.Errorf("where: %q", tiles[1].Big)
-	}
-	if tiles[3].Big != "1 number not to be quoted" || tiles[3].Rules[0].Rule != "cache-served" {
-		t.Errorf("fair: %+v", tiles[3])
-	}
-	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
-	if tiles := tilesOf(report.New(clean, trials)); tiles[0].Big != "nothing" && tiles[0].Big != "nothing for sure" {
-		t.Errorf("two equal targets: lost %q", tiles[0].Big)
-	}
-	if tiles := tilesOf(report.New(nil, nil)); tiles != nil {
-		t.Errorf("tiles of nothing: %v", tiles)
-	}
-}
-
-func TestCode(t *testing.T) {
+func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain <b>":                 "plain &lt;b&gt;",
 		"use `cache: none` or `-x`": "use <code>cache: none</code> or <code>-x</code>",
 		"one ` alone <":             "one ` alone &lt;",
 		"``":                        "<code></code>",
 	} {
-		if got := string(code(in)); got != want {
-			t.Errorf("code(%q) = %q, want %q", in, got, want)
+		if got := string(text(in)); got != want {
+			t.Errorf("text(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
 // Every drawing is well-formed XML by itself and says what it shows.
 func TestDrawingsAreWellFormed(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, whole()); err != nil {
-		t.Fatal(err)
-	}
 	kinds := map[string]int{}
-	rest := b.String()
+	rest := string(written(t, whole()))
 	for {
 		_, after, ok := strings.Cut(rest, `data-save="`)
 		if !ok {
@@ -249,21 +140,23 @@ func TestDrawingsAreWellFormed(t *testing.T) {
 }
 
 func TestSizeOfLargePage(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, report.New(reporttest.Hundred())); err != nil {
-		t.Fatal(err)
+	if n := len(written(t, report.New(reporttest.Hundred()))); n > 3<<20 {
+		t.Errorf("%d bytes for 100 cells of 30 trials of 10 s", n)
 	}
-	if b.Len() > 3<<20 {
-		t.Errorf("%d bytes for 100 cells of 30 trials of 10 s", b.Len())
+	if n := len(written(t, report.New(reporttest.Quick()))); n > 250<<10 {
+		t.Errorf("%d bytes for the suite quick", n)
 	}
-	t.Logf("%d bytes", b.Len())
 }
 
 // From trials to the page, which takes a second at most on a small machine: it fails where it takes more.
 func BenchmarkHTML100Cells(b *testing.B) {
 	run, trials := reporttest.Hundred()
 	for b.Loop() {
-		if err := Write(io.Discard, report.New(run, trials)); err != nil {
+		d, err := document.Page(report.New(run, trials), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := Write(io.Discard, d, Frame{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -298,12 +191,9 @@ func TestLayoutsInPage(t *testing.T) {
 
 // The page asks nobody for anything, its ids are unique and its links lead somewhere.
 func TestPageIsSelfContained(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, report.New(reporttest.Detailed())); err != nil {
-		t.Fatal(err)
-	}
+	page := string(written(t, report.New(reporttest.Detailed())))
 	ids, links, svgs := map[string]bool{}, []string{}, 0
-	reporttest.Elements(t, b.String(), func(n *xhtml.Node) {
+	reporttest.Elements(t, page, func(n *xhtml.Node) {
 		if n.Data == "iframe" || n.Data == "object" {
 			t.Errorf("<%s> in the page", n.Data)
 		}
@@ -334,7 +224,7 @@ func TestPageIsSelfContained(t *testing.T) {
 		t.Errorf("%d charts", svgs)
 	}
 	for _, part := range []string{"NaN", "Inf", "ZgotmplZ", "&lt;nil"} {
-		if strings.Contains(strings.Replace(b.String(), PageJS, "", 1), part) {
+		if strings.Contains(strings.Replace(page, PageJS, "", 1), part) {
 			t.Errorf("%s in the page", part)
 		}
 	}
@@ -350,16 +240,13 @@ func TestServingOverTime(t *testing.T) {
 			{Name: "cpu.host", Unit: iotax.RatioUnit, T: []float64{0.2, 0.3}, V: []float64{0.5, 1}},
 		}
 	}
-	var page strings.Builder
-	if err := Write(&page, report.New(run, trials)); err != nil {
-		t.Fatal(err)
-	}
+	page := string(written(t, report.New(run, trials)))
 	for _, want := range []string{"What serves the targets, over time", "Host memory during the trials", "at most 300 MiB", "Host CPU during the trials"} {
-		if !strings.Contains(page.String(), want) && !strings.Contains(page.String(), strings.ToLower(want[:1])+want[1:]) {
+		if !strings.Contains(page, want) && !strings.Contains(page, strings.ToLower(want[:1])+want[1:]) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if strings.Contains(page.String(), "second by second") || strings.Contains(page.String(), "too short to tell") {
+	if strings.Contains(page, "second by second") || strings.Contains(page, "too short to tell") {
 		t.Error("it judges whether memory was steady")
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"iotax/internal/report/assess"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/export"
-	"iotax/internal/report/html"
 	"iotax/internal/report/text"
 	"iotax/internal/testenv/reporttest"
 )
@@ -92,7 +91,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 		}
 	}
 	var page, md bytes.Buffer
-	if err := html.Write(&page, rep); err != nil {
+	if err := HTML(&page, rep); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(&md, rep, "md", true); err != nil {
@@ -100,7 +99,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	}
 	_, plot, _ := strings.Cut(page.String(), `data-save="load"`)
 	plot, _, _ = strings.Cut(plot, "</figure>")
-	if n := strings.Count(plot, `<path class="curve"`); n != 6 {
+	if n := strings.Count(plot, `<path class="curve"`) + strings.Count(plot, `<path class="second"`); n != 6 {
 		t.Errorf("%d lines in the plot, want mean, p99 and the legend's of two targets", n)
 	}
 	if !strings.Contains(md.String(), "| offered IOPS | target | done |") {
@@ -135,7 +134,7 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 		change(run, trials)
 		r := report.New(run, trials)
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{}) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return HTML(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{}) }} {
 			if err := write(io.Discard); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -146,7 +145,7 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 func TestObservationsBeyondAreTold(t *testing.T) {
 	r := report.New(reporttest.FewSlow())
 	var page, data strings.Builder
-	if err := errors.Join(html.Write(&page, r), export.JSON(&data, r)); err != nil {
+	if err := errors.Join(HTML(&page, r), export.JSON(&data, r)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(page.String(), "n/a (12 samples beyond)") || !strings.Contains(data.String(), `"beyond": 12`) {
@@ -177,7 +176,7 @@ func TestHostileStrings(t *testing.T) {
 	}
 	trials[3].Discarded, trials[8].Err = evil, evil
 	r := report.New(run, trials)
-	for name, write := range map[string]func(io.Writer) error{"html": func(w io.Writer) error { return html.Write(w, r) }, "md": func(w io.Writer) error { return Write(w, r, "md", true) }, "text": func(w io.Writer) error { return Text(w, r, true, text.Options{Width: 100}) }} {
+	for name, write := range map[string]func(io.Writer) error{"html": func(w io.Writer) error { return HTML(w, r) }, "md": func(w io.Writer) error { return Write(w, r, "md", true) }, "text": func(w io.Writer) error { return Text(w, r, true, text.Options{Width: 100}) }} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -228,7 +227,7 @@ func TestNothing(t *testing.T) {
 		"no run": report.New(nil, nil), "empty run": report.New(&iotax.Run{}, nil), "nil trial": report.New(&iotax.Run{}, []*iotax.Trial{nil}),
 		"unknown cell": report.New(&iotax.Run{}, []*iotax.Trial{{Target: "x", Workload: "y", Values: []iotax.Value{{Name: "read.iops", Value: 3}}}}),
 	} {
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return html.Write(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{Width: -3}) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return export.JSON(w, r) }, func(w io.Writer) error { return HTML(w, r) }, func(w io.Writer) error { return Write(w, r, "md", true) }, func(w io.Writer) error { return Text(w, r, true, text.Options{Width: -3}) }} {
 			if err := write(io.Discard); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -248,7 +247,7 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 	if err := Write(&md, r, "md", true); err != nil {
 		t.Fatal(err)
 	}
-	page := output(t, func(w io.Writer) error { return html.Write(w, r) })
+	page := output(t, func(w io.Writer) error { return HTML(w, r) })
 	for name, s := range map[string]string{"text": plain.String(), "Markdown": md.String(), "page": page} {
 		if !strings.Contains(s, "Clients · store · 4k read IOPS") || !strings.Contains(s, "slowest to fastest") {
 			t.Errorf("%s lacks the table of clients", name)

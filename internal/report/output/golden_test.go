@@ -84,8 +84,8 @@ func TestGolden(t *testing.T) {
 		"report-color.txt": func(w io.Writer) error { return Text(w, r, true, text.Options{Width: 100, Color: true}) },
 		"report.md":        func(w io.Writer) error { return Write(w, r, "md", true) },
 		"report.json":      func(w io.Writer) error { return export.JSON(w, r) },
-		"report.html":      bare(func(w io.Writer) error { return html.Write(w, r) }),
-		"report.svg":       func(w io.Writer) error { return html.SVG(w, r) },
+		"report.html":      bare(func(w io.Writer) error { return HTML(w, r) }),
+		"report.svg":       func(w io.Writer) error { return Write(w, r, "svg", true) },
 		"report.benchfmt":  func(w io.Writer) error { return export.Benchfmt(w, r) },
 		"report.csv":       twoBlocks,
 	} {

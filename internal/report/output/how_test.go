@@ -13,7 +13,6 @@ import (
 	"iotax/internal/report/assess"
 	"iotax/internal/report/export"
 	"iotax/internal/report/format"
-	"iotax/internal/report/html"
 	"iotax/internal/report/text"
 	"iotax/internal/testenv/reporttest"
 )
@@ -27,7 +26,7 @@ func TestNoiseFloorIsInEveryFormat(t *testing.T) {
 	}
 	for name, write := range map[string]func(b *bytes.Buffer) error{
 		"text": func(b *bytes.Buffer) error { return Text(b, rep, true, text.Options{Width: 200}) }, "markdown": func(b *bytes.Buffer) error { return Write(b, rep, "md", true) },
-		"html": func(b *bytes.Buffer) error { return html.Write(b, rep) },
+		"html": func(b *bytes.Buffer) error { return HTML(b, rep) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
@@ -79,7 +78,7 @@ func TestObjectsAreToldInEveryFormat(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 		for format, out := range map[string]string{"text": output(t, inText(r, 200)), "markdown": output(t, func(w io.Writer) error { return Write(w, r, "md", true) }),
-			"html": strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(gohtml.UnescapeString(output(t, func(w io.Writer) error { return html.Write(w, r) })))} {
+			"html": strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(gohtml.UnescapeString(output(t, func(w io.Writer) error { return HTML(w, r) })))} {
 			plain := strings.Join(strings.Fields(out), " ")
 			if c.want != "" && !strings.Contains(plain, c.want) || c.want == "" && (strings.Contains(plain, "Payloads of") || strings.Contains(plain, "downloaded")) {
 				t.Errorf("%s: want %q in\n%s", format, c.want, out[max(0, len(out)-2000):])

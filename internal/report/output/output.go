@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"iotax/internal/report"
+	"iotax/internal/report/chart"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/document"
 	"iotax/internal/report/export"
@@ -30,9 +31,9 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 		}
 		return text.Markdown(w, document.Folded(r))
 	},
-	"html":     whole(html.Write),
-	"svg":      whole(html.SVG),
-	"png":      whole(html.PNG),
+	"html":     whole(HTML),
+	"svg":      whole(picture(chart.WriteSVG)),
+	"png":      whole(picture(chart.WritePNG)),
 	"json":     whole(export.JSON),
 	"benchfmt": whole(export.Benchfmt),
 }
@@ -42,9 +43,31 @@ func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.
 	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }
 
+// HTML writes a report as a page.
+func HTML(w io.Writer, r *report.Report) error {
+	d, err := document.Page(r, nil)
+	if err != nil {
+		return err
+	}
+	return html.Write(w, d, html.Frame{})
+}
+
+// picture is the plot of all ratios as a file.
+func picture(write func(io.Writer, chart.File) error) func(io.Writer, *report.Report) error {
+	return func(w io.Writer, r *report.Report) error {
+		f, err := document.Picture(r)
+		if err != nil {
+			return err
+		}
+		return write(w, f)
+	}
+}
+
 var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
-	"md":   func(w io.Writer, c *compare.Comparison) error { return text.Markdown(w, document.FoldedComparison(c)) },
-	"html": html.Comparison,
+	"md": func(w io.Writer, c *compare.Comparison) error { return text.Markdown(w, document.FoldedComparison(c)) },
+	"html": func(w io.Writer, c *compare.Comparison) error {
+		return html.Write(w, document.ComparisonPage([]*compare.Comparison{c}, document.ComparisonLinks{}), html.Frame{})
+	},
 	"json": export.JSONComparison,
 }
 

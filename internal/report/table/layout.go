@@ -135,7 +135,7 @@ func repetitionTables(r *report.Report) []Table {
 				columns = max(columns, row.Ran)
 			}
 		}
-		t := Table{Title: format.Subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}}
+		t := Table{Title: format.Subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}, Keys: 3}
 		for k := range columns {
 			t.Head = append(t.Head, fmt.Sprintf("#%d", k+1))
 			t.Right = append(t.Right, 3+k)

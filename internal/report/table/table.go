@@ -9,6 +9,7 @@ type Table struct {
 	Right []int      // columns of numbers
 	Wraps []int      // columns of names, which give way first where there is no room
 	Least int        // columns that are never left out
+	Keys  int        // of a table that may be parted: leading columns that each part has
 
 	// Grouped says that the first column is the same on several rows: a terminal shows it as a heading.
 	Grouped bool

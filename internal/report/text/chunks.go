@@ -11,29 +11,20 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A chunk is a part of a grid that has a heading of its own, or none.
+// A chunk is a part of a grid that has a heading of its own.
 type chunk struct {
 	heading string
 	grid    grid
 }
 
-// inChunks writes a grid that is too wide for one piece, or whose first column is a heading.
-func (t *writer) inChunks(g grid, grouped bool) {
+// inGroups writes a grid whose first column is a heading.
+func (t *writer) inGroups(g grid) {
 	g.names = narrowest
-	chunks := []chunk{{"", g}}
-	switch {
-	case grouped:
-		chunks = groups(g, t.width)
-	case len(g.fit(t.width)) < len(g.head):
-		chunks = besideEachOther(g, t.width)
-	}
-	for i, c := range chunks {
-		if c.heading != "" {
-			if i > 0 {
-				t.line("")
-			}
-			t.para(c.heading, "  ", "  ", t.pal.bold)
+	for i, c := range groups(g, t.width) {
+		if i > 0 {
+			t.line("")
 		}
+		t.para(c.heading, "  ", "  ", t.pal.bold)
 		if ws := c.grid.fit(t.width); ws != nil {
 			t.grid(c.grid, ws, false)
 		} else {
@@ -112,42 +103,6 @@ func part(g grid, rows [][]string, without int) grid {
 	}
 	c.least = len(c.head)
 	return c
-}
-
-// besideEachOther are as many repetitions beside each other as there is room for, the others below.
-func besideEachOther(g grid, width int) []chunk {
-	const names = 3 // machine, target and median
-	var out []chunk
-	last := len(g.head) - 1
-	for from := names; from < last; {
-		to := last
-		part := func() grid {
-			p := grid{wraps: g.wraps, names: g.names, least: 1}
-			cut := func(cells []string) []string {
-				row := slices.Concat(cells[:names], cells[from:to])
-				if to == last {
-					row = append(row, cells[last])
-				}
-				return row
-			}
-			p.head = cut(g.head)
-			for k := names - 1; k < names+to-from; k++ {
-				p.right = append(p.right, k)
-			}
-			for _, r := range g.rows {
-				p.rows = append(p.rows, cut(r))
-			}
-			return p
-		}
-		for to > from+1 && len(part().fit(width)) < len(part().head) {
-			to--
-		}
-		p := part()
-		p.least = len(p.head)
-		out = append(out, chunk{"", p})
-		from = to
-	}
-	return out
 }
 
 // stacked writes the cells of a row below its first, each with its heading.

@@ -280,8 +280,8 @@ func (g grid) fit(width int) []int {
 
 // table writes a table at the richest level that fits. What does not fit at all is written in parts, or stacked.
 func (t *writer) table(b block.Table) {
-	if b.Grouped || len(b.Head) > 0 && b.Head[0] == "machine" {
-		t.inChunks(gridOf(b, level{}, 0, 0), b.Grouped)
+	if b.Grouped {
+		t.inGroups(gridOf(b, level{}, 0, 0))
 		return
 	}
 	bars := 0 // columns with bars
@@ -296,6 +296,9 @@ func (t *writer) table(b block.Table) {
 	for _, l := range levels {
 		if b.Plot == 0 {
 			l.plot = 0
+		}
+		if b.Keys > 1 && l.names < narrowest {
+			break // parts are easier to read than names cut into pieces
 		}
 		g := gridOf(b, l, l.plot, 0)
 		if alone && !l.short { // a picture says more than the words of the last column
@@ -330,6 +333,9 @@ func (t *writer) table(b block.Table) {
 		return
 	}
 	g := gridOf(b, levels[len(levels)-1], 0, 0)
+	if b.Keys > 1 {
+		g.names = narrowest
+	}
 	if b.Keys == 0 {
 		t.stacked(g)
 		return
@@ -362,7 +368,10 @@ func (g grid) parts(keys, width int) []grid {
 				}
 			}
 			for _, k := range g.right {
-				if k >= from && k < to {
+				switch {
+				case k < keys:
+					p.right = append(p.right, k)
+				case k >= from && k < to:
 					p.right = append(p.right, k-from+keys)
 				}
 			}

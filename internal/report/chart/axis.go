@@ -1,0 +1,116 @@
+package chart
+
+import (
+	"math"
+	"strconv"
+
+	"iotax/internal/report/format"
+)
+
+// A Tick is a mark on an axis.
+type Tick struct {
+	At    float64
+	Label string
+}
+
+// An Axis maps values to a line, those outside [Lo, Hi] to its ends. A logarithmic one has Lo > 0.
+type Axis struct {
+	Label  string
+	Lo, Hi float64
+	Log    bool
+	Ticks  []Tick
+}
+
+// Linear starts at 0 and holds most with some air.
+func Linear(label string, most float64, unit string) Axis {
+	a := Axis{Label: label, Hi: most * 1.06}
+	if !(most > 0) || math.IsInf(most, 0) {
+		return Axis{}
+	}
+	step := format.Step(most/3.5, unit)
+	for k := 0.0; k*step <= a.Hi; k++ {
+		a.Ticks = append(a.Ticks, Tick{k * step, format.Tick(k*step, step, unit)})
+	}
+	return a
+}
+
+// Log holds lo to hi with some air, on a logarithmic axis of a unit.
+func Log(label string, lo, hi float64, unit string) Axis {
+	a := Axis{Label: label, Lo: lo / 1.15, Hi: hi * 1.15, Log: true}
+	if !(lo > 0) || math.IsInf(hi, 0) {
+		return Axis{}
+	}
+	for _, t := range ticks(a.Lo, a.Hi) {
+		sc := format.ScaleOf(unit, t) // rounded: 0.0002 s is 200 µs and not 200.00000000000003 µs
+		label := strconv.FormatFloat(math.Round(t/sc.Factor*1e6)/1e6, 'g', -1, 64) + sc.Prefix
+		a.Ticks = append(a.Ticks, Tick{t, format.WithUnit(label, sc.Unit)})
+	}
+	return a
+}
+
+// ticks are round numbers between lo and hi, of a small range in equal steps.
+func ticks(lo, hi float64) (out []float64) {
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo) || math.IsInf(hi, 0) {
+		return out
+	}
+	out = nil
+	step := format.Step((hi-lo)/7, "")
+	for k := math.Ceil(lo / step); k*step <= hi; k++ {
+		if t, err := strconv.ParseFloat(strconv.FormatFloat(k*step, 'g', 10, 64), 64); err == nil { // 0.30000000000000004
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Ratios is a logarithmic axis of ratios, with 1 among its ticks.
+func Ratios(lo, hi float64) Axis {
+	a := Axis{Lo: lo, Hi: hi, Log: true}
+	for _, t := range ticks(lo, hi) {
+		if math.Abs(math.Log(t)) > .03*math.Log(hi/lo) {
+			a.Ticks = append(a.Ticks, Tick{t, strconv.FormatFloat(t, 'g', -1, 64) + "×"})
+		}
+	}
+	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // the first of those that are too close is drawn
+	return a
+}
+
+func (a Axis) ok() bool { return finite(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log || a.Lo > 0) }
+
+// has reports whether v is on the axis.
+func (a Axis) has(v float64) bool { return v >= a.Lo && v <= a.Hi }
+
+// at is the place of v between from and to; NaN where v has none.
+func (a Axis) at(v, from, to float64) float64 {
+	lo, hi := a.Lo, a.Hi
+	if a.Log {
+		lo, hi, v = math.Log(lo), math.Log(hi), math.Log(v)
+	}
+	t := (v - lo) / (hi - lo)
+	if math.IsNaN(t) {
+		return t
+	}
+	return from + math.Min(1, math.Max(0, t))*(to-from)
+}
+
+// horizontal draws the axis's grid from top to bottom and its labels below it, but those that would touch one before them.
+func (a Axis) horizontal(c *canvas, left, right, top, bottom float64) {
+	type span struct{ from, to float64 }
+	var taken []span
+	for _, t := range a.Ticks {
+		x := a.at(t.At, left, right)
+		if !a.has(t.At) || !finite(x) {
+			continue
+		}
+		c.line("grid", x, top, x, bottom)
+		at, from, to := within(x, t.Label, 2, c.width-2)
+		free := true
+		for _, s := range taken {
+			free = free && (to+5 < s.from || from-5 > s.to)
+		}
+		if free {
+			c.text(at, bottom+16, "tick", "middle", t.Label)
+			taken = append(taken, span{from, to})
+		}
+	}
+}

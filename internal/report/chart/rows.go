@@ -1,0 +1,222 @@
+package chart
+
+import (
+	"math"
+	"strings"
+
+	"iotax/internal/report/format"
+)
+
+// A Mark is how a row's value is drawn.
+type Mark int
+
+const (
+	Circle  Mark = iota
+	Diamond      // differs from nothing
+	Hollow       // not sure
+	Cross        // must not be used
+	Bar          // from From to At
+	Dots         // with a line at At, and its interval shaded
+)
+
+// A Dot is one observation of a row.
+type Dot struct {
+	At    float64
+	Level float64 // from 0, the top, to 1
+	Out   bool    // takes no part
+	Title string
+}
+
+// A Row is one value. What is NaN is not drawn.
+type Row struct {
+	Heading              string // above it, and above those that follow
+	Name                 string
+	Figure, Bounds, Word string // Word: the verdict
+	Tone                 string
+	Mark                 Mark
+	From, At, Lo, Hi     float64
+	Dots                 []Dot
+	Joined               bool // From is where the row above ended
+}
+
+// Rows are marks, bars or dots on one horizontal axis. From Wide on, names and figures stand at the sides, else above each row.
+type Rows struct {
+	Title, Desc string
+	Width       float64 // Width where 0
+	Axis        Axis
+	Zero        float64   // a line, where it is on the axis
+	Band        Band      // shaded
+	Ends        [2]string // what lies on the two sides of Zero
+	Rows        []Row
+}
+
+// Wide is the width from which on rows have columns.
+const Wide = 700
+
+const (
+	headRow   = 30.0
+	textRow   = 18.0
+	wideRow   = 28.0
+	nameWidth = 250.0
+)
+
+func (r Rows) draw() *canvas {
+	if !r.Axis.ok() || len(r.Rows) == 0 {
+		return nil
+	}
+	c := &canvas{title: r.Title, desc: r.Desc, width: r.Width}
+	if !(c.width > 0) || math.IsInf(c.width, 0) {
+		c.width = Width
+	}
+	left, right, top := 10.0, c.width-10, 8.0
+	if r.Ends[0] != "" {
+		top = 26
+	}
+	var columns [3]float64 // of figure, bounds and word
+	if c.width >= Wide {
+		left, right, columns = r.columns(c.width)
+	}
+	ys, bottom := r.places(c.width, top)
+	if r.Band.Hi > r.Band.Lo {
+		lo, hi := r.Axis.at(r.Band.Lo, left, right), r.Axis.at(r.Band.Hi, left, right)
+		c.rect(lo, top, hi-lo, bottom-top, "band", "")
+	}
+	r.Axis.horizontal(c, left, right, top, bottom)
+	if c.height = bottom + 24; len(r.Axis.Ticks) == 0 {
+		c.height = bottom + 4
+	}
+	zero := r.Axis.at(r.Zero, left, right)
+	if r.Axis.has(r.Zero) && finite(zero) {
+		c.line("frame", zero, top, zero, bottom)
+		_, from, _ := within(zero+8+widthOf(r.Ends[1])/2, r.Ends[1], widthOf(r.Ends[0])+24, c.width-2)
+		c.text(from, 14, "note", "", r.Ends[1])
+		c.text(math.Min(zero-8, from-16), 14, "note", "end", r.Ends[0])
+	}
+	for i, row := range r.Rows {
+		y := ys[i]
+		c.tone = ""
+		c.text(2, y.head, "head", "", shorten(row.Heading, perLine(c.width-8)))
+		for k, l := range y.name {
+			c.text(2, y.text+textRow*float64(k), "label", "", l)
+		}
+		c.tone = row.Tone
+		if columns[0] > 0 {
+			mid := y.mid + 4.5
+			c.text(columns[0], mid, "head", "", row.Figure)
+			c.text(columns[1], mid, "note", "", row.Bounds)
+			c.text(columns[2], mid, "word", "", row.Word)
+		} else {
+			c.text(c.width-2, y.text, "word", "end", strings.TrimSpace(row.Figure+" "+row.Word))
+		}
+		if row.Joined && i > 0 {
+			x := r.Axis.at(row.From, left, right)
+			c.line("joint", x, ys[i-1].mid+6, x, y.mid-6)
+		}
+		row.draw(c, y.mid, func(v float64) float64 { return r.Axis.at(v, left, right) }, r.Axis)
+	}
+	c.tone = ""
+	return c
+}
+
+// columns makes room for the longest figures beside the plot.
+func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
+	ws := [3]float64{52, 108, 104} // so that most plots are of one size
+	for _, row := range r.Rows {
+		for k, s := range []string{row.Figure, row.Bounds, row.Word} {
+			ws[k] = math.Max(ws[k], 1.15*widthOf(s)) // some are bold
+		}
+	}
+	right = width
+	for k := 2; k >= 0; k-- {
+		at[k] = right - ws[k]
+		right = at[k] - 12
+	}
+	return nameWidth, math.Max(nameWidth+100, right-8), at
+}
+
+// A place is where the parts of a row are.
+type place struct {
+	head, text, mid float64
+	name            []string
+}
+
+// places sets the rows below each other, names that are too long on several lines, and returns where they end.
+func (r Rows) places(width, y float64) (out []place, bottom float64) {
+	for _, row := range r.Rows {
+		var p place
+		if p.head = math.NaN(); row.Heading != "" {
+			y += headRow
+			p.head = y - 10
+		}
+		if width >= Wide {
+			p.name = format.Break(format.Clean(row.Name), perLine(nameWidth-16))
+			height := wideRow + textRow*float64(max(0, len(p.name)-1))
+			p.mid, p.text = y+height/2, y+wideRow/2+4.5
+			y += height
+		} else {
+			p.name = format.Break(format.Clean(row.Name), perLine(width-8-widthOf(row.Figure+" "+row.Word)))
+			p.text = y + 14
+			y += textRow * float64(max(1, len(p.name)))
+			height := 20.0
+			switch {
+			case row.Dots != nil:
+				height = 40
+			case !finite(row.At):
+				height = 4
+			}
+			p.mid = y + height/2
+			y += height + 2
+		}
+		out = append(out, p)
+	}
+	return out, y + 4
+}
+
+// draw draws the row's value around y.
+func (row Row) draw(c *canvas, y float64, x func(float64) float64, a Axis) {
+	at, lo, hi := x(row.At), x(row.Lo), x(row.Hi)
+	bounded := finite(row.Lo, row.Hi, lo, hi) && row.Hi > row.Lo
+	title := strings.TrimSpace(row.Name + ": " + row.Figure + " " + row.Bounds)
+	switch {
+	case row.Mark == Bar:
+		if from := x(row.From); finite(at, from) {
+			c.rect(math.Min(from, at), y-6, math.Max(2, math.Abs(at-from)), 12, "bar", title)
+		}
+		if bounded {
+			c.line("whisker", lo, y, hi, y)
+		}
+	case row.Mark == Dots:
+		if bounded {
+			c.rect(lo, y-17, hi-lo, 34, "range", "")
+		}
+		c.line("level", at, y-19, at, y+19)
+		for _, d := range row.Dots {
+			c.circle(x(d.At), y-13+26*d.Level, 3.2, map[bool]string{false: "dot", true: "gone"}[d.Out], d.Title, "")
+		}
+	case finite(at):
+		if bounded {
+			c.line("interval", lo, y, hi, y)
+			for _, end := range []struct {
+				x, inner float64
+				cut      bool
+			}{{lo, 6, row.Lo < a.Lo}, {hi, -6, row.Hi > a.Hi}} {
+				if end.cut { // an arrow
+					c.line("cross", end.x+end.inner, y-5, end.x, y, end.x+end.inner, y+5)
+				} else if hi-lo > 16 {
+					c.line("whisker", end.x, y-5, end.x, y+5)
+				}
+			}
+		}
+		switch row.Mark {
+		case Diamond:
+			c.add(shape{class: "mark", path: []point{{at - 6, y}, {at, y - 6}, {at + 6, y}, {at, y + 6}}, closed: true, title: title})
+		case Cross:
+			c.line("cross", at-5, y-5, at+5, y+5)
+			c.line("cross", at-5, y+5, at+5, y-5)
+		case Hollow:
+			c.circle(at, y, 4.5, "hollow", title, "")
+		default:
+			c.circle(at, y, 4.5, "mark", title, "")
+		}
+	}
+}

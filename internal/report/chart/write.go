@@ -1,0 +1,388 @@
+package chart
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html"
+	"html/template"
+	"image/color"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"codeberg.org/go-fonts/liberation/liberationsansbold"
+	"codeberg.org/go-fonts/liberation/liberationsansregular"
+	"git.sr.ht/~sbinet/gg"
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/opentype"
+
+	"iotax/internal/report/format"
+)
+
+//go:embed colours.css
+var colours string
+
+// light are the page's colours by name, as they are in the light.
+var light = func() map[string]string {
+	root, _, _ := strings.Cut(colours, "@media")
+	out := map[string]string{}
+	for _, m := range regexp.MustCompile(`--(\w+): (#\w+);`).FindAllStringSubmatch(root, -1) {
+		out[m[1]] = m[2]
+	}
+	return out
+}()
+
+// A style is how shapes of a class look. The colour "own" is that of the shape's tone.
+type style struct {
+	fill, stroke string
+	width        float64 // of the stroke
+	opacity      float64 // 0 is opaque
+	dash         string
+	text, bold   bool
+}
+
+// letters is the style of a text. A stroke of the ground's colour around it keeps lines off the letters.
+func letters(fill string, bold bool) style {
+	return style{fill: fill, stroke: "card", width: 3, text: true, bold: bold}
+}
+
+var styles = map[string]style{
+	"tick": letters("soft", false), "note": letters("soft", false), "label": letters("ink", false), "word": letters("own",
+		true), "head": letters("ink", true), "warn": letters("unsure", true),
+	"grid": {stroke: "line"}, "frame": {stroke: "soft"}, "band": {fill: "band"}, "joint": {stroke: "soft",
+		dash: "2 2"}, "rule": {stroke: "own", width: 1.5, dash: "4 3"},
+	"curve": {stroke: "own", width: 2}, "second": {stroke: "own", width: 1.25}, "thin": {stroke: "own", width: 1.25,
+		opacity: .6}, "odd": {stroke: "worse", width: 1.25, opacity: .9},
+	"mark": {fill: "own"}, "bar": {fill: "own"}, "hollow": {fill: "card", stroke: "own", width: 2}, "cross": {stroke: "own",
+		width: 2.5}, "interval": {stroke: "own", width: 3},
+	"whisker": {stroke: "ink", width: 2}, "range": {fill: "accent", opacity: .17}, "level": {stroke: "ink", width: 2},
+	"dot": {fill: "accent", stroke: "card", width: .75}, "gone": {fill: "bg", stroke: "soft", width: 1.25, dash: "2 1.5"},
+}
+
+// properties are those of CSS and of SVG alike. Each colour is what colour makes of its name.
+func (s style) properties(colour func(string) string) (out [][2]string) {
+	add := func(k, v string) { out = append(out, [2]string{k, v}) }
+	paint := func(k, name string) {
+		if name == "" {
+			add(k, "none")
+		} else {
+			add(k, colour(name))
+		}
+	}
+	paint("fill", s.fill)
+	paint("stroke", s.stroke)
+	if s.width > 0 {
+		add("stroke-width", num(s.width))
+	}
+	if s.opacity > 0 {
+		add("opacity", num(s.opacity))
+	}
+	if s.dash != "" {
+		add("stroke-dasharray", s.dash)
+	}
+	if s.text {
+		add("paint-order", "stroke")
+	}
+	if s.bold {
+		add("font-weight", "600")
+	}
+	return out
+}
+
+// CSS are the colours of a page and the style of the drawings on it.
+func CSS() string {
+	var b strings.Builder
+	b.WriteString(colours)
+	for _, class := range slices.Sorted(maps.Keys(styles)) {
+		b.WriteString(".chart ." + class + " {")
+		for _, p := range styles[class].properties(func(name string) string {
+			if name == "own" {
+				return "currentColor"
+			}
+			return "var(--" + name + ")"
+		}) {
+			b.WriteString(" " + p[0] + ": " + p[1] + ";")
+		}
+		b.WriteString(" }\n")
+	}
+	for _, tone := range slices.Sorted(maps.Keys(light)) {
+		fmt.Fprintf(&b, ".chart .%s { color: var(--%[1]s); }\n", tone)
+	}
+	return b.String() + ".chart text { font-size: 12px; stroke-linejoin: round; }\n"
+}
+
+// SVG is a drawing as part of a page that has the style CSS; "" when there is nothing to draw.
+func SVG(d Drawing) template.HTML {
+	c := d.draw()
+	if c == nil {
+		return ""
+	}
+	label, role := c.title, "img"
+	if c.desc != "" {
+		label += ". " + c.desc
+	}
+	if c.linked {
+		role = "group"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %s %s" role="%s" aria-label="%s">`, num(c.width), num(c.height), role,
+		html.EscapeString(format.Clean(label)))
+	tone := ""
+	for _, s := range c.shapes {
+		if s.tone != tone {
+			if tone != "" {
+				b.WriteString("</g>")
+			}
+			if tone = s.tone; tone != "" {
+				b.WriteString(`<g class="` + html.EscapeString(tone) + `">`)
+			}
+		}
+		s.svg(&b, fmt.Sprintf(` class="%s"`, s.class))
+	}
+	if tone != "" {
+		b.WriteString("</g>")
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String()) // made here, from escaped text
+}
+
+// A File is a drawing that stands alone, with lines of text above and below it.
+type File struct {
+	Drawing
+	Head, Foot []string
+}
+
+const (
+	fileMargin = 12.0
+	fileLine   = 18.0
+)
+
+// draw surrounds the drawing with its texts, on a ground of its own.
+func (f File) draw() *canvas {
+	inner := f.Drawing.draw()
+	if inner == nil {
+		return nil
+	}
+	top := fileMargin + fileLine*float64(len(f.Head))
+	c := &canvas{title: inner.title, desc: inner.desc, width: inner.width + 2*fileMargin,
+		height: top + inner.height + fileLine*float64(len(f.Foot)) + fileMargin}
+	for i, s := range f.Head {
+		c.text(fileMargin, fileMargin+12+fileLine*float64(i), "head", "", s)
+	}
+	for _, s := range inner.shapes {
+		s.x, s.y, s.path = s.x+fileMargin, s.y+top, slices.Clone(s.path)
+		for i := range s.path {
+			s.path[i].x, s.path[i].y = s.path[i].x+fileMargin, s.path[i].y+top
+		}
+		c.shapes = append(c.shapes, s)
+	}
+	for i, s := range f.Foot {
+		c.text(fileMargin, top+inner.height+12+fileLine*float64(i), "head", "", s)
+	}
+	return c
+}
+
+// ErrNothing reports a drawing without anything to draw.
+var ErrNothing = errors.New("nothing to draw")
+
+// hex is the colour of a name in a file, for a shape of that tone.
+func hex(tone string) func(string) string {
+	return func(name string) string {
+		if name == "own" {
+			name = tone
+		}
+		if c := light[name]; c != "" {
+			return c
+		}
+		return light["ink"]
+	}
+}
+
+// WriteSVG writes a file that needs no style of a page.
+func WriteSVG(w io.Writer, f File) error {
+	c := f.draw()
+	if c == nil {
+		return ErrNothing
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%[2]s" viewBox="0 0 %[1]s %[2]s" role="img" font-family="Helvetica Neue, Noto Sans, Liberation Sans, Arial, sans-serif" font-size="12">
+<title>%[3]s</title><desc>%[4]s</desc>
+<rect width="100%%" height="100%%" fill="%[5]s"/>
+`, num(c.width), num(c.height), html.EscapeString(format.Clean(c.title)), html.EscapeString(format.Clean(c.desc)), light["card"])
+	for _, s := range c.shapes {
+		var attributes strings.Builder
+		for _, p := range styles[s.class].properties(hex(s.tone)) {
+			fmt.Fprintf(&attributes, ` %s="%s"`, p[0], p[1])
+		}
+		var one strings.Builder
+		s.href = ""
+		s.svg(&one, attributes.String())
+		b.WriteString(one.String() + "\n")
+	}
+	b.WriteString("</svg>\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// svg writes the shape with those attributes.
+func (s shape) svg(b *strings.Builder, attributes string) {
+	if s.href != "" {
+		fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, html.EscapeString(s.href), html.EscapeString(s.title))
+	}
+	name := "path"
+	switch {
+	case s.text != "":
+		name = "text"
+		if s.anchor != "" {
+			attributes += ` text-anchor="` + s.anchor + `"`
+		}
+		attributes += fmt.Sprintf(` x="%s" y="%s"`, num(s.x), num(s.y))
+	case s.path == nil:
+		name = "circle"
+		attributes += fmt.Sprintf(` cx="%s" cy="%s" r="%s"`, num(s.x), num(s.y), num(s.r))
+	default:
+		if s.dash != "" {
+			attributes += ` stroke-dasharray="` + s.dash + `"`
+		}
+		attributes += ` d="` + s.d() + `"`
+	}
+	b.WriteString("<" + name + attributes + ">")
+	if s.title != "" {
+		b.WriteString("<title>" + html.EscapeString(s.title) + "</title>")
+	}
+	b.WriteString(html.EscapeString(s.text) + "</" + name + ">")
+	if s.href != "" {
+		b.WriteString("</a>")
+	}
+}
+
+// d is the path in the words of SVG.
+func (s shape) d() string {
+	var b strings.Builder
+	joined := false
+	for _, p := range s.path {
+		if !finite(p.x, p.y) {
+			joined = false
+			continue
+		}
+		b.WriteString(map[bool]string{false: "M", true: "L"}[joined] + num(p.x) + " " + num(p.y))
+		joined = true
+	}
+	if s.closed {
+		b.WriteString("z")
+	}
+	return b.String()
+}
+
+func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
+
+// PNGScale is how many pixels of a PNG a pixel of a drawing is: sharp on dense screens, and in print at 15 cm.
+const PNGScale = 2
+
+// WritePNG writes the picture for chats and slides, which take no SVG. Its font has Latin, Greek and Cyrillic letters; others
+// show as boxes.
+func WritePNG(w io.Writer, f File) error {
+	c := f.draw()
+	if c == nil {
+		return ErrNothing
+	}
+	dc := gg.NewContext(int(math.Ceil(c.width*PNGScale)), int(math.Ceil(c.height*PNGScale)))
+	dc.SetLineCap(gg.LineCapButt)
+	dc.SetHexColor(light["card"])
+	dc.Clear()
+	faces, err := fontFaces()
+	if err != nil {
+		return err
+	}
+	for _, s := range c.shapes {
+		s.paint(dc, faces)
+	}
+	return dc.EncodePNG(w)
+}
+
+// fontFaces are a regular and a bold one.
+func fontFaces() (faces [2]font.Face, err error) {
+	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
+		parsed, err := opentype.Parse(ttf)
+		if err != nil {
+			return faces, err
+		}
+		if faces[i], err = opentype.NewFace(parsed, &opentype.FaceOptions{Size: 12 * PNGScale, DPI: 72,
+			Hinting: font.HintingNone}); err != nil {
+			return faces, err
+		}
+	}
+	return faces, nil
+}
+
+// paint draws the shape in the colours of a file.
+func (s shape) paint(dc *gg.Context, faces [2]font.Face) {
+	st := styles[s.class]
+	colour := func(name string) color.NRGBA {
+		c := color.NRGBA{A: 255}
+		if _, err := fmt.Sscanf(hex(s.tone)(name), "#%02x%02x%02x", &c.R, &c.G, &c.B); err != nil {
+			panic(err) // the colours are in the binary
+		}
+		if st.opacity > 0 {
+			c.A = uint8(math.Round(255 * st.opacity))
+		}
+		return c
+	}
+	if s.text != "" {
+		face, anchor := faces[0], map[string]float64{"middle": .5, "end": 1}[s.anchor]
+		if st.bold {
+			face = faces[1]
+		}
+		dc.SetFontFace(face)
+		dc.SetColor(colour(st.stroke))
+		for a := range 16 {
+			y, x := math.Sincos(float64(a) * math.Pi / 8)
+			dc.DrawStringAnchored(s.text, (s.x+st.width/2*x)*PNGScale, (s.y+st.width/2*y)*PNGScale, anchor, 0)
+		}
+		dc.SetColor(colour(st.fill))
+		dc.DrawStringAnchored(s.text, s.x*PNGScale, s.y*PNGScale, anchor, 0)
+		return
+	}
+	if s.path == nil {
+		dc.DrawCircle(s.x*PNGScale, s.y*PNGScale, s.r*PNGScale)
+	}
+	joined := false
+	for _, p := range s.path {
+		if !finite(p.x, p.y) {
+			joined = false
+			continue
+		}
+		if !joined {
+			dc.MoveTo(p.x*PNGScale, p.y*PNGScale)
+		} else {
+			dc.LineTo(p.x*PNGScale, p.y*PNGScale)
+		}
+		joined = true
+	}
+	if s.closed {
+		dc.ClosePath()
+	}
+	if st.fill != "" {
+		dc.SetColor(colour(st.fill))
+		dc.FillPreserve()
+	}
+	if st.stroke != "" {
+		var dashes []float64
+		for word := range strings.FieldsSeq(s.dash + " " + st.dash) {
+			if v, err := strconv.ParseFloat(word, 64); err == nil {
+				dashes = append(dashes, v*PNGScale)
+			}
+		}
+		dc.SetDash(dashes...)
+		dc.SetLineWidth(max(1, st.width) * PNGScale)
+		dc.SetColor(colour(st.stroke))
+		dc.StrokePreserve()
+	}
+	dc.ClearPath()
+}

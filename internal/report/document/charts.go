@@ -1,0 +1,534 @@
+package document
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/block"
+	"iotax/internal/report/chart"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// VerdictTone is the colour of a verdict.
+func VerdictTone(v stat.Verdict) string {
+	switch v {
+	case stat.Worse:
+		return "worse"
+	case stat.Better:
+		return "better"
+	case stat.Equivalent, stat.BelowMargin:
+		return "same"
+	case stat.Inconclusive, stat.TooFew:
+		return "unsure"
+	case stat.NoVerdict:
+		return "soft"
+	case stat.NotRanked:
+		return "unlike"
+	}
+	return "invalid"
+}
+
+var marks = map[string]chart.Mark{"same": chart.Diamond, "unsure": chart.Hollow, "unlike": chart.Hollow, "invalid": chart.Cross}
+
+var verdictKeys = []block.Key{{Tone: "worse", Text: "worse"}, {Tone: "better", Text: "better"}, {Tone: "same",
+	Text: "inside the margin (diamond)"},
+	{Tone: "unsure", Text: "not sure or not ranked (hollow)"}, {Tone: "invalid", Text: "must not be compared (cross)"}}
+
+const (
+	wideForest   = 860
+	narrowForest = 358
+)
+
+// ratioRow is a ratio with its interval; i is nil where there is none.
+func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
+	nan := math.NaN()
+	r := chart.Row{Name: name, Word: format.Verdict(v, true), Tone: VerdictTone(v), At: nan, Lo: nan, Hi: nan}
+	r.Mark = marks[r.Tone]
+	if i != nil && i.Estimate > 0 {
+		r.At = i.Estimate
+		r.Figure, r.Bounds = format.Split(format.Ratio(*i))
+		if format.Finite(*i) && i.Lo > 0 {
+			r.Lo, r.Hi = i.Lo, i.Hi
+		}
+	}
+	return r
+}
+
+// forest is the plot of ratios between lo and hi; nil where there is none.
+func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
+	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
+		return nil
+	}
+	var said []string
+	heading := ""
+	for _, r := range rows {
+		if r.Heading != "" {
+			heading = r.Heading
+		}
+		if r.At > 0 {
+			said = append(said, heading+", "+r.Name+": "+strings.TrimSpace(r.Figure+" "+r.Bounds)+", "+r.Word)
+		}
+	}
+	return &chart.Rows{Title: title + ", with 95 % intervals, on a logarithmic axis", Desc: strings.Join(said, "; "), Width: width,
+		Rows: rows,
+		Axis: chart.Ratios(lo, hi), Zero: 1, Band: chart.Band{Lo: 1 / (1 + margin), Hi: 1 + margin}, Ends: [2]string{"← worse",
+			"better →"}}
+}
+
+// Forest is the plot of all ratios of a report, from the largest loss of a workload to the least; nil where it has none.
+func Forest(r *report.Report, width float64) *chart.Rows {
+	var rows []chart.Row
+	for _, s := range r.Sections {
+		var part, without []chart.Row
+		for _, row := range slices.Backward(byLosses(s.Rows)) {
+			switch {
+			case row.Baseline || row.Verdict == stat.NoVerdict:
+			case row.Ratio == nil:
+				without = append(without, ratioRow(row.Target, nil, row.Verdict))
+			default:
+				part = append(part, ratioRow(row.Target, &row.Ratio.Interval, row.Verdict))
+			}
+		}
+		if part = append(part, without...); part != nil {
+			part[0].Heading = format.Subject(s.Workload, s.Label)
+		}
+		rows = append(rows, part...)
+	}
+	lo, hi := r.RatioRange()
+	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
+}
+
+// Picture is the forest as a file for documents and slides, with its title, date, baseline and caveats.
+func Picture(r *report.Report) (chart.File, error) {
+	f := Forest(r, wideForest)
+	if f == nil {
+		return chart.File{}, fmt.Errorf("draw picture: the report has no ratio: %w", chart.ErrNothing)
+	}
+	head := strings.TrimPrefix(format.Clean(r.Run.Name)+": ratio to "+format.Clean(r.Baseline), ": ")
+	out := chart.File{Drawing: f, Head: []string{head}}
+	if !r.Run.Start.IsZero() {
+		out.Head[0] += ", " + r.Run.Start.UTC().Format("2 January 2006")
+	}
+	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") { // a sentence or two in a line
+		if line != "" {
+			out.Foot = append(out.Foot, line)
+		}
+	}
+	return out, nil
+}
+
+// changeForest is the plot of a comparison's changes.
+func changeForest(title string, all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change,
+	width float64) *chart.Rows {
+	var rows []chart.Row
+	var ratios []stat.Interval
+	last := ""
+	for _, k := range compare.CellMetrics(all[0].A) {
+		for i, c := range all {
+			ch := at[i][k]
+			if ch == nil {
+				continue
+			}
+			var ratio *stat.Interval
+			if e := ch.Judged(c.By); e != nil {
+				ratio = &e.Interval
+				ratios = append(ratios, e.Interval)
+			}
+			row := ratioRow(k.Target, ratio, ch.Verdict)
+			if len(all) > 1 {
+				row.Name += ", " + c.Letter
+			}
+			if h := format.Subject(k.Workload, ch.Label); h != last {
+				row.Heading, last = h, h
+			}
+			rows = append(rows, row)
+		}
+	}
+	lo, hi := report.RangeOf(ratios, all[0].Margin)
+	return forest(title, rows, all[0].Margin, lo, hi, width)
+}
+
+// huesOf gives each target its colour, the same in all drawings; the baseline's is the first.
+func huesOf(r *report.Report) map[string]int {
+	out := map[string]int{r.Baseline: 0}
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if _, ok := out[row.Target]; !ok {
+				out[row.Target] = len(out)
+			}
+		}
+	}
+	return out
+}
+
+// mostDots is how many dots a row has; a reader looks at no more.
+const mostDots = 200
+
+// trialsChart has a dot for each trial of a section, the first round on top.
+func trialsChart(r *report.Report, s *report.Section) block.Chart {
+	c := chart.Rows{Title: "Every trial, " + format.Subject(s.Workload, s.Label)}
+	top, last := 0.0, 0
+	for _, row := range s.Rows {
+		for _, d := range row.Dots {
+			top, last = math.Max(top, d.Value), max(last, d.Block)
+		}
+	}
+	for _, row := range s.Rows {
+		if row.Err != "" || row.Value.N == 0 {
+			continue
+		}
+		out := chart.Row{Name: row.Target, Figure: format.Number(row.Value, s.Unit), Mark: chart.Dots, At: row.Value.Estimate,
+			Lo: row.Value.Lo, Hi: row.Value.Hi, Dots: []chart.Dot{}}
+		common := 0 // dots that are neither discarded nor far away: the others are drawn, whatever their number
+		for _, d := range row.Dots {
+			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Block, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
+				Hi: d.Value * 1.005}, s.Unit))
+			switch {
+			case d.Discarded:
+				title += ", discarded"
+			case d.Tag != stat.Inside:
+				title += ", " + string(d.Tag) + " outlier"
+			default:
+				if common++; !part(common, len(row.Dots), mostDots) {
+					continue
+				}
+			}
+			out.Dots = append(out.Dots, chart.Dot{At: d.Value, Level: float64(d.Block) / float64(max(1, last)), Out: d.Discarded,
+				Title: title})
+		}
+		c.Rows = append(c.Rows, out)
+		c.Desc += fmt.Sprintf("%s: %s, %d failed, %d discarded. ", row.Target, format.Plural(row.Ran, "trial"), row.Failed,
+			row.Discarded)
+	}
+	c.Axis = chart.Linear("", top, s.Unit)
+	return block.Chart{Name: "trials", Drawing: c, Caption: format.Capital(s.Label) + ": a dot for each trial, the first " +
+		r.Counted() + " on top; the line is the median, the shade its interval."}
+}
+
+// part chooses k of n evenly: whether the i-th, from 1, is one of them.
+func part(i, n, k int) bool { return n <= k || i*k/n != (i-1)*k/n }
+
+func distributionCharts(d report.Distribution, hues map[string]int) (out []block.Chart) {
+	for _, cells := range inParts(d.Cells, func(c report.DistributionCell) bool { return hues[c.Target] == 0 }) {
+		p := chart.Plot{Title: d.Label + " by percentile, " + d.Workload, Height: 200,
+			X: chart.Axis{Label: "share of all I/Os, stretched toward 100 %", Lo: 1, Log: true}}
+		lo, hi := math.Inf(1), 0.0
+		var said []string
+		for _, c := range cells {
+			l := chart.Line{Name: c.Target, Hue: hues[c.Target]}
+			for _, q := range thinned(c.Quantiles, 160) {
+				if q.Q < .01 && len(c.Quantiles) > 2 {
+					continue // the very fastest would squeeze the rest
+				}
+				x := 1 / (1 - q.Q)
+				l.Points = append(l.Points, chart.Point{X: x, Y: q.Value})
+				p.X.Hi = math.Max(p.X.Hi, x)
+				lo, hi = math.Min(lo, q.Value), math.Max(hi, q.Value)
+			}
+			last := c.Quantiles[len(c.Quantiles)-1]
+			said = append(said, fmt.Sprintf("%s: median %s, p%s %s", c.Target, format.Number(format.Lone(c.At(.5)), d.Unit),
+				strconv.FormatFloat(100*last.Q, 'g', 4, 64), format.Number(format.Lone(last.Value), d.Unit)))
+			p.Lines = append(p.Lines, l)
+		}
+		p.Desc = strings.Join(said, "; ")
+		p.X.Ticks = []chart.Tick{{At: 2, Label: "50 %"}, {At: 10, Label: "90 %"}, {At: 100, Label: "99 %"}}
+		for at, label := 1e3, "99.9"; at <= p.X.Hi; at, label = at*10, label+"9" {
+			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: at, Label: label + " %"})
+		}
+		p.Y = chart.Log(d.Label, lo, hi, d.Unit)
+		out = append(out, block.Chart{Name: "latency", Drawing: p,
+			Caption: "Latency percentiles of all trials together, both axes logarithmic. " +
+				"A line ends where fewer than 100 I/Os are beyond it."})
+	}
+	return out
+}
+
+// inParts splits cells into parts whose lines can be told apart, the baseline's in each.
+func inParts[T any](cells []T, baseline func(T) bool) [][]T {
+	if len(cells) <= chart.Hues {
+		return [][]T{cells}
+	}
+	var base, rest []T
+	for _, c := range cells {
+		if baseline(c) {
+			base = append(base, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	var out [][]T
+	for part := range slices.Chunk(rest, chart.Hues-len(base)) {
+		out = append(out, slices.Concat(base, part))
+	}
+	return out
+}
+
+// thinned leaves out quantiles that would lie closer together than a step of the drawing's width, and keeps the ends.
+func thinned(qs []report.Quantile, steps float64) []report.Quantile {
+	x := func(q report.Quantile) float64 { return -math.Log(1 - q.Q) }
+	width := x(qs[len(qs)-1])
+	var out []report.Quantile
+	for i, q := range qs {
+		if i > 0 && i < len(qs)-1 && x(q)-x(out[len(out)-1]) < width/steps {
+			continue
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// pointsPerPanel bounds a panel's size, so that a hundred of them fit into a page that can be mailed.
+const pointsPerPanel = 500
+
+func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart) {
+	for _, c := range tl.Cells {
+		p := chart.Plot{Title: fmt.Sprintf("%s during the trials of %s, %s", tl.Label, c.Target, tl.Workload), Width: 330, Height: 110}
+		most := 0.0
+		if !tl.Cost {
+			p.Bands = []chart.Band{{Lo: c.Mean * (1 - stat.SteadyRange/2), Hi: c.Mean * (1 + stat.SteadyRange/2)}}
+			most = c.Mean * (1 + stat.SteadyRange/2)
+		}
+		for i, t := range c.Trials {
+			l := chart.Line{Hue: hues[c.Target], Faint: true, Odd: !tl.Cost && t.Steady.Enough && !t.Steady.Reached}
+			if i == 0 {
+				l.Name = c.Target
+			}
+			for _, pt := range thinnedSeries(t.Series, max(8, pointsPerPanel/len(c.Trials))) {
+				l.Points = append(l.Points, pt)
+				p.X.Hi, most = math.Max(p.X.Hi, pt.X), math.Max(most, pt.Y)
+			}
+			// The whole window: where a line ends before it, nothing more was done.
+			p.X.Hi = math.Max(p.X.Hi, t.Length)
+			p.Lines = append(p.Lines, l)
+		}
+		step := format.Step(p.X.Hi/5, iotax.Count)
+		for k := 0.0; k*step <= p.X.Hi; k++ {
+			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
+		}
+		p.Y = chart.Linear("", most, tl.Unit)
+		switch {
+		case tl.Cost:
+			p.Note = "at most " + format.Number(format.Lone(most), tl.Unit)
+		case c.Told == 0:
+			p.Note = "too short to tell"
+		case c.Steady == c.Told:
+			p.Note = "steady in all trials"
+		default:
+			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, format.Plural(c.Told, "trial")), true
+		}
+		count := format.Plural(len(c.Trials), "trial")
+		if c.Count > len(c.Trials) {
+			count = fmt.Sprintf("%d of %s, evenly chosen", len(c.Trials), format.Plural(c.Count, "trial"))
+			p.Note = fmt.Sprintf("%d of %d shown, %s", len(c.Trials), c.Count, p.Note)
+		}
+		p.Desc = fmt.Sprintf("%s, mean %s, %s", count, format.Number(format.Lone(c.Mean), tl.Unit), p.Note)
+		out = append(out, block.Chart{Name: "time", Drawing: p, Small: true})
+	}
+	return out
+}
+
+// thinnedSeries puts each value at the middle of its interval. Where there are more than most, of several neighbours the
+// least and the greatest stay, so that a stall is still seen.
+func thinnedSeries(s iotax.Series, most int) []chart.Point {
+	var all []chart.Point
+	from := 0.0
+	for i, v := range s.V {
+		all = append(all, chart.Point{X: (from + s.T[i]) / 2, Y: v})
+		from = s.T[i]
+	}
+	if len(all) <= most {
+		return all
+	}
+	var out []chart.Point
+	for part := range slices.Chunk(all, (2*len(all)+most-1)/most) {
+		lo, hi := 0, 0
+		for i := range part {
+			if part[i].Y < part[lo].Y {
+				lo = i
+			}
+			if part[i].Y > part[hi].Y {
+				hi = i
+			}
+		}
+		out = append(out, part[min(lo, hi)])
+		if lo != hi {
+			out = append(out, part[max(lo, hi)])
+		}
+	}
+	return out
+}
+
+// costCharts have a bar for each target: of its speed, and of what that took of this host.
+func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
+	for _, q := range []struct {
+		label, unit, caption string
+		of                   func(report.CostCell) stat.Interval
+	}{
+		{c.Label, c.Unit, "medians over trials with their intervals.", func(c report.CostCell) stat.Interval { return c.Speed }},
+		{"host CPU per I/O", iotax.Seconds, "CPU time of all processes of this host.",
+			func(c report.CostCell) stat.Interval { return c.CPU }},
+		{"serving memory", iotax.Bytes, "the most that QEMU and other servers of the target had resident.",
+			func(c report.CostCell) stat.Interval { return c.Memory }},
+	} {
+		d := chart.Rows{Title: format.Capital(q.label) + ", " + c.Workload, Zero: math.NaN()}
+		top := 0.0
+		var said []string
+		for _, cell := range c.Cells {
+			v := q.of(cell)
+			row := chart.Row{Name: cell.Target, Figure: format.Number(v, q.unit), Tone: chart.Hue(hues[cell.Target]), Mark: chart.Bar,
+				At: v.Estimate, Lo: v.Lo, Hi: v.Hi}
+			for _, x := range []float64{v.Estimate, v.Hi} {
+				if x > top && !math.IsInf(x, 0) {
+					top = x
+				}
+			}
+			d.Rows = append(d.Rows, row)
+			said = append(said, cell.Target+": "+q.label+" "+row.Figure)
+		}
+		d.Desc, d.Axis = strings.Join(said, "; "), chart.Linear("", top, q.unit)
+		if top > 0 {
+			out = append(out, block.Chart{Name: "cost", Drawing: d, Caption: format.Capital(q.label) + ": " + q.caption})
+		}
+	}
+	return out
+}
+
+// waterfallChart has a bar for each layer, from where the one before it ended. On the logarithmic axis their lengths add up
+// to the whole's.
+func waterfallChart(w report.Waterfall, counted string) block.Chart {
+	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
+	lo, hi, at := 1.0, 1.0, 1.0
+	see := func(v float64) {
+		if v > 0 && !math.IsInf(v, 0) {
+			lo, hi = math.Min(lo, v), math.Max(hi, v)
+		}
+	}
+	add := func(name string, h report.Hop, from float64) {
+		row := ratioRow(name, &h.Ratio, h.Verdict)
+		row.Mark, row.From, row.At, row.Lo, row.Hi, row.Joined = chart.Bar, from, from*row.At, from*row.Lo, from*row.Hi, true
+		for _, v := range []float64{row.At, row.Lo, row.Hi} {
+			see(v)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	d.Rows = []chart.Row{{Name: w.Chain[0], Figure: format.Value(w.Start, w.Unit), Tone: "soft", Mark: chart.Bar, From: 1, At: 1,
+		Lo: math.NaN(), Hi: math.NaN()}}
+	var said []string
+	for _, h := range w.Hops {
+		add(h.To, h, at)
+		if r := h.Ratio.Estimate; r > 0 && !math.IsInf(r, 0) {
+			at *= r
+		}
+		said = append(said, fmt.Sprintf("%s on %s %s, %s", h.To, h.From, format.Ratio(h.Ratio), format.Verdict(h.Verdict, false)))
+	}
+	add("end to end", w.Total, 1)
+	d.Desc = strings.Join(append(said, "end to end "+format.Ratio(w.Total.Ratio)), "; ")
+	pad := math.Max(1.05, math.Pow(hi/lo, .04))
+	d.Axis = chart.Ratios(lo/pad, hi*pad)
+	return block.Chart{Name: "layers", Drawing: d, Caption: "Each layer's ratio to the one below it, from the same " +
+		format.Plural(w.Blocks, counted) + "; on the logarithmic axis the steps add up to the whole."}
+}
+
+// curveChart is latency over load: solid lines are means, dashed ones p99.
+func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
+	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
+	most, lo, hi := 0.0, math.Inf(1), 0.0
+	var names []string
+	for _, pt := range c.Points {
+		most = math.Max(most, pt.Offered)
+		for _, cell := range pt.Cells {
+			if !slices.Contains(names, cell.Target) {
+				names = append(names, cell.Target)
+			}
+			for _, y := range []float64{cell.Latency, cell.P99} {
+				if y > 0 && !math.IsInf(y, 0) {
+					lo, hi = math.Min(lo, y), math.Max(hi, y)
+				}
+			}
+		}
+	}
+	p.X = chart.Linear("offered load, I/Os per second", most, iotax.PerSecond)
+	p.Y = chart.Log("latency", lo, hi, iotax.Seconds)
+	for _, name := range names {
+		mean := chart.Line{Name: name, Hue: hues[name], Marks: true, Solid: true}
+		p99 := chart.Line{Hue: hues[name], Second: true}
+		for _, pt := range c.Points {
+			for _, cell := range pt.Cells {
+				if cell.Target != name || !(cell.Latency > 0) {
+					continue
+				}
+				mean.Points = append(mean.Points, chart.Point{X: pt.Offered, Y: cell.Latency,
+					Title: fmt.Sprintf("%s at %s: mean %s, p99 %s", name,
+						format.Number(format.Lone(pt.Offered), iotax.PerSecond), format.Number(format.Lone(cell.Latency),
+							iotax.Seconds), format.Number(format.Lone(cell.P99), iotax.Seconds))})
+				p99.Points = append(p99.Points, chart.Point{X: pt.Offered, Y: cell.P99})
+			}
+		}
+		if len(mean.Points) > 0 {
+			p.Lines = append(p.Lines, mean, p99)
+		}
+	}
+	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
+}
+
+// scalingChart is a number over clients, with what clients that did not slow each other down would reach together.
+func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
+	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
+	hue := hues[c.Points[0].Target]
+	all := chart.Line{Name: "together", Hue: hue, Marks: true, Solid: true}
+	ideal := chart.Line{Name: "as if alone", Hue: hue, Second: true}
+	most, top := 0, 0.0
+	for _, pt := range c.Points {
+		most, top = max(most, pt.Clients), math.Max(top, pt.Value.Estimate)
+		out := chart.Point{X: float64(pt.Clients), Y: pt.Value.Estimate, Title: fmt.Sprintf("%s: %s", format.Plural(pt.Clients,
+			"client"), format.Value(pt.Value, c.Unit))}
+		if format.Finite(pt.Value) {
+			top = math.Max(top, pt.Value.Hi)
+			out.Lo, out.Hi = pt.Value.Lo, pt.Value.Hi
+		}
+		all.Points = append(all.Points, out)
+	}
+	if c.Better == iotax.Up {
+		first := c.Points[0]
+		for _, pt := range c.Points {
+			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond, the rest would lie flat
+				ideal.Points = append(ideal.Points, chart.Point{X: float64(pt.Clients), Y: y})
+				top = math.Max(top, y)
+			}
+		}
+	}
+	p.X = chart.Linear("clients at the same moment", float64(most), iotax.Count)
+	p.X.Ticks = nil
+	for _, pt := range c.Points {
+		p.X.Ticks = append(p.X.Ticks, chart.Tick{At: float64(pt.Clients), Label: strconv.Itoa(pt.Clients)})
+	}
+	p.Y = chart.Linear(c.Label, top, c.Unit)
+	p.Lines = []chart.Line{all}
+	if len(ideal.Points) > 1 {
+		p.Lines = append(p.Lines, ideal)
+	}
+	return block.Chart{Name: "clients", Drawing: p, Caption: "Upright lines are 95 % intervals."}
+}
+
+// bootChart has a bar for each phase of a machine's boot.
+func bootChart(machine string, boot []iotax.Phase) block.Chart {
+	slices.SortFunc(boot, func(a, b iotax.Phase) int { return int(a.At - b.At) })
+	end := boot[len(boot)-1].At
+	d := chart.Rows{Title: "Boot of " + machine, Axis: chart.Axis{Hi: end.Seconds()}, Zero: math.NaN()}
+	last := 0.0
+	for i, p := range boot {
+		at := p.At.Round(1e6).String()
+		d.Rows = append(d.Rows, chart.Row{Name: p.Name, Figure: at, Tone: chart.Hue(1 + i%3), Mark: chart.Bar, From: last,
+			At: p.At.Seconds(), Lo: math.NaN(), Hi: math.NaN()})
+		d.Desc += p.Name + " at " + at + ". "
+		last = p.At.Seconds()
+	}
+	return block.Chart{Name: "boot", Drawing: d, Caption: machine + ": first command after " + end.Round(1e6).String()}
+}

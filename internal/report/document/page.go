@@ -1,0 +1,483 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/assess"
+	"iotax/internal/report/block"
+	"iotax/internal/report/compare"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// A page is what a page has beyond the text with all details: charts, tiles, facts, and every trial.
+type page struct {
+	trials    map[report.Cell][]*report.Trial
+	timelines map[string]*report.Timeline
+	hues      map[string]int
+	trend     func(compare.CellMetric) string
+}
+
+// Page is the document with all details as a page shows it. trend is the address of what a number was over time; it may be nil.
+func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Document, error) {
+	p := &page{trials: r.Counting(), hues: huesOf(r), trend: trend}
+	var err error
+	if p.timelines, err = r.Timelines(p.trials); err != nil {
+		return block.Document{}, err
+	}
+	a := assess.Of(r)
+	d := block.Document{Title: r.Run.Name, About: when(r), Source: "iotax " + r.Run.Version}
+	if r.Run.ID != "" {
+		d.Source += ", run " + r.Run.ID
+	}
+	d.Blocks = slices.Concat(first(r, a), p.top(r), detailed(r, a, p), next(r, true))
+	return d, nil
+}
+
+// when is when the run was measured, how it ended, and its baseline.
+func when(r *report.Report) string {
+	var parts []string
+	if !r.Run.Start.IsZero() {
+		parts = append(parts, r.Run.Start.UTC().Format("2 January 2006, 15:04 UTC"))
+		if d := r.Run.End.Sub(r.Run.Start); !r.Run.End.IsZero() && d > 0 {
+			parts = append(parts, "took "+d.Round(time.Second).String())
+		}
+	}
+	if s := r.Run.Status; s != "" && s != iotax.Done {
+		parts = append(parts, string(s))
+	}
+	if r.Baseline != "" {
+		parts = append(parts, "baseline "+r.Baseline)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// top is what follows the banner: the machine, the tiles, all ratios as a plot and as a table.
+func (p *page) top(r *report.Report) (out []block.Block) {
+	if s := assess.Environment(r); s != "" {
+		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
+	}
+	if t := tiles(r); t != nil {
+		out = append(out, block.Tiles{Tiles: t})
+	}
+	wide, narrow := Forest(r, wideForest), Forest(r, narrowForest)
+	if wide == nil {
+		return out
+	}
+	caption := "Ratio to " + r.Baseline + ", paired by " + r.Counted() +
+		", with 95 % intervals on a logarithmic axis. Right of 1 is in the target’s favour. The shaded band is the margin of ± " +
+		format.Percent(r.Margin) + " inside which two targets count as equivalent."
+	if o := others(r); o != "" {
+		caption = strings.Replace(caption, r.Baseline, r.Baseline+" or, where the plan says so, to "+o, 1)
+	}
+	return append(out, block.Charts{Charts: []block.Chart{{Name: "ratios", Drawing: *wide, Narrow: *narrow, Caption: caption,
+		Key: verdictKeys}}}, p.overview(r))
+}
+
+// others are the targets that ratios are to and that are not the baseline: "node-local export or guest ext4".
+func others(r *report.Report) string {
+	var names []string
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if row.Ratio != nil && row.Against != r.Baseline && !slices.Contains(names, row.Against) {
+				names = append(names, row.Against)
+			}
+		}
+	}
+	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
+}
+
+// tiles count the comparisons of the metrics that decide.
+func tiles(r *report.Report) []block.Tile {
+	counts := map[stat.Verdict]int{}
+	total, sure := 0, 0
+	var worst cell
+	words := format.Contrast{}
+	for _, c := range cellsOf(r) {
+		if c.r.Baseline || c.r.Verdict == stat.NoVerdict {
+			continue
+		}
+		total++
+		counts[c.r.Verdict]++
+		if report.Conclusive(c.r.Verdict) {
+			sure++
+		}
+		if c.r.Verdict == stat.Worse && (worst.r == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate) {
+			worst, words = c, format.ContrastOf(c.s.Better, c.s.Unit)
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	worse := block.Tile{Name: "Worse than " + r.Baseline, Figure: fmt.Sprintf("%d of %d", counts[stat.Worse], total),
+		Tone: block.Bad, Link: "#ratios"}
+	for _, v := range []stat.Verdict{stat.Better, stat.Equivalent, stat.BelowMargin, stat.Inconclusive, stat.TooFew} {
+		if n := counts[v]; n > 0 {
+			worse.About += fmt.Sprintf(", %d %s", n, format.Verdict(v, true))
+		}
+	}
+	worse.About = strings.TrimPrefix(worse.About, ", ")
+	largest := block.Tile{Name: "Largest loss", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
+	if worst.r != nil {
+		largest = block.Tile{Name: "Largest loss", Figure: worst.r.Target,
+			About: words.Estimate(worst.r.Ratio.Interval) + ", " + worst.s.Workload, Tone: block.Bad, Link: "#ratios"}
+	} else {
+		worse.Tone = block.Quiet
+	}
+	confirmed := block.Tile{Name: "Confidence", Figure: fmt.Sprintf("%d of %d confirmed", sure, total), About: "95 % confidence",
+		Link: "#how"}
+	if sure < total {
+		confirmed.Tone = block.Unsure
+	}
+	fair := block.Tile{Name: "Fairness", Figure: "no objection", About: "no check found anything wrong", Tone: block.Quiet,
+		Link: "#how"}
+	severe := count(r)
+	if invalid := counts[stat.NotComparable] + counts[stat.TooManyDiscarded]; invalid > 0 {
+		fair = block.Tile{Name: "Fairness", Figure: format.Plural(invalid, "result") + " invalid", About: severities(severe),
+			Tone: block.Bad, Link: "#notes"}
+	} else if severe[iotax.Invalid]+severe[iotax.Warning] > 0 {
+		fair = block.Tile{Name: "Fairness", Figure: severities(severe), About: "from the checks", Tone: block.Unsure, Link: "#notes"}
+	}
+	return []block.Tile{worse, largest, confirmed, fair}
+}
+
+// count are the notes by severity.
+func count(r *report.Report) map[iotax.Severity]int {
+	out := map[iotax.Severity]int{}
+	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
+		out[n.Severity]++
+	}
+	return out
+}
+
+// severities are those counts in words: "1 invalid, 3 warnings, 2 remarks".
+func severities(counts map[iotax.Severity]int) string {
+	var out []string
+	if n := counts[iotax.Invalid]; n > 0 {
+		out = append(out, fmt.Sprintf("%d invalid", n))
+	}
+	if n := counts[iotax.Warning]; n > 0 {
+		out = append(out, format.Plural(n, "warning"))
+	}
+	if n := counts[iotax.Info]; n > 0 {
+		out = append(out, format.Plural(n, "remark"))
+	}
+	return strings.Join(out, ", ")
+}
+
+// overview is a table of all ratios, to sort and to filter.
+func (p *page) overview(r *report.Report) block.Fold {
+	t := block.Table{Head: []string{"workload", "target", "median", "ratio", "verdict"}, Wraps: []int{0, 1}}
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if row.Baseline {
+				continue
+			}
+			t.Rows = append(t.Rows, block.Row{Cells: []block.Cell{{Text: format.Subject(s.Workload, s.Label)}, {Text: row.Target},
+				value(s, row), ratio(row), verdict(row)}})
+		}
+	}
+	return block.Fold{Summary: "All ratios as a table", Note: fmt.Sprintf("%d, to sort and to filter", len(t.Rows)),
+		Blocks: []block.Block{t}}
+}
+
+// workloads are the sections, with what only pages have.
+func (p *page) workloads(r *report.Report) (out []block.Block) {
+	for i := 0; i < len(r.Sections); {
+		n := i + 1
+		for n < len(r.Sections) && r.Sections[n].Workload == r.Sections[i].Workload {
+			n++
+		}
+		part := r.Sections[i:n]
+		t := sections(r, part)
+		t.Rows[0].Heading = ""
+		if p.trend != nil {
+			p.trends(&t, part)
+		}
+		s := &part[0]
+		out = append(out, block.Heading{Text: s.Workload, Note: strings.TrimPrefix(assess.Heading(r, *s), s.Workload+" · ")}, t)
+		out = append(out, p.charts(r, part)...)
+		if f := secondary(s); f != nil {
+			out = append(out, block.Fold{Summary: "Latency, bandwidth, CPU", Note: "what else was measured", Blocks: []block.Block{f}})
+		}
+		i = n
+	}
+	return out
+}
+
+// trends links each row of t to what its number was over time.
+func (p *page) trends(t *block.Table, part []report.Section) {
+	k := 0
+	for _, s := range part {
+		for _, row := range byLosses(s.Rows) {
+			if row.Err == "" && row.Value.N > 0 {
+				c := &t.Rows[k].Cells[len(t.Rows[k].Cells)-1]
+				c.Link = block.Link{Text: "trend", Href: p.trend(compare.CellMetric{Target: row.Target, Workload: s.Workload,
+					Metric: s.Metric})}
+			}
+			k++
+		}
+	}
+}
+
+func (p *page) charts(r *report.Report, part []report.Section) (out []block.Block) {
+	var charts, times, serving []block.Chart
+	for i := range part {
+		charts = append(charts, trialsChart(r, &part[i]))
+	}
+	s := &part[0]
+	for _, d := range s.Distributions(r) {
+		charts = append(charts, distributionCharts(d, p.hues)...)
+	}
+	if c := s.Cost(r, p.trials); c != nil {
+		charts = append(charts, costCharts(c, p.hues)...)
+	}
+	out = append(out, block.Charts{Charts: charts})
+	tl := p.timelines[s.Workload]
+	if tl == nil {
+		return out
+	}
+	if times = timelineCharts(tl, p.hues); times != nil {
+		out = append(out, block.Heading{Text: "During the trials", Sub: true}, block.Charts{Charts: times},
+			block.Paragraph{Tone: block.Quiet,
+				Text: format.Capital(tl.Label) + " second by second, a line for each trial. The shaded band is the mean ± " +
+					format.Percent(stat.SteadyRange/2) + ": a trial whose five parts stay that close together is in a steady state (SNIA).",
+			})
+	}
+	for _, cost := range tl.Serving {
+		serving = append(serving, timelineCharts(cost, p.hues)...)
+	}
+	if serving != nil {
+		out = append(out, block.Fold{Summary: "What serves the targets, over time", Note: "memory and CPU, a line for each trial",
+			Blocks: []block.Block{block.Charts{Charts: serving}}})
+	}
+	return out
+}
+
+// secondary lists what else a workload's cells measured: a row each, a column for each target.
+func secondary(s *report.Section) block.Block {
+	t := block.Table{Head: []string{"median"}, Wraps: []int{0}}
+	at := map[string]int{}
+	for _, r := range s.Rows {
+		if len(r.Secondary) == 0 {
+			continue
+		}
+		column := len(t.Head)
+		t.Head = append(t.Head, r.Target)
+		for _, f := range r.Secondary {
+			i, ok := at[f.Name]
+			if !ok {
+				i = len(t.Rows)
+				at[f.Name] = i
+				label := f.Label
+				if f.Merged {
+					label += ", all trials together"
+				}
+				t.Rows = append(t.Rows, block.Words(label))
+			}
+			text := format.Value(f.Value, f.Unit)
+			switch {
+			case f.Short:
+				text = fmt.Sprintf("n/a (%s beyond)", format.Plural(f.Beyond, "sample"))
+			case f.Merged:
+				e := f.Value.Estimate
+				f.Value.Lo, f.Value.Hi = e*(1-2*stat.HistogramError), e*(1+2*stat.HistogramError)
+				text = format.Number(f.Value, f.Unit)
+			}
+			for len(t.Rows[i].Cells) < column {
+				t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: format.Dash})
+			}
+			t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: text})
+		}
+	}
+	if t.Rows == nil {
+		return nil
+	}
+	for i := range t.Rows {
+		for len(t.Rows[i].Cells) < len(t.Head) {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, block.Cell{Text: format.Dash})
+		}
+	}
+	return t
+}
+
+// facts are the end of a page: boots, targets, the environment, and every trial.
+func (p *page) facts(r *report.Report) (out []block.Block) {
+	var targets []block.Block
+	var boots []block.Chart
+	booted := map[string]bool{}
+	for _, t := range r.Run.Targets {
+		facts := maps.Clone(t.Facts)
+		if facts == nil {
+			facts = map[string]string{}
+		}
+		for k, v := range t.Labels {
+			facts["label."+k] = v
+		}
+		var boot []iotax.Phase
+		for k, v := range t.Facts {
+			name, ok := strings.CutPrefix(k, "boot.")
+			if d, err := time.ParseDuration(v); ok && err == nil && d >= 0 {
+				boot = append(boot, iotax.Phase{Name: name, At: d})
+				delete(facts, k)
+			}
+		}
+		if len(boot) > 1 && !booted[t.Machine] {
+			booted[t.Machine] = true
+			boots = append(boots, bootChart(t.Machine, boot))
+		}
+		note := strings.Join(slices.DeleteFunc([]string{t.Place + " on " + t.Machine, t.Storage(), string(t.Durability)},
+			func(s string) bool { return s == "" }), ", ")
+		var blocks []block.Block
+		if t.Err != "" {
+			note = "could not be opened"
+			blocks = append(blocks, block.Paragraph{Text: t.Err, Tone: block.Bad})
+		}
+		targets = append(targets, block.Fold{Summary: t.Name, Note: note, Blocks: append(blocks, pairs(facts)...)})
+	}
+	if boots != nil {
+		out = append(out, block.Heading{Text: "Boot", Sub: true}, block.Charts{Charts: boots})
+	}
+	if targets != nil {
+		out = append(out, block.Heading{Text: "Targets", Sub: true})
+		out = append(out, targets...)
+	}
+	if env := pairs(r.Run.Environment); env != nil {
+		out = append(out, block.Heading{Text: "Environment", Sub: true}, block.Fold{Summary: "Facts of this host",
+			Note: format.Plural(len(r.Run.Environment), "fact"), Blocks: env})
+	}
+	return append(append(out, block.Heading{Text: "Trials", Sub: true}), everyTrial(r)...)
+}
+
+// pairs are facts as a table.
+func pairs(m map[string]string) []block.Block {
+	t := block.Table{Head: []string{"fact", "value"}, Wraps: []int{0, 1}}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		t.Rows = append(t.Rows, block.Words(k, m[k]))
+	}
+	if t.Rows == nil {
+		return nil
+	}
+	return []block.Block{t}
+}
+
+// mostListed is how many trials a page lists.
+const mostListed = 2000
+
+// listedTrials are those that the table shows, in their order: of very many the first, before them those without a result.
+func listedTrials(all []*report.Trial) []*report.Trial {
+	if len(all) <= mostListed {
+		return all
+	}
+	listed := slices.Clone(all)
+	slices.SortStableFunc(listed, func(x, y *report.Trial) int {
+		return cmp.Compare(min(1, len(y.Err+y.Discarded)), min(1, len(x.Err+x.Discarded)))
+	})
+	listed = listed[:mostListed]
+	slices.SortFunc(listed, func(x, y *report.Trial) int { return cmp.Compare(x.Seq, y.Seq) })
+	return listed
+}
+
+func everyTrial(r *report.Report) (out []block.Block) {
+	metric := map[string]string{}
+	for _, s := range r.Sections {
+		if s.First {
+			metric[s.Workload] = s.Metric
+		}
+	}
+	listed := listedTrials(r.Trials)
+	if n := len(r.Trials); len(listed) < n {
+		out = append(out, block.Paragraph{Tone: block.Quiet,
+			Text: fmt.Sprintf("Of %d trials %d are listed: those that failed or do not count, then the first of the others. "+
+				"iotax export has every one.", n, len(listed))})
+	}
+	failed, discarded := 0, 0
+	for _, t := range r.Trials {
+		failed, discarded = failed+map[bool]int{true: 1}[t.Err != ""], discarded+map[bool]int{true: 1}[t.Discarded != ""]
+	}
+	t := block.Table{Head: []string{"trial", "at (UTC)", "took", "workload", r.Counted(), "target", "value", "outcome"},
+		Wraps: []int{3, 5, 7}}
+	for _, x := range listed {
+		at, v, outcome := "", format.Dash, block.Cell{Text: "counts"}
+		if !x.Start.IsZero() {
+			at = x.Start.UTC().Format(time.TimeOnly)
+		}
+		if val, ok := x.Value(metric[x.Workload]); ok {
+			v = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
+		}
+		var rules []string
+		for _, f := range x.Findings {
+			if !slices.Contains(rules, f.Rule) {
+				rules = append(rules, f.Rule)
+			}
+		}
+		if rules != nil {
+			outcome.Text += "; " + strings.Join(rules, ", ")
+		}
+		if x.Discarded != "" {
+			outcome = block.Cell{Text: "discarded: " + x.Discarded, Tone: block.Quiet}
+		}
+		if x.Err != "" {
+			outcome = block.Cell{Text: "failed: " + x.Err, Tone: block.Bad}
+		}
+		row := block.Words(fmt.Sprint(x.Seq), at, x.Took.Round(100*time.Millisecond).String(), x.Workload, fmt.Sprint(x.Block),
+			x.Target, v)
+		t.Rows = append(t.Rows, block.Row{Cells: append(row.Cells, outcome)})
+	}
+	if t.Rows == nil {
+		return append(out, block.Paragraph{Text: "None.", Tone: block.Quiet})
+	}
+	return append(out, block.Fold{Summary: "Every trial in order", Note: fmt.Sprintf("%s, %d failed, %d discarded",
+		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
+}
+
+// linesOfNote is how many sentences of a note a page shows before the rest is folded.
+const linesOfNote = 4
+
+// pageNote is a note with all its sentences.
+func pageNote(n report.Note) block.Note {
+	out := Note(n)
+	if all := n.Sentences(0); len(all) > linesOfNote+1 || len(all) != len(n.Sentences(report.ShownItems)) {
+		out.More = all
+	}
+	return out
+}
+
+// with puts a chart below the heading of blocks; text has none.
+func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
+	if p == nil || c.Drawing == nil {
+		return blocks
+	}
+	return slices.Insert(blocks, 1, block.Block(block.Charts{Charts: []block.Chart{c}}))
+}
+
+func (p *page) curve(c report.Curve, title string) (out block.Chart) {
+	if p != nil {
+		out = curveChart(c, title, p.hues)
+	}
+	return out
+}
+
+func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
+	if p != nil {
+		out = scalingChart(c, title, p.hues)
+	}
+	return out
+}
+
+// notes are folded under their number by severity, the most severe first.
+func (p *page) notes(r *report.Report) []block.Block {
+	items := inOrder(r, pageNote)
+	if items == nil {
+		return nil
+	}
+	return []block.Block{block.Heading{Text: "Warnings and notes", ID: "notes"}, block.Fold{Summary: severities(count(r)),
+		Blocks: []block.Block{block.Notes{Items: items}}}}
+}

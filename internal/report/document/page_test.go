@@ -1,0 +1,131 @@
+package document
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/chart"
+	"iotax/internal/report/format"
+	"iotax/internal/testenv/reporttest"
+	"iotax/stat"
+)
+
+// Of many points the least and the greatest stay.
+func TestThinnedSeries(t *testing.T) {
+	long := iotax.Series{}
+	for i := range 3600 {
+		v := 100.0
+		if i == 1234 {
+			v = 0
+		}
+		long.T, long.V = append(long.T, float64(i+1)), append(long.V, v)
+	}
+	pts := thinnedSeries(long, 100)
+	stalled := false
+	for i, p := range pts {
+		stalled = stalled || p.Y == 0
+		if i > 0 && p.X <= pts[i-1].X {
+			t.Fatal("time runs backwards")
+		}
+	}
+	if len(pts) > 102 || !stalled {
+		t.Errorf("%d points, the stalled second among them: %v", len(pts), stalled)
+	}
+}
+
+func TestCostIsDrawn(t *testing.T) {
+	known := stat.Interval{Estimate: 300 << 20, Lo: 300 << 20, Hi: 300 << 20, N: 6}
+	c := &report.Cost{Workload: "w", Label: "m", Cells: []report.CostCell{{Target: "b", Speed: known, CPU: format.Lone(math.NaN()), Memory: known}}}
+	drawn := costCharts(c, map[string]int{})
+	if len(drawn) != 2 { // the CPU is not known
+		t.Fatalf("%d charts", len(drawn))
+	}
+	if s := string(chart.SVG(drawn[1].Drawing)); !strings.Contains(s, "serving memory 300.0 MiB") || !strings.Contains(s, `class="bar"`) {
+		t.Errorf("the bars do not tell the memory:\n%s", s)
+	}
+}
+
+// The tiles count what the rows say.
+func TestTiles(t *testing.T) {
+	r := report.New(reporttest.Fixture())
+	got := tiles(r)
+	if len(got) != 4 {
+		t.Fatalf("%d tiles", len(got))
+	}
+	counts, total, sure := map[stat.Verdict]int{}, 0, 0
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if s.First && !row.Baseline {
+				counts[row.Verdict]++
+				total++
+				if report.Conclusive(row.Verdict) {
+					sure++
+				}
+			}
+		}
+	}
+	for i, want := range []string{fmt.Sprintf("%d of %d", counts[stat.Worse], total), reporttest.Ninep, fmt.Sprintf("%d of %d confirmed", sure, total), "1 result invalid"} {
+		if got[i].Figure != want {
+			t.Errorf("tile %d: %q, want %q", i, got[i].Figure, want)
+		}
+	}
+	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
+	if got := tiles(report.New(clean, trials)); got[0].Figure != "0 of 1" || got[1].Figure != "none confirmed" {
+		t.Errorf("two equal targets: %+v", got)
+	}
+	if got := tiles(report.New(nil, nil)); got != nil {
+		t.Errorf("tiles of nothing: %v", got)
+	}
+}
+
+// The bars of a waterfall are as long together as the whole's, on the logarithmic axis.
+func TestWaterfallAddsUp(t *testing.T) {
+	w := report.Waterfall{Workload: "w", Chain: []string{"device", "a", "b", "c"}, Start: format.Lone(100), Total: report.Hop{Ratio: format.Lone(.5 * .8 * 1.25)}}
+	for i, r := range []float64{.5, .8, 1.25} {
+		w.Hops = append(w.Hops, report.Hop{From: w.Chain[i], To: w.Chain[i+1], Ratio: format.Lone(r)})
+	}
+	rows := waterfallChart(w, "round").Drawing.(chart.Rows)
+	if len(rows.Rows) != 5 {
+		t.Fatalf("%d rows", len(rows.Rows))
+	}
+	sum, at := 0.0, 1.0
+	for _, r := range rows.Rows[1:4] {
+		if math.Abs(r.From-at) > 1e-9 || !r.Joined {
+			t.Errorf("%s begins at %v, not where the one before it ended, %v", r.Name, r.From, at)
+		}
+		at = r.At
+		sum += math.Log(r.At / r.From)
+	}
+	whole := rows.Rows[4]
+	if math.Abs(sum-math.Log(whole.At/whole.From)) > 1e-9 || rows.Axis.Lo >= .4 || rows.Axis.Hi <= 1 {
+		t.Errorf("the steps come to %v, the whole goes from %v to %v on %+v", sum, whole.From, whole.At, rows.Axis)
+	}
+}
+
+// Of very many trials a page lists those without a result, and others.
+func TestListedTrials(t *testing.T) {
+	var all []*report.Trial
+	for i := range 3 * mostListed {
+		x := &report.Trial{Trial: &iotax.Trial{}}
+		if x.Seq = i; i%100 == 99 {
+			x.Err = "boom"
+		}
+		all = append(all, x)
+	}
+	listed, failed := listedTrials(all), 0
+	for i, x := range listed {
+		if x.Err != "" {
+			failed++
+		}
+		if i > 0 && x.Seq <= listed[i-1].Seq {
+			t.Fatal("not in their order")
+		}
+	}
+	if len(listed) != mostListed || failed != 3*mostListed/100 {
+		t.Errorf("%d listed, %d of them failed", len(listed), failed)
+	}
+}

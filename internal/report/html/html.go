@@ -1,0 +1,231 @@
+// Package html writes documents as pages that stand alone.
+package html
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"iotax/internal/report/block"
+	"iotax/internal/report/chart"
+	"iotax/internal/report/format"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var ownCSS string
+
+// PageCSS is the style of a page: colours for light, dark and print, charts, tables, notes, verdicts.
+var PageCSS = chart.CSS() + ownCSS
+
+// PageJS sorts and filters tables and saves charts. The page is complete without it.
+//
+//go:embed page.js
+var PageJS string
+
+// PagePolicy lets the page's own script run and nothing else, and forbids every request.
+var PagePolicy = func() string {
+	sum := sha256.Sum256([]byte(PageJS))
+	return "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}()
+
+// A Frame is what a server puts around a page: at the end of its head, and at the start of its body.
+type Frame struct{ Head, Top template.HTML }
+
+// Write writes the document as one self-contained page: no request, light and dark by the reader's preference, fit for print
+// and for a phone. Its one script sorts, filters and saves.
+func Write(w io.Writer, d block.Document, f Frame) error {
+	p := &page{t: template.Must(pageTemplate.Clone())}
+	p.t.Funcs(template.FuncMap{"blocks": p.blocks})
+	body, err := p.blocks(d.Blocks)
+	if err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	title := format.Clean(d.Title)
+	if title == "" {
+		title = "iotax"
+	}
+	about := title
+	if d.About != "" {
+		about += ", " + format.Clean(d.About)
+	}
+	var b bytes.Buffer
+	if err := p.t.ExecuteTemplate(&b, "page", map[string]any{"CSS": template.CSS(PageCSS), "Script": template.JS(PageJS),
+		"Policy": PagePolicy, // ours, from the binary
+		"Title":  title, "About": d.About, "Picture": about, "Source": d.Source, "Frame": f, "Body": body, "Parts": p.parts}); err != nil {
+		return fmt.Errorf("write HTML: %w", err)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{
+	"text": text, "tone": tone, "svg": chart.SVG,
+	"blocks": (*page)(nil).blocks, // the page's own takes its place
+}).Parse(pageHTML))
+
+// text makes a sentence safe to show and sets what is between backticks, as rules write it, as code. Figures stay with their
+// units.
+func text(s string) template.HTML {
+	parts := strings.Split(format.Unbroken(format.Clean(s)), "`")
+	var b strings.Builder
+	for i, part := range parts {
+		switch e := template.HTMLEscapeString(part); {
+		case i%2 == 0:
+			b.WriteString(e)
+		case i == len(parts)-1: // not closed
+			b.WriteString("`" + e)
+		default:
+			b.WriteString("<code>" + e + "</code>")
+		}
+	}
+	return template.HTML(b.String()) // escaped
+}
+
+// tone is the class of a tone.
+func tone(t block.Tone) string {
+	return map[block.Tone]string{block.Strong: "strong", block.Quiet: "soft", block.Good: "better", block.Bad: "worse",
+		block.Unsure: "unsure"}[t]
+}
+
+// A page is one that is being written.
+type page struct {
+	t       *template.Template
+	parts   []part // of the table of contents
+	names   map[string]int
+	heading string // the last one
+}
+
+// A part is a heading with its id.
+type part struct{ ID, Text string }
+
+// blocks renders blocks one after the other: each has a template of its type's name.
+func (p *page) blocks(all []block.Block) (template.HTML, error) {
+	var b bytes.Buffer
+	for _, x := range all {
+		name, data := strings.TrimPrefix(fmt.Sprintf("%T", x), "block."), any(x)
+		switch x := x.(type) {
+		case block.Heading:
+			p.heading = x.Text
+			if x.ID == "" {
+				x.ID = fmt.Sprintf("part%d", len(p.parts)+1)
+			}
+			if x.Sub {
+				x.ID = p.unique(strings.ReplaceAll(format.Fold(x.Text), " ", "-"))
+			} else {
+				p.parts = append(p.parts, part{x.ID, x.Text})
+			}
+			data = x
+		case block.List:
+			shown := len(x.Items)
+			if x.Shown > 0 && shown > x.Shown+1 {
+				shown = x.Shown
+			}
+			data = [2][]block.Item{x.Items[:shown], x.Items[shown:]}
+		case block.Table:
+			data = p.tables(x)
+		}
+		if err := p.t.ExecuteTemplate(&b, name, data); err != nil {
+			return "", err
+		}
+	}
+	return template.HTML(b.String()), nil // made of templates
+}
+
+// unique is a name that no other element of the page has.
+func (p *page) unique(name string) string {
+	if p.names == nil {
+		p.names = map[string]int{}
+	}
+	p.names[name]++
+	if n := p.names[name]; n > 1 {
+		return fmt.Sprintf("%s %d", name, n)
+	}
+	return name
+}
+
+// A tableView is a table, or a part of one that has a head of its own.
+type tableView struct {
+	Name, Heading string
+	Head          []cellView
+	Rows          []rowView
+}
+
+type rowView struct {
+	Heading string
+	Cells   []cellView
+}
+
+type cellView struct {
+	block.Cell
+	Class string
+}
+
+// tables parts a table where a row has a head of its own. Columns without a word are left out: they hold drawings.
+func (p *page) tables(t block.Table) (out []tableView) {
+	worded := make([]bool, len(t.Head))
+	for k := range worded {
+		worded[k] = slices.ContainsFunc(t.Rows, func(r block.Row) bool {
+			return k < len(r.Cells) && (r.Cells[k].Text != "" || r.Cells[k].Notes != nil)
+		})
+	}
+	class := func(k int) string {
+		var words []string
+		if slices.Contains(t.Right, k) {
+			words = append(words, "right")
+		}
+		if slices.Contains(t.Wraps, k) {
+			words = append(words, "long")
+		}
+		return strings.Join(words, " ")
+	}
+	begin := func(heading string, head []string) {
+		v := tableView{Heading: heading}
+		for k, s := range head {
+			if worded[k] {
+				v.Head = append(v.Head, cellView{block.Cell{Text: s}, class(k)})
+			}
+		}
+		v.Name = p.unique(strings.TrimSuffix(p.heading+", "+heading, ", "))
+		out = append(out, v)
+	}
+	group := ""
+	for i, r := range t.Rows {
+		if r.Head != nil {
+			begin(r.Heading, r.Head)
+		} else if i == 0 {
+			begin("", t.Head)
+		}
+		v := &out[len(out)-1]
+		if r.Heading != "" && r.Head == nil {
+			v.Rows = append(v.Rows, rowView{Heading: r.Heading})
+		}
+		var cells []cellView
+		for k, c := range r.Cells {
+			if k < len(worded) && !worded[k] {
+				continue
+			}
+			view := cellView{c, strings.TrimSpace(class(k) + " " + tone(c.Tone))}
+			if k == 0 && t.Grouped { // where rows are sorted or filtered, each needs its own name
+				if c.Text == "" || c.Text == group {
+					view.Text, view.Class = group, "long soft"
+				}
+				group = view.Text
+			}
+			cells = append(cells, view)
+		}
+		if cells != nil {
+			v.Rows = append(v.Rows, rowView{Cells: cells})
+		}
+	}
+	return out
+}

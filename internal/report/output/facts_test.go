@@ -1,0 +1,105 @@
+package output
+
+import (
+	"html"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	xhtml "golang.org/x/net/html"
+
+	"iotax/internal/report"
+	"iotax/internal/report/block"
+	"iotax/internal/report/document"
+	"iotax/internal/report/format"
+	"iotax/internal/report/text"
+	"iotax/internal/testenv/reporttest"
+)
+
+// factsOf are the texts of blocks: sentences, heads and cells of tables, notes and their hints, commands.
+func factsOf(all []block.Block) (out []string) {
+	for _, b := range all {
+		switch b := b.(type) {
+		case block.Answer:
+			out = append(out, b.Text)
+		case block.Heading:
+			out = append(out, b.Text)
+		case block.Paragraph:
+			out = append(out, b.Text)
+		case block.Banner:
+			out = append(out, b.Texts...)
+		case block.List:
+			for _, i := range b.Items {
+				out = append(out, i.Text)
+			}
+		case block.Notes:
+			for _, n := range b.Items {
+				out = append(out, n.Label, n.Text, n.Hint)
+			}
+		case block.Steps:
+			for _, s := range b.Steps {
+				out = append(out, s.Name, s.Command, s.About)
+			}
+		case block.Fold:
+			out = append(out, factsOf(b.Blocks)...)
+		case block.Table:
+			for _, r := range b.Rows {
+				parts := strings.Split(r.Heading, " · ")
+				for _, c := range r.Cells {
+					parts = append(parts, c.Text)
+				}
+				out = append(out, parts...)
+			}
+		}
+	}
+	return out
+}
+
+// packed is a text without spaces and marks, in which a wrapped and escaped fact is still found.
+func packed(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || strings.ContainsRune(format.NBSP+"\u2060\\`*", r) {
+			return -1
+		}
+		return r
+	}, format.Clean(html.UnescapeString(s)))
+}
+
+var tag = regexp.MustCompile(`</?(details|summary|sup)>`)
+
+// What the document says is in the terminal's text, in Markdown and on the page: each format shows all of it.
+func TestSameFactsInEachFormat(t *testing.T) {
+	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
+		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),
+		"one of many": report.New(reporttest.OneOfMany())} {
+		d := document.Of(r, true)
+		var page strings.Builder
+		source := output(t, func(w io.Writer) error { return HTML(w, r) })
+		reporttest.Elements(t, source, func(n *xhtml.Node) {
+			if n.Data == "body" {
+				for c := range n.Descendants() {
+					if c.Type == xhtml.TextNode && c.Parent.Data != "script" && c.Parent.Data != "title" {
+						page.WriteString(c.Data)
+					}
+				}
+			}
+		})
+		for kind, got := range map[string]string{"terminal": output(t, func(w io.Writer) error { return text.Write(w, d, text.Options{Width: 400}) }),
+			"markdown": tag.ReplaceAllString(output(t, func(w io.Writer) error { return text.Markdown(w, d) }), ""), "page": page.String()} {
+			got, missing := packed(got), 0
+			facts := factsOf(d.Blocks)
+			for _, fact := range facts {
+				if !strings.Contains(got, packed(fact)) {
+					if missing++; missing < 4 {
+						t.Errorf("%s: %s lacks %q", name, kind, fact)
+					}
+				}
+			}
+			if len(facts) < 20 {
+				t.Errorf("%s: only %d facts", name, len(facts))
+			}
+		}
+	}
+}
