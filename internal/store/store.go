@@ -67,16 +67,10 @@ type driver interface {
 	explain(op string, err error) error
 	// snapshot are the options of a transaction that reads and sees one state.
 	snapshot() *sql.TxOptions
-	// again says of an error of a transaction that could not begin that it may be able to later.
-	again(err error) bool
-	// text makes what others wrote (the words of an error) fit for a column of text.
-	text(s string) string
 	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
 	beat() string
 	// silence is an expression over runs for how long nothing was heard of a run's runners, as parsePulse reads it.
 	silence() string
-	// words is an aggregate: what column holds, with a blank between any two.
-	words(column string) string
 	// runner is who measures (runnerKey), of a run whose JSON column holds; NULL where it does not say.
 	runner(column string) string
 }
@@ -196,7 +190,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
-	for p := newPauses(); err != nil && s.drv.again(err) && p.wait(ctx); {
+	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
 		tx, err = s.db.BeginTx(ctx, o) // nothing was done yet
 	}
 	if err != nil {
@@ -268,7 +262,7 @@ func runRow(r *iotax.Run) ([]any, error) {
 		}
 		row = append(row, string(b))
 	}
-	return append(row, words(r)), nil
+	return append(row, searched(r)), nil
 }
 
 // Create adds r, which has no trials yet.
@@ -344,7 +338,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 				length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
 			t.Run, t.Seq, t.Block, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
-			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], s.drv.text(t.Err), s.drv.text(t.Discarded)).Scan(&id)
+			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], text(t.Err), text(t.Discarded)).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -917,6 +911,11 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 		v.shrink(s.db)
 	}
 	return nil
+}
+
+// text removes from the words of others what PostgreSQL refuses in a column of text.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
 // stamp is RFC 3339 with a fixed width, so that text sorts as time does.
