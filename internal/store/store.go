@@ -44,8 +44,6 @@ type Store struct {
 	// a process measures one thing at a time.
 	writing sync.Mutex
 
-	codec codec
-
 	settle func(*iotax.Run, Pulse) // see Settle; nil does nothing
 
 	mu      sync.RWMutex
@@ -168,7 +166,6 @@ func (s *Store) String() string { return s.on }
 
 // Close closes the store. Iterators that are under way fail.
 func (s *Store) Close() error {
-	s.codec.close()
 	if err := s.db.Close(); err != nil {
 		return s.drv.explain("close", err)
 	}
@@ -313,11 +310,11 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		}
 		texts[i] = string(b)
 	}
-	series, err := s.codec.packSeries(t.Series)
+	series, err := packSeries(t.Series)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
-	raw, err := s.codec.pack(t.Raw)
+	raw, err := pack(t.Raw)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
@@ -817,7 +814,7 @@ func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials m
 		if err := rows.Scan(&seq, &data); err != nil {
 			return spot{run, seq}.scanned(err)
 		}
-		if trials[seq].Series, err = s.codec.unpackSeries(data); err != nil {
+		if trials[seq].Series, err = unpackSeries(data); err != nil {
 			return spot{run, seq}.damaged(kindSeries, err)
 		}
 	}
@@ -842,7 +839,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 		if err != nil || data == nil {
 			return err
 		}
-		raw, err = s.codec.unpack(data)
+		raw, err = unpack(data)
 		return spot{id, seq}.damaged(kindRaw, err)
 	})
 	return raw, err
