@@ -101,57 +101,41 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	}()
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
-	find := func(yield func([]leftover.Item, error) bool) {
-		for _, p := range places {
-			if !yield(leftover.Find(ctx, p)) {
-				return
-			}
-		}
-		if remote {
-			if yield(a.inClusters(ctx)) {
-				yield(a.inStores(ctx))
-			}
-		}
+	var items []leftover.Item
+	found := func(some []leftover.Item, err error) { items, errs = append(items, some...), append(errs, err) }
+	for _, p := range places {
+		found(leftover.Find(ctx, p))
 	}
-	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
-		failed := errs
-		for items, err := range find {
-			failed = append(failed, err)
-			for _, i := range items {
-				delete(unknown, i.Label.Run)
-			}
-		}
-		if len(unknown) > 0 {
-			return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), failed...)...)}
-		}
+	if remote {
+		found(a.inServices(ctx))
 	}
-	for items, err := range find {
-		errs = append(errs, err)
-		items = slices.DeleteFunc(items, func(i leftover.Item) bool {
-			return len(runs) > 0 && i.State != leftover.Foreign && !slices.Contains(runs, i.Label.Run)
-		})
-		for _, i := range items {
-			switch i.State {
-			case leftover.Alive:
-				continue
-			case leftover.Foreign:
-				foreign = append(foreign, i.Machine+": "+i.Name)
-				continue
-			}
-			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
-			if yes && i.State == leftover.Dead {
-				if err := i.Remove(ctx); err != nil {
-					errs = append(errs, err)
-					row.Error = err.Error()
-				} else {
-					row.Removed = true
-				}
-			}
-			if !row.Removed {
-				left++
-			}
-			rows = append(rows, row)
+	for _, i := range items { // what the store does not know may be the run of a leftover
+		delete(unknown, i.Label.Run)
+	}
+	if len(unknown) > 0 {
+		return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), errs...)...)}
+	}
+	for _, i := range items {
+		switch {
+		case i.State == leftover.Foreign:
+			foreign = append(foreign, i.Machine+": "+i.Name)
+			continue
+		case i.State == leftover.Alive, len(runs) > 0 && !slices.Contains(runs, i.Label.Run):
+			continue
 		}
+		row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
+		if yes && i.State == leftover.Dead {
+			if err := i.Remove(ctx); err != nil {
+				errs = append(errs, err)
+				row.Error = err.Error()
+			} else {
+				row.Removed = true
+			}
+		}
+		if !row.Removed {
+			left++
+		}
+		rows = append(rows, row)
 	}
 	if err := a.printLeft(rows, foreign, runs, yes); err != nil {
 		return err
@@ -224,10 +208,7 @@ var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.Machine, places []leftover.Place, err error) {
 	here := leftover.Place{Machine: host.Local(), Dirs: temporary()}
 	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err) // the store may be what is broken; the rest is looked at all the same
-	}
+	errs := []error{err} // the store may be what is broken: the rest is searched all the same
 	opened := map[string]bool{}
 	var made []plan.Machine // by runs that may have left something
 	for r, p := range plansOf(runs) {
@@ -281,63 +262,42 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 	return machines, append([]leftover.Place{here}, places...), errors.Join(errs...)
 }
 
-// inClusters finds what unfinished runs have left in Kubernetes.
-func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error) {
+// inServices finds what unfinished runs have left in Kubernetes and in buckets.
+func (a *app) inServices(ctx context.Context) (items []leftover.Item, err error) {
 	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err)
-	}
-	asked := map[kube.Config]bool{}
-	for r, p := range plansOf(runs) {
-		// One that never had a pod has left none, and its cluster may be out of reach for ever.
-		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
-		if r.Status == iotax.Done || !had {
-			continue
-		}
-		for _, m := range p.Machines {
-			spec, ok := m.Spec.(*pod.Spec)
-			if !ok || spec.Pod != "" || asked[spec.Cluster()] {
-				continue
-			}
-			asked[spec.Cluster()] = true
-			api, err := kube.Connect(spec.Cluster())
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			found, err := api.Left(ctx, api.Namespace)
+	errs := []error{err}
+	asked := map[any]bool{}
+	once := func(service any, find func() ([]leftover.Item, error)) {
+		if !asked[service] {
+			asked[service] = true
+			found, err := find()
 			items, errs = append(items, found...), append(errs, err)
 		}
 	}
-	return items, errors.Join(errs...)
-}
-
-// inStores finds what unfinished runs have left in places that stay and are no machines: buckets.
-func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
-	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err)
-	}
-	asked := map[string]bool{}
 	for r, p := range plansOf(runs) {
 		if r.Status == iotax.Done {
 			continue
 		}
+		// A run that never had a pod left nothing in its cluster, which may be out of reach for ever.
+		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
+		for _, m := range p.Machines {
+			if spec, ok := m.Spec.(*pod.Spec); ok && had && spec.Pod == "" {
+				once(spec.Cluster(), func() ([]leftover.Item, error) {
+					api, err := kube.Connect(spec.Cluster())
+					if err != nil {
+						return nil, err
+					}
+					return api.Left(ctx, api.Namespace)
+				})
+			}
+		}
 		for _, t := range p.Targets {
-			s, ok := t.Spec.(*volume.BucketSpec)
-			if !ok {
-				continue
+			if s, ok := t.Spec.(*volume.BucketSpec); ok {
+				place, there, err := s.Remains()
+				if errs = append(errs, err); err == nil && there {
+					once(place.Path, func() ([]leftover.Item, error) { return workload.LeftInStore(ctx, place) })
+				}
 			}
-			place, there, err := s.Remains()
-			if err != nil || !there || asked[place.Path] {
-				errs = append(errs, err)
-				continue
-			}
-			asked[place.Path] = true
-			found, err := workload.LeftInStore(ctx, place)
-			items, errs = append(items, found...), append(errs, err)
 		}
 	}
 	return items, errors.Join(errs...)
@@ -407,11 +367,6 @@ func foldersOf(ctx context.Context, db *store.Store, id string) (folders []strin
 func (a *app) elsewhere(ctx context.Context) (string, error) {
 	runs, err := a.killedRuns(ctx)
 	var names []string
-	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	for _, r := range runs {
 		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
 		if err != nil {
@@ -419,18 +374,19 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 		}
 		for _, m := range p.Machines {
 			if m.Traits().Stays || m.Kind == pod.Kind.Name {
-				add(m.Name + " (" + m.Kind + ")")
+				names = append(names, m.Name+" ("+m.Kind+")")
 			}
 		}
 		for _, t := range p.Targets {
 			if s, ok := t.Spec.(*volume.BucketSpec); ok {
 				if place, there, err := s.Remains(); err == nil && there {
-					add(workload.BucketOf(place))
+					names = append(names, workload.BucketOf(place))
 				}
 			}
 		}
 	}
-	return strings.Join(names, ", "), err
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", "), err
 }
 
 // leftovers counts for doctor the leftovers of crashed runs on this host, and names other places that may have some.
@@ -454,11 +410,10 @@ func (a *app) leftHere(ctx context.Context) (string, error) {
 	}
 	var parts []string
 	for _, f := range finders {
-		switch n := counts[f.Kind]; {
-		case n == 1:
-			parts = append(parts, "1 "+f.Kind)
-		case n > 1:
+		if n := counts[f.Kind]; n > 1 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, f.Plural))
+		} else if n == 1 {
+			parts = append(parts, "1 "+f.Kind)
 		}
 	}
 	if len(parts) > 0 {
