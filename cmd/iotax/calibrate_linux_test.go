@@ -20,7 +20,7 @@ func TestCalibratesByItself(t *testing.T) {
 	long := []string{"run", "dir:" + s.path("a"), "dir:" + s.path("b"), "-w", "randread-4k", "--size", "8MiB", "--trial", "40s", "--blocks", "1"}
 
 	r := s.start(nil, long...)
-	r.said("calibrating the rig")
+	r.said("calibrating: ")
 	time.Sleep(time.Second)
 	r.send(os.Interrupt)
 	r.wait().works(t, exitInterrupted, "interrupted before the first trial ended")

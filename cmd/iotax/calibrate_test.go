@@ -59,8 +59,8 @@ func TestLengthTip(t *testing.T) {
 		{&iotax.Calibration{}, ""},
 		{&iotax.Calibration{Trial: 19 * time.Second}, ""},
 		{&iotax.Calibration{Trial: 6 * time.Second}, ""},
-		{&iotax.Calibration{Trial: 5 * time.Second}, "calibrated: trials of 5s waste the least time on this rig, these take 10s (--trial 5s)"},
-		{&iotax.Calibration{Trial: time.Minute}, "calibrated: trials of 1m waste the least time on this rig, these take 10s (--trial 1m)"},
+		{&iotax.Calibration{Trial: 5 * time.Second}, "calibrated: trials of 5s waste the least time here, these take 10s (--trial 5s)"},
+		{&iotax.Calibration{Trial: time.Minute}, "calibrated: trials of 1m waste the least time here, these take 10s (--trial 1m)"},
 	} {
 		if got := lengthTip(c.c, m); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.c, got, c.want)
