@@ -101,41 +101,52 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	}()
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
-	var items []leftover.Item
-	found := func(some []leftover.Item, err error) { items, errs = append(items, some...), append(errs, err) }
-	for _, p := range places {
-		found(leftover.Find(ctx, p))
-	}
-	if remote {
-		found(a.inServices(ctx))
-	}
-	for _, i := range items { // what the store does not know may be the run of a leftover
-		delete(unknown, i.Label.Run)
-	}
-	if len(unknown) > 0 {
-		return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), errs...)...)}
-	}
-	for _, i := range items {
-		switch {
-		case i.State == leftover.Foreign:
-			foreign = append(foreign, i.Machine+": "+i.Name)
-			continue
-		case i.State == leftover.Alive, len(runs) > 0 && !slices.Contains(runs, i.Label.Run):
-			continue
-		}
-		row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
-		if yes && i.State == leftover.Dead {
-			if err := i.Remove(ctx); err != nil {
-				errs = append(errs, err)
-				row.Error = err.Error()
-			} else {
-				row.Removed = true
+	find := func(yield func([]leftover.Item, error) bool) { // place by place: two may lead to the same mount
+		for _, p := range places {
+			if !yield(leftover.Find(ctx, p)) {
+				return
 			}
 		}
-		if !row.Removed {
-			left++
+		if remote {
+			yield(a.inServices(ctx))
 		}
-		rows = append(rows, row)
+	}
+	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
+		failed := errs
+		for items, err := range find {
+			failed = append(failed, err)
+			for _, i := range items {
+				delete(unknown, i.Label.Run)
+			}
+		}
+		if len(unknown) > 0 {
+			return usageError{errors.Join(append(slices.Collect(maps.Values(unknown)), failed...)...)}
+		}
+	}
+	for items, err := range find {
+		errs = append(errs, err)
+		for _, i := range items {
+			switch {
+			case i.State == leftover.Foreign:
+				foreign = append(foreign, i.Machine+": "+i.Name)
+				continue
+			case i.State == leftover.Alive, len(runs) > 0 && !slices.Contains(runs, i.Label.Run):
+				continue
+			}
+			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
+			if yes && i.State == leftover.Dead {
+				if err := i.Remove(ctx); err != nil {
+					errs = append(errs, err)
+					row.Error = err.Error()
+				} else {
+					row.Removed = true
+				}
+			}
+			if !row.Removed {
+				left++
+			}
+			rows = append(rows, row)
+		}
 	}
 	if err := a.printLeft(rows, foreign, runs, yes); err != nil {
 		return err
