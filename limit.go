@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // MaxOutput is the largest answer of a command, in bytes, and the largest file of settings.
@@ -51,6 +52,26 @@ func (c *Capture) Bytes() []byte { return c.buf.Bytes() }
 func (c *Capture) Err() error { return c.err }
 
 func (c *Capture) String() string { return c.buf.String() }
+
+// WriteWhole writes the file path whole or not at all, through another name in its directory.
+func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	err = write(f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}
 
 // ExecOutput runs cmd and returns what it printed, MaxOutput bytes at most: its standard error too where cmd.Stderr is nil.
 func ExecOutput(cmd *exec.Cmd) ([]byte, error) {

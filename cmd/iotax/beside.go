@@ -30,17 +30,13 @@ func (rd *reading) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&rd.beside, "beside", "", "reference figures to show next to the results: published:NAME ("+strings.Join(published.Names(), ", ")+"), or a table of your own (.csv)")
 	f.StringVar(&rd.besideMap, "beside-map", "", "YAML file with targets:, workloads:, metrics: and values: that maps your names to those of the publication")
-	f.StringVar(&rd.layout, "layout", "", "layout of the tables: plain, "+strings.Join(iotax.Layouts, ", ")+" (default: the plan's)")
+	choiceFlag(c, &rd.layout, "layout", "layout of the tables: plain, "+strings.Join(iotax.Layouts, ", ")+" (default: the plan's)", append([]string{"plain"}, iotax.Layouts...)...)
 	group(c, groupOutput, "beside", "beside-map", "layout")
-	complete(c, "layout", layouts()...)
 	completeBy(c, "beside", cobra.FixedCompletions(publishedSets(), cobra.ShellCompDirectiveDefault))
 }
 
 // read checks the flags and reads what they name.
 func (rd *reading) read() error {
-	if rd.layout != "" && rd.layout != "plain" && !slices.Contains(iotax.Layouts, rd.layout) {
-		return usageError{fmt.Errorf("--layout: %q is not one of plain, %s", rd.layout, strings.Join(iotax.Layouts, ", "))}
-	}
 	if rd.besideMap != "" {
 		src, err := iotax.ReadFile(rd.besideMap, maxBesideMap)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax"
+	"iotax/internal/report/format"
 	"iotax/internal/run"
 )
 
@@ -178,10 +179,10 @@ func (b *board) around(n int) []*boardRow {
 
 // line drops from its end what the width does not hold, whole parts at a time.
 func (r *boardRow) line(width, name, bar, iops, through int) string {
-	s := fill(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.block, r.blocks, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.blocks)), r.block, r.blocks)
-	parts := []string{fill(r.interval(), 13)}
+	s := format.Pad(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.block, r.blocks, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.blocks)), r.block, r.blocks)
+	parts := []string{format.Pad(r.interval(), 13)}
 	if r.last != "" {
-		parts = append(parts, fill(r.iops, iops), fill(r.through, through), clean(r.last))
+		parts = append(parts, format.Pad(r.iops, iops), format.Pad(r.through, through), clean(r.last))
 	}
 	for _, p := range parts {
 		if ansi.StringWidth(s)+2+ansi.StringWidth(p) > width-1 {
@@ -200,21 +201,9 @@ func (r *boardRow) interval() string {
 	case r.half > 1:
 		return "± >100 %"
 	case r.precision > 0:
-		return "± " + share(r.half) + " → " + share(r.precision)
+		return "± " + format.Percent(r.half) + " → " + format.Percent(r.precision)
 	}
-	return "± " + share(r.half)
-}
-
-// share prints a ratio as per cent: whole ones from 10 on, one digit below.
-func share(x float64) string {
-	if x >= .0995 {
-		return fmt.Sprintf("%.0f %%", 100*x)
-	}
-	return fmt.Sprintf("%.1g %%", 100*x)
-}
-
-func fill(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+	return "± " + format.Percent(r.half)
 }
 
 // eighths are the steps of a bar's last cell.
@@ -234,7 +223,7 @@ func drawShare(x float64, width int) string {
 	if full%8 > 0 {
 		s += string(eighths[full%8])
 	}
-	return "▕" + fill(s, width) + "▏"
+	return "▕" + format.Pad(s, width) + "▏"
 }
 
 // now describes the current work: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". Of

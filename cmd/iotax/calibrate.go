@@ -30,14 +30,6 @@ const (
 	calibrateNo   calibrating = "no"
 )
 
-func calibrationMode(s string) (calibrating, error) {
-	switch m := calibrating(s); m {
-	case calibrateAuto, calibrateFull, calibrateNo:
-		return m, nil
-	}
-	return "", usageError{fmt.Errorf("--calibrate: %q is not one of auto, full, no", s)}
-}
-
 // worthCalibrating is the least time of the trials of a run that is calibrated by the way: a quick look
 // must not become twice as long.
 const worthCalibrating = time.Minute
@@ -169,7 +161,6 @@ func measureRig(ctx context.Context, aa *plan.Plan, d run.Deps, brief bool, db *
 
 func (a *app) calibrateCommand() *cobra.Command {
 	o := calibrate.Full()
-	var trial, ramp string
 	var blocks int
 	c := &cobra.Command{
 		Use:   "calibrate [TARGET]",
@@ -185,31 +176,15 @@ For a disk or share of a guest, name the directory that holds it first.`,
   iotax calibrate dir:/var/tmp qemu:virtio-blk,cache=none`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			var errs []error
-			for flag, f := range map[string]struct {
-				text string
-				to   *plan.Duration
-			}{"trial": {trial, &o.Measure.Trial}, "ramp": {ramp, &o.Measure.Ramp}} {
-				if f.text == "" {
-					continue
-				}
-				v, err := plan.ParseDuration(f.text)
-				if err != nil {
-					errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-				}
-				*f.to = v
-			}
-			if ramp == "" {
+			if !c.Flags().Changed("ramp") {
 				o.Measure.Ramp = min(o.Measure.Ramp, o.Measure.Trial/5)
 			}
 			o.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
-			if len(errs) == 0 {
-				errs = append(errs, o.Measure.Check())
-			}
+			err := o.Measure.Check()
 			if blocks < 6 {
-				errs = append(errs, fmt.Errorf("--blocks %d: an interval needs 6 rounds", blocks))
+				err = errors.Join(err, fmt.Errorf("--blocks %d: an interval needs 6 rounds", blocks))
 			}
-			if err := errors.Join(errs...); err != nil {
+			if err != nil {
 				return usageError{err}
 			}
 			if len(args) == 0 {
@@ -230,8 +205,8 @@ For a disk or share of a guest, name the directory that holds it first.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&trial, "trial", "", "measured window of a trial (default "+o.Measure.Trial.String()+")")
-	f.StringVar(&ramp, "ramp", "", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")")
+	typedFlag(c, &o.Measure.Trial, "trial", "measured window of a trial (default "+o.Measure.Trial.String()+")", plan.ParseDuration)
+	typedFlag(c, &o.Measure.Ramp, "ramp", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")", plan.ParseDuration)
 	f.IntVar(&blocks, "blocks", o.Measure.Blocks.Min, "A/A rounds; 12 or more also give the autocorrelation and the best length of a trial")
 	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "workload, as in seqread-1m")
 	f.StringVar(&o.Size, "size", o.Size, "size of the test file of each arm")

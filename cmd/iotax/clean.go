@@ -101,16 +101,14 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	}()
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
-	find := func(yield func([]leftover.Item, error) bool) {
+	find := func(yield func([]leftover.Item, error) bool) { // place by place: two may lead to the same mount
 		for _, p := range places {
 			if !yield(leftover.Find(ctx, p)) {
 				return
 			}
 		}
 		if remote {
-			if yield(a.inClusters(ctx)) {
-				yield(a.inStores(ctx))
-			}
+			yield(a.inServices(ctx))
 		}
 	}
 	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
@@ -127,15 +125,12 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	}
 	for items, err := range find {
 		errs = append(errs, err)
-		items = slices.DeleteFunc(items, func(i leftover.Item) bool {
-			return len(runs) > 0 && i.State != leftover.Foreign && !slices.Contains(runs, i.Label.Run)
-		})
 		for _, i := range items {
-			switch i.State {
-			case leftover.Alive:
-				continue
-			case leftover.Foreign:
+			switch {
+			case i.State == leftover.Foreign:
 				foreign = append(foreign, i.Machine+": "+i.Name)
+				continue
+			case i.State == leftover.Alive, len(runs) > 0 && !slices.Contains(runs, i.Label.Run):
 				continue
 			}
 			row := cleanItem{Kind: i.Kind, Name: i.Name, Machine: i.Machine, Run: i.Label.Run, Runner: i.State, Why: i.Why, Detail: i.Detail}
@@ -224,10 +219,7 @@ var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.Machine, places []leftover.Place, err error) {
 	here := leftover.Place{Machine: host.Local(), Dirs: temporary()}
 	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err) // the store may be what is broken; the rest is looked at all the same
-	}
+	errs := []error{err} // the store may be what is broken: the rest is searched all the same
 	opened := map[string]bool{}
 	var made []plan.Machine // by runs that may have left something
 	for r, p := range plansOf(runs) {
@@ -281,63 +273,42 @@ func (a *app) whereRunsWere(ctx context.Context, remote bool) (machines []iotax.
 	return machines, append([]leftover.Place{here}, places...), errors.Join(errs...)
 }
 
-// inClusters finds what unfinished runs have left in Kubernetes.
-func (a *app) inClusters(ctx context.Context) (items []leftover.Item, err error) {
+// inServices finds what unfinished runs have left in Kubernetes and in buckets.
+func (a *app) inServices(ctx context.Context) (items []leftover.Item, err error) {
 	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err)
-	}
-	asked := map[kube.Config]bool{}
-	for r, p := range plansOf(runs) {
-		// One that never had a pod has left none, and its cluster may be out of reach for ever.
-		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
-		if r.Status == iotax.Done || !had {
-			continue
-		}
-		for _, m := range p.Machines {
-			spec, ok := m.Spec.(*pod.Spec)
-			if !ok || spec.Pod != "" || asked[spec.Cluster()] {
-				continue
-			}
-			asked[spec.Cluster()] = true
-			api, err := kube.Connect(spec.Cluster())
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			found, err := api.Left(ctx, api.Namespace)
+	errs := []error{err}
+	asked := map[any]bool{}
+	once := func(service any, find func() ([]leftover.Item, error)) {
+		if !asked[service] {
+			asked[service] = true
+			found, err := find()
 			items, errs = append(items, found...), append(errs, err)
 		}
 	}
-	return items, errors.Join(errs...)
-}
-
-// inStores finds what unfinished runs have left in places that stay and are no machines: buckets.
-func (a *app) inStores(ctx context.Context) (items []leftover.Item, err error) {
-	runs, err := a.savedRuns(ctx)
-	var errs []error
-	if err != nil {
-		errs = append(errs, err)
-	}
-	asked := map[string]bool{}
 	for r, p := range plansOf(runs) {
 		if r.Status == iotax.Done {
 			continue
 		}
+		// A run that never had a pod left nothing in its cluster, which may be out of reach for ever.
+		had := r.Status == iotax.Running || slices.ContainsFunc(r.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
+		for _, m := range p.Machines {
+			if spec, ok := m.Spec.(*pod.Spec); ok && had && spec.Pod == "" {
+				once(spec.Cluster(), func() ([]leftover.Item, error) {
+					api, err := kube.Connect(spec.Cluster())
+					if err != nil {
+						return nil, err
+					}
+					return api.Left(ctx, api.Namespace)
+				})
+			}
+		}
 		for _, t := range p.Targets {
-			s, ok := t.Spec.(*volume.BucketSpec)
-			if !ok {
-				continue
+			if s, ok := t.Spec.(*volume.BucketSpec); ok {
+				place, there, err := s.Remains()
+				if errs = append(errs, err); err == nil && there {
+					once(place.Path, func() ([]leftover.Item, error) { return workload.LeftInStore(ctx, place) })
+				}
 			}
-			place, there, err := s.Remains()
-			if err != nil || !there || asked[place.Path] {
-				errs = append(errs, err)
-				continue
-			}
-			asked[place.Path] = true
-			found, err := workload.LeftInStore(ctx, place)
-			items, errs = append(items, found...), append(errs, err)
 		}
 	}
 	return items, errors.Join(errs...)
@@ -407,11 +378,6 @@ func foldersOf(ctx context.Context, db *store.Store, id string) (folders []strin
 func (a *app) elsewhere(ctx context.Context) (string, error) {
 	runs, err := a.killedRuns(ctx)
 	var names []string
-	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	for _, r := range runs {
 		p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
 		if err != nil {
@@ -419,18 +385,19 @@ func (a *app) elsewhere(ctx context.Context) (string, error) {
 		}
 		for _, m := range p.Machines {
 			if m.Traits().Stays || m.Kind == pod.Kind.Name {
-				add(m.Name + " (" + m.Kind + ")")
+				names = append(names, m.Name+" ("+m.Kind+")")
 			}
 		}
 		for _, t := range p.Targets {
 			if s, ok := t.Spec.(*volume.BucketSpec); ok {
 				if place, there, err := s.Remains(); err == nil && there {
-					add(workload.BucketOf(place))
+					names = append(names, workload.BucketOf(place))
 				}
 			}
 		}
 	}
-	return strings.Join(names, ", "), err
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", "), err
 }
 
 // leftovers counts for doctor the leftovers of crashed runs on this host, and names other places that may have some.
@@ -454,11 +421,10 @@ func (a *app) leftHere(ctx context.Context) (string, error) {
 	}
 	var parts []string
 	for _, f := range finders {
-		switch n := counts[f.Kind]; {
-		case n == 1:
-			parts = append(parts, "1 "+f.Kind)
-		case n > 1:
+		if n := counts[f.Kind]; n > 1 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, f.Plural))
+		} else if n == 1 {
+			parts = append(parts, "1 "+f.Kind)
 		}
 	}
 	if len(parts) > 0 {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -21,7 +19,7 @@ import (
 )
 
 func (a *app) compareCommand() *cobra.Command {
-	var margin, by, failOn string
+	o := compare.Options{Margin: -1, By: compare.ByValue}
 	var out outlet
 	c := &cobra.Command{
 		Use:   "compare A B",
@@ -42,24 +40,6 @@ one of B.`,
   iotax compare main.json pr.json --fail-on worse --margin 10% --format md`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			o := compare.Options{Margin: -1, By: compare.By(by), FailOn: compare.FailOn(failOn)}
-			switch o.By {
-			case compare.ByValue, compare.ByLoss:
-			default:
-				return usageError{fmt.Errorf("--by: %q is not one of value, loss", by)}
-			}
-			switch o.FailOn {
-			case compare.FailOnNothing, compare.FailOnWorse, compare.FailOnDiffers:
-			default:
-				return usageError{fmt.Errorf("--fail-on: %q is not one of worse, differs", failOn)}
-			}
-			if margin != "" {
-				p, err := plan.ParsePercent(margin)
-				if err != nil {
-					return usageError{fmt.Errorf("--margin: %w", err)}
-				}
-				o.Margin = float64(p)
-			}
 			if err := out.check(a, c); err != nil {
 				return err
 			}
@@ -82,12 +62,12 @@ one of B.`,
 			return nil
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&margin, "margin", "", "differences inside this margin count as equivalent, as in 5% (default: that of B)")
-	f.StringVar(&by, "by", string(compare.ByValue), "verdicts on: value (B over A), or loss (B's ratio to the baseline over A's)")
-	f.StringVar(&failOn, "fail-on", "", "exit with status 3 if a cell is: worse, differs")
-	complete(c, "by", string(compare.ByValue), string(compare.ByLoss))
-	complete(c, "fail-on", string(compare.FailOnWorse), string(compare.FailOnDiffers))
+	typedFlag(c, &o.Margin, "margin", "differences inside this margin count as equivalent, as in 5% (default: that of B)", func(s string) (float64, error) {
+		p, err := plan.ParsePercent(s)
+		return float64(p), err
+	})
+	choiceFlag(c, &o.By, "by", "verdicts on: value (B over A), or loss (B's ratio to the baseline over A's)", compare.ByValue, compare.ByLoss)
+	choiceFlag(c, &o.FailOn, "fail-on", "exit with status 3 if a cell is: worse, differs", compare.FailOnWorse, compare.FailOnDiffers)
 	c.ValidArgsFunction = a.completeRuns(2)
 	out.add(c, append(output.ComparisonFormats(), "txt"), "text")
 	return c
@@ -153,11 +133,7 @@ func (o *opener) file(path string) (*report.Report, error) {
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
-			var perr *fs.PathError
-			if errors.As(err, &perr) {
-				err = perr.Err
-			}
-			return fail(err, "name a file that `iotax export -o FILE` wrote, or a run that `iotax list` shows")
+			return fail(cause(err), "name a file that `iotax export -o FILE` wrote, or a run that `iotax list` shows")
 		}
 		defer f.Close()
 		in = f

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax"
 	"iotax/internal/plan"
 	"iotax/internal/published"
 	"iotax/internal/store"
@@ -111,9 +110,6 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
-
-// layouts are the values of --layout.
-func layouts() []string { return append([]string{"plain"}, iotax.Layouts...) }
 
 // publishedSets are the published data sets, as --beside names them.
 func publishedSets() (out []string) {

@@ -11,7 +11,9 @@ import (
 	"iotax/internal/doctor"
 	"iotax/internal/guest"
 	"iotax/internal/machine"
+	"iotax/internal/machine/container"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/kube"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/machine/vm"
 	"iotax/internal/volume"
@@ -73,6 +75,15 @@ func (a *app) doctorOptions(work string) doctor.Options {
 		},
 		Store: func(ctx context.Context) (string, error) {
 			return volume.FindStore(ctx, host.Local(), volume.DefaultStore)
+		},
+		Docker: func(ctx context.Context) (string, error) { return container.Version(ctx, "docker") },
+		Podman: func(ctx context.Context) (string, error) { return container.Version(ctx, "podman") },
+		Kubernetes: func(context.Context) (string, error) {
+			c, err := kube.Connect(kube.Config{})
+			if err != nil {
+				return "", err
+			}
+			return c.Server + ", namespace " + c.Namespace, nil
 		},
 		Leftovers: a.leftovers,
 	}

@@ -24,7 +24,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		m.Trial, m.Ramp, m.Blocks, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Blocks{Min: 6, Max: 6}, 0
 		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds())
 		if err == nil {
-			err = resize(p, size)
+			err = (&planFlags{size: size}).resize(p)
 		}
 		if err != nil {
 			t.Fatal(err)

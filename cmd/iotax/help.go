@@ -132,8 +132,12 @@ var brought = map[string]string{
 	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
 }
 
-// meantFlag adds a hint to the error about an unknown flag: which flag was probably meant.
+// meantFlag adds the name of the flag to the error about a value, and to that about an unknown flag which one was probably meant.
 func meantFlag(c *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) && errors.As(err, new(usageError)) {
+		return fmt.Errorf("--%s: %w", bad.GetFlag().Name, bad.Unwrap())
+	}
 	var none *pflag.NotExistError
 	if !errors.As(err, &none) {
 		return err

@@ -33,7 +33,8 @@ same plan runs on real machines with {ssh: …} instead. up and down need root.`
 
 func (a *app) labUp(name *string) *cobra.Command {
 	var nodes int
-	var rate, dir, size string
+	var rate, dir string
+	var size plan.Size
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Make the nodes, or keep existing ones",
@@ -42,17 +43,10 @@ func (a *app) labUp(name *string) *cobra.Command {
   sudo iotax lab down`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config := lab.Config{Name: *name, Nodes: nodes, Dir: dir}
+			config := lab.Config{Name: *name, Nodes: nodes, Dir: dir, Size: int64(size)}
 			var err error
 			if config.Rate, err = lab.ParseRate(rate); err != nil {
 				return usageError{fmt.Errorf("--rate: %w", err)}
-			}
-			if size != "" {
-				n, err := plan.ParseSize(size)
-				if err != nil {
-					return usageError{fmt.Errorf("--size: %w", err)}
-				}
-				config.Size = int64(n)
 			}
 			if nodes < 1 {
 				return usageError{fmt.Errorf("--nodes: %d is not a number of nodes", nodes)}
@@ -69,7 +63,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 	f.IntVar(&nodes, "nodes", lab.DefaultNodes, "number of nodes")
 	f.StringVar(&rate, "rate", "384mbit", "rate of every link in each direction, as in 1gbit; none leaves links unshaped")
 	f.StringVar(&dir, "dir", "/var/tmp", "directory for the nodes' directories")
-	f.StringVar(&size, "size", "", "give each node an ext4 of this size on a loop device, as in 4GiB, instead of a directory")
+	typedFlag(c, &size, "size", "give each node an ext4 of this size on a loop device, as in 4GiB, instead of a directory", plan.ParseSize)
 	return c
 }
 

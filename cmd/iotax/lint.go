@@ -35,7 +35,8 @@ type linter struct {
 }
 
 func (a *app) lintCommand() *cobra.Command {
-	var explain, memory, system string
+	var explain, system string
+	var memory plan.Size
 	var elsewhere, rules bool
 	var out outlet
 	c := &cobra.Command{
@@ -71,11 +72,7 @@ The exit status is 3 if a finding is an error.`,
 			if len(args) == 0 {
 				return usageError{&iotax.Error{Op: "lint", Err: errors.New("no file is given"), Hint: "name a job file, a plan, a result, or a command line in quotes; - is standard input"}}
 			}
-			facts, err := lintFacts(c.Context(), elsewhere, memory, system)
-			if err != nil {
-				return err
-			}
-			l := &linter{in: a.in, facts: facts}
+			l := &linter{in: a.in, facts: lintFacts(c.Context(), elsewhere, memory, system)}
 			if at := c.ArgsLenAtDash(); at >= 0 && len(args) > at && isFio(args[at]) {
 				args = append(slices.Clone(args[:at]), iotax.QuoteAll(args[at:]))
 			}
@@ -103,7 +100,7 @@ The exit status is 3 if a finding is an error.`,
 	f.StringVar(&explain, "explain", "", "explain this rule")
 	f.BoolVar(&rules, "rules", false, "list all rules, also those that check runs")
 	f.BoolVar(&elsewhere, "elsewhere", false, "the jobs run on another machine: ignore this one")
-	f.StringVar(&memory, "memory", "", "memory of the machine that runs the jobs, as in 64GiB")
+	typedFlag(c, &memory, "memory", "memory of the machine that runs the jobs, as in 64GiB", plan.ParseSize)
 	f.StringVar(&system, "os", "", "system of that machine: linux, darwin, windows, freebsd")
 	completeBy(c, "explain", cobra.FixedCompletions(ruleNames(), cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "os", "linux", "darwin", "windows", "freebsd")
@@ -229,50 +226,48 @@ func (l *linter) directory(dir string) error {
 	before := l.n
 	var failed []error
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			failed = append(failed, &iotax.Error{Op: "lint", On: path, Err: cause(err)})
-			return nil
-		case e.IsDir() && path != dir && strings.HasPrefix(e.Name(), "."):
+		if err == nil && e.IsDir() && path != dir && strings.HasPrefix(e.Name(), ".") {
 			return filepath.SkipDir
-		case !e.Type().IsRegular():
-			return nil
 		}
-		info, err := e.Info()
-		if err == nil && info.Size() > fio.MaxJob {
-			return nil // no job file is that long
+		if err == nil && e.Type().IsRegular() {
+			err = l.inDirectory(path)
 		}
-		var text []byte
-		if err == nil {
-			text, err = iotax.ReadFile(path, fio.MaxJob)
+		if at, ok := err.(*fs.PathError); ok {
+			err = &iotax.Error{Op: "lint", On: path, Err: at.Err}
 		}
-		if err != nil {
-			failed = append(failed, &iotax.Error{Op: "lint", On: path, Err: cause(err)})
-			return nil
-		}
-		s, ext := string(text), strings.ToLower(filepath.Ext(path))
-		switch {
-		case ext == ".fio" && !lint.LooksLikeJob(s): // another job file includes it
-			return nil
-		case ext == ".fio", lint.JobText(s):
-			err = l.job(path, s)
-		case (ext == ".yaml" || ext == ".yml") && strings.Contains(s, "\nworkloads:") && strings.Contains("\n"+s, "\ntargets:"):
-			err = l.plan(path, s)
-		case (scripts[ext] || strings.HasPrefix(s, "#!")) && lint.Scripted(s):
-			err = l.script(path, s)
-		default:
-			return nil
-		}
-		l.files = append(l.files, path)
-		if err != nil {
-			failed = append(failed, err)
-		}
+		failed = append(failed, err)
 		return nil
 	})
-	if err == nil && l.n == before && len(failed) == 0 {
+	if err = errors.Join(append(failed, err)...); err == nil && l.n == before {
 		err = &iotax.Error{Op: "lint", On: dir, Err: errors.New("the directory contains no job file, plan or script with a fio command")}
 	}
-	return errors.Join(append(failed, err)...)
+	return err
+}
+
+// inDirectory lints a file of a directory if it is a job file, a plan or a script with fio commands.
+func (l *linter) inDirectory(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() > fio.MaxJob { // no job file is that long
+		return err
+	}
+	text, err := iotax.ReadFile(path, fio.MaxJob)
+	if err != nil {
+		return err
+	}
+	s, ext := string(text), strings.ToLower(filepath.Ext(path))
+	read := l.job
+	switch {
+	case ext == ".fio" && !lint.LooksLikeJob(s): // another job file includes it
+		return nil
+	case ext == ".fio", lint.JobText(s):
+	case (ext == ".yaml" || ext == ".yml") && strings.Contains(s, "\nworkloads:") && strings.Contains("\n"+s, "\ntargets:"):
+		read = l.plan
+	case (scripts[ext] || strings.HasPrefix(s, "#!")) && lint.Scripted(s):
+		read = l.script
+	default:
+		return nil
+	}
+	l.files = append(l.files, path)
+	return read(path, s)
 }
 
 func (l *linter) command(name, text string) error {

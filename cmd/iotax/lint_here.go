@@ -21,17 +21,13 @@ import (
 )
 
 // lintFacts are what the linter may know: of this machine, or of the one that the flags describe.
-func lintFacts(ctx context.Context, elsewhere bool, memory, system string) (lint.Facts, error) {
+func lintFacts(ctx context.Context, elsewhere bool, memory plan.Size, system string) lint.Facts {
 	var facts lint.Facts
-	if !elsewhere && memory == "" && system == "" {
+	if !elsewhere && memory == 0 && system == "" {
 		facts = hereFacts(ctx)
 	}
-	if memory != "" {
-		n, err := plan.ParseSize(memory)
-		if err != nil {
-			return facts, usageError{err}
-		}
-		facts.Memory = int64(n)
+	if memory != 0 {
+		facts.Memory = int64(memory)
 	}
 	if system != "" {
 		facts.OS = strings.ToLower(system)
@@ -39,7 +35,7 @@ func lintFacts(ctx context.Context, elsewhere bool, memory, system string) (lint
 			facts.OS = "darwin"
 		}
 	}
-	return facts, nil
+	return facts
 }
 
 // lookTime is how long a look at this machine may take.

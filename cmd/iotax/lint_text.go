@@ -110,9 +110,8 @@ func (w *findingWriter) summary(l *linter) {
 	worst := ""
 	for _, s := range []struct {
 		severity iotax.Severity
-		one      string
-		many     string
-	}{{iotax.Invalid, "error", "errors"}, {iotax.Warning, "warning", "warnings"}, {iotax.Info, "note", "notes"}} {
+		name     string
+	}{{iotax.Invalid, "error"}, {iotax.Warning, "warning"}, {iotax.Info, "note"}} {
 		n := 0
 		for _, f := range l.found {
 			if f.Severity == s.severity {
@@ -122,12 +121,8 @@ func (w *findingWriter) summary(l *linter) {
 				}
 			}
 		}
-		switch n {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+s.one)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, s.many))
+		if n > 0 {
+			parts = append(parts, count(n, s.name))
 		}
 	}
 	if len(parts) == 0 {

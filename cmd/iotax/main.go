@@ -274,14 +274,19 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// width returns the columns of the terminal behind w, or fallback when w is not a terminal.
-func width(w io.Writer, fallback int) int {
+// terminalSize returns the size of the terminal behind w. If w is not a terminal, columns is fallback and rows is 0.
+func terminalSize(w io.Writer, fallback int) (columns, rows int) {
 	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n
+		if n, rows, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n, rows
 		}
 	}
-	return fallback
+	return fallback, 0
+}
+
+func width(w io.Writer, fallback int) int {
+	columns, _ := terminalSize(w, fallback)
+	return columns
 }
 
 // hanging is text after lead, broken at the columns of a terminal and indented below itself; 0 columns does not break it.
@@ -292,16 +297,6 @@ func hanging(lead, text string, columns int) string {
 		text = strings.ReplaceAll(ansi.Wordwrap(strings.ReplaceAll(text, "-", unbroken), max(20, columns-n), ""), unbroken, "-")
 	}
 	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
-}
-
-// rowsOf returns the rows of the terminal behind w, or 0 when w is not a terminal.
-func rowsOf(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if _, n, err := term.GetSize(int(f.Fd())); err == nil {
-			return n
-		}
-	}
-	return 0
 }
 
 // isTerminal reports whether a stream is one.

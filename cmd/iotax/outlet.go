@@ -130,35 +130,11 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 		if format == "" {
 			format = o.format
 		}
-		if err := writeWhole(path, func(w io.Writer) error { return document(w, format) }); err != nil {
-			return written, err
+		mustUndo() // removes the temporary file
+		if err := iotax.WriteWhole(path, 0o644, func(w io.Writer) error { return document(w, format) }); err != nil {
+			return written, &iotax.Error{Op: "write", On: path, Err: err}
 		}
 		written = append(written, path)
 	}
 	return written, nil
-}
-
-// writeWhole writes path whole or not at all.
-func writeWhole(path string, write func(io.Writer) error) error {
-	fail := func(err error) error { return &iotax.Error{Op: "write", On: path, Err: err} }
-	mustUndo() // removes the temporary file
-	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.Remove(f.Name())
-	err = write(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	return nil
 }

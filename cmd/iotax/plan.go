@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax/internal/plan"
+	"iotax/internal/report/format"
 	"iotax/internal/rules/lint"
 	"iotax/stat"
 )
@@ -103,7 +104,7 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 	under("Trials")
 	line("%s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
 	if checks := stat.Looks(rounds.Min, rounds.Max); !p.Measure.Fixed() && len(checks) > 1 {
-		line("until ± %s is reached at one of the checks after %s rounds", p.Measure.Precision, enumerate(checks))
+		line("until ± %s is reached at one of the checks after %s rounds", p.Measure.Precision, format.Enumerate(strings.Fields(strings.Trim(fmt.Sprint(checks), "[]")), len(checks), ""))
 	}
 	under("Writes")
 	if bytes := testBytes(p); bytes > 0 {
@@ -143,22 +144,7 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 	return err
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// enumerate writes "6, 8 and 12".
-func enumerate(ns []int) string {
-	var words []string
-	for _, n := range ns {
-		words = append(words, fmt.Sprint(n))
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
+func count(n int, what string) string { return format.Plural(n, what) }
 
 // blockTime is how long a round takes, and whether it is the same for all workloads.
 func blockTime(p *plan.Plan) (each time.Duration, alike bool) {

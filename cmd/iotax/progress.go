@@ -31,7 +31,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, quiet, live bool, columns int) *progress {
-	return &progress{out: out, quiet: quiet, live: live, size: func() (int, int) { return width(out, columns), rowsOf(out) }}
+	return &progress{out: out, quiet: quiet, live: live, size: func() (int, int) { return terminalSize(out, columns) }}
 }
 
 // note shows a message of a machine or a workload ("pushing fio to db1").
@@ -121,17 +121,14 @@ func (p *progress) redraw() {
 	p.draw("", true)
 }
 
-// tick keeps the clock of the board going between events, and fits it to a terminal that is resized.
+// tick keeps the clock of the board running between events, and fits it to a terminal that was resized.
 func (p *progress) tick(stop chan struct{}) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
-	resized, done := resizes()
-	defer done()
 	for {
 		select {
 		case <-stop:
 			return
-		case <-resized:
 		case <-t.C:
 		}
 		p.mu.Lock()
@@ -251,28 +248,17 @@ func scaled(v iotax.Value) string {
 	return benchunit.Scale(v.Value, benchunit.Decimal) + " " + v.Unit
 }
 
-// clean keeps control characters in the output of targets from the terminal.
-func clean(s string) string {
+// cleanLines keeps control characters in the output of targets from the terminal.
+func cleanLines(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return '\uFFFD'
 		}
 		return r
 	}, s)
 }
 
-// cleanLines is clean for a text of several lines.
-func cleanLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		cells := strings.Split(l, "\t")
-		for j, c := range cells {
-			cells[j] = clean(c)
-		}
-		lines[i] = strings.Join(cells, "\t")
-	}
-	return strings.Join(lines, "\n")
-}
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
+
+// clean is cleanLines for a text that stays on one line.
+func clean(s string) string { return cleanLines(oneLine.Replace(s)) }

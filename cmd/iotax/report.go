@@ -31,24 +31,17 @@ latest~1, or newest (also a run without trials).`,
 			if err := rd.read(); err != nil {
 				return err
 			}
-			db, err := openStore(c.Context(), a.store)
-			if err != nil {
+			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
+				rep, err := reportOf(c.Context(), db, r)
+				if err != nil {
+					return err
+				}
+				if err := rd.apply(rep); err != nil {
+					return err
+				}
+				_, err = out.write(a, a.document(rep))
 				return err
-			}
-			defer db.Close()
-			r, err := db.Get(c.Context(), idOrLatest(args))
-			if err != nil {
-				return err
-			}
-			rep, err := reportOf(c.Context(), db, r)
-			if err != nil {
-				return err
-			}
-			if err := rd.apply(rep); err != nil {
-				return err
-			}
-			_, err = out.write(a, a.document(rep))
-			return err
+			})
 		},
 	}
 	out.add(c, output.Formats(), "text")
@@ -62,13 +55,6 @@ latest~1, or newest (also a run without trials).`,
 func (a *app) detailsFlag(c *cobra.Command) {
 	c.Flags().BoolVar(&a.details, "details", false, "print the whole report: every table, interval and note")
 	group(c, groupOutput, "details")
-}
-
-func idOrLatest(args []string) string {
-	if len(args) == 0 {
-		return "latest"
-	}
-	return args[0]
 }
 
 // reportOf makes the report of a saved run. db must stay open until it is written: what only pictures show is read then.

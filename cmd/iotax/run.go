@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ func (a *app) runCommand() *cobra.Command {
 	var destroy []string
 	var part shardFlags
 	var fleet fleetFlags
-	calibration := "auto"
+	calibration := calibrateAuto
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
@@ -77,15 +78,12 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 				return err
 			}
 			resuming := c.Flags().Changed("resume")
-			if given := pf.given(c.Flags()); resuming && len(given) > 0 {
-				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("--%s cannot be combined with --resume: a resumed run keeps its plan", given[0]),
+			if i := slices.IndexFunc(pf.names, c.Flags().Changed); resuming && i >= 0 {
+				return usageError{&iotax.Error{Op: "resume", On: resume, Err: fmt.Errorf("--%s cannot be combined with --resume: a resumed run keeps its plan", pf.names[i]),
 					Hint: "leave it out, or start a new run"}}
 			}
-			mode, err := calibrationMode(calibration)
+			args, err := pf.command(c, args)
 			if err != nil {
-				return err
-			}
-			if args, err = pf.command(c, args); err != nil {
 				return err
 			}
 			if err := part.check(resuming); err != nil {
@@ -99,9 +97,9 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 				if err != nil {
 					return err
 				}
-				return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(part.id, store.NewID(time.Now())), []string{"--calibrate", calibration}, out)
+				return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(part.id, store.NewID(time.Now())), []string{"--calibrate", string(calibration)}, out)
 			}
-			return a.run(c.Context(), &pf, args, out, resuming, resume, keepGoing, destroy, mode, part)
+			return a.run(c.Context(), &pf, args, out, resuming, resume, keepGoing, destroy, calibration, part)
 		},
 	}
 	pf.add(c)
@@ -110,7 +108,8 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	f := c.Flags()
 	f.StringVar(&resume, "resume", "", "continue an interrupted or incomplete run: --resume=RUN (default: the newest)")
 	f.Lookup("resume").NoOptDefVal = "latest"
-	f.StringVar(&calibration, "calibrate", "auto", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no")
+	choiceFlag(c, &calibration, "calibrate", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no",
+		calibrateAuto, calibrateFull, calibrateNo)
 	f.StringArrayVar(&destroy, "destroy", nil, "let workloads overwrite this block device of a target (on another machine: MACHINE:DEVICE): everything on it is lost")
 	part.add(f)
 	fleet.add(f)
@@ -120,7 +119,6 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	group(c, groupConditions, "calibrate")
 	group(c, groupSafety, "destroy", "keep-going", "strict")
 	group(c, groupShards, "shard", "id", "kubernetes", "shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach")
-	complete(c, "calibrate", string(calibrateAuto), string(calibrateFull), string(calibrateNo))
 	completeBy(c, "resume", a.completeRuns(1))
 	return c
 }

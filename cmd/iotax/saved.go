@@ -26,7 +26,6 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var q store.Query
-	var status, since string
 	var all bool
 	c := &cobra.Command{
 		Use:     "list [WORD…]",
@@ -41,21 +40,14 @@ name of a workload. Runs that failed before their first trial are listed with
   iotax list --status incomplete --since 7d
   iotax list --name quick -n 5`,
 		RunE: func(c *cobra.Command, args []string) error {
-			q.Text, q.Status = strings.Join(args, " "), iotax.Status(status)
-			if status != "" && !slices.Contains(statuses, q.Status) {
-				return usageError{fmt.Errorf("--status: %q is not one of %s", status, strings.Join(texts(statuses), ", "))}
-			}
-			var err error
-			if q.Since, err = sinceTime(since, time.Now()); err != nil {
-				return usageError{err}
-			}
+			q.Text = strings.Join(args, " ")
 			if q.Limit < 0 {
 				return usageError{fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit)}
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				limit := q.Limit
 				unfiltered := q == store.Query{Limit: limit}
-				hides := !all && status == "" && q.Text == ""
+				hides := !all && q.Status == "" && q.Text == ""
 				if hides {
 					q.Limit = 0 // hidden runs do not count
 				}
@@ -92,11 +84,12 @@ name of a workload. Runs that failed before their first trial are listed with
 	}
 	f := c.Flags()
 	f.StringVar(&q.Name, "name", "", "only runs of exactly this name")
-	f.StringVar(&status, "status", "", "only runs that are "+strings.Join(texts(statuses), ", "))
-	f.StringVar(&since, "since", "", "only runs that began since a day (2026-03-14), or in the last 36h or 7d")
+	choiceFlag(c, &q.Status, "status", "only runs that are "+strings.Join(texts(statuses), ", "), statuses...)
+	typedFlag(c, &q.Since, "since", "only runs that began since a day (2026-03-14), or in the last 36h or 7d", func(s string) (time.Time, error) {
+		return sinceTime(s, time.Now())
+	})
 	f.IntVarP(&q.Limit, "limit", "n", 0, "only the latest runs, at most this many")
 	f.BoolVarP(&all, "all", "a", false, "also runs that failed before their first trial")
-	complete(c, "status", texts(statuses)...)
 	return c
 }
 
@@ -110,11 +103,8 @@ func texts[T ~string](all []T) []string {
 	return out
 }
 
-// sinceTime reads a day, an instant, or a length of time before now; "" is no time.
+// sinceTime reads a day, an instant, or a length of time before now.
 func sinceTime(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
 	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t, nil
@@ -131,7 +121,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("--since %s: neither a day (2026-03-14) nor a time (36h, 7d)", text)
+	return time.Time{}, fmt.Errorf("%q is neither a day (2026-03-14) nor a time (36h, 7d)", text)
 }
 
 // listJSON writes the runs whole.
@@ -197,11 +187,7 @@ func (a *app) showCommand() *cobra.Command {
 			if raw && !c.Flags().Changed("trial") {
 				return usageError{errors.New("--raw needs --trial N\n  hint: iotax show lists the trials")}
 			}
-			return a.withStore(c, func(db *store.Store) error {
-				r, err := db.Get(c.Context(), idOrLatest(args))
-				if err != nil {
-					return err
-				}
+			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
 				if planOnly {
 					_, err := a.out.Write(r.Plan)
 					return err
@@ -434,12 +420,8 @@ func (a *app) exportCommand() *cobra.Command {
 			if err := out.check(a, c); err != nil {
 				return err
 			}
-			return a.withStore(c, func(db *store.Store) error {
-				r, err := db.Get(c.Context(), idOrLatest(args))
-				if err != nil {
-					return err
-				}
-				_, err = out.write(a, func(w io.Writer, format string) error {
+			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
+				_, err := out.write(a, func(w io.Writer, format string) error {
 					depth := store.Brief
 					if format == "json" { // the others hold neither series nor histograms
 						depth = store.Full
@@ -453,6 +435,21 @@ func (a *app) exportCommand() *cobra.Command {
 	c.ValidArgsFunction = a.completeRuns(1)
 	out.add(c, slices.Collect(maps.Keys(exports)), "json")
 	return c
+}
+
+// withRun calls f with the run that args name, or with the latest.
+func (a *app) withRun(c *cobra.Command, args []string, f func(*store.Store, *iotax.Run) error) error {
+	return a.withStore(c, func(db *store.Store) error {
+		ref := "latest"
+		if len(args) > 0 {
+			ref = args[0]
+		}
+		r, err := db.Get(c.Context(), ref)
+		if err != nil {
+			return err
+		}
+		return f(db, r)
+	})
 }
 
 func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {

@@ -159,7 +159,8 @@ func TestRemoveStuck(t *testing.T) {
 // A report goes to its file as it is made, and a signal meanwhile leaves no temporary file.
 func TestReportIsStreamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
-	err := writeWhole(path, func(w io.Writer) error {
+	o := &outlet{formats: []string{"txt"}, files: []string{path}}
+	_, err := o.write(&app{}, func(w io.Writer, _ string) error {
 		if _, err := io.WriteString(w, "half"); err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -104,18 +102,9 @@ func serveToken(path string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", usageError{&iotax.Error{Op: "read token", On: path, Err: err, Hint: hint}}
 	}
-	f, err := os.Open(path)
+	b, err := iotax.ReadFile(path, 4<<10)
 	if err != nil {
-		var perr *fs.PathError
-		if errors.As(err, &perr) {
-			err = perr.Err
-		}
-		return fail(err, "(umask 077; head -c 24 /dev/urandom | base64 > "+iotax.Quote(path)+")")
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 4<<10))
-	if err != nil {
-		return fail(err, "")
+		return fail(cause(err), "(umask 077; head -c 24 /dev/urandom | base64 > "+iotax.Quote(path)+")")
 	}
 	token := strings.TrimSpace(string(b))
 	switch {

@@ -36,16 +36,10 @@ func kinds() plan.Kinds {
 // planFlags are the flags of run and plan that change the plan.
 type planFlags struct {
 	workloads workloadWords
-	trial     string
-	ramp      string
-	blocks    string
 	size      string
 	scale     float64
 	image     string
 	container string
-	precision string
-	margin    string
-	budget    string
 	protocol  string
 	seed      uint64
 	prepare   string
@@ -55,7 +49,25 @@ type planFlags struct {
 	cold      bool
 	warm      bool
 
-	names []string // of all of them
+	flags     *pflag.FlagSet
+	names     []string                // of all of them
+	overrides []func(m *plan.Measure) // by the flags that were given
+}
+
+// override defines a flag for a field of the plan's measure.
+func override[T any](pf *planFlags, c *cobra.Command, name, usage string, parse func(string) (T, error), field func(*plan.Measure) *T) {
+	var v T
+	typedFlag(c, &v, name, usage, parse)
+	pf.overrides = append(pf.overrides, func(m *plan.Measure) {
+		if pf.given(name) {
+			*field(m) = v
+		}
+	})
+}
+
+// given reports whether one of these flags is on the command line.
+func (pf *planFlags) given(names ...string) bool {
+	return pf.flags != nil && slices.ContainsFunc(names, pf.flags.Changed)
 }
 
 func (pf *planFlags) add(c *cobra.Command) {
@@ -64,24 +76,26 @@ func (pf *planFlags) add(c *cobra.Command) {
 		return fmt.Sprintf("%s (default %v, or the plan's)", usage, standard)
 	}
 	f := c.Flags()
+	pf.flags = f
 	f.VarP(&pf.workloads, "workload", "w", "workloads: words such as randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; for a plan or suite: names of its workloads to keep (default "+strings.Join(plan.DefaultWorkloads, ",")+")")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 4GiB (default 1GiB, or the plan's)")
 	f.StringVar(&pf.image, "image", "", "image for the machines that boot one ("+strings.Join(imaged(), ", ")+"), instead of the plan's")
 	f.StringVar(&pf.container, "container", "", "run the workloads of every target on another machine in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name no node, one target for each: all, or names with commas between")
-	f.StringVar(&pf.trial, "trial", "", or("measured window of a trial, as in 30s", d.Trial))
-	f.StringVar(&pf.ramp, "ramp", "", or("time before the window that is not measured", d.Ramp))
-	f.StringVar(&pf.blocks, "blocks", "", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Blocks))
-	f.StringVar(&pf.budget, "budget", "", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget))
-	f.StringVar(&pf.precision, "precision", "", or("stop when the interval of the ratio is this narrow", d.Precision))
+	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
+	override(pf, c, "ramp", or("time before the window that is not measured", d.Ramp), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Ramp })
+	override(pf, c, "blocks", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Blocks), plan.ParseBlocks, func(m *plan.Measure) *plan.Blocks { return &m.Blocks })
+	override(pf, c, "budget", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget),
+		plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Budget })
+	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })
 	f.StringVar(&pf.protocol, "protocol", "", or("adaptive (stop at --precision), or a fixed one, as in fixed:5x60s", d.Protocol))
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this factor, as in 0.1 to try a suite out")
-	f.StringVar(&pf.margin, "margin", "", or("differences inside this margin count as equivalent", d.Margin))
+	override(pf, c, "margin", or("differences inside this margin count as equivalent", d.Margin), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Margin })
 	f.Uint64Var(&pf.seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
 	f.BoolVar(&pf.cold, "cold", false, "drop caches before each trial (the default)")
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
-	f.StringVar(&pf.prepareOn, "prepare-on", "", or("where to run it: both (this host and the target's machine), host or target", "both"))
+	choiceFlag(c, &pf.prepareOn, "prepare-on", or("where to run it: both (this host and the target's machine), host or target", "both"), "both", "host", "target")
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
@@ -90,7 +104,6 @@ func (pf *planFlags) add(c *cobra.Command) {
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
 	complete(c, "protocol", "adaptive", "fixed:5x60s")
-	complete(c, "prepare-on", "both", "host", "target")
 	complete(c, "governor", "performance")
 	c.ValidArgsFunction = completeTargets
 }
@@ -131,45 +144,16 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	return args[:n], nil
 }
 
-// given returns the names of those flags that the command line has.
-func (pf *planFlags) given(f *pflag.FlagSet) []string {
-	var names []string
-	for _, n := range pf.names {
-		if f.Changed(n) {
-			names = append(names, n)
-		}
-	}
-	return names
-}
-
 // load makes the plan that args name: a suite, a plan file, "-" for standard input, or targets.
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
 		return nil, err
 	}
-	if err := pf.shrink(p); err != nil {
-		return nil, usageError{err}
-	}
-	if err := pf.boot(p); err != nil {
-		return nil, usageError{err}
-	}
-	if err := pf.contain(p); err != nil {
-		return nil, usageError{err}
-	}
-	if err := pf.pinned(p); err != nil {
-		return nil, usageError{err}
-	}
-	if err := pf.apply(&p.Measure); err != nil {
-		return nil, usageError{err}
-	}
-	if pf.size != "" {
-		if err := resize(p, pf.size); err != nil {
+	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, (*plan.Plan).CheckTrials} {
+		if err := change(p); err != nil {
 			return nil, usageError{err}
 		}
-	}
-	if err := p.CheckTrials(); err != nil {
-		return nil, usageError{err}
 	}
 	return p, nil
 }
@@ -330,61 +314,29 @@ func choose(names, words []string) ([]string, error) {
 	return chosen, nil
 }
 
-// apply writes the flags that were given into m.
-func (pf *planFlags) apply(m *plan.Measure) error {
-	var errs []error
-	duration := func(flag, s string, to *plan.Duration) {
-		if s != "" {
-			d, err := plan.ParseDuration(s)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			}
-			*to = d
-		}
-	}
-	ratio := func(flag, s string, to *plan.Percent) {
-		if s != "" {
-			r, err := plan.ParsePercent(s)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			}
-			*to = r
-		}
-	}
-	duration("trial", pf.trial, &m.Trial)
-	duration("ramp", pf.ramp, &m.Ramp)
-	duration("budget", pf.budget, &m.Budget)
-	ratio("precision", pf.precision, &m.Precision)
-	ratio("margin", pf.margin, &m.Margin)
-	if pf.blocks != "" {
-		b, err := plan.ParseBlocks(pf.blocks)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--blocks: %w", err))
-		}
-		m.Blocks = b
+// apply writes the flags that were given into the measure of p.
+func (pf *planFlags) apply(p *plan.Plan) error {
+	m := &p.Measure
+	for _, set := range pf.overrides {
+		set(m)
 	}
 	if pf.protocol != "" {
 		m.Protocol = pf.protocol
-		if m.Fixed() && pf.budget == "" {
+		if m.Fixed() && !pf.given("budget") {
 			m.Budget = 0 // no limit
 		}
 	}
-	if m.Fixed() && (pf.trial != "" || pf.blocks != "") {
+	if m.Fixed() {
 		// Flags next to a fixed protocol may repeat it, not contradict it.
 		asked := *m
-		if err := m.Check(); err == nil && (pf.trial != "" && asked.Trial != m.Trial || pf.blocks != "" && asked.Blocks != m.Blocks) {
-			errs = append(errs, fmt.Errorf("--trial and --blocks contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol))
+		if err := m.Check(); err == nil && (pf.given("trial") && asked.Trial != m.Trial || pf.given("blocks") && asked.Blocks != m.Blocks) {
+			return fmt.Errorf("--trial and --blocks contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol)
 		}
 	}
-	if (pf.trial != "" || pf.protocol != "") && pf.ramp == "" {
+	if pf.given("trial", "protocol") && !pf.given("ramp") {
 		fixed := *m
 		_ = fixed.Check()                   // fills in the trial of a fixed protocol; the last Check below returns errors
 		m.Ramp = min(m.Ramp, fixed.Trial/5) // a short trial does not get the ramp of a long one
-	}
-	switch pf.prepareOn {
-	case "", "both", "host", "target":
-	default:
-		errs = append(errs, fmt.Errorf("--prepare-on: %q is not one of both, host, target", pf.prepareOn))
 	}
 	m.Prepare, m.PrepareOn, m.Governor = cmp.Or(pf.prepare, m.Prepare), cmp.Or(pf.prepareOn, m.PrepareOn), cmp.Or(pf.governor, m.Governor)
 	if pf.seed != 0 {
@@ -395,12 +347,7 @@ func (pf *planFlags) apply(m *plan.Measure) error {
 	} else if pf.cold {
 		m.Cold = true
 	}
-	if len(errs) == 0 {
-		if err := m.Check(); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return m.Check()
 }
 
 // imaged lists the kinds of machines that boot an image.
@@ -470,19 +417,20 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 const leastBudget = 3 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.
-func resize(p *plan.Plan, size string) error {
-	if _, err := plan.ParseSize(size); err != nil {
-		return fmt.Errorf("--size: %w", err)
+func (pf *planFlags) resize(p *plan.Plan) error {
+	if pf.size == "" {
+		return nil
 	}
+	_, err := plan.ParseSize(pf.size)
 	for _, w := range p.Workloads {
-		if o := w.Traits().Options; o != nil {
-			if err := o.Set("size", size); err != nil {
-				return fmt.Errorf("--size: %w", err)
-			}
-			if err := stillValid(w); err != nil {
-				return fmt.Errorf("--size: %w", err)
+		if o := w.Traits().Options; o != nil && err == nil {
+			if err = o.Set("size", pf.size); err == nil {
+				err = stillValid(w)
 			}
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("--size: %w", err)
 	}
 	return nil
 }

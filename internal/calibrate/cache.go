@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -114,18 +115,11 @@ func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fail(err)
 	}
-	// Through a name of its own: another run may read it meanwhile.
-	f, err := os.CreateTemp(c.Dir, "new-*")
+	err = iotax.WriteWhole(c.Path(r), 0o600, func(w io.Writer) error { // another run may read it meanwhile
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
 	if err != nil {
-		return fail(err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), c.Path(r))
-	}
-	if err != nil {
-		os.Remove(f.Name())
 		return fail(err)
 	}
 	return nil

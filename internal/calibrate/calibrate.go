@@ -88,19 +88,20 @@ func cv(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0
 	}
-	m, ss := mean(xs), 0.0
-	for _, x := range xs {
-		ss += (x - m) * (x - m)
-	}
-	return known(math.Sqrt(ss/float64(len(xs)-1)) / m)
+	mean, variance := spread(xs)
+	return known(math.Sqrt(variance) / mean)
 }
 
-func mean(xs []float64) float64 {
-	s := 0.0
+// spread returns the mean and the sample variance.
+func spread(xs []float64) (mean, variance float64) {
+	n := float64(len(xs))
 	for _, x := range xs {
-		s += x
+		mean += x / n
 	}
-	return s / float64(len(xs))
+	for _, x := range xs {
+		variance += (x - mean) * (x - mean) / (n - 1)
+	}
+	return mean, variance
 }
 
 // phi is the autocorrelation that intervals are widened for: the estimate r of n blocks with its bias

@@ -42,11 +42,8 @@ func components(trials []*iotax.Trial, workload, metric string, d []float64) (c 
 	if err != nil { // the trials are too short
 		return c, 0, false
 	}
-	m, ss := mean(d), 0.0
-	for _, x := range d {
-		ss += (x - m) * (x - m)
-	}
-	c.Between = ss/float64(len(d)-1)/2 - c.Within/c.Seconds
+	_, variance := spread(d)
+	c.Between = variance/2 - c.Within/c.Seconds
 	return c, math.Max(0, setUp/float64(count)), true
 }
 

@@ -48,6 +48,9 @@ type Options struct {
 	Virtiofsd func(ctx context.Context) (string, error)
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
+	// What answers as these, and where.
+	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
+
 	// Leftovers tells what runs that died have left behind on this host, and what they used elsewhere, which is not asked; ""
 	// is nothing.
 	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
@@ -95,9 +98,9 @@ func (e *examiner) all() []check {
 		{"virtiofsd", ask(e.Virtiofsd, Missing)},
 		{"busybox", e.busybox},
 		{"mke2fs", e.mke2fs},
-		{"docker", e.docker},
-		{"podman", e.podman},
-		{"kubernetes", e.kubernetes},
+		{"docker", engine("docker", ask(e.Docker, Missing))},
+		{"podman", engine("podman", ask(e.Podman, Missing))},
+		{"kubernetes", ask(e.Kubernetes, Missing)},
 		{"iperf3", e.iperf3},
 		{"nbd", e.nbd},
 		{"object store", ask(e.Store, Missing)},
@@ -135,6 +138,20 @@ func ask(find func(ctx context.Context) (string, error), without Status) func(ct
 			return failed(ctx, without, err, "")
 		}
 		return Check{Status: OK, Detail: detail}
+	}
+}
+
+// engine adds how to install a container engine whose command is not found either.
+func engine(tool string, find func(ctx context.Context) Check) func(ctx context.Context) Check {
+	if find == nil {
+		return nil
+	}
+	return func(ctx context.Context) Check {
+		c := find(ctx)
+		if c.Status == Missing && lookUp(tool) != nil {
+			c.Hint = strings.TrimPrefix(c.Hint+"; or ", "; or ") + install(tool)
+		}
+		return c
 	}
 }
 

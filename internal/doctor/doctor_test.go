@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,68 +125,28 @@ func TestTools(t *testing.T) {
 	e.Host = scripted{"qemu-nbd": {out: "qemu-nbd 7.2.22\n"}}
 	want(t, "no nbdcopy", e.nbd(ctx), Missing, "nbdcopy: not found", "install")
 	e.Host = scripted{"sh -c PATH": {err: &iotax.ExitError{Code: 3}}}
-	for name, c := range map[string]Check{"qemu": e.qemu(ctx), "busybox": e.busybox(ctx), "iperf3": e.iperf3(ctx), "mke2fs": e.mke2fs(ctx), "nbd": e.nbd(ctx), "podman": e.podman(ctx)} {
+	for name, c := range map[string]Check{"qemu": e.qemu(ctx), "busybox": e.busybox(ctx), "iperf3": e.iperf3(ctx), "mke2fs": e.mke2fs(ctx), "nbd": e.nbd(ctx)} {
 		want(t, "no "+name, c, Missing, "not found", "install")
 	}
 }
 
 func TestContainerEngine(t *testing.T) {
-	ctx := context.Background()
-	e := &examiner{}
-	socket := filepath.Join(t.TempDir(), "s.sock")
-	t.Setenv("DOCKER_HOST", "unix://"+socket)
-	want(t, "no daemon", e.docker(ctx), Missing, "no such file", "start it")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer := `{"Version":"27.1.1","ApiVersion":"1.46"}`
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" {
-			http.NotFound(w, r)
+	t.Setenv("PATH", t.TempDir())
+	down := errors.Join(&iotax.Error{Op: "connect to docker", Err: errors.New("no such file"), Hint: "start Docker"})
+	for _, c := range Examine(t.Context(), Options{Host: scripted{}, TempDir: t.TempDir(),
+		Docker:     func(context.Context) (string, error) { return "", down },
+		Podman:     func(context.Context) (string, error) { return "5.1 at unix:///run/podman.sock", nil },
+		Kubernetes: func(context.Context) (string, error) { return "", errors.New("no configuration") },
+	}) {
+		switch c.Name {
+		case "docker":
+			want(t, "no daemon", c, Missing, "no such file", "start Docker; or ", "install docker")
+		case "podman":
+			want(t, "daemon", c, OK, "5.1 at unix://")
+		case "kubernetes":
+			want(t, "no cluster", c, Missing, "no configuration")
 		}
-		io.WriteString(w, answer)
-	})}
-	go srv.Serve(l)
-	defer srv.Close()
-	want(t, "daemon", e.docker(ctx), OK, "27.1.1 at unix://")
-	answer = "<html>"
-	want(t, "something else", e.docker(ctx), Missing, "no version")
-	t.Setenv("DOCKER_HOST", "ssh://u:secret@h")
-	if c := e.docker(ctx); c.Status != OK || strings.Contains(c.Detail, "secret") {
-		t.Errorf("ssh: %+v", c)
 	}
-	t.Setenv("DOCKER_HOST", "::")
-	want(t, "nonsense", e.docker(ctx), Missing)
-}
-
-func TestKubernetes(t *testing.T) {
-	ctx := context.Background()
-	e := &examiner{root: t.TempDir()}
-	dir := t.TempDir()
-	t.Setenv("HOME", dir)
-	t.Setenv("KUBECONFIG", "")
-	want(t, "nothing", e.kubernetes(ctx), Missing, "KUBECONFIG")
-	put := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	put(".kube/config", "apiVersion: v1\ncurrent-context: kind-x\nusers: []\n")
-	want(t, "home", e.kubernetes(ctx), OK, "context kind-x")
-	t.Setenv("KUBECONFIG", filepath.Join(dir, "none")+string(os.PathListSeparator)+put("second", "current-context: prod"))
-	want(t, "list", e.kubernetes(ctx), OK, "context prod")
-	t.Setenv("KUBECONFIG", put("empty", "apiVersion: v1"))
-	want(t, "no context", e.kubernetes(ctx), Warn, "no current context")
-	t.Setenv("KUBECONFIG", put("bad", "{[\x00"))
-	want(t, "no YAML", e.kubernetes(ctx), Warn)
-	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
-	want(t, "not there", e.kubernetes(ctx), Warn, "no such file")
 }
 
 func TestHostFiles(t *testing.T) {

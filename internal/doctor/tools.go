@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/goccy/go-yaml"
 
 	"iotax"
 	"iotax/fio"
@@ -132,13 +125,13 @@ func (e *examiner) output(ctx context.Context, args ...string) (out string, ok b
 }
 
 // version makes a check of a tool that prints its version.
-func (e *examiner) version(ctx context.Context, tool string, missing Status, hint string, args ...string) Check {
-	out, found, err := e.output(ctx, args...)
+func (e *examiner) version(ctx context.Context, tool string, args ...string) Check {
+	out, found, err := e.output(ctx, append([]string{tool}, args...)...)
 	switch {
 	case !found:
-		return Check{Status: missing, Detail: "not found in PATH", Hint: hint}
+		return Check{Status: Missing, Detail: "not found in PATH", Hint: install(tool)}
 	case err != nil:
-		return failed(ctx, Warn, err, hint)
+		return failed(ctx, Warn, err, install(tool))
 	}
 	return Check{Status: OK, Detail: firstLine(out)}
 }
@@ -149,7 +142,7 @@ func firstLine(s string) string {
 }
 
 func (e *examiner) fio(ctx context.Context) Check {
-	c := e.version(ctx, "fio", Missing, install("fio"), "fio", "--version")
+	c := e.version(ctx, "fio", "--version")
 	if c.Status != OK {
 		return c
 	}
@@ -254,13 +247,13 @@ func (e *examiner) engine(ctx context.Context, name, dir string) error {
 func (e *examiner) qemu(ctx context.Context) Check {
 	arch := cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH], runtime.GOARCH)
 	name := "qemu-system-" + arch
-	c := e.version(ctx, name, Missing, install(name), name, "--version")
+	c := e.version(ctx, name, "--version")
 	c.Detail = strings.TrimPrefix(c.Detail, "QEMU emulator version ")
 	return c
 }
 
 func (e *examiner) busybox(ctx context.Context) Check {
-	c := e.version(ctx, "busybox", Missing, install("busybox"), "busybox")
+	c := e.version(ctx, "busybox")
 	c.Detail, _, _ = strings.Cut(c.Detail, " multi-call")
 	return c
 }
@@ -281,134 +274,22 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 }
 
 func (e *examiner) iperf3(ctx context.Context) Check {
-	c := e.version(ctx, "iperf3", Missing, install("iperf3"), "iperf3", "--version")
+	c := e.version(ctx, "iperf3", "--version")
 	c.Detail, _, _ = strings.Cut(strings.TrimPrefix(c.Detail, "iperf "), " (")
 	return c
 }
 
 // nbd looks for what exports volumes and what copies them.
 func (e *examiner) nbd(ctx context.Context) Check {
-	c := e.version(ctx, "qemu-nbd", Missing, install("qemu-nbd"), "qemu-nbd", "--version")
+	c := e.version(ctx, "qemu-nbd", "--version")
 	if c.Status != OK {
 		return c
 	}
-	copier := e.version(ctx, "nbdcopy", Missing, install("nbdcopy"), "nbdcopy", "--version")
+	copier := e.version(ctx, "nbdcopy", "--version")
 	if copier.Status != OK {
 		copier.Detail = "nbdcopy: " + copier.Detail
 		return copier
 	}
 	c.Detail, _, _ = strings.Cut(c.Detail, " (")
 	return Check{Status: OK, Detail: c.Detail + ", " + copier.Detail}
-}
-
-func (e *examiner) docker(ctx context.Context) Check {
-	host := os.Getenv("DOCKER_HOST")
-	if host == "" {
-		host = "unix:///var/run/docker.sock"
-		if runtime.GOOS == "windows" {
-			return Check{}
-		}
-		if home, err := os.UserHomeDir(); err == nil {
-			// Docker Desktop and the rootless daemon keep theirs in the user's directories.
-			for _, s := range []string{"/var/run/docker.sock", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "docker.sock"), filepath.Join(home, ".docker/run/docker.sock")} {
-				if _, err := os.Stat(s); err == nil {
-					host = "unix://" + s
-					break
-				}
-			}
-		}
-	}
-	return e.engineAPI(ctx, host, "start it (`systemctl start docker`), or "+install("docker"))
-}
-
-func (e *examiner) podman(ctx context.Context) Check {
-	c := e.version(ctx, "podman", Missing, install("podman"), "podman", "--version")
-	if c.Status != OK {
-		return c
-	}
-	socket := "/run/podman/podman.sock"
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && dir != "" {
-		socket = filepath.Join(dir, "podman/podman.sock")
-	}
-	return e.engineAPI(ctx, "unix://"+socket, "start its API: `systemctl --user start podman.socket` (as root without --user)")
-}
-
-// engineAPI asks a container engine for its version.
-func (e *examiner) engineAPI(ctx context.Context, host, hint string) Check {
-	u, err := url.Parse(host)
-	if err != nil {
-		return Check{Status: Missing, Detail: "DOCKER_HOST is not a URL", Hint: "see `docker context`"}
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	address := "http://" + u.Host
-	switch u.Scheme {
-	case "unix":
-		address = "http://engine"
-		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", u.Path)
-		}
-	case "tcp", "http":
-		if os.Getenv("DOCKER_TLS_VERIFY") != "" {
-			return Check{Status: OK, Detail: u.Redacted() + " (TLS, not tried)"}
-		}
-	default: // ssh://, npipe://
-		return Check{Status: OK, Detail: u.Redacted() + " (not tried)"}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/version", nil)
-	if err != nil {
-		return failed(ctx, Missing, err, hint)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		c := failed(ctx, Missing, errors.Unwrap(err), hint) // without the made-up URL
-		if errors.Is(err, os.ErrPermission) {
-			c.Hint = "run as a user who may write to " + u.Path + " (`usermod -aG docker $USER`)"
-		}
-		return c
-	}
-	defer resp.Body.Close()
-	var v struct{ Version string }
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&v); err != nil || v.Version == "" {
-		return Check{Status: Missing, Detail: fmt.Sprintf("%s answers %s, and no version", u.Redacted(), resp.Status), Hint: hint}
-	}
-	return Check{Status: OK, Detail: v.Version + " at " + u.Redacted()}
-}
-
-// kubernetes finds the configuration and its context; it does not call the cluster, which would
-// need the user's credentials.
-func (e *examiner) kubernetes(context.Context) Check {
-	files := filepath.SplitList(os.Getenv("KUBECONFIG"))
-	if len(files) == 0 {
-		if home, err := os.UserHomeDir(); err == nil {
-			files = []string{filepath.Join(home, ".kube", "config")}
-		}
-	}
-	var problem string
-	for _, f := range files {
-		text, err := iotax.ReadFile(f, iotax.MaxOutput)
-		if err != nil {
-			if !errors.Is(err, os.ErrNotExist) || os.Getenv("KUBECONFIG") != "" {
-				problem = err.Error()
-			}
-			continue
-		}
-		var config struct {
-			Context string `yaml:"current-context"`
-		}
-		if err := yaml.Unmarshal(text, &config); err != nil {
-			return Check{Status: Warn, Detail: f + " is not YAML: " + firstLine(err.Error())}
-		}
-		if config.Context == "" {
-			problem = f + " names no current context"
-			continue
-		}
-		return Check{Status: OK, Detail: "context " + config.Context + " in " + f}
-	}
-	if _, err := os.Stat(e.path("var/run/secrets/kubernetes.io/serviceaccount/token")); err == nil {
-		return Check{Status: OK, Detail: "in a pod, with a service account"}
-	}
-	if problem != "" {
-		return Check{Status: Warn, Detail: problem, Hint: "`kubectl config get-contexts` shows what there is"}
-	}
-	return Check{Status: Missing, Detail: "no kubeconfig", Hint: "set KUBECONFIG, or copy the cluster's to ~/.kube/config"}
 }

@@ -470,22 +470,10 @@ func writeFile(path string, r io.Reader, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
+	return iotax.WriteWhole(path, mode, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
 		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	})
 }
 
 func lastLines(s string, n int) string {

@@ -65,8 +65,11 @@ func (s *Store) selectRuns() string {
 // pulseColumns are what parsePulse reads.
 func (s *Store) pulseColumns() string {
 	open := `p.shard || '=' || coalesce(` + s.drv.runner("p.data") + `, '')`
-	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + s.drv.words(open) + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
+	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + words(open) + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
 }
+
+// words is an aggregate of text, with a blank between any two.
+func words(text string) string { return `string_agg(CAST(` + text + ` AS TEXT), ' ')` }
 
 // parsePulse reads words RUNNER=MILLISECONDS and SHARD=RUNNER.
 func parsePulse(silent, open sql.NullString) Pulse {

@@ -176,14 +176,12 @@ func TestPackedExactly(t *testing.T) {
 			}
 		}
 	}
-	var c codec
-	defer c.close()
 	series := []iotax.Series{{Name: "x", Unit: "1/s", T: []float64{1, 2, math.NaN()}, V: []float64{math.Inf(1), 5e-324, -0.1}}, {}}
-	packed, err := c.packSeries(series)
+	packed, err := packSeries(series)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := c.unpackSeries(packed)
+	back, err := unpackSeries(packed)
 	if d := cmp.Diff(series, back, equal); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}

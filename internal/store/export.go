@@ -21,14 +21,6 @@ import (
 // only added.
 const ExportVersion = 1
 
-// trialJSON is a Trial whose numbers need not be finite.
-type trialJSON struct {
-	*iotax.Trial
-	Values     []valueJSON     `json:"values,omitempty"`
-	Series     []seriesJSON    `json:"series,omitempty"`
-	Histograms []histogramJSON `json:"histograms,omitempty"`
-}
-
 // WriteJSON writes a run and its trials as one JSON object:
 //
 //	{"version": 1, "run": {…, "plan": "…"}, "trials": [{…, "values": [{"name": "read.iops", …}]}]}
@@ -60,7 +52,7 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 		}
 		first = false
 		b.WriteByte('\n')
-		if err := enc.Encode(trialJSON{t, toValues(t.Values), toSeries(t.Series), toHistograms(t.Histograms)}); err != nil {
+		if err := enc.Encode(t); err != nil {
 			return err
 		}
 	}

@@ -62,8 +62,8 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// words is what a search looks in.
-func words(r *iotax.Run) string {
+// searched is what a search looks in.
+func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
 		all = append(all, t.Name, t.Machine, t.Place)

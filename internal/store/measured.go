@@ -227,7 +227,7 @@ func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, erro
 }
 
 // packSeries returns nil when there is nothing to keep. Numbers are kept bit by bit.
-func (c *codec) packSeries(series []iotax.Series) ([]byte, error) {
+func packSeries(series []iotax.Series) ([]byte, error) {
 	if len(series) == 0 {
 		return nil, nil
 	}
@@ -241,13 +241,13 @@ func (c *codec) packSeries(series []iotax.Series) ([]byte, error) {
 			}
 		}
 	}
-	return c.pack(b)
+	return pack(b)
 }
 
 const seriesVersion = 1
 
-func (c *codec) unpackSeries(data []byte) ([]iotax.Series, error) {
-	b, err := c.unpack(data)
+func unpackSeries(data []byte) ([]iotax.Series, error) {
+	b, err := unpack(data)
 	if err != nil {
 		return nil, err
 	}

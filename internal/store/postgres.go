@@ -139,11 +139,6 @@ func (d *postgresDriver) snapshot() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 }
 
-// text: PostgreSQL takes valid UTF-8 without NUL alone.
-func (d *postgresDriver) text(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
-}
-
 // postgresNow is the server's clock in milliseconds.
 const postgresNow = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT`
 
@@ -152,11 +147,7 @@ func (d *postgresDriver) beat() string {
 }
 
 func (d *postgresDriver) silence() string {
-	return `CASE WHEN status = 'running' THEN (SELECT ` + d.words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
-}
-
-func (d *postgresDriver) words(column string) string {
-	return `string_agg((` + column + `)::TEXT, ' ')`
+	return `CASE WHEN status = 'running' THEN (SELECT ` + words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
 }
 
 // runner replaces escaped zero bytes, which PostgreSQL's json refuses wherever in the text they are. (Behind an escaped backslash
@@ -188,8 +179,8 @@ func pgCode(err error) string {
 // shrink: autovacuum does it.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
-// again says that a connection could not be had now, and may be later.
-func (d *postgresDriver) again(err error) bool {
+// again reports whether a transaction that could not begin may be able to later. The busy timeout of SQLite waits for others.
+func again(err error) bool {
 	switch pgCode(err) {
 	case pgTooManyConnections, pgStarting, pgShutdown:
 		return true

@@ -19,7 +19,7 @@ func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 			*iotax.Run
 			Plan string `json:"plan"`
 		} `json:"run"`
-		Trials []*trialJSON `json:"trials"`
+		Trials []*iotax.Trial `json:"trials"`
 	}
 	d := json.NewDecoder(r)
 	if err := d.Decode(&in); err != nil {
@@ -45,41 +45,10 @@ func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	}
 	run := in.Run.Run
 	run.Plan = []byte(in.Run.Plan)
-	trials := make([]*iotax.Trial, 0, len(in.Trials))
 	for i, t := range in.Trials {
-		if t == nil || t.Trial == nil || t.Trial.Run != run.ID {
+		if t == nil || t.Run != run.ID {
 			return nil, nil, fmt.Errorf("trial %d is not one of run %s", i, run.ID)
 		}
-		t.Trial.Values, t.Trial.Series, t.Trial.Histograms = fromValues(t.Values), fromSeries(t.Series), fromHistograms(t.Histograms)
-		trials = append(trials, t.Trial)
 	}
-	return run, trials, nil
-}
-
-func fromValues(in []valueJSON) []iotax.Value {
-	var out []iotax.Value
-	for _, v := range in {
-		out = append(out, iotax.Value{Name: v.Name, Value: float64(v.Value), Unit: v.Unit, Better: v.Better})
-	}
-	return out
-}
-
-func fromSeries(in []seriesJSON) []iotax.Series {
-	var out []iotax.Series
-	for _, s := range in {
-		out = append(out, iotax.Series{Name: s.Name, Unit: s.Unit, T: s.T, V: s.V})
-	}
-	return out
-}
-
-func fromHistograms(in []histogramJSON) []iotax.Histogram {
-	var out []iotax.Histogram
-	for _, h := range in {
-		bins := make([]iotax.Bin, len(h.Bins))
-		for i, b := range h.Bins {
-			bins[i] = iotax.Bin{Value: float64(b.Value), Count: b.Count}
-		}
-		out = append(out, iotax.Histogram{Name: h.Name, Unit: h.Unit, Bins: bins})
-	}
-	return out
+	return run, in.Trials, nil
 }

@@ -161,17 +161,9 @@ func (d *sqliteDriver) shrink(db *sql.DB) {
 // snapshot: a transaction of SQLite sees one state.
 func (d *sqliteDriver) snapshot() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
 
-// again: the busy timeout of SQLite waits for others.
-func (d *sqliteDriver) again(error) bool { return false }
-
-// text: SQLite keeps any bytes.
-func (d *sqliteDriver) text(s string) string { return s }
-
 // beat: a write every now and then would disturb what is measured on the disk that the file lies on.
 func (d *sqliteDriver) beat() string    { return "" }
 func (d *sqliteDriver) silence() string { return "NULL" }
-
-func (d *sqliteDriver) words(column string) string { return "group_concat(" + column + ", ' ')" }
 
 func (d *sqliteDriver) runner(column string) string {
 	return "CASE WHEN json_valid(" + column + ") THEN json_extract(" + column + ", '$.environment." + runnerKey + "') END" // of damaged text json_extract fails

@@ -44,8 +44,6 @@ type Store struct {
 	// a process measures one thing at a time.
 	writing sync.Mutex
 
-	codec codec
-
 	settle func(*iotax.Run, Pulse) // see Settle; nil does nothing
 
 	mu      sync.RWMutex
@@ -67,18 +65,12 @@ type driver interface {
 	explain(op string, err error) error
 	// snapshot are the options of a transaction that reads and sees one state.
 	snapshot() *sql.TxOptions
-	// again says of an error of a transaction that could not begin that it may be able to later.
-	again(err error) bool
 	// shrink returns free pages to the file system after a removal.
 	shrink(db *sql.DB)
-	// text makes what others wrote (the words of an error) fit for a column of text.
-	text(s string) string
 	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
 	beat() string
 	// silence is an expression over runs for how long nothing was heard of a run's runners, as parsePulse reads it.
 	silence() string
-	// words is an aggregate: what column holds, with a blank between any two.
-	words(column string) string
 	// runner is who measures (runnerKey), of a run whose JSON column holds; NULL where it does not say.
 	runner(column string) string
 }
@@ -176,7 +168,6 @@ func (s *Store) String() string { return s.on }
 
 // Close closes the store. Iterators that are under way fail.
 func (s *Store) Close() error {
-	s.codec.close()
 	if err := s.db.Close(); err != nil {
 		return s.drv.explain("close", err)
 	}
@@ -198,7 +189,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
-	for p := newPauses(); err != nil && s.drv.again(err) && p.wait(ctx); {
+	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
 		tx, err = s.db.BeginTx(ctx, o) // nothing was done yet
 	}
 	if err != nil {
@@ -270,7 +261,7 @@ func runRow(r *iotax.Run) ([]any, error) {
 		}
 		row = append(row, string(b))
 	}
-	return append(row, words(r)), nil
+	return append(row, searched(r)), nil
 }
 
 // Create adds r, which has no trials yet.
@@ -321,11 +312,11 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		}
 		texts[i] = string(b)
 	}
-	series, err := s.codec.packSeries(t.Series)
+	series, err := packSeries(t.Series)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
-	raw, err := s.codec.pack(t.Raw)
+	raw, err := pack(t.Raw)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
@@ -346,7 +337,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 				length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
 			t.Run, t.Seq, t.Block, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
-			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], s.drv.text(t.Err), s.drv.text(t.Discarded)).Scan(&id)
+			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], text(t.Err), text(t.Discarded)).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -825,7 +816,7 @@ func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials m
 		if err := rows.Scan(&seq, &data); err != nil {
 			return spot{run, seq}.scanned(err)
 		}
-		if trials[seq].Series, err = s.codec.unpackSeries(data); err != nil {
+		if trials[seq].Series, err = unpackSeries(data); err != nil {
 			return spot{run, seq}.damaged(kindSeries, err)
 		}
 	}
@@ -850,7 +841,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 		if err != nil || data == nil {
 			return err
 		}
-		raw, err = s.codec.unpack(data)
+		raw, err = unpack(data)
 		return spot{id, seq}.damaged(kindRaw, err)
 	})
 	return raw, err
@@ -917,6 +908,11 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 	}
 	s.drv.shrink(s.db)
 	return nil
+}
+
+// text removes from the words of others what PostgreSQL refuses in a column of text.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
 // stamp is RFC 3339 with a fixed width, so that text sorts as time does.

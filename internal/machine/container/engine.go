@@ -25,7 +25,11 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 		return nil, false, err
 	}
 	fail := func(err error) (*link, bool, error) {
-		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + where, Err: err, Hint: engineHint(engine, where)}
+		shown := redacted(where)
+		if shown != where { // the library repeats the address
+			err = errors.New(strings.ReplaceAll(err.Error(), where, shown))
+		}
+		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + shown, Err: err, Hint: engineHint(engine, where)}
 	}
 	l := &link{}
 	opts := []client.Opt{client.WithHost(where), client.WithAPIVersionFromEnv()}
@@ -54,6 +58,29 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 		return fail(err)
 	}
 	return l, strings.HasPrefix(where, "unix://"), nil
+}
+
+// Version returns the version and the address of the engine that answers when a plan names no other.
+func Version(ctx context.Context, engine string) (string, error) {
+	api, _, err := dialEngine(ctx, engine, &Spec{})
+	if err != nil {
+		return "", err
+	}
+	defer api.Close()
+	v, err := api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return "", err
+	}
+	where, _, err := engineAddress(engine, &Spec{})
+	return v.Version + " at " + redacted(where), err
+}
+
+// redacted is an address without its password.
+func redacted(where string) string {
+	if u, err := url.Parse(where); err == nil {
+		return u.Redacted()
+	}
+	return where
 }
 
 func engineHint(engine, where string) string {

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,4 +107,36 @@ func TestEngineAddress(t *testing.T) {
 func TestCapsKept(t *testing.T) {
 	x := execx.New("x", nil)
 	machinetest.Keeps(t, &box{Machine: x}, x)
+}
+
+func TestVersion(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s.sock")
+	t.Setenv("DOCKER_HOST", "unix://"+socket)
+	if v, err := Version(t.Context(), "docker"); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("no daemon: %q, %v", v, err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := `{"Version":"27.1.1","ApiVersion":"1.46"}`
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Api-Version", "1.46")
+		io.WriteString(w, answer)
+	})}
+	go srv.Serve(l)
+	defer srv.Close()
+	if v, err := Version(t.Context(), "docker"); err != nil || v != "27.1.1 at unix://"+socket {
+		t.Errorf("daemon: %q, %v", v, err)
+	}
+	answer = "<html>"
+	if v, err := Version(t.Context(), "docker"); err == nil {
+		t.Errorf("not a daemon: %q", v)
+	}
+	for _, host := range []string{"tcp://u:secret@127.0.0.1:1", "::"} {
+		t.Setenv("DOCKER_HOST", host)
+		if v, err := Version(t.Context(), "docker"); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %q, %v", host, v, err)
+		}
+	}
 }

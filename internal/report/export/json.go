@@ -192,15 +192,7 @@ type jsonFigure struct {
 	Beyond *int         `json:"beyond,omitempty"` // of a merged quantile: observations beyond it; below 100 its value is null
 }
 
-// number64 is null where JSON has no number.
-type number64 float64
-
-func (n number64) MarshalJSON() ([]byte, error) {
-	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
+type number64 = iotax.Number
 
 func toBounds(i stat.Interval) *jsonBounds {
 	return &jsonBounds{number64(i.Estimate), number64(i.Lo), number64(i.Hi), i.N}
